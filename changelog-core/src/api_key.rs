@@ -1,0 +1,154 @@
+//! API keys: the record, what makes one, and the form of the key itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{ApiKeyId, OrganizationId};
+use crate::input::{Fields, Input};
+use crate::problem::{Code, Violations};
+use crate::rules::{self, Lines};
+use crate::time::Timestamp;
+
+/// Every key begins so, which lets secret scanners find one.
+pub const PREFIX: &str = "chlog_";
+/// The characters of randomness after the prefix.
+pub const RANDOM_LENGTH: usize = 32;
+/// The characters of the checksum at the end.
+const CHECKSUM_LENGTH: usize = 6;
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Puts a key together from [`RANDOM_LENGTH`] random base62 characters.
+pub fn assemble(random: &str) -> String {
+    format!("{PREFIX}{random}{}", checksum(random))
+}
+
+/// Tells whether a text has the form of a key with a right checksum; a mistyped
+/// or cut-off key is told without asking anybody.
+pub fn is_well_formed(key: &str) -> bool {
+    let Some(rest) = key.strip_prefix(PREFIX) else {
+        return false;
+    };
+    rest.len() == RANDOM_LENGTH + CHECKSUM_LENGTH
+        && rest.bytes().all(|b| b.is_ascii_alphanumeric())
+        && checksum(&rest[..RANDOM_LENGTH]) == rest[RANDOM_LENGTH..]
+}
+
+/// Returns what may be shown of a key: its prefix and last four characters.
+pub fn mask(key: &str) -> String {
+    let end = key
+        .char_indices()
+        .rev()
+        .nth(3)
+        .map_or(0, |(index, _)| index);
+    format!("{PREFIX}…{}", &key[end..])
+}
+
+/// CRC-32 (ISO 3309) of the random part in base62, the least digit last.
+fn checksum(random: &str) -> String {
+    let mut rest = crc32fast::hash(random.as_bytes()) as usize;
+    let mut digits = [b'0'; CHECKSUM_LENGTH];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE62[rest % 62];
+        rest /= 62;
+    }
+    digits.iter().map(|b| char::from(*b)).collect()
+}
+
+/// An API key as it may be shown: never the key itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKey {
+    /// The id of the key, for revoking it.
+    pub id: ApiKeyId,
+    /// The name chosen at creation.
+    pub name: String,
+    /// Its prefix and last four characters.
+    pub masked: String,
+    /// The organization that it acts for.
+    pub organization_id: OrganizationId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was used last, to the minute.
+    pub last_used_at: Option<Timestamp>,
+    /// When it stops working by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A key just made: the only time that its value is shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreatedApiKey {
+    /// The id of the key, for revoking it.
+    pub id: ApiKeyId,
+    /// The name chosen at creation.
+    pub name: String,
+    /// The key.
+    pub key: String,
+    /// The organization that it acts for.
+    pub organization_id: OrganizationId,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops working by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What makes an API key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewApiKey {
+    /// 1 to 100 characters.
+    pub name: String,
+    /// When the key stops working by itself; in the future.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Input for NewApiKey {
+    const FIELDS: &'static [&'static str] = &["name", "expires_at"];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            name: fields.required_text("name"),
+            expires_at: fields.parsed("expires_at"),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, now: Timestamp) {
+        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::One);
+        if let Some(at) = self.expires_at
+            && at <= now
+        {
+            let message = format!("must lie in the future, got {at}");
+            problems.add("/expires_at", Code::OutOfRange, message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_told_by_its_checksum() {
+        let key = assemble("0123456789abcdefghijABCDEFGHIJ01");
+        assert_eq!(key.len(), 44);
+        assert!(is_well_formed(&key));
+        assert!(mask(&key).starts_with("chlog_…") && key.ends_with(&mask(&key)["chlog_…".len()..]));
+        for (index, _) in key.char_indices().skip(PREFIX.len()) {
+            let mut other = key.clone();
+            let replacement = if key.as_bytes()[index] == b'x' {
+                "y"
+            } else {
+                "x"
+            };
+            other.replace_range(index..=index, replacement);
+            assert!(!is_well_formed(&other), "{other}");
+        }
+        for bad in [
+            "",
+            "chlog_",
+            &key[..43],
+            &format!("{key}0"),
+            "chlog_ééééééééééééééééééé",
+        ] {
+            assert!(!is_well_formed(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,512 @@
+//! Changes: what was done, or will be, to the infrastructure.
+
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
+use crate::host::Environment;
+use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
+use crate::input::{Fields, Input};
+use crate::problem::{Code, Invalid, Violations};
+use crate::query::{Pairs, Query};
+use crate::rules::{self, Lines};
+use crate::time::Timestamp;
+use crate::wire_enum::wire_enum;
+
+/// The longest description and impact, in characters.
+pub const MAX_TEXT: usize = 20_000;
+/// The most tags of one change.
+pub const MAX_TAGS: usize = 20;
+/// The most links of one change.
+pub const MAX_LINKS: usize = 10;
+/// The longest address of a link, in characters.
+pub const MAX_URL: usize = 2_048;
+/// How many changes a page has when nothing is said.
+pub const DEFAULT_PER_PAGE: u64 = 25;
+/// How many changes a page has at most.
+pub const MAX_PER_PAGE: u64 = 100;
+/// How far in the future `occurred_at` may lie, for clocks that differ.
+pub const MAX_CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
+
+wire_enum! {
+    /// How dangerous a change is.
+    RiskLevel, "a risk level", example "high" {
+        /// Nobody will notice.
+        Low = "low",
+        /// Worth watching.
+        Medium = "medium",
+        /// Worth being awake for.
+        High = "high",
+    }
+}
+
+wire_enum! {
+    /// Where a change stands. Any status may follow any other.
+    Status, "a status", example "completed" {
+        /// Announced.
+        Planned = "planned",
+        /// Being done.
+        InProgress = "in_progress",
+        /// Done.
+        Completed = "completed",
+        /// Undone, or failed.
+        RolledBack = "rolled_back",
+    }
+}
+
+/// Something to look at beside a change: the pipeline run, the commit, the ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Link {
+    /// What it is; 1 to 100 characters.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, max_length = 100, example = "pipeline")
+    )]
+    pub label: String,
+    /// Where it is: an `http` or `https` address of at most 2048 characters.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 2048, example = "https://ci.example.com/runs/42")
+    )]
+    pub url: String,
+}
+
+/// The service of a change, as far as the change shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ServiceRef {
+    /// The service's id.
+    pub id: ServiceId,
+    /// The service's name.
+    #[cfg_attr(feature = "openapi", schema(example = "payments"))]
+    pub name: String,
+    /// The service's color.
+    #[cfg_attr(feature = "openapi", schema(example = "#6366f1"))]
+    pub color: String,
+}
+
+/// The host of a change, as far as the change shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HostRef {
+    /// The host's id.
+    pub id: HostId,
+    /// The host's name.
+    #[cfg_attr(feature = "openapi", schema(example = "web-1"))]
+    pub hostname: String,
+    /// What the host is for.
+    pub environment: Option<Environment>,
+}
+
+/// A change in full: the detail shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Change {
+    /// Its id.
+    pub id: ChangeId,
+    /// What was done, in a line.
+    #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
+    pub title: String,
+    /// What was done, in full.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(example = "Rolls out the new rate limiter.")
+    )]
+    pub description: Option<String>,
+    /// How dangerous it is.
+    pub risk_level: RiskLevel,
+    /// Where it stands.
+    pub status: Status,
+    /// What to expect from it.
+    #[cfg_attr(feature = "openapi", schema(example = "Two minutes of read-only mode"))]
+    pub impact: Option<String>,
+    /// The service that it was made to.
+    pub service: Option<ServiceRef>,
+    /// The host that it was made on.
+    pub host_ref: Option<HostRef>,
+    /// Its tags, in the order given.
+    #[cfg_attr(feature = "openapi", schema(example = json!(["terraform", "prod"])))]
+    pub tags: Vec<String>,
+    /// Its links, in the order given.
+    pub links: Vec<Link>,
+    /// When it is scheduled.
+    pub scheduled_for: Option<Timestamp>,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// The organization that it belongs to.
+    pub organization_id: OrganizationId,
+    /// When it was recorded.
+    pub created_at: Timestamp,
+    /// When the record was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What creating a change answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChangeCreated {
+    /// Its id.
+    pub id: ChangeId,
+    /// What was done, in a line.
+    #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
+    pub title: String,
+    /// How dangerous it is.
+    pub risk_level: RiskLevel,
+    /// Where it stands.
+    pub status: Status,
+    /// The organization that it belongs to.
+    pub organization_id: OrganizationId,
+    /// When it was recorded.
+    pub created_at: Timestamp,
+}
+
+/// What makes a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewChange {
+    /// 3 to 300 characters.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 3, max_length = 300, example = "Deploy api 2.3")
+    )]
+    pub title: String,
+    /// At most 20000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 20000, example = "Rolls out the new rate limiter.")
+    )]
+    pub description: Option<String>,
+    /// A service of the organization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_id: Option<ServiceId>,
+    /// A host of the organization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<HostId>,
+    /// `low` when not supplied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// `planned` when not supplied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// At most 20000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 20000, example = "Two minutes of read-only mode")
+    )]
+    pub impact: Option<String>,
+    /// At most 20 of 1 to 100 characters each; duplicates collapse.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 20, example = json!(["terraform", "prod"])))]
+    pub tags: Vec<String>,
+    /// At most 10.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Link>>, max_items = 10))]
+    pub links: Vec<Link>,
+    /// When it is scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled_for: Option<Timestamp>,
+    /// When it happened, if not now: from 1970 on, and at most five minutes
+    /// ahead of the service's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(example = "2026-11-21T08:30:00.000Z"))]
+    pub occurred_at: Option<Timestamp>,
+}
+
+impl Input for NewChange {
+    const FIELDS: &'static [&'static str] = &[
+        "title",
+        "description",
+        "service_id",
+        "host_id",
+        "risk_level",
+        "status",
+        "impact",
+        "tags",
+        "links",
+        "scheduled_for",
+        "occurred_at",
+    ];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            title: fields.required_text("title"),
+            description: fields.text("description"),
+            service_id: fields.parsed("service_id"),
+            host_id: fields.parsed("host_id"),
+            risk_level: fields.parsed("risk_level"),
+            status: fields.parsed("status"),
+            impact: fields.text("impact"),
+            tags: fields.texts("tags").unwrap_or_default(),
+            links: read_links(fields, "links").unwrap_or_default(),
+            scheduled_for: fields.parsed("scheduled_for"),
+            occurred_at: fields.parsed("occurred_at"),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, now: Timestamp) {
+        check_title(problems, &mut self.title);
+        check_long(problems, "/description", &mut self.description);
+        check_long(problems, "/impact", &mut self.impact);
+        check_tags(problems, &mut self.tags);
+        check_links(problems, &mut self.links);
+        if let Some(at) = self.occurred_at {
+            let latest = now.plus(MAX_CLOCK_SKEW);
+            if at > latest {
+                let message = format!(
+                    "must be at most 5 minutes ahead of the service's clock, which says {now}, got {at}"
+                );
+                problems.add("/occurred_at", Code::OutOfRange, message);
+            } else if at < Timestamp::EPOCH {
+                let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
+                problems.add("/occurred_at", Code::OutOfRange, message);
+            }
+        }
+    }
+}
+
+/// What changes a change; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ChangePatch {
+    /// As on create.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(nullable = false, min_length = 3, max_length = 300)
+    )]
+    pub title: Option<String>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000))]
+    pub description: Option<Option<String>>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<ServiceId>))]
+    pub service_id: Option<Option<ServiceId>>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<HostId>))]
+    pub host_id: Option<Option<HostId>>,
+    /// As on create; null leaves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// As on create; null leaves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000))]
+    pub impact: Option<Option<String>>,
+    /// As on create, replacing the whole list; null empties it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
+    pub tags: Option<Vec<String>>,
+    /// As on create, replacing the whole list; null empties it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 10))]
+    pub links: Option<Vec<Link>>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
+    pub scheduled_for: Option<Option<Timestamp>>,
+}
+
+impl Input for ChangePatch {
+    const FIELDS: &'static [&'static str] = &[
+        "title",
+        "description",
+        "service_id",
+        "host_id",
+        "risk_level",
+        "status",
+        "impact",
+        "tags",
+        "links",
+        "scheduled_for",
+    ];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        fields.refuse_immutable(
+            "occurred_at",
+            "cannot be changed: a change's id and its place in the list are made from it",
+        );
+        Self {
+            title: fields.patch_required_text("title"),
+            description: fields.patch("description", Fields::text),
+            service_id: fields.patch("service_id", Fields::parsed),
+            host_id: fields.patch("host_id", Fields::parsed),
+            risk_level: fields.parsed("risk_level"),
+            status: fields.parsed("status"),
+            impact: fields.patch("impact", Fields::text),
+            tags: fields
+                .patch("tags", Fields::texts)
+                .map(Option::unwrap_or_default),
+            links: fields
+                .patch("links", read_links)
+                .map(Option::unwrap_or_default),
+            scheduled_for: fields.patch("scheduled_for", Fields::parsed),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        if let Some(title) = &mut self.title {
+            check_title(problems, title);
+        }
+        if let Some(description) = &mut self.description {
+            check_long(problems, "/description", description);
+        }
+        if let Some(impact) = &mut self.impact {
+            check_long(problems, "/impact", impact);
+        }
+        if let Some(tags) = &mut self.tags {
+            check_tags(problems, tags);
+        }
+        if let Some(links) = &mut self.links {
+            check_links(problems, links);
+        }
+    }
+}
+
+fn read_links(fields: &mut Fields<'_>, name: &str) -> Option<Vec<Link>> {
+    fields.objects(name, &["label", "url"], |link| Link {
+        label: link.required_text("label"),
+        url: link.required_text("url"),
+    })
+}
+
+fn check_title(problems: &mut Violations, title: &mut String) {
+    rules::text(problems, "/title", title, 3..=300, Lines::One);
+}
+
+fn check_long(problems: &mut Violations, pointer: &str, text: &mut Option<String>) {
+    rules::optional_text(problems, pointer, text, MAX_TEXT, Lines::Many);
+}
+
+fn check_tags(problems: &mut Violations, tags: &mut Vec<String>) {
+    rules::names(problems, "/tags", tags, MAX_TAGS);
+    let mut seen = std::collections::HashSet::new();
+    tags.retain(|tag| seen.insert(tag.clone()));
+}
+
+fn check_links(problems: &mut Violations, links: &mut [Link]) {
+    rules::at_most(problems, "/links", links, MAX_LINKS);
+    for (index, link) in links.iter_mut().enumerate() {
+        let pointer = format!("/links/{index}/label");
+        rules::text(problems, &pointer, &mut link.label, 1..=100, Lines::One);
+        let pointer = format!("/links/{index}/url");
+        rules::text(problems, &pointer, &mut link.url, 1..=MAX_URL, Lines::One);
+        let web = url::Url::parse(&link.url)
+            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        if !web {
+            let given = rules::quoted(&link.url);
+            let message = format!("must be an http or https address, got {given}");
+            problems.add(pointer, Code::InvalidFormat, message);
+        }
+    }
+}
+
+/// Which changes to list, and which page of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeFilter {
+    /// The page, from 1.
+    pub page: u64,
+    /// How many a page, 1 to [`MAX_PER_PAGE`].
+    pub per_page: u64,
+    /// Only those whose title has, for every word of this, a word that begins so.
+    pub q: Option<String>,
+    /// Only of this service.
+    pub service_id: Option<ServiceId>,
+    /// Only on this host.
+    pub host_id: Option<HostId>,
+    /// Only of this risk.
+    pub risk_level: Option<RiskLevel>,
+    /// Only of this status.
+    pub status: Option<Status>,
+    /// Only with all of these tags, each spelled exactly so.
+    pub tags: Vec<String>,
+    /// Only what happened then or later.
+    pub since: Option<Timestamp>,
+    /// Only what happened before then.
+    pub until: Option<Timestamp>,
+    /// Continue after this change (towards older ones), for walking everything
+    /// without the drift that pages have; `count` stays that of the whole list.
+    pub before: Option<ChangeId>,
+}
+
+impl Default for ChangeFilter {
+    fn default() -> Self {
+        Self {
+            page: 1,
+            per_page: DEFAULT_PER_PAGE,
+            q: None,
+            service_id: None,
+            host_id: None,
+            risk_level: None,
+            status: None,
+            tags: Vec::new(),
+            since: None,
+            until: None,
+            before: None,
+        }
+    }
+}
+
+impl ChangeFilter {
+    /// Reads a query string; a `per_page` above the maximum becomes the maximum.
+    pub fn from_query(raw: &str) -> Result<Self, Invalid> {
+        let mut query = Query::new(raw);
+        let filter = Self {
+            page: query.number("page", 1).unwrap_or(1),
+            per_page: query
+                .number("per_page", 1)
+                .unwrap_or(DEFAULT_PER_PAGE)
+                .min(MAX_PER_PAGE),
+            q: query.one("q"),
+            service_id: query.parsed("service_id"),
+            host_id: query.parsed("host_id"),
+            risk_level: query.parsed("risk_level"),
+            status: query.parsed("status"),
+            tags: query.all("tag"),
+            since: query.parsed("since"),
+            until: query.parsed("until"),
+            before: query.parsed("before"),
+        };
+        if filter.tags.len() > MAX_TAGS {
+            let message = format!(
+                "must stand at most {MAX_TAGS} times, got {}",
+                filter.tags.len()
+            );
+            query.add("tag", Code::TooMany, message);
+        }
+        query.finish(filter)
+    }
+
+    /// Writes the query string that [`Self::from_query`] reads.
+    pub fn to_query(&self) -> String {
+        let mut pairs = Pairs::default();
+        pairs.push("page", self.page);
+        pairs.push("per_page", self.per_page);
+        pairs.push_some("q", self.q.as_ref());
+        pairs.push_some("service_id", self.service_id);
+        pairs.push_some("host_id", self.host_id);
+        pairs.push_some("risk_level", self.risk_level.as_ref());
+        pairs.push_some("status", self.status.as_ref());
+        for tag in &self.tags {
+            pairs.push("tag", tag);
+        }
+        pairs.push_some("since", self.since);
+        pairs.push_some("until", self.until);
+        pairs.push_some("before", self.before);
+        pairs.finish()
+    }
+
+    /// Returns the words of `q`, folded as titles are; none means no search.
+    pub fn words(&self) -> Vec<String> {
+        self.q
+            .as_deref()
+            .map(crate::text::words)
+            .unwrap_or_default()
+    }
+}

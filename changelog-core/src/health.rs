@@ -1,0 +1,81 @@
+//! The health report.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+use crate::wire_enum::wire_enum;
+
+wire_enum! {
+    /// How the service is.
+    HealthStatus, "a status", example "ok" {
+        /// The database answers.
+        Ok = "ok",
+        /// The database does not answer.
+        Degraded = "degraded",
+    }
+}
+
+wire_enum! {
+    /// Whether the database answers.
+    DbStatus, "a database status", example "reachable" {
+        /// A round trip succeeded.
+        Reachable = "reachable",
+        /// No answer in time, or an error.
+        Unreachable = "unreachable",
+    }
+}
+
+/// What `GET /api/health` answers: with `latency_ms` and `timestamp` when
+/// healthy, with `error` when not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// Whether the service can work.
+    pub status: HealthStatus,
+    /// Whether the database answers.
+    pub db: DbStatus,
+    /// The database's round trip in whole milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false, example = 1))]
+    pub latency_ms: Option<u64>,
+    /// When this was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub timestamp: Option<Timestamp>,
+    /// A fixed phrase that says what is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(nullable = false, example = "the database does not answer")
+    )]
+    pub error: Option<String>,
+}
+
+impl Health {
+    /// The report of a database that answered.
+    pub fn ok(latency_ms: u64, timestamp: Timestamp) -> Self {
+        Self {
+            status: HealthStatus::Ok,
+            db: DbStatus::Reachable,
+            latency_ms: Some(latency_ms),
+            timestamp: Some(timestamp),
+            error: None,
+        }
+    }
+
+    /// The report of a database that did not.
+    pub fn degraded(error: &str) -> Self {
+        Self {
+            status: HealthStatus::Degraded,
+            db: DbStatus::Unreachable,
+            latency_ms: None,
+            timestamp: None,
+            error: Some(error.to_owned()),
+        }
+    }
+
+    /// Tells whether the service can work.
+    pub fn is_ok(&self) -> bool {
+        self.status == HealthStatus::Ok
+    }
+}

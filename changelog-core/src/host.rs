@@ -1,0 +1,272 @@
+//! Hosts: machines that changes are made on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{HostId, OrganizationId};
+use crate::input::{Fields, Input};
+use crate::problem::Violations;
+use crate::rules::{self, Lines};
+use crate::time::Timestamp;
+use crate::wire_enum::wire_enum;
+
+/// The longest description, in characters.
+pub const MAX_DESCRIPTION: usize = 1_000;
+/// The longest fully qualified domain name, in characters.
+pub const MAX_FQDN: usize = 253;
+/// The longest operating system, in characters.
+pub const MAX_OS: usize = 100;
+/// The most roles of one host.
+pub const MAX_ROLES: usize = 50;
+
+wire_enum! {
+    /// Where a host runs.
+    Platform, "a platform", example "aws" {
+        /// In the organization's own rooms.
+        OnPrem = "on-prem",
+        /// In the organization's own cloud.
+        PrivateCloud = "private-cloud",
+        /// Amazon Web Services.
+        Aws = "aws",
+        /// Google Cloud.
+        Gcp = "gcp",
+        /// Microsoft Azure.
+        Azure = "azure",
+        /// Anywhere else.
+        Other = "other",
+    }
+}
+
+wire_enum! {
+    /// What a host is for.
+    Environment, "an environment", example "prod" {
+        /// Production.
+        Prod = "prod",
+        /// Staging.
+        Staging = "staging",
+        /// Development.
+        Dev = "dev",
+        /// Tests.
+        Test = "test",
+    }
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Host {
+    /// Its id.
+    pub id: HostId,
+    /// Its name, unique in the organization without regard to ASCII case.
+    #[cfg_attr(feature = "openapi", schema(example = "web-1"))]
+    pub hostname: String,
+    /// Its fully qualified domain name.
+    #[cfg_attr(feature = "openapi", schema(example = "web-1.example.com"))]
+    pub fqdn: Option<String>,
+    /// Its address in canonical form.
+    #[cfg_attr(feature = "openapi", schema(example = "192.0.2.10"))]
+    pub ip_address: Option<String>,
+    /// Its operating system.
+    #[cfg_attr(feature = "openapi", schema(example = "Debian 12"))]
+    pub os: Option<String>,
+    /// Where it runs.
+    pub platform: Platform,
+    /// What it is for.
+    pub environment: Option<Environment>,
+    /// The roles it plays.
+    #[cfg_attr(feature = "openapi", schema(example = json!(["web", "cache"])))]
+    pub roles: Vec<String>,
+    /// What else there is to know.
+    #[cfg_attr(feature = "openapi", schema(example = "Behind the balancer"))]
+    pub description: Option<String>,
+    /// The organization that it belongs to.
+    pub organization_id: OrganizationId,
+    /// When it was recorded.
+    pub created_at: Timestamp,
+}
+
+/// What makes a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NewHost {
+    /// 1 to 100 characters; unique in the organization without regard to ASCII case.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(min_length = 1, max_length = 100, example = "web-1")
+    )]
+    pub hostname: String,
+    /// At most 253 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 253, example = "web-1.example.com")
+    )]
+    pub fqdn: Option<String>,
+    /// IPv4 or IPv6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(example = "192.0.2.10"))]
+    pub ip_address: Option<String>,
+    /// At most 100 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 100, example = "Debian 12"))]
+    pub os: Option<String>,
+    /// `on-prem` when not supplied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// At most 50 names of 1 to 100 characters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 50, example = json!(["web", "cache"])))]
+    pub roles: Vec<String>,
+    /// At most 1000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(max_length = 1000, example = "Behind the balancer")
+    )]
+    pub description: Option<String>,
+}
+
+impl Input for NewHost {
+    const FIELDS: &'static [&'static str] = &[
+        "hostname",
+        "fqdn",
+        "ip_address",
+        "os",
+        "platform",
+        "environment",
+        "roles",
+        "description",
+    ];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            hostname: fields.required_text("hostname"),
+            fqdn: fields.text("fqdn"),
+            ip_address: fields.text("ip_address"),
+            os: fields.text("os"),
+            platform: fields.parsed("platform"),
+            environment: fields.parsed("environment"),
+            roles: fields.texts("roles").unwrap_or_default(),
+            description: fields.text("description"),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        check_hostname(problems, &mut self.hostname);
+        check_fqdn(problems, &mut self.fqdn);
+        check_ip_address(problems, &mut self.ip_address);
+        check_os(problems, &mut self.os);
+        rules::names(problems, "/roles", &mut self.roles, MAX_ROLES);
+        check_description(problems, &mut self.description);
+    }
+}
+
+/// What changes a host; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HostPatch {
+    /// As on create.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(nullable = false, min_length = 1, max_length = 100)
+    )]
+    pub hostname: Option<String>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 253))]
+    pub fqdn: Option<Option<String>>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "192.0.2.10"))]
+    pub ip_address: Option<Option<String>>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    pub os: Option<Option<String>>,
+    /// As on create; null leaves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<Platform>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Environment>))]
+    pub environment: Option<Option<Environment>>,
+    /// As on create, replacing the whole list; null empties it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 50))]
+    pub roles: Option<Vec<String>>,
+    /// As on create; null takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 1000))]
+    pub description: Option<Option<String>>,
+}
+
+impl Input for HostPatch {
+    const FIELDS: &'static [&'static str] = NewHost::FIELDS;
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            hostname: fields.patch_required_text("hostname"),
+            fqdn: fields.patch("fqdn", Fields::text),
+            ip_address: fields.patch("ip_address", Fields::text),
+            os: fields.patch("os", Fields::text),
+            platform: fields.parsed("platform"),
+            environment: fields.patch("environment", Fields::parsed),
+            roles: fields
+                .patch("roles", Fields::texts)
+                .map(Option::unwrap_or_default),
+            description: fields.patch("description", Fields::text),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        if let Some(hostname) = &mut self.hostname {
+            check_hostname(problems, hostname);
+        }
+        if let Some(fqdn) = &mut self.fqdn {
+            check_fqdn(problems, fqdn);
+        }
+        if let Some(address) = &mut self.ip_address {
+            check_ip_address(problems, address);
+        }
+        if let Some(os) = &mut self.os {
+            check_os(problems, os);
+        }
+        if let Some(roles) = &mut self.roles {
+            rules::names(problems, "/roles", roles, MAX_ROLES);
+        }
+        if let Some(description) = &mut self.description {
+            check_description(problems, description);
+        }
+    }
+}
+
+fn check_hostname(problems: &mut Violations, hostname: &mut String) {
+    rules::text(problems, "/hostname", hostname, 1..=100, Lines::One);
+}
+
+fn check_fqdn(problems: &mut Violations, fqdn: &mut Option<String>) {
+    rules::optional_text(problems, "/fqdn", fqdn, MAX_FQDN, Lines::One);
+}
+
+fn check_ip_address(problems: &mut Violations, address: &mut Option<String>) {
+    if let Some(address) = address {
+        rules::ip_address(problems, "/ip_address", address);
+    }
+}
+
+fn check_os(problems: &mut Violations, os: &mut Option<String>) {
+    rules::optional_text(problems, "/os", os, MAX_OS, Lines::One);
+}
+
+fn check_description(problems: &mut Violations, description: &mut Option<String>) {
+    rules::optional_text(
+        problems,
+        "/description",
+        description,
+        MAX_DESCRIPTION,
+        Lines::Many,
+    );
+}

@@ -1,0 +1,338 @@
+//! Reading a JSON body into a noun, so that every problem of it is reported at
+//! once: wrong types, unknown fields and broken rules together, each with its
+//! place.
+//!
+//! serde's own derive stops at the first type error and knows no rules, hence
+//! this small reader over a parsed value.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::problem::{BadValue, Code, Invalid, Violations};
+use crate::text::closest;
+use crate::time::Timestamp;
+
+/// A noun that can be read from a JSON object and checked against its rules.
+pub trait Input: Sized {
+    /// The names of its fields on the wire, for telling unknown ones.
+    const FIELDS: &'static [&'static str];
+
+    /// Takes the fields; a value of the wrong type is reported and left out.
+    fn read(fields: &mut Fields<'_>) -> Self;
+
+    /// Normalizes the values (trims, collapses) and reports every broken rule.
+    fn check(&mut self, problems: &mut Violations, now: Timestamp);
+
+    /// Normalizes and checks a value that was made in code or from a form.
+    fn checked(mut self, now: Timestamp) -> Result<Self, Invalid> {
+        let mut problems = Violations::default();
+        self.check(&mut problems, now);
+        problems.into_result(self)
+    }
+}
+
+/// Why a body could not be taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    /// The bytes are not one JSON value (RFC 8259), or an object in it names a
+    /// member twice; says where.
+    #[error("{0}")]
+    Malformed(String),
+    /// The JSON is well formed and breaks rules.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+}
+
+/// Reads a JSON body into a checked noun.
+///
+/// # Errors
+/// [`InputError::Malformed`] for what is not JSON, [`InputError::Invalid`] with
+/// every broken rule.
+pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError> {
+    let Strict(value) = serde_json::from_slice(body).map_err(|error| {
+        let empty = body.iter().all(u8::is_ascii_whitespace);
+        InputError::Malformed(if empty {
+            "the body is empty; a JSON object was expected".to_owned()
+        } else {
+            error.to_string()
+        })
+    })?;
+    let mut problems = Violations::default();
+    let Value::Object(object) = value else {
+        let message = format!("must be a JSON object, got {}", type_name(&value));
+        return Err(Invalid::one("", Code::WrongType, message).into());
+    };
+    let mut fields = Fields::new(object, String::new(), T::FIELDS, &mut problems);
+    let mut input = T::read(&mut fields);
+    fields.finish();
+    input.check(&mut problems, now);
+    Ok(problems.into_result(input)?)
+}
+
+/// The members of one JSON object, taken one by one.
+pub struct Fields<'a> {
+    object: Map<String, Value>,
+    /// The JSON Pointer of the object; empty for the body itself.
+    place: String,
+    known: &'static [&'static str],
+    problems: &'a mut Violations,
+}
+
+impl<'a> Fields<'a> {
+    fn new(
+        object: Map<String, Value>,
+        place: String,
+        known: &'static [&'static str],
+        problems: &'a mut Violations,
+    ) -> Self {
+        Self {
+            object,
+            place,
+            known,
+            problems,
+        }
+    }
+
+    /// Reports the members that nothing has taken.
+    fn finish(self) {
+        for name in self.object.keys() {
+            let hint = closest(name, self.known.iter().copied()).map_or_else(
+                || format!("the fields are {}", self.known.join(", ")),
+                |known| format!("did you mean {known}?"),
+            );
+            let message = format!("is not a field here; {hint}");
+            // RFC 6901 escapes.
+            let token = name.replace('~', "~0").replace('/', "~1");
+            self.problems.add(
+                format!("{}/{token}", self.place),
+                Code::UnknownField,
+                message,
+            );
+        }
+    }
+
+    /// Takes a member as it is: `None` when absent, `Some(Value::Null)` for null.
+    fn raw(&mut self, name: &str) -> Option<Value> {
+        self.object.remove(name)
+    }
+
+    fn pointer(&self, name: &str) -> String {
+        format!("{}/{name}", self.place)
+    }
+
+    fn wrong_type(&mut self, name: &str, expected: &str, given: &Value) {
+        let message = format!("must be {expected}, got {}", type_name(given));
+        self.problems
+            .add(self.pointer(name), Code::WrongType, message);
+    }
+
+    /// Takes a text; null is as if absent.
+    pub fn text(&mut self, name: &str) -> Option<String> {
+        match self.raw(name)? {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => {
+                self.wrong_type(name, "a text", &other);
+                None
+            }
+        }
+    }
+
+    /// Takes a text that must be there.
+    pub fn required_text(&mut self, name: &str) -> String {
+        let absent = matches!(self.object.get(name), None | Some(Value::Null));
+        if absent {
+            self.problems
+                .add(self.pointer(name), Code::Required, "is required");
+        }
+        self.text(name).unwrap_or_default()
+    }
+
+    /// Takes a text of a certain form: an id, a time, a word of an enum.
+    pub fn parsed<T: FromStr<Err = BadValue>>(&mut self, name: &str) -> Option<T> {
+        let text = self.text(name)?;
+        match text.parse() {
+            Ok(value) => Some(value),
+            Err(bad) => {
+                self.problems.add(self.pointer(name), bad.code, bad.message);
+                None
+            }
+        }
+    }
+
+    /// Takes a list of texts; null is as if absent.
+    pub fn texts(&mut self, name: &str) -> Option<Vec<String>> {
+        let elements = self.list(name)?;
+        let mut texts = Vec::with_capacity(elements.len());
+        for (index, element) in elements.into_iter().enumerate() {
+            match element {
+                Value::String(text) => texts.push(text),
+                other => {
+                    self.wrong_type(&format!("{name}/{index}"), "a text", &other);
+                    // Kept in place, so that later pointers stay true.
+                    texts.push(String::new());
+                }
+            }
+        }
+        Some(texts)
+    }
+
+    /// Takes a list of objects, each read by `read`; null is as if absent.
+    pub fn objects<T>(
+        &mut self,
+        name: &str,
+        known: &'static [&'static str],
+        read: impl Fn(&mut Fields<'_>) -> T,
+    ) -> Option<Vec<T>> {
+        let elements = self.list(name)?;
+        let mut objects = Vec::with_capacity(elements.len());
+        for (index, element) in elements.into_iter().enumerate() {
+            match element {
+                Value::Object(object) => {
+                    let place = format!("{}/{name}/{index}", self.place);
+                    let mut fields = Fields::new(object, place, known, self.problems);
+                    objects.push(read(&mut fields));
+                    fields.finish();
+                }
+                other => self.wrong_type(&format!("{name}/{index}"), "an object", &other),
+            }
+        }
+        Some(objects)
+    }
+
+    fn list(&mut self, name: &str) -> Option<Vec<Value>> {
+        match self.raw(name)? {
+            Value::Null => None,
+            Value::Array(elements) => Some(elements),
+            other => {
+                self.wrong_type(name, "a list", &other);
+                None
+            }
+        }
+    }
+
+    /// Tells whether a member is there and null: in a patch, "take it away".
+    pub fn is_null(&self, name: &str) -> bool {
+        matches!(self.object.get(name), Some(Value::Null))
+    }
+
+    /// Reports a member that exists on create and cannot be changed later.
+    pub fn refuse_immutable(&mut self, name: &str, reason: &str) {
+        if self.raw(name).is_some() {
+            self.problems
+                .add(self.pointer(name), Code::Immutable, reason);
+        }
+    }
+
+    /// Reads a field of a patch: `None` leaves it, `Some(None)` takes it away
+    /// (null), `Some(Some(value))` sets it.
+    pub fn patch<T>(
+        &mut self,
+        name: &str,
+        take: impl FnOnce(&mut Self, &str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.is_null(name) {
+            self.raw(name);
+            return Some(None);
+        }
+        take(self, name).map(Some)
+    }
+
+    /// Reads a text of a patch that can be set, but not taken away.
+    pub fn patch_required_text(&mut self, name: &str) -> Option<String> {
+        if self.is_null(name) {
+            self.problems.add(
+                self.pointer(name),
+                Code::Required,
+                "is required and cannot be null",
+            );
+        }
+        self.text(name)
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A JSON value in which no object names a member twice. Parsers differ in
+/// which of the two they keep, so what one of them checked another might not
+/// see.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Strict)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Strict(element)) = elements.next_element()? {
+            list.push(element);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if object.contains_key(&name) {
+                let name = crate::rules::quoted(&name);
+                return Err(A::Error::custom(format!(
+                    "the member {name} stands twice in an object"
+                )));
+            }
+            let Strict(value) = members.next_value()?;
+            object.insert(name, value);
+        }
+        Ok(object.into())
+    }
+}

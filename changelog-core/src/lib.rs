@@ -1,0 +1,45 @@
+//! The nouns of the change log, shared by the server, the client and `chlog`.
+//!
+//! One module a noun: the record as it stands on the wire, what creates it
+//! (`New…`), what updates it (`…Patch`), what selects it (`…Filter`), and its
+//! rules. Nothing here does I/O: no database, no HTTP, no clock.
+//!
+//! Around the nouns stand the shared beats: [`input`] reads and checks a JSON
+//! body and reports every problem of it at once, [`problem`] is the error body
+//! that both ends of a connection know, [`query`] reads a query string, and
+//! [`text`] folds titles into searchable words.
+
+pub mod activity;
+pub mod api_key;
+pub mod change;
+pub mod health;
+pub mod host;
+pub mod ids;
+pub mod input;
+pub mod member;
+pub mod organization;
+pub mod page;
+pub mod problem;
+pub mod query;
+mod rules;
+pub mod service;
+pub mod text;
+pub mod time;
+mod wire_enum;
+
+pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
+pub use api_key::{ApiKey, CreatedApiKey, NewApiKey};
+pub use change::{
+    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, Link, NewChange, RiskLevel,
+    ServiceRef, Status,
+};
+pub use health::{DbStatus, Health, HealthStatus};
+pub use host::{Environment, Host, HostPatch, NewHost, Platform};
+pub use ids::{ActivityId, ApiKeyId, ChangeId, HostId, OrganizationId, ServiceId, UserId};
+pub use input::{Input, InputError};
+pub use member::{Credentials, NewOwner, Role, User};
+pub use organization::{NewOrganization, Organization, Plan};
+pub use page::{Data, Page};
+pub use problem::{Code, Invalid, Problem, ProblemCode, Violation, Violations};
+pub use service::{NewService, Service, ServicePatch};
+pub use time::Timestamp;

@@ -1,0 +1,120 @@
+//! People, their roles in an organization, and what they sign in with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::UserId;
+use crate::input::{Fields, Input};
+use crate::problem::{Code, Violations};
+use crate::rules::{self, Lines};
+use crate::time::Timestamp;
+use crate::wire_enum::wire_enum;
+
+wire_enum! {
+    /// What a person may do in an organization.
+    Role, "a role", example "member" {
+        /// Everything.
+        Owner = "owner",
+        /// All but removing or demoting an owner.
+        Admin = "admin",
+        /// Logs and edits changes, hosts and services.
+        Member = "member",
+        /// Reads.
+        Viewer = "viewer",
+    }
+}
+
+/// A person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Their id.
+    pub id: UserId,
+    /// The address they sign in with.
+    pub email: String,
+    /// The name that others see.
+    pub name: String,
+}
+
+/// What makes the first owner of an organization.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewOwner {
+    /// The address to sign in with: at most 254 characters with an `@` inside.
+    pub email: String,
+    /// 1 to 100 characters.
+    pub name: String,
+    /// 12 to 256 characters; not logged, not shown.
+    pub password: String,
+}
+
+impl Input for NewOwner {
+    const FIELDS: &'static [&'static str] = &["email", "name", "password"];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            email: fields.required_text("email"),
+            name: fields.required_text("name"),
+            password: fields.required_text("password"),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        check_email(problems, &mut self.email);
+        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::One);
+        check_password(problems, &self.password);
+    }
+}
+
+/// An address and a password, as a sign-in or a new password gives them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The address.
+    pub email: String,
+    /// The password.
+    pub password: String,
+}
+
+impl Input for Credentials {
+    const FIELDS: &'static [&'static str] = &["email", "password"];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            email: fields.required_text("email"),
+            password: fields.required_text("password"),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        check_email(problems, &mut self.email);
+        check_password(problems, &self.password);
+    }
+}
+
+/// Returns the form in which addresses are compared: without case.
+pub fn fold_email(email: &str) -> String {
+    email.trim().to_lowercase()
+}
+
+fn check_email(problems: &mut Violations, email: &mut String) {
+    rules::text(problems, "/email", email, 3..=254, Lines::One);
+    let well_formed = email.split_once('@').is_some_and(|(local, domain)| {
+        !local.is_empty() && !domain.is_empty() && !domain.contains('@')
+    }) && !email.contains(char::is_whitespace);
+    if !well_formed {
+        problems.add(
+            "/email",
+            Code::InvalidFormat,
+            "must be a mail address such as ada@example.com",
+        );
+    }
+}
+
+/// Checks the length of a password; whether it is too common is for the
+/// server, which knows the list.
+pub fn check_password(problems: &mut Violations, password: &str) {
+    let count = password.chars().count();
+    let message = || format!("must have 12 to 256 characters, got {count}");
+    if count < 12 {
+        problems.add("/password", Code::TooShort, message());
+    } else if count > 256 {
+        problems.add("/password", Code::TooLong, message());
+    }
+}

@@ -1,0 +1,64 @@
+//! Organizations and their plans.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::OrganizationId;
+use crate::input::{Fields, Input};
+use crate::problem::Violations;
+use crate::rules::{self, Lines};
+use crate::time::Timestamp;
+use crate::wire_enum::wire_enum;
+
+wire_enum! {
+    /// What an organization has subscribed to; the operator sets it.
+    Plan, "a plan", example "pro" {
+        /// The dashboard only.
+        Free = "free",
+        /// The dashboard and the API.
+        Pro = "pro",
+    }
+}
+
+impl Plan {
+    /// Tells whether API keys of such an organization work.
+    pub fn includes_api(&self) -> bool {
+        *self == Self::Pro
+    }
+}
+
+/// An organization: everything recorded belongs to one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Organization {
+    /// Its id.
+    pub id: OrganizationId,
+    /// Its name.
+    pub name: String,
+    /// Its plan.
+    pub plan: Plan,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// What makes an organization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewOrganization {
+    /// 1 to 100 characters.
+    pub name: String,
+    /// Its plan.
+    pub plan: Plan,
+}
+
+impl Input for NewOrganization {
+    const FIELDS: &'static [&'static str] = &["name", "plan"];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        Self {
+            name: fields.required_text("name"),
+            plan: fields.parsed("plan").unwrap_or(Plan::Free),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
+        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::One);
+    }
+}

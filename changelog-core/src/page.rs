@@ -1,0 +1,41 @@
+//! The envelopes around records.
+
+use serde::{Deserialize, Serialize};
+
+/// The envelope of one record, or of a whole list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Data<T> {
+    /// The record or the records.
+    pub data: T,
+}
+
+/// One page of a longer list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Page<T> {
+    /// The records of this page, newest first.
+    pub data: Vec<T>,
+    /// How many records match in all; exact.
+    pub count: u64,
+    /// The number of this page, from 1, as it was used.
+    pub page: u64,
+    /// How many records a page has at most, as it was used.
+    pub per_page: u64,
+    /// How many pages there are; 0 when nothing matches.
+    pub total_pages: u64,
+}
+
+impl<T> Page<T> {
+    /// Puts records into the envelope of the page that they are.
+    pub fn new(data: Vec<T>, count: u64, page: u64, per_page: u64) -> Self {
+        let total_pages = count.div_ceil(per_page.max(1));
+        Self {
+            data,
+            count,
+            page,
+            per_page,
+            total_pages,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! What went wrong: the error body (RFC 9457) that the service sends and the
+//! client reads, and the list of violations inside it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::wire_enum::wire_enum;
+
+wire_enum! {
+    /// What kind of problem an answer reports; one HTTP status each.
+    ProblemCode, "a problem code", example "validation_failed" {
+        /// 400: the body is not JSON.
+        MalformedBody = "malformed_body",
+        /// 400: a query parameter or the query string is malformed.
+        MalformedQuery = "malformed_query",
+        /// 400: an id in the path is not a UUID.
+        MalformedId = "malformed_id",
+        /// 400: a header is malformed.
+        MalformedHeader = "malformed_header",
+        /// 401: no valid key, or no valid session.
+        Unauthorized = "unauthorized",
+        /// 403: the organization's plan does not include the API.
+        PlanRequired = "plan_required",
+        /// 403: the person's role does not allow this.
+        Forbidden = "forbidden",
+        /// 403: a browser sent this from another site.
+        CrossSite = "cross_site",
+        /// 404: no such thing, or not in this organization.
+        NotFound = "not_found",
+        /// 405: the path exists, the method does not.
+        MethodNotAllowed = "method_not_allowed",
+        /// 408: the body did not arrive in time.
+        RequestTimeout = "request_timeout",
+        /// 409: the name is taken.
+        Conflict = "conflict",
+        /// 409: the first request with this idempotency key is still running.
+        IdempotencyInProgress = "idempotency_in_progress",
+        /// 413: the body is over the limit.
+        PayloadTooLarge = "payload_too_large",
+        /// 415: the body is not declared as the type that is expected.
+        UnsupportedMediaType = "unsupported_media_type",
+        /// 422: the body breaks rules; `errors` names each.
+        ValidationFailed = "validation_failed",
+        /// 422: the idempotency key was used with another body.
+        IdempotencyKeyReused = "idempotency_key_reused",
+        /// 429: too many requests.
+        TooManyRequests = "too_many_requests",
+        /// 500: a fault of the service.
+        Internal = "internal",
+        /// 503: the database does not answer, or too much work is waiting.
+        Unavailable = "unavailable",
+    }
+}
+
+impl ProblemCode {
+    /// Returns the HTTP status that goes with this code.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::MalformedBody
+            | Self::MalformedQuery
+            | Self::MalformedId
+            | Self::MalformedHeader => 400,
+            Self::Unauthorized => 401,
+            Self::PlanRequired | Self::Forbidden | Self::CrossSite => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::RequestTimeout => 408,
+            Self::Conflict | Self::IdempotencyInProgress => 409,
+            Self::PayloadTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::ValidationFailed | Self::IdempotencyKeyReused => 422,
+            Self::TooManyRequests => 429,
+            Self::Internal | Self::Unknown(_) => 500,
+            Self::Unavailable => 503,
+        }
+    }
+
+    /// Returns the short summary that is the same for every problem of this kind.
+    pub fn title(&self) -> &'static str {
+        match self {
+            Self::MalformedBody => "The body is not valid JSON",
+            Self::MalformedQuery => "The query string is malformed",
+            Self::MalformedId => "The id is malformed",
+            Self::MalformedHeader => "A header is malformed",
+            Self::Unauthorized => "Authentication is required",
+            Self::PlanRequired => "The plan does not include the API",
+            Self::Forbidden => "The role does not allow this",
+            Self::CrossSite => "Requests from other sites are refused",
+            Self::NotFound => "Not found",
+            Self::MethodNotAllowed => "The method is not allowed here",
+            Self::RequestTimeout => "The body did not arrive in time",
+            Self::Conflict => "The name is taken",
+            Self::IdempotencyInProgress => "The first request with this key is still running",
+            Self::PayloadTooLarge => "The body is too large",
+            Self::UnsupportedMediaType => "The content type is not supported",
+            Self::ValidationFailed => "The request breaks rules",
+            Self::IdempotencyKeyReused => "The idempotency key was used for another request",
+            Self::TooManyRequests => "Too many requests",
+            Self::Internal | Self::Unknown(_) => "The service failed",
+            Self::Unavailable => "The service is unavailable",
+        }
+    }
+}
+
+/// The error body of every answer that is not a success:
+/// `application/problem+json`, RFC 9457.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Problem {
+    /// `/problems/` and the code.
+    #[serde(rename = "type")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(format = "uri-reference", example = "/problems/validation_failed")
+    )]
+    pub type_uri: String,
+    /// A summary of this kind of problem.
+    #[cfg_attr(feature = "openapi", schema(example = "The request breaks rules"))]
+    pub title: String,
+    /// The HTTP status, again.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(minimum = 400, maximum = 599, example = 422)
+    )]
+    pub status: u16,
+    /// What went wrong this time, and the way out.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(example = "title: must have 3 to 300 characters, got 2")
+    )]
+    pub detail: String,
+    /// The kind of problem, for programs.
+    pub code: ProblemCode,
+    /// The id under which the service's log knows this request; also sent as
+    /// the header `x-request-id`.
+    #[serde(default)]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(example = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90")
+    )]
+    pub request_id: String,
+    /// Every rule that was broken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Violation>,
+}
+
+wire_enum! {
+    /// Which kind of rule was broken.
+    Code, "a violation code", example "too_long" {
+        /// A required field is missing.
+        Required = "required",
+        /// The JSON type is another one than the field's.
+        WrongType = "wrong_type",
+        /// Fewer characters than the minimum.
+        TooShort = "too_short",
+        /// More characters than the maximum.
+        TooLong = "too_long",
+        /// More elements than the maximum.
+        TooMany = "too_many",
+        /// A field or parameter that does not exist.
+        UnknownField = "unknown_field",
+        /// Not one of the words that the field takes.
+        UnknownValue = "unknown_value",
+        /// A parameter that stands twice.
+        Duplicate = "duplicate",
+        /// A character that is not allowed in text.
+        ControlCharacter = "control_character",
+        /// Not of the form that the field has.
+        InvalidFormat = "invalid_format",
+        /// Below the minimum or above the maximum.
+        OutOfRange = "out_of_range",
+        /// An id that the organization does not have.
+        NotFound = "not_found",
+        /// A field that cannot be changed any more.
+        Immutable = "immutable",
+        /// Too easily guessed.
+        TooWeak = "too_weak",
+    }
+}
+
+/// A text that is not of the form that was expected; the message reads on
+/// after the field's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct BadValue {
+    /// The kind of rule.
+    pub code: Code,
+    /// The rule, its limit, and what was given.
+    pub message: String,
+}
+
+impl BadValue {
+    /// Says that a text is malformed.
+    pub(crate) fn format(message: String) -> Self {
+        Self {
+            code: Code::InvalidFormat,
+            message,
+        }
+    }
+}
+
+/// One broken rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Violation {
+    /// Where: a JSON Pointer (RFC 6901) into the body such as `/tags/3`, or
+    /// `?` and the name of a query parameter.
+    #[cfg_attr(feature = "openapi", schema(example = "/title"))]
+    pub pointer: String,
+    /// The kind of rule.
+    pub code: Code,
+    /// The rule, its limit, and what was given.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(example = "must have 3 to 300 characters, got 2")
+    )]
+    pub message: String,
+}
+
+impl Violation {
+    /// Returns the name of the field or parameter, as a person would say it.
+    pub fn field(&self) -> &str {
+        self.pointer.trim_start_matches(['/', '?'])
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pointer.is_empty() {
+            write!(f, "the body {}", self.message)
+        } else {
+            write!(f, "{}: {}", self.field(), self.message)
+        }
+    }
+}
+
+/// The violations found so far; one a place, the first one.
+#[derive(Clone, Debug, Default)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// Adds a violation, unless its place already has one: a title that is not
+    /// a text is not also too short.
+    pub fn add(&mut self, pointer: impl Into<String>, code: Code, message: impl Into<String>) {
+        let pointer = pointer.into();
+        if self.0.iter().all(|known| known.pointer != pointer) {
+            self.0.push(Violation {
+                pointer,
+                code,
+                message: message.into(),
+            });
+        }
+    }
+
+    /// Returns the value if nothing was found, else everything that was.
+    pub fn into_result<T>(self, value: T) -> Result<T, Invalid> {
+        if self.0.is_empty() {
+            Ok(value)
+        } else {
+            Err(Invalid { violations: self.0 })
+        }
+    }
+}
+
+/// Input that breaks rules, with every rule that it breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Invalid {
+    /// At least one.
+    pub violations: Vec<Violation>,
+}
+
+impl Invalid {
+    /// Makes the report of a single violation.
+    pub fn one(pointer: impl Into<String>, code: Code, message: impl Into<String>) -> Self {
+        Self {
+            violations: vec![Violation {
+                pointer: pointer.into(),
+                code,
+                message: message.into(),
+            }],
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, violation) in self.violations.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{violation}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! Reading and writing query strings.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use url::form_urlencoded;
+
+use crate::problem::{BadValue, Code, Invalid, Violations};
+use crate::text::closest;
+
+/// The parameters of one query string, taken one by one; what is unknown,
+/// repeated or malformed is reported together.
+pub struct Query {
+    pairs: Vec<(String, String)>,
+    known: Vec<&'static str>,
+    problems: Violations,
+}
+
+impl Query {
+    /// Splits a query string, without its `?`.
+    pub fn new(raw: &str) -> Self {
+        let pairs = form_urlencoded::parse(raw.as_bytes())
+            .into_owned()
+            .collect();
+        Self {
+            pairs,
+            known: Vec::new(),
+            problems: Violations::default(),
+        }
+    }
+
+    /// Takes every value of a parameter that may be repeated.
+    pub fn all(&mut self, name: &'static str) -> Vec<String> {
+        self.known.push(name);
+        let (taken, rest) = std::mem::take(&mut self.pairs)
+            .into_iter()
+            .partition(|(n, _)| n == name);
+        self.pairs = rest;
+        let taken: Vec<(String, String)> = taken;
+        taken.into_iter().map(|(_, value)| value).collect()
+    }
+
+    /// Takes the value of a parameter that stands at most once.
+    pub fn one(&mut self, name: &'static str) -> Option<String> {
+        let mut values = self.all(name);
+        if values.len() > 1 {
+            self.add(
+                name,
+                Code::Duplicate,
+                format!("must stand once, got {} values", values.len()),
+            );
+        }
+        values.pop()
+    }
+
+    /// Takes a value of a certain form: an id, a time, a word of an enum.
+    pub fn parsed<T: FromStr<Err = BadValue>>(&mut self, name: &'static str) -> Option<T> {
+        match self.one(name)?.parse() {
+            Ok(value) => Some(value),
+            Err(bad) => {
+                self.add(name, bad.code, bad.message);
+                None
+            }
+        }
+    }
+
+    /// Takes a whole number in plain digits, at least `least`. Numbers too
+    /// large for 64 bits count as the largest that fits.
+    pub fn number(&mut self, name: &'static str, least: u64) -> Option<u64> {
+        let text = self.one(name)?;
+        if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+            let message = format!(
+                "must be a whole number from {least}, got {}",
+                crate::rules::quoted(&text)
+            );
+            self.add(name, Code::InvalidFormat, message);
+            return None;
+        }
+        let number = text.parse().unwrap_or(u64::MAX);
+        if number < least {
+            self.add(
+                name,
+                Code::OutOfRange,
+                format!("must be at least {least}, got {number}"),
+            );
+            return None;
+        }
+        Some(number)
+    }
+
+    /// Reports a value that is well formed and still not one to use.
+    pub fn add(&mut self, name: &str, code: Code, message: impl Into<String>) {
+        self.problems.add(format!("?{name}"), code, message);
+    }
+
+    /// Returns the value if every parameter was known and well formed.
+    pub fn finish<T>(mut self, value: T) -> Result<T, Invalid> {
+        for (name, _) in std::mem::take(&mut self.pairs) {
+            let hint = closest(&name, self.known.iter().copied()).map_or_else(
+                || format!("the parameters are {}", self.known.join(", ")),
+                |known| format!("did you mean {known}?"),
+            );
+            self.add(
+                &name,
+                Code::UnknownField,
+                format!("is not a parameter here; {hint}"),
+            );
+        }
+        self.problems.into_result(value)
+    }
+}
+
+/// Collects the pairs of a query string that is being written.
+pub struct Pairs(form_urlencoded::Serializer<'static, String>);
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self(form_urlencoded::Serializer::new(String::new()))
+    }
+}
+
+impl Pairs {
+    /// Adds a parameter.
+    pub fn push(&mut self, name: &str, value: impl Display) {
+        self.0.append_pair(name, &value.to_string());
+    }
+
+    /// Adds a parameter that has a value, and leaves out one that has none.
+    pub fn push_some(&mut self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.push(name, value);
+        }
+    }
+
+    /// Returns the query string, without `?`.
+    pub fn finish(mut self) -> String {
+        self.0.finish()
+    }
+}

@@ -1,0 +1,135 @@
+//! The rules that several nouns share: texts, lists, words, formats.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use crate::problem::{BadValue, Code, Violations};
+
+/// Whether a text may have line feeds and tabs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lines {
+    One,
+    Many,
+}
+
+/// Quotes what was given for an error message, cut to a bearable length.
+pub(crate) fn quoted(given: &str) -> String {
+    const MOST: usize = 60;
+    let mut chars = given.chars();
+    let start: String = chars.by_ref().take(MOST).collect();
+    let dots = if chars.next().is_some() { "…" } else { "" };
+    format!("{start:?}{dots}")
+}
+
+/// Says that a word is not in its list.
+pub(crate) fn not_one_of(what: &str, words: &[&str], given: &str) -> BadValue {
+    let hint = crate::text::closest(given, words.iter().copied())
+        .map(|word| format!(" (did you mean {word}?)"))
+        .unwrap_or_default();
+    let message = format!(
+        "must be {what}, one of {}; got {}{hint}",
+        words.join(", "),
+        quoted(given)
+    );
+    BadValue {
+        code: Code::UnknownValue,
+        message,
+    }
+}
+
+/// Trims a text and checks its length in characters (Unicode scalar values).
+pub(crate) fn text(
+    problems: &mut Violations,
+    pointer: &str,
+    value: &mut String,
+    length: RangeInclusive<usize>,
+    lines: Lines,
+) {
+    if lines == Lines::Many && value.contains('\r') {
+        // What a form or a Windows editor sends for a line feed.
+        *value = value.replace("\r\n", "\n");
+    }
+    let trimmed = value.trim();
+    if trimmed.len() != value.len() {
+        *value = trimmed.to_owned();
+    }
+    let control = |c: char| c.is_control() && !(lines == Lines::Many && matches!(c, '\n' | '\t'));
+    if let Some(bad) = value.chars().find(|c| control(*c)) {
+        let message = format!(
+            "must not have control characters, got U+{:04X}",
+            u32::from(bad)
+        );
+        return problems.add(pointer, Code::ControlCharacter, message);
+    }
+    let (least, most) = length.into_inner();
+    let count = value.chars().count();
+    let wanted = if least == 0 {
+        format!("at most {most}")
+    } else {
+        format!("{least} to {most}")
+    };
+    let message = || format!("must have {wanted} characters, got {count}");
+    if count < least {
+        problems.add(pointer, Code::TooShort, message());
+    } else if count > most {
+        problems.add(pointer, Code::TooLong, message());
+    }
+}
+
+/// The same for a text that may be absent.
+pub(crate) fn optional_text(
+    problems: &mut Violations,
+    pointer: &str,
+    value: &mut Option<String>,
+    most: usize,
+    lines: Lines,
+) {
+    if let Some(value) = value {
+        text(problems, pointer, value, 0..=most, lines);
+    }
+}
+
+/// Checks how many elements a list has.
+pub(crate) fn at_most<T>(problems: &mut Violations, pointer: &str, list: &[T], most: usize) {
+    if list.len() > most {
+        let message = format!("must have at most {most} elements, got {}", list.len());
+        problems.add(pointer, Code::TooMany, message);
+    }
+}
+
+/// Checks a list of names of 1 to 100 characters each.
+pub(crate) fn names(problems: &mut Violations, pointer: &str, names: &mut [String], most: usize) {
+    at_most(problems, pointer, names, most);
+    for (index, name) in names.iter_mut().enumerate() {
+        text(
+            problems,
+            &format!("{pointer}/{index}"),
+            name,
+            1..=100,
+            Lines::One,
+        );
+    }
+}
+
+/// Checks a hex color: `#rgb` or `#rrggbb`.
+pub(crate) fn color(problems: &mut Violations, pointer: &str, value: &mut String) {
+    *value = value.trim().to_owned();
+    let digits = value.strip_prefix('#').unwrap_or_default();
+    if !matches!(digits.len(), 3 | 6) || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        let message = format!(
+            "must be a hex color such as #6366f1 or #63f, got {}",
+            quoted(value)
+        );
+        problems.add(pointer, Code::InvalidFormat, message);
+    }
+}
+
+/// Checks an IP address and puts it into its canonical form.
+pub(crate) fn ip_address(problems: &mut Violations, pointer: &str, value: &mut String) {
+    if let Ok(address) = value.trim().parse::<IpAddr>() {
+        *value = address.to_string();
+    } else {
+        let message = format!("must be an IPv4 or IPv6 address, got {}", quoted(value));
+        problems.add(pointer, Code::InvalidFormat, message);
+    }
+}

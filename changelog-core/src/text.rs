@@ -1,0 +1,105 @@
+//! Text: folding titles into searchable words, and guessing what was meant.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// The longest word that is searched, in bytes: PostgreSQL's limit for one
+/// lexeme is 2046, with room left for the organization's prefix.
+const MAX_WORD_BYTES: usize = 1_900;
+
+/// Splits a text into the words that search works on: runs of Unicode letters
+/// and digits, with case and diacritics folded away (`Überlauf` is
+/// `uberlauf`, `Straße` is `strasse`).
+///
+/// Both databases index exactly these words, and a query is split by the same
+/// function, so their results are equal.
+pub fn words(text: &str) -> Vec<String> {
+    // Upper then lower is Unicode's way to make ß equal ss and σ equal ς,
+    // which lower alone is not.
+    let folded: String = text
+        .nfkd()
+        .filter(|c| !is_combining_mark(*c))
+        .flat_map(char::to_uppercase)
+        .flat_map(char::to_lowercase)
+        // Folding may have produced marks anew (İ becomes i and a dot).
+        .nfkd()
+        .filter(|c| !is_combining_mark(*c))
+        .collect();
+    folded
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(|word| word[..word.floor_char_boundary(MAX_WORD_BYTES)].to_owned())
+        .collect()
+}
+
+/// Returns the known word that `given` most probably meant, if any is close.
+pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    known
+        .into_iter()
+        .map(|word| {
+            let abbreviates =
+                given.len() >= 3 && (word.starts_with(&given) || given.starts_with(word));
+            let score = strsim::jaro_winkler(&given, word) + if abbreviates { 0.2 } else { 0.0 };
+            (score, word)
+        })
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, word)| word)
+}
+
+/// Replaces what could steer a terminal: control characters other than line
+/// feed and tab, and the marks that reorder text, become `\u{..}`.
+pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
+    let unsafe_char = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(unsafe_char) {
+        return text.into();
+    }
+    text.chars()
+        .flat_map(|c| {
+            let escaped = unsafe_char(c).then(|| c.escape_unicode());
+            let plain = escaped.is_none().then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect::<String>()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_folded_letters_and_digits() {
+        for (title, expected) in [
+            ("Deploy API v2.3", vec!["deploy", "api", "v2", "3"]),
+            ("Überlauf in Straße", vec!["uberlauf", "in", "strasse"]),
+            ("İstanbul ΣΟΦΟΣ", vec!["istanbul", "σοφοσ"]),
+            ("café cafe\u{301}", vec!["cafe", "cafe"]),
+            ("数据库 升级", vec!["数据库", "升级"]),
+            ("%_'\"*) OR NEAR( - : ^", vec!["or", "near"]),
+            ("🚀🚀", vec![]),
+        ] {
+            assert_eq!(words(title), expected, "{title}");
+        }
+    }
+
+    #[test]
+    fn guesses_near_misses_only() {
+        let known = ["title", "risk_level", "status", "service_id"];
+        assert_eq!(closest("risk", known), Some("risk_level"));
+        assert_eq!(closest("titel", known), Some("title"));
+        assert_eq!(closest("Service", known), Some("service_id"));
+        assert_eq!(closest("frobnicate", known), None);
+    }
+
+    #[test]
+    fn printable_escapes_what_steers_a_terminal() {
+        assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
+        assert_eq!(printable("a\u{1b}[31mb"), "a\\u{1b}[31mb");
+        assert_eq!(printable("\u{202e}x"), "\\u{202e}x");
+    }
+}
