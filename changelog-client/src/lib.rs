@@ -1,1 +1,63 @@
+//! A typed client for the change log service.
+//!
+//! ```no_run
+//! use changelog_client::{Client, RiskLevel, Status};
+//! use futures_util::TryStreamExt;
+//!
+//! # async fn example() -> Result<(), changelog_client::Error> {
+//! let client = Client::builder()
+//!     .url("http://127.0.0.1:8080")
+//!     .api_key("chlog_…")
+//!     .build()?;
+//!
+//! let service = client.services().create("payments").send().await?;
 //! client
+//!     .changes()
+//!     .create("Deploy payments 2.3")
+//!     .service(service.id)
+//!     .status(Status::Completed)
+//!     .send()
+//!     .await?;
+//!
+//! let risky: Vec<_> = client
+//!     .changes()
+//!     .list()
+//!     .risk_level(RiskLevel::High)
+//!     .stream()
+//!     .try_collect()
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What it takes care of
+//! - Every create carries an idempotency key and happens once, however often
+//!   it is sent. What may pass is tried again ([`RetryPolicy`]), within the
+//!   timeouts of [`ClientBuilder`].
+//! - [`Error`] is for matching, and carries the service's own words and the id
+//!   of the request.
+//! - A word that this version does not know (a status of a newer service)
+//!   decodes as `Unknown` and does not break the rest.
+//! - The key is never shown by `Debug` and never sent to where a redirect
+//!   points.
+
+mod changes;
+mod client;
+mod error;
+mod hosts;
+mod retry;
+mod send;
+mod services;
+
+pub use changelog_core::{
+    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment, Health,
+    HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
+    OrganizationId, Page, Platform, Problem, ProblemCode, RiskLevel, Service, ServiceId,
+    ServicePatch, ServiceRef, Status, Timestamp, Violation,
+};
+pub use changes::{Changes, CreateChange, ListChanges, UpdateChange};
+pub use client::{Client, ClientBuilder};
+pub use error::{Error, Gibberish, Refusal, Silence};
+pub use hosts::{CreateHost, Hosts, UpdateHost};
+pub use retry::RetryPolicy;
+pub use services::{CreateService, Services, UpdateService};

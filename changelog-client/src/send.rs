@@ -1,0 +1,339 @@
+//! The way of a request: attempt, judge, wait, attempt again.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout};
+use url::Url;
+
+use changelog_core::{Data, Problem};
+
+use crate::client::{Client, header_value};
+use crate::error::{Error, Gibberish, Refusal, Silence, excerpt};
+use crate::retry::retry_after;
+
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// What `x-request-id` is cut to, in characters.
+const MAX_REQUEST_ID: usize = 200;
+
+/// One request, as it is sent by every attempt.
+pub(crate) struct Call {
+    method: Method,
+    /// The segments after `/api`.
+    path: Vec<String>,
+    query: Option<String>,
+    body: Option<Vec<u8>>,
+    idempotency_key: Option<String>,
+    keyed: bool,
+}
+
+impl Call {
+    fn new(method: Method, path: &[&str]) -> Self {
+        Self {
+            method,
+            path: path.iter().map(|segment| (*segment).to_owned()).collect(),
+            query: None,
+            body: None,
+            idempotency_key: None,
+            keyed: true,
+        }
+    }
+
+    pub(crate) fn get(path: &[&str]) -> Self {
+        Self::new(Method::GET, path)
+    }
+
+    /// A create: with an idempotency key, the same for every attempt, so that
+    /// it happens once however often it is sent.
+    pub(crate) fn create(
+        path: &[&str],
+        body: &impl Serialize,
+        idempotency_key: Option<String>,
+    ) -> Result<Self, Error> {
+        let key = idempotency_key.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        if !(1..=255).contains(&key.len())
+            || !key.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
+        {
+            return Err(Error::Configuration(format!(
+                "the idempotency key must have 1 to 255 printable ASCII characters, got {}",
+                key.len()
+            )));
+        }
+        let mut call = Self::new(Method::POST, path).json(body)?;
+        call.idempotency_key = Some(key);
+        Ok(call)
+    }
+
+    pub(crate) fn update(path: &[&str], body: &impl Serialize) -> Result<Self, Error> {
+        Self::new(Method::PATCH, path).json(body)
+    }
+
+    pub(crate) fn query(mut self, query: String) -> Self {
+        self.query = Some(query);
+        self
+    }
+
+    pub(crate) fn without_key(mut self) -> Self {
+        self.keyed = false;
+        self
+    }
+
+    fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        let body = serde_json::to_vec(body)
+            .map_err(|error| Error::Configuration(format!("the body is not JSON: {error}")))?;
+        self.body = Some(body);
+        Ok(self)
+    }
+
+    /// Puts the path behind the service's own, whatever that is.
+    fn url(&self, base: &Url) -> Result<Url, Error> {
+        let mut url = base.clone();
+        url.path_segments_mut()
+            .map_err(|()| Error::Configuration("url: cannot carry a path".to_owned()))?
+            .pop_if_empty()
+            .push("api")
+            .extend(&self.path);
+        url.set_query(self.query.as_deref());
+        Ok(url)
+    }
+}
+
+/// A complete answer.
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Client {
+    /// Sends a request, again where that may help, and returns what stands
+    /// under `data`.
+    pub(crate) async fn record<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        Ok(self.send::<Data<T>>(call).await?.data)
+    }
+
+    /// Sends a request, again where that may help.
+    pub(crate) async fn send<T: DeserializeOwned>(&self, call: &Call) -> Result<T, Error> {
+        let deadline = Instant::now() + self.inner.total_timeout;
+        let mut delays = self.inner.retry.delays();
+        let mut attempts = 0;
+        let mut unconfirmed = false;
+        loop {
+            attempts += 1;
+            let limit = deadline.saturating_duration_since(Instant::now());
+            let error = match self.attempt(call, limit, StatusCode::is_success).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            unconfirmed |= error.is_unconfirmed();
+            let wait = error.is_passing().then(|| delays.next()).flatten();
+            let Some(wait) = wait.map(|wait| wait.max(asked_wait(&error))) else {
+                return Err(error.after(attempts, unconfirmed));
+            };
+            if Instant::now() + wait >= deadline {
+                return Err(error.after(attempts, unconfirmed));
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// Sends a request that is not worth repeating.
+    pub(crate) async fn send_once<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        is_answer: impl Fn(&StatusCode) -> bool,
+    ) -> Result<T, Error> {
+        self.attempt(call, self.inner.total_timeout, is_answer)
+            .await
+    }
+
+    /// Sends a request once and judges the answer.
+    async fn attempt<T: DeserializeOwned>(
+        &self,
+        call: &Call,
+        limit: Duration,
+        is_answer: impl Fn(&StatusCode) -> bool,
+    ) -> Result<T, Error> {
+        let limit = limit.min(self.inner.attempt_timeout);
+        let answer = timeout(limit, self.exchange(call)).await.map_err(|_| {
+            let message = format!("nothing within {limit:?}");
+            Error::Timeout(Box::new(Silence::new(message, true)))
+        })??;
+        if !is_answer(&answer.status) {
+            return Err(Error::from_refusal(answer.into_refusal()));
+        }
+        match serde_json::from_slice(&answer.body) {
+            Ok(value) => Ok(value),
+            // What was allowed as an answer by its status alone, and is none.
+            Err(_) if !answer.status.is_success() => {
+                Err(Error::from_refusal(answer.into_refusal()))
+            }
+            Err(error) => Err(answer.gibberish(error.to_string())),
+        }
+    }
+
+    /// Sends a request and reads the whole answer.
+    async fn exchange(&self, call: &Call) -> Result<Answer, Error> {
+        let mut request = self
+            .inner
+            .http
+            .request(call.method.clone(), call.url(&self.inner.base)?)
+            .header(ACCEPT, "application/json, application/problem+json");
+        if let Some(key) = self.inner.api_key.as_ref().filter(|_| call.keyed) {
+            request = request.header("x-api-key", header_value(key)?);
+        }
+        if let Some(key) = &call.idempotency_key {
+            request = request.header("idempotency-key", key);
+        }
+        if let Some(body) = &call.body {
+            request = request
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.clone());
+        }
+        let mut response = request.send().await.map_err(lost)?;
+        let mut answer = Answer {
+            status: response.status(),
+            headers: std::mem::take(response.headers_mut()),
+            body: Vec::new(),
+        };
+        while let Some(chunk) = response.chunk().await.map_err(lost)? {
+            if answer.body.len() + chunk.len() > MAX_ANSWER {
+                let message = format!("it is larger than {MAX_ANSWER} bytes");
+                return Err(answer.gibberish(message));
+            }
+            answer.body.extend_from_slice(&chunk);
+        }
+        Ok(answer)
+    }
+}
+
+impl Answer {
+    fn request_id(&self) -> Option<String> {
+        let id = self.headers.get("x-request-id")?.to_str().ok()?;
+        (!id.is_empty()).then(|| id.chars().take(MAX_REQUEST_ID).collect())
+    }
+
+    fn into_refusal(self) -> Refusal {
+        let problem: Option<Problem> = serde_json::from_slice(&self.body).ok();
+        let said = problem.as_ref().map(|problem| problem.request_id.clone());
+        Refusal {
+            status: self.status.as_u16(),
+            request_id: self
+                .request_id()
+                .or_else(|| said.filter(|id| !id.is_empty())),
+            excerpt: Some(excerpt(&self.body)).filter(|text| problem.is_none() && !text.is_empty()),
+            retry_after: retry_after(&self.headers, SystemTime::now()),
+            attempts: 1,
+            // A gateway speaks for itself, and may have passed the request on;
+            // so may a service that failed without saying how.
+            unconfirmed: matches!(self.status.as_u16(), 500 | 502 | 504)
+                || (self.status.is_server_error() && problem.is_none()),
+            problem,
+        }
+    }
+
+    fn gibberish(&self, message: String) -> Error {
+        Error::Protocol(Box::new(Gibberish {
+            status: self.status.as_u16(),
+            request_id: self.request_id(),
+            message,
+            excerpt: excerpt(&self.body),
+        }))
+    }
+}
+
+/// Returns how long the service asked to wait.
+fn asked_wait(error: &Error) -> Duration {
+    error
+        .refusal()
+        .and_then(|refusal| refusal.retry_after)
+        .unwrap_or_default()
+}
+
+/// Sorts what the network reported.
+fn lost(error: reqwest::Error) -> Error {
+    // The address is in the caller's hands, and may be long.
+    let error = error.without_url();
+    let message = chain(&error);
+    if error.is_builder() {
+        Error::Configuration(message)
+    } else if error.is_connect() {
+        let mut silence = Silence::new(message, false);
+        silence.untrusted = refused_certificate(&error);
+        Error::Connect(Box::new(silence))
+    } else if error.is_timeout() {
+        Error::Timeout(Box::new(Silence::new(message, true)))
+    } else {
+        Error::Broken(Box::new(Silence::new(message, true)))
+    }
+}
+
+/// Writes an error with its causes, each once.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let text = inner.to_string();
+        if !message.ends_with(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        cause = inner.source();
+    }
+    message
+}
+
+/// Tells whether TLS failed by what it was shown, and not by the network.
+fn refused_certificate(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inside = inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+            .is_some_and(<dyn StdError + Send + Sync>::is::<rustls::Error>);
+        if inside || inner.is::<rustls::Error>() {
+            return true;
+        }
+        cause = inner.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stand_behind_any_prefix() {
+        let call = Call::get(&["changes", "a b/c"]).query("page=1".to_owned());
+        for (base, expected) in [
+            ("http://h", "http://h/api/changes/a%20b%2Fc?page=1"),
+            ("http://h/", "http://h/api/changes/a%20b%2Fc?page=1"),
+            ("http://h/p/q", "http://h/p/q/api/changes/a%20b%2Fc?page=1"),
+        ] {
+            let base: Url = base.parse().unwrap();
+            assert_eq!(call.url(&base).unwrap().as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn idempotency_keys_are_checked_before_anything_is_sent() {
+        for (key, good) in [
+            ("k".to_owned(), true),
+            ("k".repeat(255), true),
+            (String::new(), false),
+            ("k".repeat(256), false),
+            ("ü".to_owned(), false),
+            ("a\nb".to_owned(), false),
+        ] {
+            let call = Call::create(&["changes"], &"", Some(key.clone()));
+            assert_eq!(call.is_ok(), good, "{key}");
+        }
+    }
+}
