@@ -1,2 +1,13 @@
-//! s
-fn main() {}
+//! Stories through the real programs over real HTTP, each once on SQLite and
+//! once on PostgreSQL.
+//!
+//! [`world`] makes the service and everybody who speaks to it; then one file
+//! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a
+//! missing program into a failure.
+
+mod changes;
+mod hosts;
+mod list;
+mod search;
+mod services;
+mod world;

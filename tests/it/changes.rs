@@ -1,0 +1,427 @@
+//! Changes: created, read and changed.
+
+use chrono::{TimeDelta, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::shape::{self, is_id, is_recent, is_time, time};
+use crate::world::{Caller, World, keys, on_both, text};
+
+on_both!(
+    everything_supplied_comes_back,
+    nothing_supplied_comes_back_as_defaults,
+    what_automation_sends_is_taken,
+    every_risk_and_status_is_taken,
+    a_change_names_its_service_and_host,
+    duplicate_tags_collapse,
+    times_become_utc,
+    a_change_may_have_happened_long_ago,
+    unknown_changes_are_not_found,
+    any_field_can_be_changed,
+    null_clears_what_may_be_absent,
+    any_status_may_follow_any_other,
+    the_moment_of_a_change_is_fixed,
+    keys_cannot_delete,
+);
+
+struct Linked {
+    service: String,
+    host: String,
+    body: Value,
+}
+
+/// A change with every field, on a service and a host.
+async fn full(key: &Caller) -> Linked {
+    let service = json!({ "name": "payments", "color": "#0aF" });
+    let service = key.create("/api/services", service).await;
+    let host = json!({ "hostname": "web-1", "environment": "prod" });
+    let host = key.create("/api/hosts", host).await;
+    let body = json!({
+        "title": "Deploy api 2.3",
+        "description": "Rolls out\n\tthe limiter",
+        "risk_level": "medium",
+        "status": "in_progress",
+        "impact": "Two minutes\nread-only",
+        "service_id": service,
+        "host_id": host,
+        "tags": ["terraform", "prod"],
+        "links": [{ "label": "run", "url": "https://ci.example.com/runs/42?a=b#c" }],
+        "scheduled_for": "2027-01-02T03:04:05.678Z",
+        "occurred_at": "2026-01-02T03:04:05.678Z",
+    });
+    Linked {
+        service,
+        host,
+        body,
+    }
+}
+
+async fn detail(key: &Caller, id: &Value) -> Value {
+    key.get(&format!("/api/changes/{}", text(id)))
+        .await
+        .data(200)
+}
+
+async fn everything_supplied_comes_back(world: World) {
+    let key = world.key();
+    let linked = full(&key).await;
+    let answer = key.post("/api/changes", linked.body.clone()).await;
+    let created = answer.data(201);
+    assert_eq!(keys(&created), shape::CHANGE_CREATED);
+    is_id(&created["id"]);
+    is_recent(&created["created_at"]);
+    assert_eq!(created["title"], "Deploy api 2.3");
+    assert_eq!(created["risk_level"], "medium");
+    assert_eq!(created["status"], "in_progress");
+    assert_eq!(created["organization_id"], world.organization.id);
+    let path = format!("/api/changes/{}", text(&created["id"]));
+    assert_eq!(answer.header("location"), path);
+
+    let change = key.get(&path).await.data(200);
+    assert_eq!(keys(&change), shape::CHANGE);
+    for field in shape::CHANGE_CREATED {
+        assert_eq!(change[field], created[field], "{field}");
+    }
+    for field in [
+        "title",
+        "description",
+        "risk_level",
+        "status",
+        "impact",
+        "tags",
+        "links",
+        "scheduled_for",
+        "occurred_at",
+    ] {
+        assert_eq!(change[field], linked.body[field], "{field}");
+    }
+    let service = json!({ "id": linked.service, "name": "payments", "color": "#0aF" });
+    assert_eq!(change["service"], service);
+    let host = json!({ "id": linked.host, "hostname": "web-1", "environment": "prod" });
+    assert_eq!(change["host_ref"], host);
+    is_recent(&change["updated_at"]);
+    let listed = key.get("/api/changes").await.body(200);
+    assert_eq!(listed["data"], json!([change]));
+}
+
+async fn nothing_supplied_comes_back_as_defaults(world: World) {
+    let key = world.key();
+    let nulls = json!({
+        "title": "nulls", "description": null, "service_id": null, "host_id": null,
+        "risk_level": null, "status": null, "impact": null, "tags": null, "links": null,
+        "scheduled_for": null, "occurred_at": null,
+    });
+    for body in [json!({ "title": "bare" }), nulls] {
+        let created = key.post("/api/changes", body).await.data(201);
+        assert_eq!(created["risk_level"], "low");
+        assert_eq!(created["status"], "planned");
+        let change = detail(&key, &created["id"]).await;
+        assert_eq!(keys(&change), shape::CHANGE);
+        for field in [
+            "description",
+            "impact",
+            "service",
+            "host_ref",
+            "scheduled_for",
+        ] {
+            assert_eq!(change[field], Value::Null, "{field}");
+        }
+        for field in ["tags", "links"] {
+            assert_eq!(change[field], json!([]), "{field}");
+        }
+        is_recent(&change["occurred_at"]);
+        is_recent(&change["created_at"]);
+        is_recent(&change["updated_at"]);
+    }
+}
+
+/// The payloads that the specification tells of.
+async fn what_automation_sends_is_taken(world: World) {
+    let key = world.key();
+    for (status, risk) in [("completed", "low"), ("rolled_back", "high")] {
+        let body = json!({
+            "title": "terraform apply: 2 added", "risk_level": risk, "status": status,
+            "tags": ["terraform"],
+        });
+        let created = key.post("/api/changes", body).await.data(201);
+        assert_eq!(created["risk_level"], risk);
+        assert_eq!(created["status"], status);
+        assert_eq!(
+            detail(&key, &created["id"]).await["tags"],
+            json!(["terraform"])
+        );
+    }
+}
+
+async fn every_risk_and_status_is_taken(world: World) {
+    let key = world.key();
+    let statuses = ["planned", "in_progress", "completed", "rolled_back"];
+    for (field, words) in [
+        ("risk_level", &["low", "medium", "high"][..]),
+        ("status", &statuses),
+    ] {
+        for word in words {
+            let body = json!({ "title": "one of each", field: word });
+            let created = key.post("/api/changes", body).await.data(201);
+            assert_eq!(created[field], **word);
+            assert_eq!(detail(&key, &created["id"]).await[field], **word);
+        }
+        for word in ["", "HIGH", "done", "in progress", "critical", "unknown"] {
+            let body = json!({ "title": "none of these", field: word });
+            let answer = key.post("/api/changes", body).await;
+            answer.violates(&[(&format!("/{field}"), "unknown_value")]);
+        }
+    }
+}
+
+async fn a_change_names_its_service_and_host(world: World) {
+    let key = world.key();
+    let linked = full(&key).await;
+    let id = key.create("/api/changes", linked.body).await;
+    let path = format!("/api/changes/{id}");
+    // The change shows them as they are now.
+    let service = format!("/api/services/{}", linked.service);
+    key.patch(&service, json!({ "name": "billing", "color": "#fff" }))
+        .await
+        .is(200);
+    let host = format!("/api/hosts/{}", linked.host);
+    key.patch(&host, json!({ "hostname": "web-2", "environment": null }))
+        .await
+        .is(200);
+    let change = key.get(&path).await.data(200);
+    let service = json!({ "id": linked.service, "name": "billing", "color": "#fff" });
+    assert_eq!(change["service"], service);
+    let host = json!({ "id": linked.host, "hostname": "web-2", "environment": null });
+    assert_eq!(change["host_ref"], host);
+
+    let nowhere = Uuid::now_v7();
+    for (body, pointers) in [
+        (json!({ "service_id": nowhere }), vec!["/service_id"]),
+        (json!({ "host_id": nowhere }), vec!["/host_id"]),
+        // A host is no service, and the other way round.
+        (
+            json!({ "service_id": linked.host, "host_id": linked.service }),
+            vec!["/service_id", "/host_id"],
+        ),
+    ] {
+        let expected: Vec<_> = pointers.iter().map(|at| (*at, "not_found")).collect();
+        key.patch(&path, body.clone()).await.violates(&expected);
+        let mut new = body;
+        new["title"] = json!("on nothing");
+        key.post("/api/changes", new).await.violates(&expected);
+    }
+    let answer = key
+        .post("/api/changes", json!({ "title": "bad", "service_id": "x" }))
+        .await;
+    answer.violates(&[("/service_id", "invalid_format")]);
+    let answer = key
+        .post("/api/changes", json!({ "title": "bad", "host_id": 7 }))
+        .await;
+    answer.violates(&[("/host_id", "wrong_type")]);
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+}
+
+async fn duplicate_tags_collapse(world: World) {
+    let key = world.key();
+    let tags = json!(["b", "a", " b ", "B", "a", "ä", "🚀"]);
+    let id = key
+        .create("/api/changes", json!({ "title": "tagged", "tags": tags }))
+        .await;
+    let path = format!("/api/changes/{id}");
+    let expected = json!(["b", "a", "B", "ä", "🚀"]);
+    assert_eq!(key.get(&path).await.data(200)["tags"], expected);
+    let answer = key.patch(&path, json!({ "tags": ["x", "x"] })).await;
+    assert_eq!(answer.data(200)["tags"], json!(["x"]));
+}
+
+async fn times_become_utc(world: World) {
+    let key = world.key();
+    for (given, kept) in [
+        ("2026-11-21T10:30:00+02:00", "2026-11-21T08:30:00.000Z"),
+        ("2026-11-21T08:30:00.123999Z", "2026-11-21T08:30:00.123Z"),
+        ("2026-02-28T23:59:59.9-01:00", "2026-03-01T00:59:59.900Z"),
+    ] {
+        let body = json!({ "title": "scheduled", "scheduled_for": given });
+        let id = key.post("/api/changes", body).await.data(201)["id"].take();
+        assert_eq!(detail(&key, &id).await["scheduled_for"], kept, "{given}");
+    }
+    for field in ["scheduled_for", "occurred_at"] {
+        for bad in [
+            "",
+            "tomorrow",
+            "2026-11-21",
+            "2026-11-21T08:30:00",
+            "2026-02-30T00:00:00Z",
+        ] {
+            let body = json!({ "title": "scheduled", field: bad });
+            let answer = key.post("/api/changes", body).await;
+            answer.violates(&[(&format!("/{field}"), "invalid_format")]);
+        }
+        let answer = key
+            .post(
+                "/api/changes",
+                json!({ "title": "bad", field: 1_700_000_000 }),
+            )
+            .await;
+        answer.violates(&[(&format!("/{field}"), "wrong_type")]);
+    }
+}
+
+async fn a_change_may_have_happened_long_ago(world: World) {
+    let key = world.key();
+    let soon = time(Utc::now() + TimeDelta::minutes(4));
+    for at in [
+        "1970-01-01T00:00:00.000Z",
+        "2001-02-03T04:05:06.007Z",
+        &soon,
+    ] {
+        let body = json!({ "title": "imported", "occurred_at": at });
+        let change = key.post("/api/changes", body).await.data(201);
+        is_id(&change["id"]);
+        is_recent(&change["created_at"]);
+        // The id is made from the moment, so that its order is the list's.
+        let id: Uuid = text(&change["id"]).parse().expect("an id");
+        let (seconds, nanos) = id.get_timestamp().expect("a moment").to_unix();
+        let moment = is_time(&json!(at));
+        assert_eq!(i64::try_from(seconds), Ok(moment.timestamp()), "{at}");
+        assert_eq!(nanos / 1_000_000, moment.timestamp_subsec_millis(), "{at}");
+        assert_eq!(detail(&key, &change["id"]).await["occurred_at"], at);
+    }
+    for bad in [
+        time(Utc::now() + TimeDelta::minutes(6)),
+        "1969-12-31T23:59:59.999Z".to_owned(),
+    ] {
+        let body = json!({ "title": "impossible", "occurred_at": bad });
+        let answer = key.post("/api/changes", body).await;
+        answer.violates(&[("/occurred_at", "out_of_range")]);
+    }
+}
+
+async fn unknown_changes_are_not_found(world: World) {
+    let key = world.key();
+    let path = format!("/api/changes/{}", Uuid::now_v7());
+    key.get(&path).await.problem(404, "not_found");
+    let answer = key.patch(&path, json!({ "status": "completed" })).await;
+    answer.problem(404, "not_found");
+}
+
+async fn any_field_can_be_changed(world: World) {
+    let key = world.key();
+    let linked = full(&key).await;
+    let id = key.create("/api/changes", linked.body).await;
+    let path = format!("/api/changes/{id}");
+    let service = key
+        .create("/api/services", json!({ "name": "billing" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-2" }))
+        .await;
+    let mut expected = key.get(&path).await.data(200);
+    for (field, value, shown, shown_value) in [
+        ("title", json!("Deploy api 2.4"), "title", None),
+        ("description", json!("Again"), "description", None),
+        ("risk_level", json!("high"), "risk_level", None),
+        ("status", json!("completed"), "status", None),
+        ("impact", json!("None"), "impact", None),
+        ("tags", json!(["x"]), "tags", None),
+        (
+            "links",
+            json!([{ "label": "l", "url": "http://e.com/" }]),
+            "links",
+            None,
+        ),
+        (
+            "scheduled_for",
+            json!("2028-01-01T00:00:00.000Z"),
+            "scheduled_for",
+            None,
+        ),
+        (
+            "service_id",
+            json!(service),
+            "service",
+            Some(json!({ "id": service, "name": "billing", "color": "#6366f1" })),
+        ),
+        (
+            "host_id",
+            json!(host),
+            "host_ref",
+            Some(json!({ "id": host, "hostname": "web-2", "environment": null })),
+        ),
+    ] {
+        let answer = key.patch(&path, json!({ field: value })).await;
+        let changed = answer.data(200);
+        assert!(is_time(&changed["updated_at"]) >= is_time(&expected["updated_at"]));
+        expected["updated_at"] = changed["updated_at"].clone();
+        expected[shown] = shown_value.unwrap_or(value);
+        assert_eq!(changed, expected, "{field}");
+        assert_eq!(key.get(&path).await.data(200), expected, "{field}");
+    }
+    let answer = key.patch(&path, json!({})).await;
+    assert_eq!(answer.data(200), expected);
+    let answer = key.patch(&path, json!({ "title": "Deploy api 2.4" })).await;
+    assert_eq!(answer.data(200), expected, "the same again changes nothing");
+}
+
+async fn null_clears_what_may_be_absent(world: World) {
+    let key = world.key();
+    let linked = full(&key).await;
+    let id = key.create("/api/changes", linked.body).await;
+    let path = format!("/api/changes/{id}");
+    for (field, shown, after) in [
+        ("description", "description", Value::Null),
+        ("impact", "impact", Value::Null),
+        ("service_id", "service", Value::Null),
+        ("host_id", "host_ref", Value::Null),
+        ("scheduled_for", "scheduled_for", Value::Null),
+        ("tags", "tags", json!([])),
+        ("links", "links", json!([])),
+        ("risk_level", "risk_level", json!("medium")),
+        ("status", "status", json!("in_progress")),
+    ] {
+        let answer = key.patch(&path, json!({ field: null })).await;
+        assert_eq!(answer.data(200)[shown], after, "{field}");
+        assert_eq!(key.get(&path).await.data(200)[shown], after, "{field}");
+    }
+    let answer = key.patch(&path, json!({ "title": null })).await;
+    answer.violates(&[("/title", "required")]);
+}
+
+async fn any_status_may_follow_any_other(world: World) {
+    let key = world.key();
+    let id = key.change("restless").await;
+    let path = format!("/api/changes/{id}");
+    let all = ["planned", "in_progress", "completed", "rolled_back"];
+    for from in all {
+        for to in all {
+            key.patch(&path, json!({ "status": from })).await.is(200);
+            let answer = key.patch(&path, json!({ "status": to })).await;
+            assert_eq!(answer.data(200)["status"], to, "from {from}");
+        }
+    }
+}
+
+async fn the_moment_of_a_change_is_fixed(world: World) {
+    let key = world.key();
+    let id = key.change("once").await;
+    let path = format!("/api/changes/{id}");
+    for value in [json!("2026-01-01T00:00:00Z"), Value::Null] {
+        let answer = key.patch(&path, json!({ "occurred_at": value })).await;
+        answer.violates(&[("/occurred_at", "immutable")]);
+    }
+}
+
+async fn keys_cannot_delete(world: World) {
+    let key = world.key();
+    for (list, body) in [
+        ("/api/changes", json!({ "title": "stays" })),
+        ("/api/hosts", json!({ "hostname": "stays" })),
+        ("/api/services", json!({ "name": "stays" })),
+    ] {
+        let id = key.create(list, body).await;
+        let path = format!("{list}/{id}");
+        let answer = crate::world::send(key.request("DELETE", &path)).await;
+        answer.problem(405, "method_not_allowed");
+        key.get(&path).await.data(200);
+    }
+}

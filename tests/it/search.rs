@@ -1,0 +1,187 @@
+//! Full-text search on titles: the same results on both databases.
+
+use serde_json::json;
+
+use crate::world::{Caller, World, each, on_both};
+
+on_both!(
+    words_begin_words_of_the_title,
+    punctuation_is_never_syntax,
+    a_changed_title_is_found_by_its_new_words,
+    only_titles_are_searched,
+);
+
+const TITLES: [&str; 12] = [
+    "Deploy API v2.3",
+    "deploy payments-api to prod",
+    "Überlauf in der Straße behoben",
+    "uberlauf strasse",
+    "Rollback: database migration 0042",
+    "don't panic (100% \"safe\")",
+    "数据库 升级 to 15",
+    "İstanbul and ΣΟΦΟΣ",
+    "OR NOT AND NEAR",
+    "café CAFE\u{301} olé",
+    "🚀 launch_pad * 9",
+    "a-b.c:d/e",
+];
+
+async fn found(key: &Caller, q: &str) -> (u64, Vec<String>) {
+    let query: String = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("q", q)
+        .finish();
+    let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+    let titles = each(&body["data"], "title");
+    let titles = titles
+        .iter()
+        .map(|title| crate::world::text(title))
+        .collect();
+    (body["count"].as_u64().expect("a count"), titles)
+}
+
+#[track_caller]
+fn is(q: &str, (count, titles): (u64, Vec<String>), expected: &[usize]) {
+    let expected: Vec<&str> = expected.iter().rev().map(|index| TITLES[*index]).collect();
+    assert_eq!(titles, expected, "q={q}");
+    assert_eq!(count, expected.len() as u64, "q={q}");
+}
+
+const ALL: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+async fn words_begin_words_of_the_title(world: World) {
+    let key = world.key();
+    for title in TITLES {
+        key.change(title).await;
+    }
+    for (q, expected) in [
+        ("deploy", &[0, 1][..]),
+        ("DEPLOY", &[0, 1]),
+        ("dep", &[0, 1]),
+        ("eploy", &[]),
+        ("deploy api", &[0, 1]),
+        ("api deploy", &[0, 1]),
+        ("pay dep", &[1]),
+        ("payments-api", &[1]),
+        ("deploy deploy", &[0, 1]),
+        ("deploys", &[]),
+        ("v2", &[0]),
+        ("2", &[]),
+        ("3", &[0]),
+        ("v2.3", &[0]),
+        ("überlauf", &[2, 3]),
+        ("UBERLAUF", &[2, 3]),
+        ("u\u{308}berl", &[2, 3]),
+        ("straße", &[2, 3]),
+        ("STRASSE", &[2, 3]),
+        ("behoben über", &[2]),
+        ("0042", &[4]),
+        ("42", &[]),
+        ("don", &[5]),
+        ("t", &[1, 5, 6]),
+        ("100", &[5]),
+        ("数据", &[6]),
+        ("数据库 15", &[6]),
+        ("据库", &[]),
+        ("istanbul", &[7]),
+        ("σοφος", &[7]),
+        ("or", &[8]),
+        ("or not", &[8]),
+        ("deploy OR rollback", &[]),
+        ("deploy NOT payments", &[]),
+        ("cafe", &[9]),
+        ("CAFÉ olé", &[9]),
+        ("launch", &[10]),
+        ("pad", &[10]),
+        ("launch_pad", &[10]),
+        ("a b c d e", &[11]),
+        ("e d c b a", &[11]),
+        ("nothing", &[]),
+        ("deploy nothing", &[]),
+        // No word in it: as if it were absent.
+        ("", &ALL),
+        ("   ", &ALL),
+        ("🚀", &ALL),
+        ("%", &ALL),
+    ] {
+        is(q, found(&key, q).await, expected);
+    }
+}
+
+async fn punctuation_is_never_syntax(world: World) {
+    let key = world.key();
+    for title in TITLES {
+        key.change(title).await;
+    }
+    for (q, expected) in [
+        ("%_'\"*)", &ALL[..]),
+        ("'", &ALL),
+        ("\"", &ALL),
+        ("\"deploy", &[0, 1]),
+        ("deploy\"", &[0, 1]),
+        ("\"api deploy\"", &[0, 1]),
+        ("dep*", &[0, 1]),
+        ("*", &ALL),
+        ("d%y", &[]),
+        ("dep%", &[0, 1]),
+        ("_eploy", &[]),
+        ("-deploy", &[0, 1]),
+        ("deploy -api", &[0, 1]),
+        ("NEAR(", &[8]),
+        ("NEAR(deploy api, 2)", &[]),
+        ("title:deploy", &[]),
+        (":", &ALL),
+        ("deploy:", &[0, 1]),
+        ("deploy:*", &[0, 1]),
+        ("^deploy", &[0, 1]),
+        ("^", &ALL),
+        ("deploy & api", &[0, 1]),
+        ("deploy | rollback", &[]),
+        ("!deploy", &[0, 1]),
+        ("deploy <-> api", &[0, 1]),
+        ("(deploy", &[0, 1]),
+        ("deploy)", &[0, 1]),
+        ("{deploy}", &[0, 1]),
+        ("deploy + api", &[0, 1]),
+        ("\\", &ALL),
+        ("deploy\\", &[0, 1]),
+        ("'; DROP TABLE changes; --", &[]),
+        ("\u{0}", &ALL),
+        ("dep\u{0}", &[0, 1]),
+        ("AND", &[7, 8]),
+        ("and or not", &[8]),
+    ] {
+        is(q, found(&key, q).await, expected);
+    }
+    // As long as an address can be, and of many words.
+    is("long", found(&key, &"x".repeat(3000)).await, &[]);
+    is("many", found(&key, &"deploy ".repeat(300)).await, &[0, 1]);
+    // Bytes that are no text: words or nothing, never an error of the service.
+    let answer = key.get("/api/changes?q=%ff%fe").await;
+    assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
+}
+
+async fn a_changed_title_is_found_by_its_new_words(world: World) {
+    let key = world.key();
+    let id = key.change("Deploy api").await;
+    key.change("Deploy web").await;
+    let path = format!("/api/changes/{id}");
+    key.patch(&path, json!({ "title": "Rückbau der API" }))
+        .await
+        .is(200);
+    assert_eq!(
+        found(&key, "deploy").await,
+        (1, vec!["Deploy web".to_owned()])
+    );
+    assert_eq!(
+        found(&key, "ruck api").await,
+        (1, vec!["Rückbau der API".to_owned()])
+    );
+}
+
+async fn only_titles_are_searched(world: World) {
+    let key = world.key();
+    let body = json!({ "title": "plain", "description": "hidden", "impact": "hidden", "tags": ["hidden"] });
+    key.create("/api/changes", body).await;
+    assert_eq!(found(&key, "hidden").await, (0, vec![]));
+    assert_eq!(found(&key, "plain").await.0, 1);
+}

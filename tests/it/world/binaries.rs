@@ -1,0 +1,49 @@
+//! The programs under test, built from the sources as they stand.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where `changelog-server` is.
+pub(crate) fn server() -> PathBuf {
+    folder().join("changelog-server")
+}
+
+/// Where `chlog` is.
+pub(crate) fn chlog() -> PathBuf {
+    folder().join("chlog")
+}
+
+/// The target folder of the profile that this test was built with.
+///
+/// `cargo test` builds a package's program only for integration tests of that
+/// same package, so the programs are built here, once a run: nothing to do
+/// when they are fresh, and they can never be stale.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().expect("the test knows its own path");
+        let folder = test
+            .parent()
+            .and_then(Path::parent)
+            .expect("tests lie in target/<profile>/deps")
+            .to_path_buf();
+        let Some(cargo) = std::env::var_os("CARGO") else {
+            return folder;
+        };
+        let profile = match folder.file_name().and_then(|name| name.to_str()) {
+            None | Some("debug") => "dev",
+            Some(other) => other,
+        };
+        let status = Command::new(cargo)
+            .args(["build", "--quiet", "--bins", "--profile", profile])
+            .args(["-p", "changelog-server", "-p", "changelog-cli"])
+            .arg("--target-dir")
+            .arg(folder.parent().expect("the profile lies in target"))
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the programs do not build");
+        folder
+    })
+}

@@ -1,0 +1,292 @@
+//! Whoever sends requests: nobody in particular, a key, or a browser.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, RequestBuilder};
+use serde_json::{Value, json};
+
+/// Sends requests to one service in one name.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) client: Client,
+    base: String,
+    headers: HeaderMap,
+}
+
+/// What a request was answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    request: String,
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Caller {
+    /// Makes a caller that says nothing about itself.
+    pub(crate) fn new(address: &str) -> Self {
+        static PROVIDER: OnceLock<()> = OnceLock::new();
+        PROVIDER.get_or_init(|| {
+            // Fails only when somebody else has installed one, which is as good.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        });
+        let client = Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(Duration::from_secs(60))
+            .build()
+            .expect("a client");
+        Self {
+            client,
+            base: format!("http://{address}"),
+            headers: HeaderMap::new(),
+        }
+    }
+
+    /// Adds a header to every request.
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        let value = HeaderValue::from_str(value).expect("a header's value");
+        self.headers.append(HeaderName::from_static(name), value);
+        self
+    }
+
+    /// Begins a request that can be given anything.
+    pub(crate) fn request(&self, method: &str, path: &str) -> RequestBuilder {
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        self.client
+            .request(method, format!("{}{path}", self.base))
+            .headers(self.headers.clone())
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        send(self.request("GET", path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+        send(self.request("POST", path).json(&body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+        send(self.request("PATCH", path).json(&body)).await
+    }
+
+    /// Posts bytes as JSON, whether they are or not.
+    pub(crate) async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> Answer {
+        let request = self.request("POST", path);
+        let request = request.header("content-type", "application/json");
+        send(request.body(body.into())).await
+    }
+
+    /// Posts a form, as a page would.
+    pub(crate) async fn post_form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        send(form(self.request("POST", path), fields)).await
+    }
+
+    /// Creates a change with this title and returns its id.
+    #[track_caller]
+    pub(crate) fn change(&self, title: &str) -> impl Future<Output = String> {
+        self.create("/api/changes", json!({ "title": title }))
+    }
+
+    /// Creates a record, which must succeed, and returns its id.
+    pub(crate) async fn create(&self, path: &str, body: Value) -> String {
+        text(&self.post(path, body).await.data(201)["id"])
+    }
+}
+
+/// Puts form fields into a request.
+pub(crate) fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+    let body = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(fields)
+        .finish();
+    request
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(body)
+}
+
+/// Sends a request; the service must answer it, with whatever.
+pub(crate) async fn send(request: RequestBuilder) -> Answer {
+    try_send(request).await.expect("the service answers")
+}
+
+/// Sends a request that may find nobody.
+pub(crate) async fn try_send(request: RequestBuilder) -> Result<Answer, reqwest::Error> {
+    let (client, request) = request.build_split();
+    let request = request?;
+    let name = format!("{} {}", request.method(), request.url());
+    let response = client.execute(request).await?;
+    Ok(Answer {
+        request: name,
+        status: response.status().as_u16(),
+        headers: response.headers().clone(),
+        text: response.text().await?,
+    })
+}
+
+impl Answer {
+    /// Reads the body, whatever the status is.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text)
+            .unwrap_or_else(|error| panic!("{}: {error}: {}", self.request, self.text))
+    }
+
+    /// Requires this status and returns the body.
+    #[track_caller]
+    pub(crate) fn body(&self, status: u16) -> Value {
+        self.is(status);
+        assert_eq!(
+            self.header("content-type"),
+            "application/json",
+            "{}",
+            self.request
+        );
+        self.json()
+    }
+
+    /// Requires this status and returns what stands in the envelope, which
+    /// must hold nothing else.
+    #[track_caller]
+    pub(crate) fn data(&self, status: u16) -> Value {
+        let mut body = self.body(status);
+        assert_eq!(keys(&body), ["data"], "{}", self.request);
+        body["data"].take()
+    }
+
+    /// Requires this status.
+    #[track_caller]
+    pub(crate) fn is(&self, status: u16) {
+        assert_eq!(self.status, status, "{}: {}", self.request, self.text);
+    }
+
+    /// Returns a header's value; empty when it is not there.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// Requires a problem of this status and code, in its full shape, and
+    /// returns it.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
+        let request = &self.request;
+        self.is(status);
+        assert_eq!(
+            self.header("content-type"),
+            "application/problem+json",
+            "{request}"
+        );
+        let problem = self.json();
+        let mut expected = vec!["code", "detail", "request_id", "status", "title", "type"];
+        if problem.get("errors").is_some() {
+            expected.insert(2, "errors");
+        }
+        assert_eq!(keys(&problem), expected, "{request}");
+        assert_eq!(problem["code"], code, "{request}: {problem}");
+        assert_eq!(problem["type"], format!("/problems/{code}"), "{request}");
+        assert_eq!(problem["status"], status, "{request}");
+        assert_ne!(problem["title"], "", "{request}");
+        assert_ne!(problem["detail"], "", "{request}");
+        assert_eq!(
+            problem["request_id"],
+            self.header("x-request-id"),
+            "{request}"
+        );
+        assert_ne!(problem["request_id"], "", "{request}");
+        let companion = match status {
+            401 => Some("www-authenticate"),
+            405 => Some("allow"),
+            429 | 503 => Some("retry-after"),
+            _ => None,
+        };
+        if let Some(name) = companion {
+            assert_ne!(
+                self.header(name),
+                "",
+                "{request} answers {status} without {name}"
+            );
+        }
+        problem
+    }
+
+    /// Requires a 422 with exactly these violations, as pointer and code, in
+    /// any order.
+    #[track_caller]
+    pub(crate) fn violates(&self, expected: &[(&str, &str)]) {
+        let problem = self.problem(422, "validation_failed");
+        assert_eq!(
+            violations(&problem),
+            sorted(expected),
+            "{}: {problem}",
+            self.request
+        );
+    }
+
+    /// The same for a 400 about the query string.
+    #[track_caller]
+    pub(crate) fn violates_query(&self, expected: &[(&str, &str)]) {
+        let problem = self.problem(400, "malformed_query");
+        assert_eq!(
+            violations(&problem),
+            sorted(expected),
+            "{}: {problem}",
+            self.request
+        );
+    }
+}
+
+fn sorted(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut pairs: Vec<_> = pairs
+        .iter()
+        .map(|(pointer, code)| ((*pointer).to_owned(), (*code).to_owned()))
+        .collect();
+    pairs.sort();
+    pairs
+}
+
+/// Returns the violations of a problem, sorted; each must say something.
+#[track_caller]
+fn violations(problem: &Value) -> Vec<(String, String)> {
+    let errors = problem["errors"].as_array().expect("a list of errors");
+    let mut pairs = Vec::new();
+    for error in errors {
+        assert_eq!(keys(error), ["code", "message", "pointer"], "{error}");
+        assert_ne!(error["message"], "", "{error}");
+        pairs.push((text(&error["pointer"]), text(&error["code"])));
+    }
+    pairs.sort();
+    pairs
+}
+
+/// Returns the names of an object's members, sorted.
+#[track_caller]
+pub(crate) fn keys(value: &Value) -> Vec<&str> {
+    let object = value
+        .as_object()
+        .unwrap_or_else(|| panic!("not an object: {value}"));
+    let mut keys: Vec<&str> = object.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Returns a text out of a JSON value.
+#[track_caller]
+pub(crate) fn text(value: &Value) -> String {
+    let text = value
+        .as_str()
+        .unwrap_or_else(|| panic!("not a text: {value}"));
+    text.to_owned()
+}
+
+/// Returns one member of each element of a list.
+#[track_caller]
+pub(crate) fn each<'a>(list: &'a Value, member: &str) -> Vec<&'a Value> {
+    let list = list
+        .as_array()
+        .unwrap_or_else(|| panic!("not a list: {list}"));
+    list.iter().map(|element| &element[member]).collect()
+}

@@ -1,0 +1,266 @@
+//! A throw-away PostgreSQL, gone when the test process is, however it ends.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use super::requirement;
+
+/// A running instance.
+pub(crate) struct Postgres {
+    folder: TempDir,
+    port: u16,
+    databases: AtomicU32,
+    /// The watchdog stops the server and removes its files when this closes.
+    watched: Option<ChildStdin>,
+    watchdog: Child,
+}
+
+/// Waits for its input to end, whatever ends it: the kernel closes the pipe of
+/// a test process that panicked or was killed.
+const WATCHDOG: &str = r#"
+trap '' INT TERM HUP
+folder=$1
+shift
+"$@" >"$folder/log" 2>&1 </dev/null &
+server=$!
+read -r _
+kill -CONT $(ps -o pid= --ppid $server 2>/dev/null) $server 2>/dev/null
+kill -QUIT $server 2>/dev/null
+wait $server
+rm -rf "$folder"
+"#;
+
+impl Postgres {
+    /// Returns the instance that all worlds of this process share; none where
+    /// the program is not installed.
+    pub(crate) async fn shared() -> Option<&'static Self> {
+        static SHARED: OnceCell<Option<Postgres>> = OnceCell::const_new();
+        SHARED.get_or_init(Self::start).await.as_ref()
+    }
+
+    /// Starts an instance of its own; none where the program is not installed.
+    pub(crate) async fn start() -> Option<Self> {
+        let Some(programs) = programs() else {
+            requirement::missing("postgres", "PostgreSQL");
+            return None;
+        };
+        let folder = tempfile::Builder::new()
+            .prefix("changelog-postgres-")
+            .tempdir()
+            .expect("a temporary folder");
+        let data = folder.path().join("data");
+        let user = unprivileged();
+        if !user.is_empty() {
+            let status = Command::new("chown")
+                .arg("postgres")
+                .arg(folder.path())
+                .status();
+            assert!(status.is_ok_and(|status| status.success()), "chown");
+        }
+        let mut initdb = as_user(&user, &programs.join("initdb"));
+        let output = initdb
+            .args([
+                "-A",
+                "trust",
+                "-U",
+                "postgres",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+            ])
+            .args(["--no-sync", "-D"])
+            .arg(&data)
+            .current_dir(folder.path())
+            .output()
+            .expect("initdb runs");
+        assert!(
+            output.status.success(),
+            "initdb: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let port = free_port();
+        let mut server = as_user(&user, &programs.join("postgres"));
+        server.arg("-D").arg(&data).arg("-k").arg(folder.path());
+        server.arg("-p").arg(port.to_string());
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "max_connections=300",
+            "fsync=off",
+            "shared_buffers=64MB",
+        ] {
+            server.args(["-c", setting]);
+        }
+        let mut watchdog = Command::new("sh")
+            .args(["-c", WATCHDOG, "watchdog"])
+            .arg(folder.path())
+            .arg(server.get_program())
+            .args(server.get_args())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Its own group: Ctrl-C in a terminal must not end it first.
+            .process_group(0)
+            .spawn()
+            .expect("sh runs");
+        let postgres = Self {
+            watched: watchdog.stdin.take(),
+            watchdog,
+            databases: AtomicU32::new(0),
+            port,
+            folder,
+        };
+        assert!(
+            postgres.answers().await,
+            "PostgreSQL does not start: {}",
+            postgres.log()
+        );
+        Some(postgres)
+    }
+
+    /// Makes a fresh database and returns its address.
+    pub(crate) async fn database(&self) -> String {
+        let name = format!("world_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let mut connection = self.connect().await.expect("PostgreSQL answers");
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
+            .execute(&mut connection)
+            .await
+            .expect("a database is made");
+        connection.close().await.expect("the connection closes");
+        self.url(&name)
+    }
+
+    /// Stops the processes where they stand, as a machine that hangs would.
+    pub(crate) fn suspend(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets them go on.
+    pub(crate) fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid_file = self.folder.path().join("data/postmaster.pid");
+        let content = fs::read_to_string(pid_file).expect("PostgreSQL runs");
+        let server: u32 = content
+            .lines()
+            .next()
+            .and_then(|pid| pid.parse().ok())
+            .expect("a pid");
+        // The first one first: while it stands still it starts no others.
+        super::signal(server, signal);
+        for child in children(server) {
+            super::signal(child, signal);
+        }
+    }
+
+    async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        PgConnection::connect(&self.url("postgres")).await
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Waits until it answers; false when it does not within half a minute.
+    async fn answers(&self) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
+            if self.connect().await.is_ok() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        false
+    }
+
+    /// What it logged: the place to look when a query fails.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// Every byte in its data folder that may hold a row.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        drop(self.watched.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// Finds the folder with `initdb` and `postgres`: in the search path, or where
+/// Debian puts it, the newest first.
+fn programs() -> Option<PathBuf> {
+    let mut folders: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    folders.sort();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(folders.into_iter().rev())
+        .find(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file())
+}
+
+/// PostgreSQL refuses to run as root; returns the words that run it as its own
+/// user then, and none otherwise.
+fn unprivileged() -> Vec<&'static str> {
+    let id = Command::new("id").arg("-u").output().expect("id runs");
+    if id.stdout.trim_ascii() != b"0" {
+        Vec::new()
+    } else if requirement::in_path("setpriv").is_some() {
+        vec![
+            "setpriv",
+            "--reuid=postgres",
+            "--regid=postgres",
+            "--init-groups",
+        ]
+    } else {
+        vec!["runuser", "-u", "postgres", "--"]
+    }
+}
+
+fn as_user(user: &[&str], program: &Path) -> Command {
+    match user {
+        [] => Command::new(program),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").expect("a system with /proc");
+    processes
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // pid (name) state parent …; a name may contain anything.
+            stat.rsplit_once(") ")
+                .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok())
+                == Some(parent)
+        })
+        .collect()
+}

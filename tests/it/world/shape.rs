@@ -1,0 +1,108 @@
+//! What values on the wire look like.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::Value;
+
+use super::text;
+
+/// The members of a host, sorted.
+pub(crate) const HOST: [&str; 11] = [
+    "created_at",
+    "description",
+    "environment",
+    "fqdn",
+    "hostname",
+    "id",
+    "ip_address",
+    "organization_id",
+    "os",
+    "platform",
+    "roles",
+];
+
+/// The members of a service, sorted.
+pub(crate) const SERVICE: [&str; 6] = [
+    "color",
+    "created_at",
+    "description",
+    "id",
+    "name",
+    "organization_id",
+];
+
+/// The members of a change in full, sorted.
+pub(crate) const CHANGE: [&str; 15] = [
+    "created_at",
+    "description",
+    "host_ref",
+    "id",
+    "impact",
+    "links",
+    "occurred_at",
+    "organization_id",
+    "risk_level",
+    "scheduled_for",
+    "service",
+    "status",
+    "tags",
+    "title",
+    "updated_at",
+];
+
+/// The members of the answer to creating a change, sorted.
+pub(crate) const CHANGE_CREATED: [&str; 6] = [
+    "created_at",
+    "id",
+    "organization_id",
+    "risk_level",
+    "status",
+    "title",
+];
+
+/// The members of an entry in the activity log, sorted.
+pub(crate) const ACTIVITY: [&str; 9] = [
+    "action",
+    "actor_id",
+    "actor_name",
+    "created_at",
+    "id",
+    "metadata",
+    "resource_id",
+    "resource_label",
+    "resource_type",
+];
+
+/// Requires a UUID version 7 in lower case.
+#[track_caller]
+pub(crate) fn is_id(value: &Value) {
+    let id = text(value);
+    let parsed = uuid::Uuid::parse_str(&id).unwrap_or_else(|error| panic!("{id}: {error}"));
+    assert_eq!(parsed.get_version_num(), 7, "{id}");
+    assert_eq!(parsed.hyphenated().to_string(), id);
+}
+
+/// Requires RFC 3339 in UTC with milliseconds and `Z`.
+#[track_caller]
+pub(crate) fn is_time(value: &Value) -> DateTime<Utc> {
+    let time = text(value);
+    let parsed: DateTime<Utc> = time
+        .parse()
+        .unwrap_or_else(|error| panic!("{time}: {error}"));
+    assert_eq!(parsed.to_rfc3339_opts(SecondsFormat::Millis, true), time);
+    parsed
+}
+
+/// Requires a time within the last minute: made just now.
+#[track_caller]
+pub(crate) fn is_recent(value: &Value) {
+    let age = Utc::now() - is_time(value);
+    assert!(
+        (-1..60).contains(&age.num_seconds()),
+        "{value} is {age} old"
+    );
+}
+
+/// Writes a time as the service does.
+pub(crate) fn time(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
