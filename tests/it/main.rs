@@ -5,9 +5,14 @@
 //! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a
 //! missing program into a failure.
 
+mod activity;
 mod changes;
 mod hosts;
+mod idempotency;
+mod keys;
 mod list;
 mod search;
 mod services;
+mod sessions;
+mod tenancy;
 mod world;

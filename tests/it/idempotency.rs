@@ -1,0 +1,270 @@
+//! A create happens once, however often it is sent.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
+
+use crate::world::{Answer, Caller, World, each, on_both, send, text};
+
+on_both!(
+    fifty_at_once_make_one,
+    the_first_answer_is_given_again,
+    another_body_is_refused,
+    a_key_is_of_one_path_and_one_api_key,
+    a_conflict_is_kept_and_a_refusal_is_not,
+    authentication_comes_first,
+    a_key_has_one_to_255_printable_characters,
+    retries_after_a_kill_make_one_each,
+);
+
+async fn create(caller: &Caller, path: &str, key: &str, body: &Value) -> Answer {
+    let key = HeaderValue::from_bytes(key.as_bytes()).expect("a header's value");
+    let request = caller.request("POST", path);
+    send(request.header("idempotency-key", key).json(body)).await
+}
+
+async fn fifty_at_once_make_one(world: World) {
+    let (key, browser) = (world.key(), world.browser().await);
+    for (path, body, resource) in [
+        ("/api/changes", json!({ "title": "once" }), "change"),
+        ("/api/hosts", json!({ "hostname": "once" }), "host"),
+        ("/api/services", json!({ "name": "once" }), "service"),
+    ] {
+        let answers = join_all((0..50).map(|_| create(&key, path, "the-one", &body))).await;
+        let first = answers[0].body(201);
+        for answer in &answers {
+            assert_eq!(answer.body(201), first, "{path}");
+            assert_eq!(answer.text, answers[0].text, "to the byte");
+            assert_eq!(answer.header("location"), answers[0].header("location"));
+        }
+        let replayed = answers
+            .iter()
+            .filter(|answer| answer.header("idempotent-replayed") == "true");
+        assert_eq!(replayed.count(), 49, "{path}");
+        let list = key.get(path).await.body(200);
+        assert_eq!(each(&list["data"], "id"), [&first["data"]["id"]]);
+        let entries = browser
+            .get(&format!("/api/activity?resource={resource}"))
+            .await
+            .body(200);
+        assert_eq!(
+            each(&entries["items"], "resource_id"),
+            [&first["data"]["id"]]
+        );
+    }
+}
+
+async fn the_first_answer_is_given_again(world: World) {
+    let key = world.key();
+    let body = json!({ "title": "Deploy" });
+    let first = create(&key, "/api/changes", "k", &body).await;
+    first.is(201);
+    assert_eq!(first.header("idempotent-replayed"), "");
+    let id = text(&first.json()["data"]["id"]);
+    // The answer is the stored one, whatever became of the change.
+    key.patch(&format!("/api/changes/{id}"), json!({ "title": "Renamed" }))
+        .await
+        .is(200);
+    let again = create(&key, "/api/changes", "k", &body).await;
+    again.is(201);
+    assert_eq!(again.text, first.text);
+    assert_eq!(again.header("location"), first.header("location"));
+    assert_eq!(again.header("content-type"), first.header("content-type"));
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    assert_ne!(again.header("x-request-id"), first.header("x-request-id"));
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+}
+
+async fn another_body_is_refused(world: World) {
+    let key = world.key();
+    create(&key, "/api/changes", "k", &json!({ "title": "Deploy" }))
+        .await
+        .is(201);
+    let answer = create(&key, "/api/changes", "k", &json!({ "title": "Another" })).await;
+    answer.problem(422, "idempotency_key_reused");
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
+    // The first one is still good.
+    let answer = create(&key, "/api/changes", "k", &json!({ "title": "Deploy" })).await;
+    answer.is(201);
+}
+
+async fn a_key_is_of_one_path_and_one_api_key(world: World) {
+    let key = world.key();
+    let other = world.with_key(&text(&world.create_key(&[])["key"]));
+    let stranger = world.with_key(&world.second_organization().key);
+    for caller in [&key, &other, &stranger] {
+        for (path, body) in [
+            ("/api/changes", json!({ "title": "same key" })),
+            (
+                "/api/hosts",
+                json!({ "hostname": format!("{}", uuid::Uuid::now_v7()) }),
+            ),
+            (
+                "/api/services",
+                json!({ "name": format!("{}", uuid::Uuid::now_v7()) }),
+            ),
+        ] {
+            let answer = create(caller, path, "shared", &body).await;
+            answer.is(201);
+            assert_eq!(answer.header("idempotent-replayed"), "", "{path}");
+        }
+    }
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 2);
+    assert_eq!(stranger.get("/api/changes").await.body(200)["count"], 1);
+}
+
+async fn a_conflict_is_kept_and_a_refusal_is_not(world: World) {
+    let key = world.key();
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "taken" }))
+        .await;
+    let body = json!({ "hostname": "taken" });
+    create(&key, "/api/hosts", "c", &body)
+        .await
+        .problem(409, "conflict");
+    key.patch(&format!("/api/hosts/{host}"), json!({ "hostname": "free" }))
+        .await
+        .is(200);
+    let again = create(&key, "/api/hosts", "c", &body).await;
+    again.problem(409, "conflict");
+    assert_eq!(again.header("idempotent-replayed"), "true");
+
+    create(&key, "/api/hosts", "v", &json!({ "hostname": "" }))
+        .await
+        .is(422);
+    let mended = create(&key, "/api/hosts", "v", &json!({ "hostname": "mended" })).await;
+    mended.is(201);
+    assert_eq!(mended.header("idempotent-replayed"), "");
+    let missing = json!({ "title": "on nothing", "host_id": uuid::Uuid::now_v7() });
+    create(&key, "/api/changes", "v", &missing).await.is(422);
+    create(&key, "/api/changes", "v", &json!({ "title": "on nothing" }))
+        .await
+        .is(201);
+}
+
+async fn authentication_comes_first(world: World) {
+    let body = json!({ "title": "Deploy" });
+    create(&world.key(), "/api/changes", "k", &body)
+        .await
+        .is(201);
+    let revoked = world.create_key(&[]);
+    let caller = world.with_key(&text(&revoked["key"]));
+    create(&caller, "/api/changes", "k", &body).await.is(201);
+    world.admin(&["key", "revoke", &text(&revoked["id"])]);
+    create(&caller, "/api/changes", "k", &body)
+        .await
+        .problem(401, "unauthorized");
+    create(&world.anonymous(), "/api/changes", "k", &body)
+        .await
+        .problem(401, "unauthorized");
+    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    create(&world.key(), "/api/changes", "k", &body)
+        .await
+        .problem(403, "plan_required");
+    create(&world.key(), "/api/changes", "new", &body)
+        .await
+        .problem(403, "plan_required");
+    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
+    let answer = create(&world.key(), "/api/changes", "new", &body).await;
+    answer.is(201);
+    assert_eq!(
+        answer.header("idempotent-replayed"),
+        "",
+        "a refusal is not kept"
+    );
+}
+
+async fn a_key_has_one_to_255_printable_characters(world: World) {
+    let key = world.key();
+    let at_most = "k".repeat(255);
+    let too_long = "k".repeat(256);
+    for (name, status) in [
+        ("x", 201),
+        ("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", 201),
+        (at_most.as_str(), 201),
+        (too_long.as_str(), 400),
+        ("", 400),
+        ("tab\tinside", 400),
+        ("schlüssel", 400),
+    ] {
+        let answer = create(&key, "/api/changes", name, &json!({ "title": "keyed" })).await;
+        assert_eq!(answer.status, status, "{name:?}: {}", answer.text);
+        if status == 400 {
+            answer.problem(400, "malformed_header");
+        }
+    }
+    let twice = key
+        .request("POST", "/api/changes")
+        .header("idempotency-key", "a");
+    let twice = twice
+        .header("idempotency-key", "b")
+        .json(&json!({ "title": "two keys" }));
+    send(twice).await.problem(400, "malformed_header");
+}
+
+/// Kills the service while creates are on their way, then sends every one of
+/// them again: whether the first was done, or not, or done and not answered,
+/// there is one of each.
+async fn retries_after_a_kill_make_one_each(mut world: World) {
+    for round in 0..3 {
+        let key = world.key();
+        let mut sending = tokio::task::JoinSet::new();
+        for index in 0..60 {
+            let key = key.clone();
+            sending.spawn(async move {
+                let body = json!({ "title": format!("round {round} number {index}") });
+                let request = key.request("POST", "/api/changes");
+                let request = request.header("idempotency-key", format!("{round}-{index}"));
+                crate::world::caller::try_send(request.json(&body))
+                    .await
+                    .is_ok()
+            });
+        }
+        // In the middle of it: after some have been answered.
+        for _ in 0..15 {
+            sending.join_next().await;
+        }
+        world.server.kill9();
+        let unanswered = sending
+            .join_all()
+            .await
+            .iter()
+            .filter(|answered| !**answered)
+            .count();
+        world.restart().await;
+        let key = world.key();
+        let again = (0..60).map(|index| {
+            let key = key.clone();
+            async move {
+                let body = json!({ "title": format!("round {round} number {index}") });
+                create(&key, "/api/changes", &format!("{round}-{index}"), &body).await
+            }
+        });
+        let ids: BTreeSet<String> = join_all(again)
+            .await
+            .iter()
+            .map(|answer| text(&answer.data(201)["id"]))
+            .collect();
+        assert_eq!(ids.len(), 60, "{unanswered} were not answered");
+        let list = key
+            .get(&format!("/api/changes?per_page=100&q=round+{round}"))
+            .await
+            .body(200);
+        assert_eq!(list["count"], 60);
+        let listed: BTreeSet<String> = each(&list["data"], "id").into_iter().map(text).collect();
+        assert_eq!(listed, ids);
+        let browser = world.browser().await;
+        let entries = browser
+            .get("/api/activity?resource=change&limit=100")
+            .await
+            .body(200);
+        let mut entries: Vec<String> = each(&entries["items"], "resource_id")
+            .into_iter()
+            .map(text)
+            .collect();
+        entries.retain(|id| ids.contains(id));
+        assert_eq!(entries.len(), 60, "one entry each");
+    }
+}

@@ -1,0 +1,359 @@
+//! API keys: their form, their end, their plan.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use changelog_core::api_key;
+use chrono::{TimeDelta, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::shape::{is_id, is_recent, time};
+use crate::world::{Caller, Engine, KEY_NAME, Server, World, each, keys, on_both, send, text};
+
+on_both!(
+    a_key_has_its_form,
+    four_ways_to_be_refused_are_one,
+    every_keyed_endpoint_needs_a_key,
+    an_expired_key_is_refused,
+    a_key_revoked_under_load_is_refused_from_the_next_request_on,
+    the_last_use_is_known,
+    the_free_plan_has_no_api,
+);
+
+/// Every endpoint behind a key, with a request that would succeed.
+async fn keyed(key: &Caller) -> Vec<(&'static str, String, Option<Value>)> {
+    let host = key.create("/api/hosts", json!({ "hostname": "h" })).await;
+    let service = key.create("/api/services", json!({ "name": "svc" })).await;
+    let change = key.change("a change").await;
+    vec![
+        ("GET", "/api/hosts".to_owned(), None),
+        ("GET", format!("/api/hosts/{host}"), None),
+        (
+            "POST",
+            "/api/hosts".to_owned(),
+            Some(json!({ "hostname": "h2" })),
+        ),
+        (
+            "PATCH",
+            format!("/api/hosts/{host}"),
+            Some(json!({ "os": "x" })),
+        ),
+        ("GET", "/api/services".to_owned(), None),
+        ("GET", format!("/api/services/{service}"), None),
+        (
+            "POST",
+            "/api/services".to_owned(),
+            Some(json!({ "name": "svc2" })),
+        ),
+        (
+            "PATCH",
+            format!("/api/services/{service}"),
+            Some(json!({ "color": "#fff" })),
+        ),
+        ("GET", "/api/changes".to_owned(), None),
+        ("GET", format!("/api/changes/{change}"), None),
+        (
+            "POST",
+            "/api/changes".to_owned(),
+            Some(json!({ "title": "another" })),
+        ),
+        (
+            "PATCH",
+            format!("/api/changes/{change}"),
+            Some(json!({ "status": "completed" })),
+        ),
+    ]
+}
+
+async fn a_key_has_its_form(world: World) {
+    let made = world.create_key(&[]);
+    let members = [
+        "created_at",
+        "expires_at",
+        "id",
+        "key",
+        "name",
+        "organization_id",
+    ];
+    assert_eq!(keys(&made), members);
+    let key = text(&made["key"]);
+    assert!(api_key::is_well_formed(&key), "{key}");
+    assert!(key.starts_with("chlog_"));
+    assert_eq!(key.len(), 6 + 32 + 6);
+    is_id(&made["id"]);
+    is_recent(&made["created_at"]);
+    assert_eq!(made["expires_at"], Value::Null);
+    assert_eq!(made["organization_id"], world.organization.id);
+    assert_eq!(made["name"], "another");
+    world.with_key(&key).get("/api/hosts").await.is(200);
+    assert_ne!(key, world.organization.key);
+}
+
+/// Missing, invalid, expired and revoked: nothing tells one from the other.
+async fn four_ways_to_be_refused_are_one(world: World) {
+    let revoked = world.create_key(&[]);
+    world.admin(&["key", "revoke", &text(&revoked["id"])]);
+    let key = &world.organization.key;
+    let mut wrong_checksum = key.clone();
+    let last = if wrong_checksum.pop() == Some('0') {
+        '1'
+    } else {
+        '0'
+    };
+    wrong_checksum.push(last);
+    let unknown = api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
+    let mut bodies = Vec::new();
+    for (what, caller) in [
+        ("missing", world.anonymous()),
+        ("empty", world.with_key("")),
+        ("nonsense", world.with_key("nonsense")),
+        ("cut off", world.with_key(&key[..43])),
+        ("lower case", world.with_key(&key.to_lowercase())),
+        ("wrong checksum", world.with_key(&wrong_checksum)),
+        ("unknown", world.with_key(&unknown)),
+        ("its id", world.with_key(&world.organization.key_id)),
+        ("revoked", world.with_key(&text(&revoked["key"]))),
+        (
+            "bearer",
+            world
+                .anonymous()
+                .with("authorization", &format!("Bearer {key}")),
+        ),
+        ("two", world.with_key(key).with("x-api-key", &unknown)),
+        ("a session", world.browser().await),
+    ] {
+        let answer = caller.get("/api/hosts").await;
+        let mut problem = answer.problem(401, "unauthorized");
+        problem["request_id"].take();
+        bodies.push((what, problem, answer.header("www-authenticate").to_owned()));
+    }
+    let (_, first, challenge) = bodies[0].clone();
+    for (what, problem, header) in bodies {
+        assert_eq!(problem, first, "{what}");
+        assert_eq!(header, challenge, "{what}");
+    }
+}
+
+async fn every_keyed_endpoint_needs_a_key(world: World) {
+    let key = world.key();
+    for (method, path, body) in keyed(&key).await {
+        let with_body = |caller: &Caller| {
+            let request = caller.request(method, &path);
+            match &body {
+                Some(body) => request.json(body),
+                None => request,
+            }
+        };
+        let refused = send(with_body(&world.anonymous())).await;
+        refused.problem(401, "unauthorized");
+        let refused = send(with_body(&world.with_key("chlog_no"))).await;
+        refused.problem(401, "unauthorized");
+        let taken = send(with_body(&key)).await;
+        assert!(
+            matches!(taken.status, 200 | 201),
+            "{method} {path}: {}",
+            taken.text
+        );
+    }
+    // Who is not known learns nothing about paths, bodies and ids either.
+    let stranger = world.anonymous();
+    stranger
+        .get("/api/changes?page=0")
+        .await
+        .problem(401, "unauthorized");
+    stranger
+        .get(&format!("/api/hosts/{}", Uuid::now_v7()))
+        .await
+        .problem(401, "unauthorized");
+    stranger
+        .post("/api/changes", json!({ "nonsense": 1 }))
+        .await
+        .problem(401, "unauthorized");
+    // Two endpoints need none.
+    stranger.get("/api/health").await.body(200);
+    stranger.get("/api/openapi.json").await.body(200);
+}
+
+async fn an_expired_key_is_refused(world: World) {
+    let expires = Utc::now() + TimeDelta::milliseconds(2500);
+    let made = world.create_key(&["--expires-at", &time(expires)]);
+    assert_eq!(made["expires_at"], time(expires));
+    let caller = world.with_key(&text(&made["key"]));
+    let mut accepted = 0;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let began = Utc::now();
+        let answer = caller.get("/api/hosts").await;
+        let ended = Utc::now();
+        if answer.status == 200 {
+            assert!(began < expires, "accepted at {began}, expired at {expires}");
+            accepted += 1;
+        } else {
+            answer.problem(401, "unauthorized");
+            assert!(ended >= expires, "refused at {ended}, good until {expires}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "it never expires");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(accepted > 0, "it was good before");
+    // A key that is born dead is a mistake.
+    let past = time(Utc::now() - TimeDelta::hours(1));
+    for bad in [past.as_str(), "tomorrow", "2027-01-01"] {
+        let arguments = [
+            "key",
+            "create",
+            "--org",
+            "Acme",
+            "--name",
+            "x",
+            "--expires-at",
+            bad,
+        ];
+        let output = world.try_admin(&arguments, "");
+        assert!(!output.status.success(), "{bad}");
+        assert!(!output.stderr.is_empty(), "{bad}");
+    }
+}
+
+/// Sends requests to these servers in turn until the key is refused, and
+/// returns when each accepted request began.
+fn fire(callers: Vec<Caller>, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<Vec<Instant>> {
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        let mut accepted = Vec::new();
+        let mut refused = 0;
+        for turn in 0_usize.. {
+            let caller = &callers[turn % callers.len()];
+            let began = Instant::now();
+            let answer = if turn % 3 == 0 {
+                caller
+                    .post("/api/changes", json!({ "title": "under load" }))
+                    .await
+            } else {
+                caller.get("/api/changes?per_page=1").await
+            };
+            match answer.status {
+                200 | 201 => accepted.push(began),
+                _ => {
+                    answer.problem(401, "unauthorized");
+                    refused += 1;
+                }
+            }
+            // Some more after the first, at each of the servers.
+            if refused >= 6 && stop.load(Ordering::SeqCst) {
+                break;
+            }
+        }
+        accepted
+    })
+}
+
+/// Revokes a key while it is used, and requires that no request that began
+/// after the command had returned was accepted.
+async fn revoke_under_fire(world: &World, servers: &[&Server]) {
+    let made = world.create_key(&[]);
+    let key = text(&made["key"]);
+    let callers: Vec<Caller> = servers
+        .iter()
+        .map(|server| Caller::new(&server.address).with("x-api-key", &key))
+        .collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..6).map(|_| fire(callers.clone(), &stop)).collect();
+    // Under load means: it works at every server right before.
+    for caller in &callers {
+        for _ in 0..10 {
+            caller.get("/api/hosts").await.is(200);
+        }
+    }
+    world.admin(&["key", "revoke", &text(&made["id"])]);
+    let revoked = Instant::now();
+    for caller in &callers {
+        caller.get("/api/hosts").await.problem(401, "unauthorized");
+    }
+    stop.store(true, Ordering::SeqCst);
+    let mut accepted = 0;
+    for worker in workers {
+        for began in worker.await.expect("the worker ends") {
+            assert!(
+                began <= revoked,
+                "accepted {:?} after it was revoked",
+                began - revoked
+            );
+            accepted += 1;
+        }
+    }
+    assert!(accepted > 20, "there was no load: {accepted}");
+}
+
+async fn a_key_revoked_under_load_is_refused_from_the_next_request_on(world: World) {
+    revoke_under_fire(&world, &[&world.server]).await;
+    if world.engine == Engine::Postgres {
+        let second = world.another_server(&[]).await;
+        revoke_under_fire(&world, &[&world.server, &second]).await;
+    }
+    // The others are as good as before.
+    world.key().get("/api/hosts").await.is(200);
+}
+
+async fn the_last_use_is_known(world: World) {
+    let made = world.create_key(&[]);
+    let row = || {
+        let list = world.admin(&["key", "list", "--org", &world.organization.id]);
+        let list = list.as_array().cloned().unwrap_or_else(|| {
+            let only = list.as_object().and_then(|object| object.values().next());
+            only.and_then(Value::as_array)
+                .cloned()
+                .expect("a list of keys")
+        });
+        list.into_iter()
+            .find(|key| key["id"] == made["id"])
+            .expect("the key")
+    };
+    assert_eq!(row()["last_used_at"], Value::Null);
+    world
+        .with_key(&text(&made["key"]))
+        .get("/api/hosts")
+        .await
+        .is(200);
+    // It may be noted after the answer.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while row()["last_used_at"].is_null() {
+        assert!(Instant::now() < deadline, "the use is not noted");
+    }
+    is_recent(&row()["last_used_at"]);
+}
+
+async fn the_free_plan_has_no_api(world: World) {
+    let key = world.key();
+    let endpoints = keyed(&key).await;
+    world.admin(&["org", "set-plan", &world.organization.name, "free"]);
+    for (method, path, body) in &endpoints {
+        let request = key.request(method, path);
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        send(request).await.problem(403, "plan_required");
+    }
+    // Also before the body is looked at; and a bad key is still a bad key.
+    key.post("/api/changes", json!({ "nonsense": 1 }))
+        .await
+        .problem(403, "plan_required");
+    world
+        .with_key("chlog_no")
+        .get("/api/hosts")
+        .await
+        .problem(401, "unauthorized");
+    // The dashboard's side goes on.
+    let browser = world.browser().await;
+    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    assert_eq!(
+        each(&entries["items"], "actor_name"),
+        [&json!(format!("API key: {KEY_NAME}"))]
+    );
+    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
+    key.get("/api/hosts").await.is(200);
+}

@@ -1,0 +1,400 @@
+//! Browser sessions: signing in and out, and what other sites cannot do.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::world::caller::form;
+use crate::world::{Answer, Caller, World, each, on_both, send, sign_in, text};
+
+on_both!(
+    signing_in_gives_a_session,
+    over_https_the_cookie_is_secure,
+    wrong_passwords_are_refused,
+    known_and_unknown_people_are_refused_alike,
+    other_sites_cannot_sign_in_or_out,
+    signing_out_ends_one_session,
+    a_new_password_ends_every_session,
+    guessing_is_throttled_and_never_for_good,
+    sessions_survive_a_restart,
+);
+
+async fn try_sign_in(caller: &Caller, email: &str, password: &str) -> Answer {
+    caller
+        .post_form("/sign-in", &[("email", email), ("password", password)])
+        .await
+}
+
+async fn signed_in(caller: &Caller, cookie: &str) -> u16 {
+    caller
+        .clone()
+        .with("cookie", cookie)
+        .get("/api/activity")
+        .await
+        .status
+}
+
+/// The attributes of the one cookie that an answer sets, lower case and sorted.
+fn attributes(answer: &Answer) -> (String, Vec<String>) {
+    let cookies: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
+    assert_eq!(cookies.len(), 1, "{cookies:?}");
+    let cookie = cookies[0].to_str().expect("a text");
+    let mut parts = cookie.split(';').map(str::trim);
+    let pair = parts.next().expect("a pair").to_owned();
+    let mut attributes: Vec<String> = parts.map(str::to_lowercase).collect();
+    attributes.sort();
+    (pair, attributes)
+}
+
+async fn signing_in_gives_a_session(world: World) {
+    let (anonymous, owner) = (world.anonymous(), &world.organization);
+    let page = anonymous.get("/sign-in").await;
+    page.is(200);
+    assert!(page.header("content-type").starts_with("text/html"));
+    let answer = try_sign_in(&anonymous, &owner.email, &owner.password).await;
+    answer.is(303);
+    assert_eq!(answer.header("location"), "/");
+    assert!(
+        answer.header("cache-control").contains("no-store"),
+        "{:?}",
+        answer.headers
+    );
+    let (pair, attributes) = attributes(&answer);
+    let (name, value) = pair.split_once('=').expect("a name and a value");
+    assert_eq!(name, "changelog_session");
+    assert!(value.len() >= 43, "256 bits take 43 characters: {value}");
+    for wanted in ["httponly", "path=/", "samesite=lax"] {
+        assert!(
+            attributes.iter().any(|word| word == wanted),
+            "{wanted}: {attributes:?}"
+        );
+    }
+    assert!(
+        !attributes
+            .iter()
+            .any(|word| word == "secure" || word.starts_with("domain"))
+    );
+    let activity = anonymous
+        .clone()
+        .with("cookie", &pair)
+        .get("/api/activity")
+        .await;
+    activity.body(200);
+    assert!(activity.header("cache-control").contains("no-store"));
+    // A new id at each sign-in; case and spaces in the address do not matter.
+    let again = sign_in(&anonymous, &owner.email.to_uppercase(), &owner.password).await;
+    assert_ne!(again, pair);
+    for cookie in [&pair, &again] {
+        assert_eq!(signed_in(&anonymous, cookie).await, 200);
+    }
+    let mut cut = pair.clone();
+    cut.pop();
+    assert_eq!(signed_in(&anonymous, &cut).await, 401);
+}
+
+async fn over_https_the_cookie_is_secure(mut world: World) {
+    world
+        .restart_with(&["--public-url", "https://log.example.com"])
+        .await;
+    let owner = &world.organization;
+    let answer = try_sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+    answer.is(303);
+    let (pair, attributes) = attributes(&answer);
+    assert!(
+        pair.starts_with("__Host-changelog_session="),
+        "{}",
+        pair.len()
+    );
+    for wanted in ["httponly", "path=/", "samesite=lax", "secure"] {
+        assert!(
+            attributes.iter().any(|word| word == wanted),
+            "{wanted}: {attributes:?}"
+        );
+    }
+    assert_eq!(signed_in(&world.anonymous(), &pair).await, 200);
+    // The name that another host of the domain could set is no session.
+    let plain = pair.replace("__Host-", "");
+    assert_eq!(signed_in(&world.anonymous(), &plain).await, 401);
+    // Its own origin is the public one.
+    for (origin, status) in [("https://log.example.com", 303), (&*world.url(), 403)] {
+        let caller = world.anonymous().with("origin", origin);
+        try_sign_in(&caller, &owner.email, &owner.password)
+            .await
+            .is(status);
+    }
+}
+
+async fn wrong_passwords_are_refused(world: World) {
+    let (anonymous, owner) = (world.anonymous(), &world.organization);
+    for password in ["", "wrong", &owner.password.to_uppercase()] {
+        let answer = try_sign_in(&anonymous, &owner.email, password).await;
+        answer.is(401);
+        assert!(answer.header("content-type").starts_with("text/html"));
+        assert!(answer.text.contains("<form"), "the form again");
+        assert_eq!(answer.header("set-cookie"), "");
+        assert!(password.is_empty() || !answer.text.contains(password));
+    }
+    let answer = send(anonymous.request("POST", "/sign-in")).await;
+    assert!(
+        (400..500).contains(&answer.status),
+        "without a form: {}",
+        answer.status
+    );
+    let answer = anonymous.post("/sign-in", Value::Null).await;
+    assert!(
+        (400..500).contains(&answer.status),
+        "with JSON: {}",
+        answer.status
+    );
+    // A right one after a few wrong ones is right.
+    try_sign_in(&anonymous, &owner.email, &owner.password)
+        .await
+        .is(303);
+}
+
+async fn known_and_unknown_people_are_refused_alike(world: World) {
+    let anonymous = world.anonymous();
+    let (mut known, mut unknown) = (Duration::MAX, Duration::MAX);
+    for attempt in 0..4 {
+        let began = Instant::now();
+        let first = try_sign_in(&anonymous, &world.organization.email, "not the password").await;
+        known = known.min(began.elapsed());
+        let began = Instant::now();
+        let second = try_sign_in(&anonymous, "eve@example.com", "not the password").await;
+        unknown = unknown.min(began.elapsed());
+        let same = |answer: &Answer| {
+            let emails = [world.organization.email.as_str(), "eve@example.com"];
+            emails.iter().fold(answer.text.clone(), |text, email| {
+                text.replace(email, "EMAIL")
+            })
+        };
+        assert_eq!(first.status, second.status, "attempt {attempt}");
+        assert_eq!(same(&first), same(&second), "attempt {attempt}");
+    }
+    // Hashing takes longer than all else together, so leaving it out shows.
+    let ratio = unknown.as_secs_f64() / known.as_secs_f64();
+    assert!(
+        (0.4..2.5).contains(&ratio),
+        "known {known:?}, unknown {unknown:?}"
+    );
+}
+
+async fn other_sites_cannot_sign_in_or_out(world: World) {
+    let owner = &world.organization;
+    let own = world.url();
+    let elsewhere = "http://evil.example.com";
+    for (headers, passes) in [
+        (&[][..], true),
+        (&[("sec-fetch-site", "same-origin")], true),
+        (&[("sec-fetch-site", "none")], true),
+        (&[("sec-fetch-site", "same-site")], false),
+        (&[("sec-fetch-site", "cross-site")], false),
+        (&[("sec-fetch-site", "nonsense")], false),
+        (&[("origin", own.as_str())], true),
+        (&[("origin", elsewhere)], false),
+        (&[("origin", "null")], false),
+        (&[("origin", "")], false),
+        (&[("origin", "http://127.0.0.1")], false),
+        // The first of the two decides.
+        (
+            &[("sec-fetch-site", "same-origin"), ("origin", elsewhere)],
+            true,
+        ),
+        (
+            &[("sec-fetch-site", "cross-site"), ("origin", own.as_str())],
+            false,
+        ),
+    ] {
+        let caller = headers
+            .iter()
+            .fold(world.anonymous(), |caller, (name, value)| {
+                caller.with(name, value)
+            });
+        let answer = try_sign_in(&caller, &owner.email, &owner.password).await;
+        assert_eq!(answer.status, if passes { 303 } else { 403 }, "{headers:?}");
+        if !passes {
+            assert_eq!(answer.header("set-cookie"), "", "{headers:?}");
+        }
+        let cookie = sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+        let answer = caller
+            .clone()
+            .with("cookie", &cookie)
+            .post_form("/sign-out", &[])
+            .await;
+        assert_eq!(
+            answer.status,
+            if passes { 303 } else { 403 },
+            "sign-out, {headers:?}"
+        );
+        let left = if passes { 401 } else { 200 };
+        assert_eq!(
+            signed_in(&world.anonymous(), &cookie).await,
+            left,
+            "{headers:?}"
+        );
+        // Reading is not changing.
+        let cookie = sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+        assert_eq!(signed_in(&caller, &cookie).await, 200, "{headers:?}");
+        // A key is no cookie: other sites do not have it.
+        let key = headers.iter().fold(world.key(), |caller, (name, value)| {
+            caller.with(name, value)
+        });
+        key.change("from anywhere").await;
+    }
+    assert_eq!(
+        send(world.anonymous().request("GET", "/sign-out"))
+            .await
+            .status,
+        405
+    );
+}
+
+async fn signing_out_ends_one_session(world: World) {
+    let (anonymous, owner) = (world.anonymous(), &world.organization);
+    let first = sign_in(&anonymous, &owner.email, &owner.password).await;
+    let second = sign_in(&anonymous, &owner.email, &owner.password).await;
+    let answer = anonymous
+        .clone()
+        .with("cookie", &first)
+        .post_form("/sign-out", &[])
+        .await;
+    answer.is(303);
+    let (pair, attributes) = attributes(&answer);
+    assert_eq!(pair, "changelog_session=", "the cookie is emptied");
+    assert!(
+        attributes.iter().any(|word| word == "max-age=0"),
+        "{attributes:?}"
+    );
+    assert_eq!(signed_in(&anonymous, &first).await, 401);
+    assert_eq!(signed_in(&anonymous, &second).await, 200);
+    // Once more, or without a session, is no error.
+    anonymous
+        .clone()
+        .with("cookie", &first)
+        .post_form("/sign-out", &[])
+        .await
+        .is(303);
+    anonymous.post_form("/sign-out", &[]).await.is(303);
+}
+
+async fn a_new_password_ends_every_session(world: World) {
+    let (anonymous, owner) = (world.anonymous(), &world.organization);
+    let second = world.second_organization();
+    let theirs = sign_in(&anonymous, &second.email, &second.password).await;
+    let mut cookies = Vec::new();
+    for _ in 0..2 {
+        cookies.push(sign_in(&anonymous, &owner.email, &owner.password).await);
+    }
+    let arguments = [
+        "user",
+        "set-password",
+        "--email",
+        &owner.email,
+        "--password-file",
+        "-",
+    ];
+    let output = world.try_admin(&arguments, "a brand new secret\n");
+    assert!(output.status.success(), "{output:?}");
+    for cookie in &cookies {
+        assert_eq!(signed_in(&anonymous, cookie).await, 401);
+    }
+    assert_eq!(signed_in(&anonymous, &theirs).await, 200);
+    try_sign_in(&anonymous, &owner.email, &owner.password)
+        .await
+        .is(401);
+    try_sign_in(&anonymous, &owner.email, "a brand new secret")
+        .await
+        .is(303);
+    // From a file, too; and what is too short, too long or too common is refused.
+    let file = world.folder().join("password");
+    for (password, taken) in [
+        ("x7-aq9-kd2-p".to_owned(), true),
+        ("x7-aq9-kd2-".to_owned(), false),
+        (format!("x7-aq9-{}", "🚀".repeat(249)), true),
+        (format!("x7-aq9-{}", "🚀".repeat(250)), false),
+        ("password1234".to_owned(), false),
+        (String::new(), false),
+    ] {
+        std::fs::write(&file, &password).expect("a file");
+        let path = file.to_str().expect("a path");
+        let arguments = [
+            "user",
+            "set-password",
+            "--email",
+            &owner.email,
+            "--password-file",
+            path,
+        ];
+        let output = world.try_admin(&arguments, "");
+        assert_eq!(
+            output.status.success(),
+            taken,
+            "{} characters",
+            password.chars().count()
+        );
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(password.is_empty() || !said.contains(&password), "{said}");
+        if taken {
+            try_sign_in(&anonymous, &owner.email, &password)
+                .await
+                .is(303);
+        }
+    }
+}
+
+async fn guessing_is_throttled_and_never_for_good(world: World) {
+    let (anonymous, owner) = (world.anonymous(), &world.organization);
+    let second = world.second_organization();
+    for attempt in 1..=5 {
+        let answer = try_sign_in(&anonymous, &owner.email, "wrong").await;
+        assert_eq!(answer.status, 401, "attempt {attempt} is free");
+    }
+    let answer = try_sign_in(&anonymous, &owner.email, "wrong").await;
+    answer.is(429);
+    let wait: u64 = answer.header("retry-after").parse().expect("whole seconds");
+    assert!((1..=2).contains(&wait), "{wait}");
+    // Neither the right password nor another spelling is a way around it,
+    // and nobody else has to wait.
+    try_sign_in(&anonymous, &owner.email, &owner.password)
+        .await
+        .is(429);
+    try_sign_in(&anonymous, &owner.email.to_uppercase(), &owner.password)
+        .await
+        .is(429);
+    try_sign_in(&anonymous, &second.email, &second.password)
+        .await
+        .is(303);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let answer = try_sign_in(&anonymous, &owner.email, &owner.password).await;
+        if answer.status == 303 {
+            break;
+        }
+        answer.is(429);
+        assert!(Instant::now() < deadline, "locked for good");
+        // As long as it says, and no longer.
+        let wait: u64 = answer.header("retry-after").parse().expect("whole seconds");
+        tokio::time::sleep(Duration::from_secs(wait)).await;
+    }
+    // A success forgives: five more are free.
+    try_sign_in(&anonymous, &owner.email, "wrong").await.is(401);
+}
+
+async fn sessions_survive_a_restart(mut world: World) {
+    let browser = world.browser().await;
+    world.key().change("before").await;
+    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    let owner = world.organization.clone();
+    let cookie = sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+    world.restart().await;
+    let browser = world.anonymous().with("cookie", &cookie);
+    let after = browser.get("/api/activity?resource=change").await.body(200);
+    assert_eq!(after, entries);
+    assert_eq!(
+        each(&after["items"], "resource_label")
+            .into_iter()
+            .map(text)
+            .collect::<Vec<_>>(),
+        ["before"]
+    );
+}

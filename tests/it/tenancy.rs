@@ -1,0 +1,204 @@
+//! A second organization sees nothing of the first, by any endpoint, id or
+//! filter.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::{Answer, World, each, on_both, text};
+
+on_both!(
+    nothing_of_another_organization_is_found,
+    nothing_of_another_organization_can_be_linked,
+    nothing_of_another_organization_is_listed,
+    names_are_unique_in_one_organization_only,
+    the_activity_log_is_one_organizations,
+);
+
+/// What must be equal of two refusals: everything but the request's own id,
+/// and the ids that were asked for.
+fn words(answer: &Answer, id: &str) -> String {
+    let mut problem = answer.json();
+    problem["request_id"].take();
+    problem.to_string().replace(id, "ID")
+}
+
+async fn nothing_of_another_organization_is_found(world: World) {
+    let key = world.key();
+    let other = world.with_key(&world.second_organization().key);
+    for (list, body, patch) in [
+        (
+            "/api/hosts",
+            json!({ "hostname": "web-1" }),
+            json!({ "os": "stolen" }),
+        ),
+        (
+            "/api/services",
+            json!({ "name": "payments" }),
+            json!({ "color": "#bad" }),
+        ),
+        (
+            "/api/changes",
+            json!({ "title": "Deploy" }),
+            json!({ "status": "rolled_back" }),
+        ),
+    ] {
+        let id = key.create(list, body).await;
+        let path = format!("{list}/{id}");
+        let before = key.get(&path).await.data(200);
+        let nowhere = Uuid::now_v7().to_string();
+        let no_path = format!("{list}/{nowhere}");
+        let answers = [
+            (other.get(&path).await, other.get(&no_path).await),
+            (
+                other.patch(&path, patch.clone()).await,
+                other.patch(&no_path, patch.clone()).await,
+            ),
+            (
+                other.patch(&path, json!({})).await,
+                other.patch(&no_path, json!({})).await,
+            ),
+        ];
+        for (foreign, unknown) in answers {
+            foreign.problem(404, "not_found");
+            unknown.problem(404, "not_found");
+            assert_eq!(words(&foreign, &id), words(&unknown, &nowhere), "{list}");
+        }
+        assert_eq!(key.get(&path).await.data(200), before);
+    }
+}
+
+async fn nothing_of_another_organization_can_be_linked(world: World) {
+    let key = world.key();
+    let other = world.with_key(&world.second_organization().key);
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let own = other.change("their own").await;
+    let own = format!("/api/changes/{own}");
+    for (field, id) in [("service_id", &service), ("host_id", &host)] {
+        let nowhere = Uuid::now_v7().to_string();
+        let pointer = format!("/{field}");
+        let body = |id: &str| json!({ "title": "linked", field: id });
+        let foreign = other.post("/api/changes", body(id)).await;
+        foreign.violates(&[(&pointer, "not_found")]);
+        let unknown = other.post("/api/changes", body(&nowhere)).await;
+        assert_eq!(words(&foreign, id), words(&unknown, &nowhere), "{field}");
+        let foreign = other.patch(&own, json!({ field: id })).await;
+        foreign.violates(&[(&pointer, "not_found")]);
+        let unknown = other.patch(&own, json!({ field: nowhere })).await;
+        assert_eq!(words(&foreign, id), words(&unknown, &nowhere), "{field}");
+    }
+    assert_eq!(other.get("/api/changes").await.body(200)["count"], 1);
+    let change = other.get(&own).await.data(200);
+    assert_eq!(
+        (&change["service"], &change["host_ref"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+async fn nothing_of_another_organization_is_listed(world: World) {
+    let key = world.key();
+    let other = world.with_key(&world.second_organization().key);
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let body = json!({
+        "title": "secret deploy", "service_id": service, "host_id": host, "tags": ["t"],
+        "risk_level": "high", "status": "completed", "occurred_at": "2026-01-01T00:00:00Z",
+    });
+    let first = key.create("/api/changes", body).await;
+    let second = key.change("secret second").await;
+    assert_eq!(other.get("/api/hosts").await.data(200), json!([]));
+    assert_eq!(other.get("/api/services").await.data(200), json!([]));
+    for query in [
+        String::new(),
+        "q=secret".to_owned(),
+        "risk_level=high".to_owned(),
+        "status=completed".to_owned(),
+        "tag=t".to_owned(),
+        format!("service_id={service}"),
+        format!("host_id={host}"),
+        format!("service_id={service}&risk_level=high&q=secret"),
+        "since=2025-01-01T00:00:00Z".to_owned(),
+        "until=2030-01-01T00:00:00Z".to_owned(),
+        format!("before={second}"),
+    ] {
+        let path = format!("/api/changes?{query}");
+        let body = other.get(&path).await.body(200);
+        assert_eq!(
+            (&body["data"], &body["count"]),
+            (&json!([]), &json!(0)),
+            "{query}"
+        );
+        assert_eq!(body["total_pages"], 0, "{query}");
+        assert_ne!(key.get(&path).await.body(200)["data"], json!([]), "{query}");
+    }
+    // With changes of their own, their filters still select none of the first's.
+    other.change("public deploy").await;
+    let body = other.get("/api/changes?q=deploy").await.body(200);
+    assert_eq!(each(&body["data"], "title"), ["public deploy"]);
+    // Another organization's change as a cursor tells nothing but its time.
+    let body = other
+        .get(&format!("/api/changes?before={first}"))
+        .await
+        .body(200);
+    assert_eq!(body["data"], json!([]));
+}
+
+async fn names_are_unique_in_one_organization_only(world: World) {
+    let key = world.key();
+    let other = world.with_key(&world.second_organization().key);
+    for caller in [&key, &other] {
+        caller
+            .create("/api/hosts", json!({ "hostname": "web-1" }))
+            .await;
+        caller
+            .create("/api/services", json!({ "name": "payments" }))
+            .await;
+    }
+    key.post("/api/hosts", json!({ "hostname": "web-1" }))
+        .await
+        .is(409);
+    other
+        .post("/api/services", json!({ "name": "payments" }))
+        .await
+        .is(409);
+}
+
+async fn the_activity_log_is_one_organizations(world: World) {
+    let second = world.second_organization();
+    let (key, other_key) = (world.key(), world.with_key(&second.key));
+    key.change("of the first").await;
+    other_key.change("of the second").await;
+    let (browser, other) = (world.browser().await, world.browser_of(&second).await);
+    for (who, own, foreign, owner) in [
+        (&browser, "of the first", "of the second", &second),
+        (&other, "of the second", "of the first", &world.organization),
+    ] {
+        let body = who.get("/api/activity?limit=100").await.body(200);
+        assert!(body.to_string().contains(own));
+        assert!(!body.to_string().contains(foreign));
+        for secret in [
+            &owner.owner_id,
+            &owner.key_id,
+            &owner.owner_name,
+            &owner.email,
+        ] {
+            assert!(!body.to_string().contains(secret.as_str()), "{secret}");
+        }
+        let path = format!("/api/activity?actor_id={}", owner.owner_id);
+        assert_eq!(who.get(&path).await.body(200)["items"], json!([]));
+        let actors = who.get("/api/activity/actors").await.body(200);
+        let names: Vec<String> = each(&actors["actors"], "actor_name")
+            .into_iter()
+            .map(text)
+            .collect();
+        assert!(!names.contains(&owner.owner_name), "{names:?}");
+    }
+}
