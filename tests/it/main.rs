@@ -7,10 +7,16 @@
 
 mod activity;
 mod changes;
+mod connections;
+mod durability;
+mod health;
 mod hosts;
 mod idempotency;
 mod keys;
+mod limits;
 mod list;
+mod nasty;
+mod problems;
 mod search;
 mod services;
 mod sessions;

@@ -1,0 +1,146 @@
+//! Connections: nobody holds one for longer than is good, or more than their
+//! share.
+
+use std::time::{Duration, Instant};
+
+use crate::world::{Engine, Wire, World};
+
+async fn world() -> World {
+    // Which database is behind it makes no difference here.
+    World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there")
+}
+
+/// Listens to a connection until it is closed, dripping bytes into it if it is
+/// given any; returns how long that took and what was said.
+async fn closed_after(mut wire: Wire, drip: Option<&'static str>) -> (Duration, String) {
+    let began = Instant::now();
+    let mut text = String::new();
+    loop {
+        let heard = wire.hear(Duration::from_secs(2)).await;
+        text.push_str(&heard.text);
+        if heard.closed {
+            return (began.elapsed(), text);
+        }
+        assert!(began.elapsed() < Duration::from_secs(90), "it stays open");
+        if let Some(drip) = drip {
+            wire.send(drip).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_and_silent_connections_are_closed() {
+    let world = world().await;
+    let address = world.server.address.clone();
+    let key = &world.organization.key;
+    let head = format!(
+        "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n"
+    );
+    let whole = format!("GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
+    let with_length = format!("{head}content-length: 1000\r\n\r\n{{");
+    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
+    let mut waiting = tokio::task::JoinSet::new();
+    for (what, bytes, drip, least, most) in [
+        ("silent", String::new(), None, 0, 62),
+        ("half a header", "GET /api/hea".to_owned(), None, 8, 13),
+        (
+            "a header in drops",
+            head.clone(),
+            Some("x-drop: 1\r\n"),
+            8,
+            13,
+        ),
+        ("half a body", with_length.clone(), None, 12, 18),
+        ("a body in drops", with_length, Some(" "), 12, 18),
+        (
+            "a chunked body in drops",
+            chunked,
+            Some("1\r\n \r\n"),
+            12,
+            18,
+        ),
+        ("idle after a request", whole, None, 5, 63),
+    ] {
+        let mut wire = Wire::connect(&address).await;
+        wire.send(bytes).await;
+        waiting.spawn(async move { (what, closed_after(wire, drip).await, least, most) });
+    }
+    // Meanwhile somebody else is served as if nothing were.
+    let key = world.key();
+    let mut times = Vec::new();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(12) {
+        let asked = Instant::now();
+        key.get("/api/hosts").await.is(200);
+        times.push(asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    times.sort();
+    assert!(
+        times[times.len() / 2] < Duration::from_millis(100),
+        "{times:?}"
+    );
+    while let Some(ended) = waiting.join_next().await {
+        let (what, (took, text), least, most) = ended.expect("it ends");
+        let within = Duration::from_secs(least)..Duration::from_secs(most);
+        assert!(
+            within.contains(&took),
+            "{what}: closed after {took:?}: {text}"
+        );
+        if what.contains("body") {
+            // Whether it is told or not, nothing was made of it.
+            assert!(
+                text.is_empty() || text.starts_with("HTTP/1.1 408"),
+                "{what}: {text}"
+            );
+        }
+        if what.contains("header") {
+            let told = text.is_empty() || text.starts_with("HTTP/1.1 408");
+            assert!(told, "{what}: {text}");
+        }
+    }
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 0);
+}
+
+/// 256 connections an address: whoever opens more harms only themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_address_cannot_take_all_connections() {
+    let world = world().await;
+    let address = world.server.address.clone();
+    let hog = "127.0.0.2";
+    let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut held = Vec::new();
+    for _ in 0..256 {
+        let mut wire = Wire::connect_from(hog, &address).await;
+        wire.send(request).await;
+        held.push(wire);
+    }
+    for wire in &mut held {
+        let heard = wire.hear_until("reachable", Duration::from_secs(20)).await;
+        assert_eq!(heard.status(), Some(200), "{heard:?}");
+    }
+    // One more from there is not served; others are.
+    let mut one_more = Wire::connect_from(hog, &address).await;
+    one_more.send(request).await;
+    for _ in 0..20 {
+        world.key().get("/api/hosts").await.is(200);
+    }
+    let heard = one_more
+        .hear_until("reachable", Duration::from_millis(500))
+        .await;
+    assert_ne!(heard.status(), Some(200), "{heard:?}");
+    drop((held, one_more));
+    // As soon as those are gone, it is served again.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut wire = Wire::connect_from(hog, &address).await;
+        wire.send(request).await;
+        let heard = wire.hear_until("reachable", Duration::from_secs(2)).await;
+        if heard.status() == Some(200) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{heard:?}");
+    }
+}

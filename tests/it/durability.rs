@@ -1,0 +1,185 @@
+//! What was answered is there, whatever happens to the process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::world::caller::try_send;
+use crate::world::{Caller, Wire, World, each, on_both, text};
+
+on_both!(
+    what_was_answered_survives_a_kill,
+    sigterm_ends_without_losing_an_answer,
+    sigint_ends_as_well,
+);
+
+/// Many hands that create changes until the service is gone.
+struct Load {
+    hands: Vec<JoinHandle<Vec<String>>>,
+    answered: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Load {
+    fn start(key: &Caller, name: &str) -> Self {
+        let answered = Arc::new(AtomicUsize::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let hands = (0..12)
+            .map(|hand| {
+                let (key, answered, stop) = (key.clone(), answered.clone(), stop.clone());
+                let name = name.to_owned();
+                tokio::spawn(async move {
+                    let mut titles = Vec::new();
+                    for number in 0.. {
+                        let title = format!("{name} hand {hand} number {number}");
+                        let request = key.request("POST", "/api/changes");
+                        match try_send(request.json(&json!({ "title": title }))).await {
+                            Ok(answer) if answer.status == 201 => {
+                                answered.fetch_add(1, Ordering::SeqCst);
+                                titles.push(title);
+                            }
+                            // While it drains it may say so.
+                            Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.text),
+                            Err(_) => break,
+                        }
+                        if stop.load(Ordering::SeqCst) {
+                            break;
+                        }
+                    }
+                    titles
+                })
+            })
+            .collect();
+        Self {
+            hands,
+            answered,
+            stop,
+        }
+    }
+
+    /// Waits until so many have been answered.
+    async fn reaches(&self, count: usize) {
+        while self.answered.load(Ordering::SeqCst) < count {
+            assert!(
+                self.hands.iter().any(|hand| !hand.is_finished()),
+                "the service went away by itself"
+            );
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits for everybody and returns the titles that were answered.
+    async fn ends(self) -> Vec<String> {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut titles = Vec::new();
+        for hand in self.hands {
+            titles.extend(hand.await.expect("the hand ends"));
+        }
+        titles
+    }
+}
+
+/// Everything that a list holds, page by page.
+async fn all(caller: &Caller, path: &str, list: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    loop {
+        let place = match list {
+            "items" => format!("limit=100&offset={}", all.len()),
+            _ => format!("per_page=100&page={}", all.len() / 100 + 1),
+        };
+        let mut body = caller.get(&format!("{path}{place}")).await.body(200);
+        let Value::Array(page) = body[list].take() else {
+            panic!("no list: {body}");
+        };
+        if page.is_empty() {
+            return all;
+        }
+        all.extend(page);
+    }
+}
+
+/// Requires every answered change once, with one activity entry, and no
+/// entry or count without its change.
+async fn nothing_is_lost(world: &World, answered: &[String]) {
+    let key = world.key();
+    let changes = all(&key, "/api/changes?", "data").await;
+    let mut found: BTreeMap<&str, usize> = BTreeMap::new();
+    for change in &changes {
+        *found
+            .entry(change["title"].as_str().expect("a text"))
+            .or_default() += 1;
+    }
+    for title in answered {
+        assert_eq!(found.get(title.as_str()), Some(&1), "{title}");
+    }
+    let browser = world.browser().await;
+    let entries = all(&browser, "/api/activity?resource=change&", "items").await;
+    let ids = |list: &[Value], member: &str| {
+        let list = Value::Array(list.to_vec());
+        let mut ids: Vec<String> = each(&list, member).into_iter().map(text).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(
+        ids(&entries, "resource_id"),
+        ids(&changes, "id"),
+        "one entry for each change"
+    );
+    // The kept counts agree with what is there.
+    let count = changes.len();
+    for query in ["", "?risk_level=low", "?status=planned"] {
+        let body = key.get(&format!("/api/changes{query}")).await.body(200);
+        assert_eq!(body["count"], count, "{query}");
+    }
+}
+
+async fn what_was_answered_survives_a_kill(mut world: World) {
+    let mut answered = Vec::new();
+    for round in 0..5 {
+        let load = Load::start(&world.key(), &format!("round {round}"));
+        load.reaches(30 + round * 17).await;
+        world.server.kill9();
+        answered.extend(load.ends().await);
+        world.restart().await;
+        world.anonymous().get("/api/health").await.body(200);
+        nothing_is_lost(&world, &answered).await;
+    }
+    assert!(answered.len() > 150);
+}
+
+async fn sigterm_ends_without_losing_an_answer(mut world: World) {
+    let key = world.key();
+    // Half a request is open, and an idle connection is.
+    let mut half = Wire::connect(&world.server.address).await;
+    let head = format!(
+        "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
+         content-length: 100\r\n\r\n{{\"title\":",
+        world.organization.key
+    );
+    half.send(head).await;
+    let _idle = Wire::connect(&world.server.address).await;
+    let load = Load::start(&key, "drained");
+    load.reaches(100).await;
+    world.server.terminate();
+    let status = world.server.ended(Duration::from_secs(15)).await;
+    let status = status.unwrap_or_else(|| panic!("it still runs: {}", world.server.log()));
+    assert!(status.success(), "{status}: {}", world.server.log());
+    let refused = tokio::net::TcpStream::connect(&world.server.address).await;
+    assert!(refused.is_err(), "nobody listens any more");
+    let answered = load.ends().await;
+    world.restart().await;
+    nothing_is_lost(&world, &answered).await;
+}
+
+async fn sigint_ends_as_well(mut world: World) {
+    world.key().change("before").await;
+    crate::world::signal(world.server.pid(), "INT");
+    let status = world.server.ended(Duration::from_secs(15)).await;
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    world.restart().await;
+    nothing_is_lost(&world, &["before".to_owned()]).await;
+}

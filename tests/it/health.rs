@@ -1,0 +1,197 @@
+//! The health report, and the service without its database.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::world::shape::is_recent;
+use crate::world::{Answer, Caller, Engine, Postgres, World, keys, on_both, send};
+
+on_both!(a_healthy_service_says_so);
+
+async fn a_healthy_service_says_so(world: World) {
+    for caller in [
+        world.anonymous(),
+        world.with_key("chlog_wrong"),
+        world.key(),
+    ] {
+        let answer = caller.get("/api/health").await;
+        let health = answer.body(200);
+        assert_eq!(keys(&health), ["db", "latency_ms", "status", "timestamp"]);
+        assert_eq!(
+            (&health["status"], &health["db"]),
+            (&json!("ok"), &json!("reachable"))
+        );
+        let latency = health["latency_ms"].as_u64().expect("whole milliseconds");
+        assert!(latency < 1500, "{latency}");
+        is_recent(&health["timestamp"]);
+        assert!(
+            answer.header("cache-control").contains("no-store"),
+            "{:?}",
+            answer.headers
+        );
+    }
+}
+
+/// Requires the specification's own body, and nothing in it that would help
+/// somebody to find the database.
+#[track_caller]
+fn is_degraded(answer: &Answer, world: &World) {
+    let health = answer.body(503);
+    assert_eq!(keys(&health), ["db", "error", "status"]);
+    assert_eq!(
+        (&health["status"], &health["db"]),
+        (&json!("degraded"), &json!("unreachable"))
+    );
+    let error = health["error"].as_str().expect("a phrase");
+    assert_ne!(error, "");
+    for secret in ["sqlite", "postgres", "127.0.0.1", "/"] {
+        assert!(!error.contains(secret), "{error}");
+    }
+    assert!(!answer.text.contains(&world.database));
+}
+
+/// Requires that everything but health refuses with a problem, in time.
+async fn nothing_else_works(key: &Caller, browser: &Caller) {
+    let started = Instant::now();
+    let requests = [
+        key.request("GET", "/api/hosts"),
+        key.request("GET", "/api/changes?q=x"),
+        key.request("GET", "/api/services"),
+        key.request("POST", "/api/changes")
+            .json(&json!({ "title": "lost" })),
+        key.request("POST", "/api/hosts")
+            .json(&json!({ "hostname": "lost" })),
+        browser.request("GET", "/api/activity"),
+        browser.request("GET", "/api/activity/actors"),
+    ];
+    let answers = futures_util::future::join_all(requests.map(send)).await;
+    for answer in answers {
+        answer.problem(503, "unavailable");
+        assert!(
+            answer
+                .header("retry-after")
+                .parse::<u64>()
+                .is_ok_and(|seconds| seconds > 0)
+        );
+    }
+    let took = started.elapsed();
+    assert!(took < Duration::from_millis(5500), "{took:?}");
+}
+
+/// Waits until the service is well again.
+async fn recovers(world: &World) {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    loop {
+        let answer = world.anonymous().get("/api/health").await;
+        if answer.status == 200 {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "it does not recover: {}",
+            answer.text
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn degraded_in_time(world: &World) {
+    let started = Instant::now();
+    let answer = world.anonymous().get("/api/health").await;
+    let took = started.elapsed();
+    is_degraded(&answer, world);
+    // A second and a half, and a little for a machine that runs other tests.
+    assert!(took < Duration::from_millis(1900), "{took:?}");
+    let head = send(world.anonymous().request("HEAD", "/api/health")).await;
+    assert_eq!((head.status, head.text.as_str()), (503, ""));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_postgres() {
+    let Some(postgres) = Postgres::start().await else {
+        return;
+    };
+    let world = World::on_postgres(&postgres).await;
+    let (key, browser) = (world.key(), world.browser().await);
+    key.change("before").await;
+
+    postgres.suspend();
+    degraded_in_time(&world).await;
+    nothing_else_works(&key, &browser).await;
+    // Also with every connection of the pool waiting already.
+    let many = (0..40).map(|_| key.get("/api/hosts"));
+    let started = Instant::now();
+    for answer in futures_util::future::join_all(many).await {
+        answer.problem(503, "unavailable");
+    }
+    assert!(
+        started.elapsed() < Duration::from_millis(5500),
+        "{:?}",
+        started.elapsed()
+    );
+    degraded_in_time(&world).await;
+    let keyed = || {
+        let request = key
+            .request("POST", "/api/changes")
+            .header("idempotency-key", "through it");
+        send(request.json(&json!({ "title": "through it" })))
+    };
+    keyed().await.problem(503, "unavailable");
+
+    postgres.resume();
+    recovers(&world).await;
+    keyed().await.is(201);
+    let list = key.get("/api/changes?q=through").await.body(200);
+    assert_eq!(list["count"], 1, "the retry made one");
+    let many = (0..40).map(|_| key.get("/api/hosts"));
+    for answer in futures_util::future::join_all(many).await {
+        answer.is(200);
+    }
+    browser.get("/api/activity").await.body(200);
+
+    // Gone for good is told at once.
+    drop(postgres);
+    degraded_in_time(&world).await;
+    nothing_else_works(&key, &browser).await;
+    assert!(
+        !world.server.log().contains("panicked"),
+        "{}",
+        world.server.log()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_file() {
+    let world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    let key = world.key();
+    key.change("before").await;
+    let away = world.folder().join("away.db");
+    for round in 0..2 {
+        fs::rename(world.file(), &away).expect("the file is there");
+        degraded_in_time(&world).await;
+        let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
+        answer.problem(503, "unavailable");
+        let answer = key.post("/api/hosts", json!({ "hostname": "lost" })).await;
+        answer.problem(503, "unavailable");
+        fs::rename(&away, world.file()).expect("the file is there");
+        recovers(&world).await;
+        key.change(&format!("after {round}")).await;
+    }
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 3);
+
+    fs::remove_file(world.file()).expect("the file is there");
+    degraded_in_time(&world).await;
+    let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
+    answer.problem(503, "unavailable");
+    // Another file in its place is not the database.
+    fs::write(world.file(), "").expect("the folder is there");
+    degraded_in_time(&world).await;
+    let answer = key.post("/api/changes", Value::Null).await;
+    assert!(answer.status >= 400);
+    let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
+    answer.problem(503, "unavailable");
+}

@@ -1,0 +1,394 @@
+//! Every limit one below, at it, and one above, through HTTP.
+
+use serde_json::{Value, json};
+
+use crate::world::{Caller, World, on_both, send};
+
+on_both!(
+    lengths_of_texts,
+    sizes_of_lists,
+    lengths_count_characters_after_trimming,
+    addresses_of_links,
+    the_size_of_a_body,
+    the_size_of_headers,
+    the_rate_of_a_key,
+);
+
+const MAX_BODY: usize = 256 * 1024;
+
+/// Where a limit is, and how a value of a certain size goes in there.
+struct Limit {
+    path: &'static str,
+    pointer: &'static str,
+    least: usize,
+    most: usize,
+    body: fn(Value) -> Value,
+}
+
+fn change(field: &str, value: Value) -> Value {
+    json!({ "title": "limits", field: value })
+}
+
+/// A host or service needs a name that nobody has yet.
+fn fresh() -> String {
+    uuid::Uuid::now_v7().simple().to_string()
+}
+
+const TEXTS: [Limit; 13] = [
+    Limit {
+        path: "/api/changes",
+        pointer: "/title",
+        least: 3,
+        most: 300,
+        body: |text| json!({ "title": text }),
+    },
+    Limit {
+        path: "/api/changes",
+        pointer: "/description",
+        least: 0,
+        most: 20_000,
+        body: |text| change("description", text),
+    },
+    Limit {
+        path: "/api/changes",
+        pointer: "/impact",
+        least: 0,
+        most: 20_000,
+        body: |text| change("impact", text),
+    },
+    Limit {
+        path: "/api/changes",
+        pointer: "/tags/1",
+        least: 1,
+        most: 100,
+        body: |text| change("tags", json!(["first", text])),
+    },
+    Limit {
+        path: "/api/changes",
+        pointer: "/links/0/label",
+        least: 1,
+        most: 100,
+        body: |text| change("links", json!([{ "label": text, "url": "https://e.com" }])),
+    },
+    Limit {
+        path: "/api/hosts",
+        pointer: "/hostname",
+        least: 1,
+        most: 100,
+        body: |text| json!({ "hostname": text }),
+    },
+    Limit {
+        path: "/api/hosts",
+        pointer: "/fqdn",
+        least: 0,
+        most: 253,
+        body: |text| json!({ "hostname": fresh(), "fqdn": text }),
+    },
+    Limit {
+        path: "/api/hosts",
+        pointer: "/os",
+        least: 0,
+        most: 100,
+        body: |text| json!({ "hostname": fresh(), "os": text }),
+    },
+    Limit {
+        path: "/api/hosts",
+        pointer: "/description",
+        least: 0,
+        most: 1000,
+        body: |text| json!({ "hostname": fresh(), "description": text }),
+    },
+    Limit {
+        path: "/api/hosts",
+        pointer: "/roles/0",
+        least: 1,
+        most: 100,
+        body: |text| json!({ "hostname": fresh(), "roles": [text] }),
+    },
+    Limit {
+        path: "/api/services",
+        pointer: "/name",
+        least: 2,
+        most: 100,
+        body: |text| json!({ "name": text }),
+    },
+    Limit {
+        path: "/api/services",
+        pointer: "/description",
+        least: 0,
+        most: 20_000,
+        body: |text| json!({ "name": fresh(), "description": text }),
+    },
+    // A link's address is measured whole: `https://e.com/` has 14 characters.
+    Limit {
+        path: "/api/changes",
+        pointer: "/links/0/url",
+        least: 14,
+        most: 2048,
+        body: |text| {
+            let text = text.as_str().unwrap_or_default();
+            let path = "x".repeat(text.chars().count().saturating_sub(14));
+            change(
+                "links",
+                json!([{ "label": "l", "url": format!("https://e.com/{path}") }]),
+            )
+        },
+    },
+];
+
+/// Creates with a value, then updates to it: both must agree.
+async fn create_and_update(key: &Caller, limit: &Limit, value: Value, code: Option<&str>) {
+    let body = (limit.body)(value.clone());
+    let size = value.as_str().map_or(0, |text| text.chars().count());
+    let what = format!("{} of size {size}", limit.pointer);
+    let answer = key.post(limit.path, body.clone()).await;
+    let target = match limit.path {
+        "/api/hosts" => json!({ "hostname": fresh() }),
+        "/api/services" => json!({ "name": fresh() }),
+        _ => json!({ "title": "to be updated" }),
+    };
+    match code {
+        None => assert_eq!(answer.status, 201, "{what}: {}", answer.text),
+        Some(code) => answer.violates(&[(limit.pointer, code)]),
+    }
+    // Names are taken by now; an update to them is a story of its own.
+    let named = matches!(limit.pointer, "/hostname" | "/name");
+    if code.is_some() || !named {
+        let id = key.create(limit.path, target).await;
+        let answer = key.patch(&format!("{}/{id}", limit.path), body).await;
+        match code {
+            None => assert_eq!(answer.status, 200, "update of {what}: {}", answer.text),
+            Some(code) => answer.violates(&[(limit.pointer, code)]),
+        }
+    }
+}
+
+async fn lengths_of_texts(world: World) {
+    let key = world.key();
+    for limit in &TEXTS {
+        let url = limit.pointer.ends_with("url");
+        for letter in ["x", "é", "🚀"] {
+            let of = |size: usize| json!(letter.repeat(size));
+            if limit.least > 0 && !url {
+                create_and_update(&key, limit, of(limit.least - 1), Some("too_short")).await;
+            }
+            create_and_update(&key, limit, of(limit.least), None).await;
+            create_and_update(&key, limit, of(limit.least + 1), None).await;
+            create_and_update(&key, limit, of(limit.most - 1), None).await;
+            create_and_update(&key, limit, of(limit.most), None).await;
+            create_and_update(&key, limit, of(limit.most + 1), Some("too_long")).await;
+        }
+    }
+}
+
+async fn sizes_of_lists(world: World) {
+    let key = world.key();
+    let words = |count: usize| -> Value { (0..count).map(|n| format!("word {n}")).collect() };
+    let links = |count: usize| -> Value {
+        (0..count)
+            .map(|n| json!({ "label": format!("{n}"), "url": "https://e.com" }))
+            .collect()
+    };
+    let cases: [(&str, &str, usize, &dyn Fn(usize) -> Value); 3] = [
+        ("/api/changes", "tags", 20, &words),
+        ("/api/changes", "links", 10, &links),
+        ("/api/hosts", "roles", 50, &words),
+    ];
+    for (path, field, most, list) in cases {
+        for (size, taken) in [
+            (0, true),
+            (1, true),
+            (most - 1, true),
+            (most, true),
+            (most + 1, false),
+        ] {
+            let mut body = match path {
+                "/api/hosts" => json!({ "hostname": fresh() }),
+                _ => json!({ "title": "limits" }),
+            };
+            let id = key.create(path, body.clone()).await;
+            if let Some(name) = body.get_mut("hostname") {
+                *name = json!(fresh());
+            }
+            body[field] = list(size);
+            let created = key.post(path, body).await;
+            let one = format!("{path}/{id}");
+            let updated = key.patch(&one, json!({ field: list(size) })).await;
+            if taken {
+                assert_eq!(created.status, 201, "{size} {field}: {}", created.text);
+                assert_eq!(updated.data(200)[field], list(size), "{size} {field}");
+            } else {
+                created.violates(&[(&format!("/{field}"), "too_many")]);
+                updated.violates(&[(&format!("/{field}"), "too_many")]);
+            }
+        }
+    }
+    // Counted before duplicates collapse.
+    let answer = key
+        .post("/api/changes", change("tags", json!(vec!["same"; 21])))
+        .await;
+    answer.violates(&[("/tags", "too_many")]);
+    let answer = key
+        .post("/api/changes", change("tags", json!(vec!["same"; 20])))
+        .await;
+    answer.is(201);
+}
+
+async fn lengths_count_characters_after_trimming(world: World) {
+    let key = world.key();
+    for (title, taken) in [
+        (format!("  {}\n\t", "x".repeat(300)), true),
+        (" ab ".to_owned(), false),
+        ("\u{3000}ab\u{a0}".to_owned(), false),
+        ("   ".to_owned(), false),
+        ("a b".to_owned(), true),
+        // 300 characters of four bytes, of two in UTF-16.
+        ("🚀".repeat(300), true),
+        ("🚀".repeat(301), false),
+        // What a person takes for one character may be several.
+        ("e\u{301}".repeat(150), true),
+        ("e\u{301}".repeat(151), false),
+    ] {
+        let answer = key.post("/api/changes", json!({ "title": title })).await;
+        if taken {
+            assert_eq!(answer.data(201)["title"], title.trim());
+        } else {
+            assert_eq!(answer.status, 422, "{title:?}");
+        }
+    }
+}
+
+async fn addresses_of_links(world: World) {
+    let key = world.key();
+    for (url, taken) in [
+        ("https://e.com", true),
+        ("http://127.0.0.1:8080/x?y=z#w", true),
+        ("https://[2001:db8::1]/", true),
+        ("HTTPS://E.COM/", true),
+        ("https://ü.example/ä", true),
+        ("", false),
+        ("e.com", false),
+        ("//e.com", false),
+        ("/runs/42", false),
+        ("https://", false),
+        ("https:", false),
+        ("ftp://e.com", false),
+        ("file:///etc/passwd", false),
+        ("javascript:alert(1)", false),
+        ("data:text/html,x", false),
+        ("https://e.com:99999/", false),
+    ] {
+        let links = json!([{ "label": "l", "url": url }]);
+        let answer = key
+            .post("/api/changes", change("links", links.clone()))
+            .await;
+        if taken {
+            let id = answer.data(201)["id"].take();
+            let path = format!("/api/changes/{}", crate::world::text(&id));
+            assert_eq!(key.get(&path).await.data(200)["links"], links);
+        } else {
+            assert_eq!(answer.status, 422, "{url}: {}", answer.text);
+        }
+    }
+}
+
+/// A change in exactly this many bytes.
+fn sized(bytes: usize) -> String {
+    let body = json!({ "title": "large", "description": "🚀".repeat(20_000) }).to_string();
+    format!("{}{body}", " ".repeat(bytes - body.len()))
+}
+
+async fn the_size_of_a_body(world: World) {
+    let key = world.key();
+    let id = key.change("fine").await;
+    let one = format!("/api/changes/{id}");
+    for (size, taken) in [
+        (MAX_BODY - 1, true),
+        (MAX_BODY, true),
+        (MAX_BODY + 1, false),
+    ] {
+        for chunked in [false, true] {
+            for (method, path) in [("POST", "/api/changes"), ("PATCH", one.as_str())] {
+                let request = key
+                    .request(method, path)
+                    .header("content-type", "application/json");
+                let request = if chunked {
+                    let body = sized(size).into_bytes();
+                    let chunks: Vec<_> = body
+                        .chunks(9_000)
+                        .map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec()))
+                        .collect();
+                    request.body(reqwest::Body::wrap_stream(futures_util::stream::iter(
+                        chunks,
+                    )))
+                } else {
+                    request.body(sized(size))
+                };
+                let answer = send(request).await;
+                let what = format!("{method} of {size} bytes, chunked: {chunked}");
+                if taken {
+                    assert!(answer.status < 300, "{what}: {}", answer.text);
+                } else {
+                    assert_eq!(answer.status, 413, "{what}: {}", answer.text);
+                    answer.problem(413, "payload_too_large");
+                }
+            }
+        }
+    }
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 5);
+}
+
+async fn the_size_of_headers(world: World) {
+    let key = world.key();
+    let with = |size: usize| {
+        key.request("GET", "/api/hosts")
+            .header("x-filler", "x".repeat(size))
+    };
+    // 16 KiB in all, of which the other headers take a few hundred bytes.
+    send(with(15 * 1024)).await.is(200);
+    let answer = crate::world::caller::try_send(with(17 * 1024)).await;
+    let status = answer.map(|answer| answer.status);
+    assert!(matches!(status, Ok(431 | 400) | Err(_)), "{status:?}");
+    // A query is part of them.
+    let answer = key
+        .get(&format!("/api/changes?q={}", "x".repeat(15 * 1024)))
+        .await;
+    answer.is(200);
+    key.get("/api/hosts").await.is(200);
+}
+
+/// Off by default; configured, it says how much is left.
+async fn the_rate_of_a_key(mut world: World) {
+    let answer = world.key().get("/api/hosts").await;
+    assert_eq!(answer.header("ratelimit"), "");
+    world.restart_with(&["--rate-limit", "5"]).await;
+    let other = world.create_key(&[]);
+    let key = world.key();
+    let requests = (0..40).map(|_| key.get("/api/hosts"));
+    let answers = futures_util::future::join_all(requests).await;
+    let refused: Vec<_> = answers
+        .iter()
+        .filter(|answer| answer.status != 200)
+        .collect();
+    assert!(
+        !refused.is_empty(),
+        "40 at once, where 5 a second are allowed"
+    );
+    assert!(answers.len() - refused.len() >= 5, "5 a second are allowed");
+    for answer in refused {
+        answer.problem(429, "too_many_requests");
+        let wait: u64 = answer.header("retry-after").parse().expect("whole seconds");
+        assert!((1..=2).contains(&wait), "{wait}");
+    }
+    for answer in answers.iter().filter(|answer| answer.status == 200) {
+        assert_ne!(answer.header("ratelimit"), "");
+        assert_ne!(answer.header("ratelimit-policy"), "");
+    }
+    // Nobody else pays for it.
+    world
+        .with_key(&crate::world::text(&other["key"]))
+        .get("/api/hosts")
+        .await
+        .is(200);
+    world.anonymous().get("/api/health").await.body(200);
+}

@@ -1,0 +1,364 @@
+//! Requests that no client library would send, and texts that few people would.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::world::{Wire, World, each, on_both, text};
+
+on_both!(
+    contradictory_lengths_are_refused,
+    malformed_requests_are_refused,
+    large_bodies_are_refused_before_they_arrive,
+    a_body_that_ends_early_makes_nothing,
+    control_characters_are_refused,
+    texts_come_back_as_they_were,
+    a_connection_serves_many_requests,
+    strange_targets_are_answered,
+);
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// The head of a create, with these lines added.
+fn head(world: &World, lines: &str) -> String {
+    format!(
+        "POST /api/changes HTTP/1.1\r\nx-api-key: {}\r\ncontent-type: application/json\r\n{lines}\r\n",
+        world.organization.key
+    )
+}
+
+const BODY: &str = r#"{"title":"smuggled"}"#;
+
+async fn contradictory_lengths_are_refused(world: World) {
+    let length = BODY.len();
+    let chunked = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
+    for (what, lines, body) in [
+        (
+            "length and chunked",
+            format!("host: x\r\ncontent-length: {length}\r\ntransfer-encoding: chunked\r\n"),
+            chunked.as_str(),
+        ),
+        (
+            "chunked and length",
+            format!("host: x\r\ntransfer-encoding: chunked\r\ncontent-length: {length}\r\n"),
+            &chunked,
+        ),
+        (
+            "two lengths",
+            format!("host: x\r\ncontent-length: {length}\r\ncontent-length: 5\r\n"),
+            BODY,
+        ),
+        (
+            "two lengths in one",
+            format!("host: x\r\ncontent-length: {length}, 5\r\n"),
+            BODY,
+        ),
+        (
+            "a signed length",
+            format!("host: x\r\ncontent-length: +{length}\r\n"),
+            BODY,
+        ),
+        (
+            "a negative length",
+            "host: x\r\ncontent-length: -1\r\n".to_owned(),
+            BODY,
+        ),
+        (
+            "a length in words",
+            "host: x\r\ncontent-length: twenty\r\n".to_owned(),
+            BODY,
+        ),
+        ("no host", format!("content-length: {length}\r\n"), BODY),
+        (
+            "an encoding that nobody knows",
+            "host: x\r\ntransfer-encoding: rot13\r\n".to_owned(),
+            &chunked,
+        ),
+        (
+            "chunked, and then another",
+            "host: x\r\ntransfer-encoding: chunked, identity\r\n".to_owned(),
+            &chunked,
+        ),
+    ] {
+        let mut wire = Wire::connect(&world.server.address).await;
+        wire.send(head(&world, &lines)).await;
+        wire.send(body).await;
+        let heard = wire.hear(SOON).await;
+        assert_eq!(heard.status(), Some(400), "{what}: {heard:?}");
+        assert!(heard.closed, "{what}: nothing that follows can be trusted");
+    }
+    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 0);
+}
+
+async fn malformed_requests_are_refused(world: World) {
+    for (what, bytes) in [
+        ("no HTTP", &b"hello\r\n\r\n"[..]),
+        (
+            "TLS",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        ),
+        (
+            "a version of the future",
+            b"GET /api/health HTTP/3.7\r\nhost: x\r\n\r\n",
+        ),
+        ("HTTP/2 at once", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        (
+            "a space before the colon",
+            b"GET /api/health HTTP/1.1\r\nhost : x\r\n\r\n",
+        ),
+        (
+            "a NUL in a header",
+            b"GET /api/health HTTP/1.1\r\nhost: x\r\nx-api-key: a\0b\r\n\r\n",
+        ),
+        ("no target", b"GET HTTP/1.1\r\nhost: x\r\n\r\n"),
+        (
+            "two hosts",
+            b"GET /api/health HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
+        ),
+    ] {
+        let mut wire = Wire::connect(&world.server.address).await;
+        wire.send(bytes).await;
+        let heard = wire.hear(SOON).await;
+        assert!(heard.closed, "{what}: {heard:?}");
+        let refused = heard
+            .status()
+            .is_none_or(|status| (400..506).contains(&status) && status != 500);
+        assert!(refused, "{what}: {heard:?}");
+    }
+    world.anonymous().get("/api/health").await.body(200);
+}
+
+async fn large_bodies_are_refused_before_they_arrive(world: World) {
+    let mut wire = Wire::connect(&world.server.address).await;
+    wire.send(head(&world, "host: x\r\ncontent-length: 100000000000\r\n"))
+        .await;
+    let heard = wire.hear_until("payload_too_large", SOON).await;
+    assert_eq!(heard.status(), Some(413), "{heard:?}");
+    // Chunks without an end are cut off, too.
+    let mut wire = Wire::connect(&world.server.address).await;
+    wire.send(head(&world, "host: x\r\ntransfer-encoding: chunked\r\n"))
+        .await;
+    let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
+    let mut sent = 0;
+    while sent < 64 && wire.send(&chunk).await {
+        sent += 1;
+        if sent == 9 {
+            // More than the limit is on its way: an answer must come.
+            let heard = wire.hear_until("payload_too_large", SOON).await;
+            assert_eq!(heard.status(), Some(413), "{heard:?}");
+            break;
+        }
+    }
+    assert_eq!(sent, 9);
+}
+
+async fn a_body_that_ends_early_makes_nothing(world: World) {
+    for (lines, part) in [
+        ("host: x\r\ncontent-length: 20\r\n", "{\"title\":\"cut"),
+        // A whole object, and still not the whole body.
+        ("host: x\r\ncontent-length: 30\r\n", BODY),
+        (
+            "host: x\r\ntransfer-encoding: chunked\r\n",
+            "14\r\n{\"title\":\"smuggled\"}\r\n",
+        ),
+    ] {
+        let mut wire = Wire::connect(&world.server.address).await;
+        wire.send(head(&world, lines)).await;
+        wire.send(part).await;
+        drop(wire);
+    }
+    // A hundred requests later those are dealt with.
+    let key = world.key();
+    for _ in 0..100 {
+        key.get("/api/changes").await.body(200);
+    }
+    assert_eq!(key.get("/api/changes").await.body(200)["count"], 0);
+}
+
+async fn control_characters_are_refused(world: World) {
+    let key = world.key();
+    for bad in [
+        "\u{0}", "\u{1}", "\u{7}", "\u{1b}", "\u{7f}", "\u{85}", "\u{9b}",
+    ] {
+        for (path, body, pointer) in [
+            (
+                "/api/changes",
+                json!({ "title": format!("a{bad}b c") }),
+                "/title",
+            ),
+            (
+                "/api/changes",
+                json!({ "title": "abc", "description": format!("a{bad}b") }),
+                "/description",
+            ),
+            (
+                "/api/changes",
+                json!({ "title": "abc", "impact": format!("a{bad}b") }),
+                "/impact",
+            ),
+            (
+                "/api/changes",
+                json!({ "title": "abc", "tags": [format!("a{bad}b")] }),
+                "/tags/0",
+            ),
+            (
+                "/api/hosts",
+                json!({ "hostname": format!("a{bad}b") }),
+                "/hostname",
+            ),
+            (
+                "/api/hosts",
+                json!({ "hostname": "h", "fqdn": format!("a{bad}b") }),
+                "/fqdn",
+            ),
+            (
+                "/api/hosts",
+                json!({ "hostname": "h", "os": format!("a{bad}b") }),
+                "/os",
+            ),
+            (
+                "/api/hosts",
+                json!({ "hostname": "h", "roles": [format!("a{bad}b")] }),
+                "/roles/0",
+            ),
+            (
+                "/api/hosts",
+                json!({ "hostname": "h", "description": format!("a{bad}b") }),
+                "/description",
+            ),
+            (
+                "/api/services",
+                json!({ "name": format!("a{bad}b") }),
+                "/name",
+            ),
+            (
+                "/api/services",
+                json!({ "name": "svc", "description": format!("a{bad}b") }),
+                "/description",
+            ),
+        ] {
+            key.post(path, body)
+                .await
+                .violates(&[(pointer, "control_character")]);
+        }
+    }
+    // Lines and tabs belong into long texts, and into nothing else.
+    for (field, status) in [("description", 201), ("impact", 201), ("title", 422)] {
+        for inside in ["\n", "\t", "\r\n"] {
+            let mut body = json!({ "title": "abc" });
+            body[field] = json!(format!("one{inside}two"));
+            let answer = key.post("/api/changes", body).await;
+            assert_eq!(
+                answer.status, status,
+                "{inside:?} in {field}: {}",
+                answer.text
+            );
+        }
+    }
+}
+
+async fn texts_come_back_as_they_were(world: World) {
+    let key = world.key();
+    for title in [
+        "日本語のタイトル",
+        "עברית مرحبا",
+        "e\u{301} is not é",
+        "👩‍👩‍👧‍👦 family",
+        "zero\u{200b}width",
+        "\u{202e}reversed",
+        "<script>alert(1)</script>",
+        "'; DROP TABLE changes; --",
+        "\\ \" / \u{2028} \u{2029}",
+        "%s %n {} ${x} #{y} {{z}}",
+        "\u{fffd}\u{10ffff}",
+    ] {
+        let body = json!({
+            "title": title, "description": title, "impact": title, "tags": [title],
+            "links": [{ "label": title, "url": "https://e.com" }],
+        });
+        let id = key.create("/api/changes", body.clone()).await;
+        let change = key.get(&format!("/api/changes/{id}")).await.data(200);
+        for field in ["title", "description", "impact", "tags", "links"] {
+            assert_eq!(change[field], body[field], "{field}");
+        }
+        // Escapes mean what they say.
+        let mut escaped = String::new();
+        for unit in title.encode_utf16() {
+            escaped.push_str(&format!("\\u{unit:04x}"));
+        }
+        let answer = key
+            .post_bytes("/api/changes", format!("{{\"title\":\"{escaped}\"}}"))
+            .await;
+        assert_eq!(answer.data(201)["title"], title);
+    }
+}
+
+async fn a_connection_serves_many_requests(world: World) {
+    let mut wire = Wire::connect(&world.server.address).await;
+    let request = format!(
+        "GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\r\n",
+        world.organization.key
+    );
+    for _ in 0..20 {
+        wire.send(&request).await;
+        let heard = wire.hear_until("{\"data\":[]}", SOON).await;
+        assert_eq!(heard.status(), Some(200), "{heard:?}");
+    }
+    // A refused body does not spoil the connection for what follows, unless
+    // the connection says so.
+    let bad = head(&world, "host: x\r\ncontent-length: 3\r\n") + "{x}";
+    wire.send(bad).await;
+    let heard = wire.hear_until("malformed_body", SOON).await;
+    assert_eq!(heard.status(), Some(400), "{heard:?}");
+    wire.send(&request).await;
+    let heard = wire.hear_until("{\"data\":[]}", SOON).await;
+    assert_eq!(heard.status(), Some(200), "{heard:?}");
+    // HTTP/1.0 is answered and closed.
+    let mut wire = Wire::connect(&world.server.address).await;
+    wire.send("GET /api/health HTTP/1.0\r\nhost: x\r\n\r\n")
+        .await;
+    let heard = wire.hear(SOON).await;
+    assert!(
+        heard.closed && heard.text.contains("reachable"),
+        "{heard:?}"
+    );
+}
+
+async fn strange_targets_are_answered(world: World) {
+    let key = world.key();
+    key.change("fine").await;
+    for (target, statuses) in [
+        ("/api/../api/hosts", &[404, 400][..]),
+        ("/api/hosts/..", &[404, 400]),
+        ("/api/hosts%2F", &[404, 400]),
+        ("/api%2Fhosts", &[404, 400]),
+        ("/api/hosts;x=y", &[404, 400]),
+        ("/api/hosts?", &[200]),
+        ("/api/changes?&&", &[200, 400]),
+        ("/api/changes?=", &[400]),
+        ("/api/changes?page", &[400]),
+        ("/api/changes?%70age=1", &[200]),
+        ("/api/changes?q=%zz", &[200, 400]),
+        ("/api/changes?q=%00", &[200]),
+        ("*", &[404, 400]),
+        ("http://elsewhere/api/health", &[200, 400, 404]),
+    ] {
+        let mut wire = Wire::connect(&world.server.address).await;
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {}\r\n\r\n",
+            world.organization.key
+        );
+        wire.send(request).await;
+        let heard = wire.hear(SOON).await;
+        let status = heard.status().expect("an answer");
+        assert!(statuses.contains(&status), "{target}: {heard:?}");
+    }
+    let list = key.get("/api/changes").await.body(200);
+    assert_eq!(
+        each(&list["data"], "title")
+            .into_iter()
+            .map(text)
+            .collect::<Vec<_>>(),
+        ["fine"]
+    );
+}
