@@ -1,1 +1,44 @@
-//! server
+//! The change log service: the HTTP API and the dashboard, on SQLite or
+//! PostgreSQL. ARCHITECTURE.md follows one request through it.
+
+pub mod api;
+pub mod app;
+pub mod clock;
+pub mod commands;
+pub mod config;
+mod dashboard;
+pub mod limits;
+pub mod passwords;
+mod serve;
+pub mod store;
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use app::App;
+
+/// How often what has outlived its time is deleted.
+const HOUSEKEEPING: Duration = Duration::from_secs(10 * 60);
+
+/// Serves on a listener until the shutdown resolves, then drains and returns.
+pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    let mut routes = api::routes(&app);
+    routes.extend(dashboard::routes(&app));
+    let housekeeping = tokio::spawn(keep_house(app.clone()));
+    serve::serve(app, api::route::join(routes), listener, shutdown).await;
+    housekeeping.abort();
+}
+
+async fn keep_house(app: App) {
+    let mut interval = tokio::time::interval(HOUSEKEEPING);
+    loop {
+        interval.tick().await;
+        app.limits.forget_idle();
+        match app.store.purge(app.now()).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "deleted what had outlived its time"),
+            Err(error) => tracing::warn!(%error, "what has outlived its time could not be deleted"),
+        }
+    }
+}

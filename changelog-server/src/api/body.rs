@@ -1,0 +1,113 @@
+//! Reading a body: its type, its size, its time, its content.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use changelog_core::input::from_json;
+use changelog_core::{Input, InputError, ProblemCode, Timestamp};
+use futures_util::StreamExt;
+use http::header;
+
+use super::{ApiError, Request};
+
+/// The largest body, in bytes.
+pub(crate) const MAX_BODY: usize = 256 * 1024;
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl Request {
+    /// Reads a JSON body whole, without looking into it.
+    pub(crate) async fn json_body(&mut self) -> Result<Bytes, ApiError> {
+        self.body_of_type("application/json").await
+    }
+
+    /// Reads a body that must be declared as a media type.
+    pub(crate) async fn body_of_type(&mut self, expected: &str) -> Result<Bytes, ApiError> {
+        let declared = self.header(header::CONTENT_TYPE.as_str());
+        if !declared.is_some_and(|declared| is(declared, expected)) {
+            let given = declared.map_or("none".to_owned(), |declared| format!("{declared:?}"));
+            let detail = format!("the header content-type must be {expected}, got {given}");
+            return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
+        }
+        let declared_length = self
+            .header(header::CONTENT_LENGTH.as_str())
+            .and_then(|length| length.parse::<usize>().ok());
+        if declared_length.is_some_and(|length| length > MAX_BODY) {
+            return Err(too_large());
+        }
+        let read = self.read(declared_length.unwrap_or_default());
+        tokio::time::timeout(BODY_TIMEOUT, read)
+            .await
+            .unwrap_or_else(|_| {
+                let seconds = BODY_TIMEOUT.as_secs();
+                let detail = format!("the body did not arrive within {seconds} s");
+                Err(ApiError::new(ProblemCode::RequestTimeout, detail)
+                    .with_header(header::CONNECTION, "close"))
+            })
+    }
+
+    async fn read(&mut self, expected: usize) -> Result<Bytes, ApiError> {
+        let Some(mut stream) = self.body.take() else {
+            return Ok(Bytes::new());
+        };
+        let mut body = BytesMut::with_capacity(expected);
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| {
+                let detail = format!("the body broke off or is not framed rightly: {error}");
+                ApiError::new(ProblemCode::MalformedBody, detail)
+            })?;
+            if body.len() + chunk.len() > MAX_BODY {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+}
+
+/// Reads a JSON body into a checked noun; every problem of it is named.
+pub(crate) fn parse<T: Input>(body: &[u8], now: Timestamp) -> Result<T, ApiError> {
+    from_json(body, now).map_err(|error| match error {
+        InputError::Malformed(detail) => ApiError::new(ProblemCode::MalformedBody, detail),
+        InputError::Invalid(invalid) => ApiError::invalid(ProblemCode::ValidationFailed, invalid),
+    })
+}
+
+fn too_large() -> ApiError {
+    let detail = format!("the body must have at most {MAX_BODY} bytes (256 KiB)");
+    ApiError::new(ProblemCode::PayloadTooLarge, detail).with_header(header::CONNECTION, "close")
+}
+
+/// Compares a content type with an expected one; UTF-8 may be named.
+fn is(declared: &str, expected: &str) -> bool {
+    let mut parts = declared.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    essence.eq_ignore_ascii_case(expected)
+        && parts.filter(|part| !part.is_empty()).all(|part| {
+            part.split_once('=').is_none_or(|(name, value)| {
+                !name.trim().eq_ignore_ascii_case("charset")
+                    || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is;
+
+    #[test]
+    fn json_is_told_from_the_rest() {
+        for (declared, expected) in [
+            ("application/json", true),
+            ("Application/JSON; charset=UTF-8", true),
+            ("application/json;charset=\"utf-8\"", true),
+            ("application/json; charset=latin1", false),
+            ("application/problem+json", false),
+            ("text/plain", false),
+            ("application/jsonx", false),
+            ("", false),
+        ] {
+            assert_eq!(is(declared, "application/json"), expected, "{declared}");
+        }
+    }
+}

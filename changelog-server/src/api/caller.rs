@@ -1,0 +1,79 @@
+//! Who calls: an API key, or a person in a browser.
+
+use changelog_core::{ApiKeyId, ProblemCode, api_key};
+use http::header;
+
+use super::{ApiError, Request};
+use crate::app::App;
+use crate::dashboard::session;
+use crate::store::{Actor, Session, Tenant};
+
+/// The header that carries the key.
+pub(crate) const API_KEY_HEADER: &str = "x-api-key";
+
+/// A program that has shown a valid key of an organization whose plan includes
+/// the API.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The organization that it acts in.
+    pub(crate) tenant: Tenant,
+    /// The key.
+    pub(crate) key: ApiKeyId,
+    /// How the activity log names it.
+    pub(crate) actor: Actor,
+}
+
+impl App {
+    /// Finds out which key calls. A missing, unknown, revoked and expired key
+    /// get one answer.
+    pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
+        let key = request.header(API_KEY_HEADER).unwrap_or_default();
+        // The checksum tells a mistyped key without asking the database.
+        if !api_key::is_well_formed(key) {
+            return Err(unauthorized());
+        }
+        let Some(owner) = self.store.key_owner(key).await? else {
+            self.limits.bad_key(request.incoming.address)?;
+            return Err(unauthorized());
+        };
+        let now = self.clock.for_expiry();
+        if owner.revoked_at.is_some() || owner.expires_at.is_some_and(|at| at <= now) {
+            return Err(unauthorized());
+        }
+        if !owner.plan.includes_api() {
+            let detail = format!(
+                "the plan {} does not include the API; changes can be logged in the dashboard",
+                owner.plan
+            );
+            return Err(ApiError::new(ProblemCode::PlanRequired, detail));
+        }
+        if let Some(allowance) = self.limits.request(owner.key)? {
+            // Set once a request; a second caller check would tell the same.
+            let _ = request.allowance.set(allowance);
+        }
+        self.key_use.note(owner.key, owner.last_used_at, now);
+        Ok(Caller {
+            tenant: owner.tenant,
+            key: owner.key,
+            actor: Actor {
+                person: None,
+                name: format!("API key: {}", owner.name),
+            },
+        })
+    }
+
+    /// Finds out which person calls; a key does not help here.
+    pub(crate) async fn person(&self, request: &Request) -> Result<Session, ApiError> {
+        session::find(self, request).await?.ok_or_else(|| {
+            let detail = "this takes the session of a signed-in person; API keys do not work here";
+            ApiError::new(ProblemCode::Unauthorized, detail)
+                .with_header(header::WWW_AUTHENTICATE, "Session realm=\"change log\"")
+        })
+    }
+}
+
+fn unauthorized() -> ApiError {
+    let detail = format!("the header {API_KEY_HEADER} must carry a valid API key");
+    ApiError::new(ProblemCode::Unauthorized, detail)
+        .with_header(header::WWW_AUTHENTICATE, "ApiKey realm=\"change log\"")
+}

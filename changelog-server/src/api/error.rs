@@ -1,0 +1,162 @@
+//! What a handler fails with, and how that is answered.
+
+use changelog_core::{Invalid, Problem, ProblemCode, Violation};
+use http::{HeaderName, HeaderValue, header};
+use warp::reply::Response;
+
+use super::reply;
+use crate::limits::TooMany;
+use crate::passwords::Busy;
+use crate::store::StoreError;
+
+/// The media type of problem details, RFC 9457.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+/// A failure that the caller is told of.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    code: ProblemCode,
+    detail: String,
+    violations: Vec<Violation>,
+    headers: Vec<(HeaderName, String)>,
+    /// What only the log is told.
+    cause: Option<String>,
+}
+
+impl ApiError {
+    /// Makes a failure of one kind; the detail says what went wrong and the way
+    /// out.
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            violations: Vec::new(),
+            headers: Vec::new(),
+            cause: None,
+        }
+    }
+
+    /// Adds a header to the answer.
+    pub(crate) fn with_header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn retry_after(self, seconds: u64) -> Self {
+        self.with_header(header::RETRY_AFTER, seconds.to_string())
+    }
+
+    /// A fault of the service; the cause is for the log only.
+    pub(crate) fn internal(cause: impl ToString) -> Self {
+        let detail = "the service failed; its log has the cause under this request id";
+        Self {
+            cause: Some(cause.to_string()),
+            ..Self::new(ProblemCode::Internal, detail)
+        }
+    }
+
+    /// The database does not answer, or too much work is waiting.
+    pub(crate) fn unavailable(cause: impl ToString) -> Self {
+        let detail = "the service cannot do this at the moment; try again shortly";
+        Self {
+            cause: Some(cause.to_string()),
+            ..Self::new(ProblemCode::Unavailable, detail)
+        }
+        .retry_after(1)
+    }
+
+    /// No route has this path.
+    pub(crate) fn unknown_path() -> Self {
+        Self::new(
+            ProblemCode::NotFound,
+            "there is nothing at this address; /api/openapi.json lists what there is",
+        )
+    }
+
+    /// Input that breaks rules; a malformed query is a 400, a body that breaks
+    /// rules a 422.
+    pub(crate) fn invalid(code: ProblemCode, invalid: Invalid) -> Self {
+        let detail = invalid.to_string();
+        Self {
+            violations: invalid.violations,
+            ..Self::new(code, detail)
+        }
+    }
+
+    /// A name that is taken in the organization.
+    pub(crate) fn taken(noun: &str, field: &str, name: &str) -> Self {
+        let detail = format!("a {noun} with the {field} {name:?} exists already");
+        Self::new(ProblemCode::Conflict, detail)
+    }
+
+    /// Returns the HTTP status.
+    pub(crate) fn status(&self) -> u16 {
+        self.code.status()
+    }
+
+    /// Returns the body.
+    pub(crate) fn problem(&self, request_id: &str) -> Problem {
+        Problem {
+            type_uri: format!("/problems/{}", self.code),
+            title: self.code.title().to_owned(),
+            status: self.code.status(),
+            detail: self.detail.clone(),
+            code: self.code.clone(),
+            request_id: request_id.to_owned(),
+            errors: self.violations.clone(),
+        }
+    }
+
+    /// Makes the answer, and tells the log what only it may know. This is the
+    /// one place where failures are logged.
+    pub(crate) fn into_response(self, request_id: &str) -> Response {
+        if let Some(cause) = &self.cause {
+            tracing::error!(
+                request_id,
+                code = self.code.as_str(),
+                cause,
+                "a request failed"
+            );
+        }
+        let problem = self.problem(request_id);
+        let mut response = reply::json(self.status(), &problem);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        for (name, value) in self.headers {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound => Self::new(
+                ProblemCode::NotFound,
+                "the organization has nothing with this id",
+            ),
+            StoreError::Invalid(invalid) => Self::invalid(ProblemCode::ValidationFailed, invalid),
+            // Whoever can meet a conflict says which name it was.
+            StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
+            StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(error),
+            StoreError::Database(_) => Self::internal(error),
+        }
+    }
+}
+
+impl From<TooMany> for ApiError {
+    fn from(too_many: TooMany) -> Self {
+        let seconds = too_many.retry_after;
+        let detail = format!("too many requests; try again in {seconds} s");
+        Self::new(ProblemCode::TooManyRequests, detail).retry_after(seconds)
+    }
+}
+
+impl From<Busy> for ApiError {
+    fn from(busy: Busy) -> Self {
+        Self::unavailable(busy)
+    }
+}

@@ -1,0 +1,46 @@
+//! `/api/health`
+
+use std::time::Duration;
+
+use changelog_core::Health;
+use tokio::time::Instant;
+
+use super::{ApiResult, Request, reply};
+use crate::app::App;
+
+/// How long the database may take to answer.
+const TIMEOUT: Duration = Duration::from_millis(1_200);
+
+/// Reports whether the service can work: a real round trip to the database,
+/// bounded in time.
+#[utoipa::path(get, path = "/api/health", tag = "health", operation_id = "get_health", security(()),
+    responses(
+        (status = 200, description = "The database answers", body = Health,
+            example = json!({"status": "ok", "db": "reachable", "latency_ms": 1,
+                             "timestamp": "2026-11-21T08:30:00.000Z"})),
+        (status = 503, description = "The database does not answer", body = Health,
+            example = json!({"status": "degraded", "db": "unreachable",
+                             "error": "the database does not answer"})),
+    ))]
+pub(super) async fn get(app: App, _request: Request) -> ApiResult {
+    let started = Instant::now();
+    let report = match tokio::time::timeout(TIMEOUT, app.store.ping()).await {
+        Ok(Ok(())) => {
+            let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+            Health::ok(latency_ms, app.now())
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the database is unreachable");
+            Health::degraded("the database does not answer")
+        }
+        Err(_) => {
+            tracing::warn!(
+                timeout_ms = TIMEOUT.as_millis(),
+                "the database is unreachable"
+            );
+            Health::degraded("the database does not answer")
+        }
+    };
+    let status = if report.is_ok() { 200 } else { 503 };
+    Ok(reply::json(status, &report))
+}

@@ -1,0 +1,100 @@
+//! `/api/hosts`
+
+use changelog_core::{Action, Data, Host, HostId, HostPatch, NewHost, ResourceType};
+use serde_json::{Map, Value};
+
+use super::idempotency::{self, Begun};
+use super::{ApiError, ApiResult, Request, body, reply};
+use crate::app::App;
+use crate::store::StoreError;
+use crate::store::activity::Entry;
+
+/// Lists the hosts of the organization, ordered by hostname.
+#[utoipa::path(get, path = "/api/hosts", tag = "hosts", operation_id = "list_hosts",
+    responses((status = 200, description = "All hosts, ordered by hostname", body = Data<Vec<Host>>)))]
+pub(super) async fn list(app: App, request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let data = app.store.hosts(caller.tenant).await?;
+    Ok(reply::json(200, &Data { data }))
+}
+
+/// Finds a host.
+#[utoipa::path(get, path = "/api/hosts/{id}", tag = "hosts", operation_id = "get_host",
+    params(("id" = HostId, Path, description = "The host's id")),
+    responses((status = 200, description = "The host", body = Data<Host>)))]
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let data = app.store.host(caller.tenant, request.id()?).await?;
+    Ok(reply::json(200, &Data { data }))
+}
+
+/// Records a host.
+#[utoipa::path(post, path = "/api/hosts", tag = "hosts", operation_id = "create_host",
+    request_body = NewHost,
+    responses((status = 201, description = "The host, recorded", body = Data<Host>)))]
+pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let bytes = request.json_body().await?;
+    let now = app.now();
+    let new: NewHost = body::parse(&bytes, now)?;
+    let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
+        Begun::Fresh(create) => create,
+        Begun::Replayed(response) => return Ok(response),
+    };
+    let host = match create.tx.insert_host(caller.tenant, &new, now).await {
+        Err(StoreError::Conflict) => {
+            return create
+                .refused(taken(&new.hostname), &request.incoming.id)
+                .await;
+        }
+        host => host?,
+    };
+    let entry = entry(Action::Created, &host, Map::new());
+    create
+        .tx
+        .record(caller.tenant, &caller.actor, entry, now)
+        .await?;
+    create
+        .created(format!("/api/hosts/{}", host.id), &Data { data: &host })
+        .await
+}
+
+/// Changes a host.
+#[utoipa::path(patch, path = "/api/hosts/{id}", tag = "hosts", operation_id = "update_host",
+    params(("id" = HostId, Path, description = "The host's id")),
+    request_body = HostPatch,
+    responses((status = 200, description = "The host as it is now", body = Data<Host>)))]
+pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let id: HostId = request.id()?;
+    let bytes = request.json_body().await?;
+    let now = app.now();
+    let patch: HostPatch = body::parse(&bytes, now)?;
+    let mut tx = app.store.begin().await?;
+    let (host, changes) = match tx.update_host(caller.tenant, id, &patch).await {
+        Err(StoreError::Conflict) => {
+            return Err(taken(patch.hostname.as_deref().unwrap_or_default()));
+        }
+        updated => updated?,
+    };
+    if !changes.is_empty() {
+        let entry = entry(Action::Updated, &host, super::changed(changes));
+        tx.record(caller.tenant, &caller.actor, entry, now).await?;
+    }
+    tx.commit().await?;
+    Ok(reply::json(200, &Data { data: host }))
+}
+
+fn entry(action: Action, host: &Host, metadata: Map<String, Value>) -> Entry<'_> {
+    Entry {
+        action,
+        resource_type: ResourceType::Host,
+        resource_id: host.id.0,
+        label: &host.hostname,
+        metadata,
+    }
+}
+
+fn taken(hostname: &str) -> ApiError {
+    ApiError::taken("host", "hostname", hostname)
+}

@@ -1,0 +1,160 @@
+//! Creates that may be sent again: `Idempotency-Key`.
+
+use changelog_core::ProblemCode;
+use http::{HeaderName, HeaderValue, header};
+use serde::Serialize;
+use warp::reply::Response;
+
+use super::caller::Caller;
+use super::error::PROBLEM_JSON;
+use super::{ApiError, ApiResult, Request, reply};
+use crate::app::App;
+use crate::store::{Claim, StoreError, StoredAnswer, Tenant, Tx};
+
+/// The header that names a request across its repetitions.
+pub(crate) const HEADER: &str = "idempotency-key";
+/// The header that tells a repeated answer.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// The longest key, in characters.
+const MAX_LENGTH: usize = 255;
+
+/// The start of a create.
+pub(crate) enum Begun {
+    /// The request was not seen before: do the work in this transaction.
+    Fresh(Create),
+    /// The answer that was given the first time.
+    Replayed(Response),
+}
+
+/// A create under way: its transaction, and the key to keep its answer under.
+pub(crate) struct Create {
+    /// The transaction that the work belongs to.
+    pub(crate) tx: Tx,
+    tenant: Tenant,
+    claim: Option<Claim>,
+}
+
+/// Begins a create; with an idempotency key that was used before, finds the
+/// answer instead.
+pub(crate) async fn begin(
+    app: &App,
+    caller: &Caller,
+    request: &Request,
+    body: &[u8],
+) -> Result<Begun, ApiError> {
+    let claim = key_of(request)?.map(|key| {
+        Claim::new(
+            caller.key,
+            request.method.as_str(),
+            &request.path,
+            key,
+            body,
+        )
+    });
+    let mut tx = app.store.begin().await?;
+    if let Some(claim) = &claim {
+        let stored = match tx.claim(caller.tenant, claim, app.now()).await {
+            Err(StoreError::Locked) => return Err(still_running()),
+            stored => stored?,
+        };
+        if let Some(stored) = stored {
+            // What was found may not be committed yet: on SQLite it may belong
+            // to an earlier member of the same group.
+            tx.commit().await?;
+            if !stored.same_request {
+                return Err(reused());
+            }
+            let mut response = respond(stored);
+            response
+                .headers_mut()
+                .insert(REPLAYED, HeaderValue::from_static("true"));
+            return Ok(Begun::Replayed(response));
+        }
+    }
+    Ok(Begun::Fresh(Create {
+        tx,
+        tenant: caller.tenant,
+        claim,
+    }))
+}
+
+impl Create {
+    /// Commits the work and answers `201 Created`.
+    pub(crate) async fn created<T: Serialize>(self, location: String, body: &T) -> ApiResult {
+        let body = serde_json::to_string(body).map_err(ApiError::internal)?;
+        self.finish(StoredAnswer {
+            status: 201,
+            location: Some(location),
+            body,
+            same_request: true,
+        })
+        .await
+    }
+
+    /// Answers a refusal that will be the same next time.
+    pub(crate) async fn refused(self, error: ApiError, request_id: &str) -> ApiResult {
+        let body = serde_json::to_string(&error.problem(request_id)).map_err(ApiError::internal)?;
+        self.finish(StoredAnswer {
+            status: error.status(),
+            location: None,
+            body,
+            same_request: true,
+        })
+        .await
+    }
+
+    async fn finish(mut self, answer: StoredAnswer) -> ApiResult {
+        if let Some(claim) = &self.claim {
+            self.tx.keep_answer(self.tenant, claim, &answer).await?;
+        }
+        self.tx.commit().await?;
+        Ok(respond(answer))
+    }
+}
+
+fn respond(answer: StoredAnswer) -> Response {
+    let media_type = if answer.status < 400 {
+        "application/json"
+    } else {
+        PROBLEM_JSON
+    };
+    let mut response = reply::text(answer.status, media_type, answer.body);
+    if let Some(location) = answer
+        .location
+        .and_then(|location| location.try_into().ok())
+    {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+/// Reads the header: 1 to 255 printable ASCII characters.
+fn key_of(request: &Request) -> Result<Option<&str>, ApiError> {
+    if !request.headers.contains_key(HEADER) {
+        return Ok(None);
+    }
+    match request.header(HEADER) {
+        Some(key)
+            if (1..=MAX_LENGTH).contains(&key.len())
+                && key.bytes().all(|b| (0x20..0x7f).contains(&b)) =>
+        {
+            Ok(Some(key))
+        }
+        _ => {
+            let detail = format!(
+                "the header {HEADER} must stand once and have 1 to {MAX_LENGTH} printable ASCII characters"
+            );
+            Err(ApiError::new(ProblemCode::MalformedHeader, detail))
+        }
+    }
+}
+
+fn still_running() -> ApiError {
+    let detail = "the first request with this idempotency key is still running; try again shortly";
+    ApiError::new(ProblemCode::IdempotencyInProgress, detail).with_header(header::RETRY_AFTER, "1")
+}
+
+fn reused() -> ApiError {
+    let detail = "this idempotency key was used with another body; a new request needs a new key";
+    ApiError::new(ProblemCode::IdempotencyKeyReused, detail)
+}

@@ -1,0 +1,249 @@
+//! The OpenAPI document, generated from the handlers and the types.
+//!
+//! What is said of one endpoint stands at its handler. What every endpoint has
+//! in common (the errors, the request id, the idempotency key) is added here,
+//! once, from what the endpoint takes.
+
+use std::sync::LazyLock;
+
+use changelog_core::{Problem, ProblemCode};
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
+use utoipa::{Modify, OpenApi as _};
+
+use super::{ApiResult, Request, activity, caller, changes, health, hosts, reply, services};
+use crate::app::App;
+use crate::dashboard::session::COOKIE;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Change log",
+        description = "Records an organization's infrastructure changes: deployments, configuration \
+                       edits, Terraform applies. Keys are made by the operator or in the dashboard; \
+                       API access requires the Pro plan.",
+        license(name = "MIT", identifier = "MIT"),
+    ),
+    paths(
+        changes::list, changes::get, changes::create, changes::update,
+        hosts::list, hosts::get, hosts::create, hosts::update,
+        services::list, services::get, services::create, services::update,
+        activity::list, activity::actors,
+        health::get, get,
+    ),
+    components(schemas(Problem)),
+    tags(
+        (name = "changes", description = "What was done, or will be"),
+        (name = "hosts", description = "Machines"),
+        (name = "services", description = "Logical applications"),
+        (name = "activity", description = "Who did what; by browser session only"),
+        (name = "health", description = "Whether the service can work"),
+    ),
+    security(("api_key" = [])),
+    modifiers(&Common),
+)]
+struct Api;
+
+/// The document, made once.
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+    // A document of plain maps and texts always serializes.
+    Api::openapi().to_pretty_json().unwrap_or_default()
+});
+
+/// Returns the OpenAPI document as JSON.
+pub fn document() -> &'static str {
+    &DOCUMENT
+}
+
+/// Answers this document.
+#[utoipa::path(get, path = "/api/openapi.json", tag = "health", operation_id = "get_openapi", security(()),
+    responses((status = 200, description = "This document", body = Object)))]
+pub(super) async fn get(_app: App, _request: Request) -> ApiResult {
+    Ok(reply::text(200, "application/json", document().to_owned()))
+}
+
+/// Adds what all endpoints have in common.
+struct Common;
+
+impl Modify for Common {
+    fn modify(&self, api: &mut OpenApi) {
+        let components = api.components.get_or_insert_default();
+        components.add_security_scheme(
+            "api_key",
+            SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(caller::API_KEY_HEADER))),
+        );
+        components.add_security_scheme(
+            "session",
+            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(COOKIE))),
+        );
+        for (path, item) in &mut api.paths.paths {
+            let keyed = path.starts_with("/api/changes")
+                || path.starts_with("/api/hosts")
+                || path.starts_with("/api/services");
+            let session = path.starts_with("/api/activity");
+            for (operation, creates) in [
+                (item.get.as_mut(), false),
+                (item.post.as_mut(), true),
+                (item.patch.as_mut(), false),
+            ] {
+                let Some(operation) = operation else { continue };
+                complete(operation, keyed, session, creates);
+            }
+        }
+    }
+}
+
+fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool) {
+    let takes_body = operation.request_body.is_some();
+    let parameters = operation.parameters.get_or_insert_default();
+    let takes = |place: &ParameterIn| {
+        parameters.iter().any(|parameter| match parameter {
+            RefOr::T(parameter) => parameter.parameter_in == *place,
+            RefOr::Ref(_) => false,
+        })
+    };
+    let (in_path, in_query) = (takes(&ParameterIn::Path), takes(&ParameterIn::Query));
+    if creates {
+        parameters.push(RefOr::T(idempotency_key()));
+    }
+    let mut codes = Vec::new();
+    if keyed || session {
+        codes.extend([ProblemCode::Unauthorized, ProblemCode::TooManyRequests]);
+        codes.extend([ProblemCode::Internal, ProblemCode::Unavailable]);
+    }
+    if keyed {
+        codes.push(ProblemCode::PlanRequired);
+    }
+    if in_path {
+        codes.extend([ProblemCode::MalformedId, ProblemCode::NotFound]);
+    }
+    if in_query {
+        codes.push(ProblemCode::MalformedQuery);
+    }
+    if takes_body {
+        codes.extend([
+            ProblemCode::MalformedBody,
+            ProblemCode::RequestTimeout,
+            ProblemCode::Conflict,
+            ProblemCode::PayloadTooLarge,
+            ProblemCode::UnsupportedMediaType,
+            ProblemCode::ValidationFailed,
+        ]);
+    }
+    for code in codes {
+        operation
+            .responses
+            .responses
+            .entry(code.status().to_string())
+            .or_insert_with(|| RefOr::T(problem(&code)));
+    }
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else {
+            continue;
+        };
+        describe_headers(response, status, creates);
+    }
+}
+
+fn problem(code: &ProblemCode) -> Response {
+    let mut example = serde_json::json!({
+        "type": format!("/problems/{code}"),
+        "title": code.title(),
+        "status": code.status(),
+        "detail": code.title(),
+        "code": code,
+        "request_id": "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
+    });
+    if *code == ProblemCode::ValidationFailed {
+        example["detail"] = "title: must have 3 to 300 characters, got 2".into();
+        example["errors"] = serde_json::json!([{
+            "pointer": "/title",
+            "code": "too_short",
+            "message": "must have 3 to 300 characters, got 2",
+        }]);
+    }
+    let content = ContentBuilder::new()
+        .schema(Some(RefOr::Ref(utoipa::openapi::Ref::from_schema_name(
+            "Problem",
+        ))))
+        .example(Some(example))
+        .build();
+    ResponseBuilder::new()
+        .description(code.title())
+        .content(super::error::PROBLEM_JSON, content)
+        .build()
+}
+
+fn describe_headers(response: &mut Response, status: &str, creates: bool) {
+    let text = |description: &str| {
+        HeaderBuilder::new()
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String).build()))
+            .description(Some(description))
+            .build()
+    };
+    let mut add = |name: &str, description: &str| {
+        response
+            .headers
+            .insert(name.to_owned(), RefOr::T(text(description)));
+    };
+    add(
+        "x-request-id",
+        "The id under which the service's log knows this request",
+    );
+    if matches!(status, "429" | "503") {
+        add("retry-after", "Seconds until the next try");
+    }
+    if status == "401" {
+        add("www-authenticate", "How to authenticate");
+    }
+    if creates && status == "201" {
+        add("location", "The path of what was made");
+        add(
+            "idempotent-replayed",
+            "`true` when this answer was given before",
+        );
+    }
+}
+
+fn idempotency_key() -> Parameter {
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .description(Some(
+            "Names this request across its repetitions: the same key with the same body gets the same \
+             answer, for 48 hours",
+        ))
+        .schema(Some(
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .min_length(Some(1))
+                .max_length(Some(255))
+                .pattern(Some("^[ -~]+$"))
+                .build(),
+        ))
+        .example(Some("deploy-4711".into()))
+        .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_names_what_the_service_reads() {
+        assert!(
+            idempotency_key()
+                .name
+                .eq_ignore_ascii_case(crate::api::idempotency::HEADER)
+        );
+        let document: serde_json::Value = serde_json::from_str(document()).unwrap();
+        assert_eq!(document["openapi"], "3.1.0");
+        assert_eq!(
+            document["components"]["securitySchemes"]["api_key"]["name"],
+            "x-api-key"
+        );
+    }
+}

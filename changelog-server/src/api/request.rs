@@ -1,0 +1,70 @@
+//! One request, as a handler sees it.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use changelog_core::ProblemCode;
+use changelog_core::problem::BadValue;
+use futures_util::Stream;
+use http::{HeaderMap, Method};
+
+use super::ApiError;
+use crate::limits::Allowance;
+
+/// What the accept loop knows of a request and puts beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Incoming {
+    /// Who sent it, behind the proxies that are trusted.
+    pub(crate) address: IpAddr,
+    /// Under which id the log knows it.
+    pub(crate) id: Arc<str>,
+}
+
+pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, warp::Error>> + Send + Sync>>;
+
+/// One request.
+pub(crate) struct Request {
+    pub(crate) incoming: Incoming,
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    /// The query string without its `?`; empty without one.
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    /// The last segment of the path, where the route has a parameter there.
+    pub(crate) parameter: String,
+    /// Taken by whoever reads the body.
+    pub(crate) body: Option<BodyStream>,
+    /// What the caller's rate limit has left, for the answer's headers.
+    pub(crate) allowance: Arc<OnceLock<Allowance>>,
+}
+
+impl Request {
+    /// Reads the id in the path.
+    pub(crate) fn id<T: FromStr<Err = BadValue>>(&self) -> Result<T, ApiError> {
+        let decoded = percent_encoding::percent_decode_str(&self.parameter).decode_utf8_lossy();
+        decoded.parse().map_err(|bad: BadValue| {
+            ApiError::new(ProblemCode::MalformedId, format!("the id {bad}"))
+        })
+    }
+
+    /// Returns a header that may stand once and holds visible text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut values = self.headers.get_all(name).iter();
+        let value = values.next()?.to_str().ok()?;
+        values.next().is_none().then_some(value)
+    }
+
+    /// Returns a cookie.
+    pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
+        self.headers
+            .get_all(http::header::COOKIE)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find_map(|(found, value)| (found == name).then_some(value))
+    }
+}

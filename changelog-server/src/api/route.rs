@@ -1,0 +1,204 @@
+//! From a list of endpoints to a warp filter.
+//!
+//! A filter only decides which handler runs: the path first, then the method
+//! (so that a wrong method is 405 with `Allow`, and `HEAD` works wherever `GET`
+//! does), and everything that can fail is a `?` inside the handler. Only an
+//! unknown path is ever rejected.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use bytes::{Buf, Bytes};
+use changelog_core::ProblemCode;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use http::{HeaderMap, HeaderValue, Method};
+use warp::filters::BoxedFilter;
+use warp::reply::Response;
+use warp::{Filter, Rejection};
+
+use super::request::{BodyStream, Incoming, Request};
+use super::{ApiError, ApiResult};
+use crate::app::App;
+
+/// The filters of several endpoints.
+pub(crate) type Routes = Vec<BoxedFilter<(Response,)>>;
+
+type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync>;
+
+/// One path and what its methods do.
+pub(crate) struct Endpoint {
+    /// Extracts the parameter of the path, or an empty text.
+    path: BoxedFilter<(String,)>,
+    handlers: Vec<(Method, Handler)>,
+}
+
+/// Begins the endpoint of a path without a parameter.
+pub(crate) fn at<F>(path: F) -> Endpoint
+where
+    F: Filter<Extract = (), Error = Rejection> + Clone + Send + Sync + 'static,
+{
+    Endpoint {
+        path: path.map(String::new).boxed(),
+        handlers: Vec::new(),
+    }
+}
+
+/// Begins the endpoint of a path that ends with a parameter.
+pub(crate) fn at_id<F>(path: F) -> Endpoint
+where
+    F: Filter<Extract = (String,), Error = Rejection> + Clone + Send + Sync + 'static,
+{
+    Endpoint {
+        path: path.boxed(),
+        handlers: Vec::new(),
+    }
+}
+
+impl Endpoint {
+    /// Adds what `GET` does, and so `HEAD`.
+    pub(crate) fn get<F>(self, handler: impl Fn(App, Request) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ApiResult> + Send + 'static,
+    {
+        self.on(Method::GET, handler)
+    }
+
+    /// Adds what `POST` does.
+    pub(crate) fn post<F>(self, handler: impl Fn(App, Request) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ApiResult> + Send + 'static,
+    {
+        self.on(Method::POST, handler)
+    }
+
+    /// Adds what `PATCH` does.
+    pub(crate) fn patch<F>(
+        self,
+        handler: impl Fn(App, Request) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ApiResult> + Send + 'static,
+    {
+        self.on(Method::PATCH, handler)
+    }
+
+    fn on<F>(
+        mut self,
+        method: Method,
+        handler: impl Fn(App, Request) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ApiResult> + Send + 'static,
+    {
+        self.handlers.push((
+            method,
+            Arc::new(move |app, request| handler(app, request).boxed()),
+        ));
+        self
+    }
+
+    /// Makes the filter.
+    pub(crate) fn filter(self, app: &App) -> BoxedFilter<(Response,)> {
+        let app = app.clone();
+        let handlers: Arc<[(Method, Handler)]> = self.handlers.into();
+        self.path
+            .and(warp::method())
+            .and(warp::path::full())
+            .and(warp::query::raw().or_else(|_| async { Ok::<_, Rejection>((String::new(),)) }))
+            .and(warp::header::headers_cloned())
+            .and(warp::ext::get::<Incoming>())
+            .and(warp::body::stream())
+            .then(
+                move |parameter: String,
+                      method: Method,
+                      path: warp::path::FullPath,
+                      query: String,
+                      headers: HeaderMap,
+                      incoming: Incoming,
+                      body| {
+                    let request = Request {
+                        incoming,
+                        method,
+                        path: path.as_str().to_owned(),
+                        query,
+                        headers,
+                        parameter,
+                        body: Some(boxed(body)),
+                        allowance: Arc::new(OnceLock::new()),
+                    };
+                    answer(app.clone(), Arc::clone(&handlers), request)
+                },
+            )
+            .boxed()
+    }
+}
+
+fn boxed<S, B>(body: S) -> BodyStream
+where
+    S: futures_util::Stream<Item = Result<B, warp::Error>> + Send + Sync + 'static,
+    B: Buf + 'static,
+{
+    let bytes = |mut chunk: B| -> Bytes { chunk.copy_to_bytes(chunk.remaining()) };
+    Box::pin(body.map(move |chunk| chunk.map(bytes)))
+}
+
+/// Runs the handler of the method and gives its answer the headers that every
+/// answer has.
+async fn answer(app: App, handlers: Arc<[(Method, Handler)]>, request: Request) -> Response {
+    let id = Arc::clone(&request.incoming.id);
+    let allowance = Arc::clone(&request.allowance);
+    let result = match find(&handlers, &request) {
+        Ok(handler) => handler(app, request).await,
+        Err(error) => Err(error),
+    };
+    let mut response = result.unwrap_or_else(|error| error.into_response(&id));
+    if let Some(allowance) = allowance.get() {
+        let headers = response.headers_mut();
+        let policy = format!("\"key\";q={};w=1", allowance.quota);
+        let left = format!("\"key\";r={};t=1", allowance.remaining);
+        for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                headers.insert(name, value);
+            }
+        }
+    }
+    response
+}
+
+fn find(handlers: &[(Method, Handler)], request: &Request) -> Result<Handler, ApiError> {
+    // warp takes `/a/` for `/a`; here a thing has one address.
+    if request.path.len() > 1 && request.path.ends_with('/') {
+        return Err(ApiError::unknown_path());
+    }
+    let method = if request.method == Method::HEAD {
+        &Method::GET
+    } else {
+        &request.method
+    };
+    if let Some((_, handler)) = handlers.iter().find(|(known, _)| known == method) {
+        return Ok(Arc::clone(handler));
+    }
+    let mut allowed: Vec<&str> = handlers.iter().map(|(known, _)| known.as_str()).collect();
+    if allowed.contains(&"GET") {
+        allowed.push("HEAD");
+    }
+    let allowed = allowed.join(", ");
+    let detail = format!("{} is not allowed here; allowed: {allowed}", request.method);
+    Err(ApiError::new(ProblemCode::MethodNotAllowed, detail)
+        .with_header(http::header::ALLOW, allowed))
+}
+
+/// Joins endpoints into one filter; what none of them knows is a 404.
+pub(crate) fn join(routes: Routes) -> BoxedFilter<(Response,)> {
+    let unknown = warp::any()
+        .and(warp::ext::get::<Incoming>())
+        .map(|incoming: Incoming| ApiError::unknown_path().into_response(&incoming.id))
+        .boxed();
+    let join =
+        |all: BoxedFilter<(Response,)>, one: BoxedFilter<(Response,)>| all.or(one).unify().boxed();
+    match routes.into_iter().reduce(join) {
+        Some(known) => join(known, unknown),
+        None => unknown,
+    }
+}

@@ -1,0 +1,101 @@
+//! `/api/services`
+
+use changelog_core::{Action, Data, NewService, ResourceType, Service, ServiceId, ServicePatch};
+use serde_json::{Map, Value};
+
+use super::idempotency::{self, Begun};
+use super::{ApiError, ApiResult, Request, body, reply};
+use crate::app::App;
+use crate::store::StoreError;
+use crate::store::activity::Entry;
+
+/// Lists the services of the organization, ordered by name.
+#[utoipa::path(get, path = "/api/services", tag = "services", operation_id = "list_services",
+    responses((status = 200, description = "All services, ordered by name", body = Data<Vec<Service>>)))]
+pub(super) async fn list(app: App, request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let data = app.store.services(caller.tenant).await?;
+    Ok(reply::json(200, &Data { data }))
+}
+
+/// Finds a service.
+#[utoipa::path(get, path = "/api/services/{id}", tag = "services", operation_id = "get_service",
+    params(("id" = ServiceId, Path, description = "The service's id")),
+    responses((status = 200, description = "The service", body = Data<Service>)))]
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let data = app.store.service(caller.tenant, request.id()?).await?;
+    Ok(reply::json(200, &Data { data }))
+}
+
+/// Records a service.
+#[utoipa::path(post, path = "/api/services", tag = "services", operation_id = "create_service",
+    request_body = NewService,
+    responses((status = 201, description = "The service, recorded", body = Data<Service>)))]
+pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let bytes = request.json_body().await?;
+    let now = app.now();
+    let new: NewService = body::parse(&bytes, now)?;
+    let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
+        Begun::Fresh(create) => create,
+        Begun::Replayed(response) => return Ok(response),
+    };
+    let service = match create.tx.insert_service(caller.tenant, &new, now).await {
+        Err(StoreError::Conflict) => {
+            return create.refused(taken(&new.name), &request.incoming.id).await;
+        }
+        service => service?,
+    };
+    let entry = entry(Action::Created, &service, Map::new());
+    create
+        .tx
+        .record(caller.tenant, &caller.actor, entry, now)
+        .await?;
+    create
+        .created(
+            format!("/api/services/{}", service.id),
+            &Data { data: &service },
+        )
+        .await
+}
+
+/// Changes a service.
+#[utoipa::path(patch, path = "/api/services/{id}", tag = "services", operation_id = "update_service",
+    params(("id" = ServiceId, Path, description = "The service's id")),
+    request_body = ServicePatch,
+    responses((status = 200, description = "The service as it is now", body = Data<Service>)))]
+pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let id: ServiceId = request.id()?;
+    let bytes = request.json_body().await?;
+    let now = app.now();
+    let patch: ServicePatch = body::parse(&bytes, now)?;
+    let mut tx = app.store.begin().await?;
+    let (service, changes) = match tx.update_service(caller.tenant, id, &patch).await {
+        Err(StoreError::Conflict) => {
+            return Err(taken(patch.name.as_deref().unwrap_or_default()));
+        }
+        updated => updated?,
+    };
+    if !changes.is_empty() {
+        let entry = entry(Action::Updated, &service, super::changed(changes));
+        tx.record(caller.tenant, &caller.actor, entry, now).await?;
+    }
+    tx.commit().await?;
+    Ok(reply::json(200, &Data { data: service }))
+}
+
+fn entry(action: Action, service: &Service, metadata: Map<String, Value>) -> Entry<'_> {
+    Entry {
+        action,
+        resource_type: ResourceType::Service,
+        resource_id: service.id.0,
+        label: &service.name,
+        metadata,
+    }
+}
+
+fn taken(name: &str) -> ApiError {
+    ApiError::taken("service", "name", name)
+}

@@ -1,0 +1,61 @@
+//! What every handler has at hand.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use changelog_core::Timestamp;
+
+use crate::api::key_use::KeyUse;
+use crate::clock::Clock;
+use crate::config::Settings;
+use crate::limits::Limits;
+use crate::passwords::Passwords;
+use crate::store::Store;
+
+/// The store, the clock, the settings; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App(Arc<Parts>);
+
+/// What an [`App`] consists of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// What the operator has set.
+    pub settings: Settings,
+    /// How often somebody may do something.
+    pub limits: Limits,
+    /// Checks passwords.
+    pub passwords: Passwords,
+    /// Notes when keys are used.
+    pub(crate) key_use: KeyUse,
+}
+
+impl App {
+    /// Puts the parts together; must be called within a tokio runtime.
+    pub fn new(store: Store, clock: Clock, settings: Settings) -> Self {
+        Self(Arc::new(Parts {
+            limits: Limits::new(settings.rate_limit),
+            key_use: KeyUse::start(store.clone()),
+            passwords: Passwords::new(),
+            store,
+            clock,
+            settings,
+        }))
+    }
+
+    /// Returns the time now, to the millisecond.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now().into()
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}

@@ -1,0 +1,119 @@
+//! `changelog-server org`
+
+use changelog_core::{Input, NewOrganization, NewOwner, Organization, Role, User};
+use serde_json::json;
+
+use super::table::table;
+use super::{Failure, now, open, organization, print, print_json, secret};
+use crate::config::{Common, Org};
+use crate::passwords;
+use crate::store::{Actor, Store, StoreError, Tenant};
+
+pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
+    match command {
+        Org::Create {
+            name,
+            plan,
+            owner_email,
+            owner_name,
+            owner_password_file,
+        } => {
+            let new = NewOrganization { name, plan }.checked(now())?;
+            let owner = match (owner_email, owner_name, owner_password_file) {
+                (Some(email), Some(name), Some(path)) => Some(NewOwner {
+                    email,
+                    name,
+                    password: secret::read(&path)?,
+                }),
+                _ => None,
+            };
+            let store = open(common).await?;
+            let (_, organization, owner) = create(&store, &new, owner).await?;
+            if common.json {
+                return print_json(&json!({ "organization": organization, "owner": owner }));
+            }
+            let Organization { id, name, plan, .. } = organization;
+            print(&format!(
+                "made the organization {name:?} on the plan {plan}, id {id}"
+            ))?;
+            if let Some(owner) = owner {
+                print(&format!("{} ({}) is its owner", owner.name, owner.email))?;
+            }
+            print(&format!(
+                "next: changelog-server key create --org {id} --name NAME"
+            ))
+        }
+        Org::List => {
+            let organizations = open(common).await?.organizations().await?;
+            if common.json {
+                return print_json(&organizations);
+            }
+            let row = |organization: &Organization| {
+                let Organization {
+                    id,
+                    name,
+                    plan,
+                    created_at,
+                } = organization;
+                vec![
+                    id.to_string(),
+                    name.clone(),
+                    plan.to_string(),
+                    created_at.to_string(),
+                ]
+            };
+            print(&table(
+                &["ID", "NAME", "PLAN", "CREATED"],
+                organizations.iter().map(row),
+            ))
+        }
+        Org::SetPlan { org, plan } => {
+            let store = open(common).await?;
+            let (tenant, found) = organization(&store, &org).await?;
+            let mut tx = store.begin().await?;
+            tx.set_plan(tenant, &plan).await?;
+            tx.commit().await?;
+            let updated = Organization { plan, ..found };
+            if common.json {
+                return print_json(&updated);
+            }
+            print(&format!(
+                "{:?} is on the plan {} now",
+                updated.name, updated.plan
+            ))
+        }
+    }
+}
+
+/// Makes an organization, with its owner if there is one.
+pub(super) async fn create(
+    store: &Store,
+    new: &NewOrganization,
+    owner: Option<NewOwner>,
+) -> Result<(Tenant, Organization, Option<User>), Failure> {
+    let now = now();
+    let owner = owner.map(|owner| owner.checked(now)).transpose()?;
+    if let Some(owner) = &owner {
+        passwords::refuse_common(&owner.password, &[&owner.email, &owner.name, &new.name])?;
+    }
+    let mut tx = store.begin().await?;
+    let (tenant, organization) = tx.insert_organization(new, now).await?;
+    let mut user = None;
+    if let Some(owner) = owner {
+        let hash = passwords::hash_now(&owner.password);
+        let made = match tx.insert_user(&owner.email, &owner.name, &hash, now).await {
+            Err(StoreError::Conflict) => {
+                let email = owner.email;
+                return Err(Failure::Usage(format!(
+                    "the address {email} belongs to a person already; nothing was made"
+                )));
+            }
+            made => made?,
+        };
+        tx.insert_member(tenant, &Actor::operator(), &made, &Role::Owner, now)
+            .await?;
+        user = Some(made);
+    }
+    tx.commit().await?;
+    Ok((tenant, organization, user))
+}

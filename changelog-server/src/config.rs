@@ -1,0 +1,222 @@
+//! The command line and the environment.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use changelog_core::{ApiKeyId, Plan, Timestamp};
+use clap::{Args, Parser, Subcommand};
+use ipnet::IpNet;
+use url::Url;
+
+/// The change log service.
+#[derive(Debug, Parser)]
+#[command(name = "changelog-server", version, about, propagate_version = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Flags of every command.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Flags of every command.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Where the database is: sqlite://PATH or postgres://USER@HOST/NAME
+    #[arg(
+        long,
+        global = true,
+        env = "CHANGELOG_DATABASE_URL",
+        hide_env_values = true,
+        default_value = "sqlite://changelog.db",
+        value_name = "URL"
+    )]
+    pub database_url: String,
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the service
+    Serve(Serve),
+    /// Try the service: a database in a folder, sample changes, and a key for chlog
+    Demo(Demo),
+    /// Make organizations and set their plans
+    #[command(subcommand)]
+    Org(Org),
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Key(Key),
+    /// Look after people
+    #[command(subcommand)]
+    User(User),
+    /// Write a consistent copy of the SQLite database, even while it is being served
+    Backup {
+        /// The file to write; it must not exist
+        path: PathBuf,
+    },
+    /// Print the OpenAPI document
+    Openapi,
+}
+
+/// How to serve.
+#[derive(Clone, Debug, Args)]
+pub struct Serve {
+    /// The address to listen on; port 0 picks a free one
+    #[arg(
+        long,
+        env = "CHANGELOG_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR"
+    )]
+    pub listen: SocketAddr,
+    /// What the service can be configured with.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// What the service can be configured with.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Settings {
+    /// The address under which people reach the service, such as https://changes.example.com;
+    /// cookies are Secure when it is https
+    #[arg(long, env = "CHANGELOG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
+    pub public_url: Option<Url>,
+    /// Proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8; comma-separated
+    #[arg(
+        long = "trusted-proxy",
+        env = "CHANGELOG_TRUSTED_PROXIES",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = network
+    )]
+    pub trusted_proxies: Vec<IpNet>,
+    /// Requests a second that one API key may make; without it there is no limit
+    #[arg(long, env = "CHANGELOG_RATE_LIMIT", value_name = "N")]
+    pub rate_limit: Option<NonZeroU32>,
+}
+
+impl Settings {
+    /// Tells whether people reach the service over https.
+    pub fn is_https(&self) -> bool {
+        self.public_url
+            .as_ref()
+            .is_some_and(|url| url.scheme() == "https")
+    }
+}
+
+/// What `demo` takes.
+#[derive(Clone, Debug, Args)]
+pub struct Demo {
+    /// The address to listen on; port 0 picks a free one
+    #[arg(
+        long,
+        env = "CHANGELOG_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDR"
+    )]
+    pub listen: SocketAddr,
+    /// The folder for the database, the sign-in and the key
+    #[arg(long, default_value = "changelog-demo", value_name = "DIR")]
+    pub data_dir: PathBuf,
+}
+
+/// Organizations.
+#[derive(Debug, Subcommand)]
+pub enum Org {
+    /// Make an organization, and its owner
+    Create {
+        /// Its name
+        #[arg(long)]
+        name: String,
+        /// Its plan: free (dashboard only) or pro (API as well)
+        #[arg(long, default_value = "free", value_name = "free|pro")]
+        plan: Plan,
+        /// The address that its owner signs in with
+        #[arg(long, value_name = "E", requires_all = ["owner_name", "owner_password_file"])]
+        owner_email: Option<String>,
+        /// The name of its owner
+        #[arg(long, value_name = "N", requires = "owner_email")]
+        owner_name: Option<String>,
+        /// A file with its owner's password, or - for standard input
+        #[arg(long, value_name = "PATH", requires = "owner_email")]
+        owner_password_file: Option<PathBuf>,
+    },
+    /// List the organizations
+    List,
+    /// Set the plan of an organization
+    SetPlan {
+        /// The organization's id or name
+        org: String,
+        /// free (dashboard only) or pro (API as well)
+        #[arg(value_name = "free|pro")]
+        plan: Plan,
+    },
+}
+
+/// API keys.
+#[derive(Debug, Subcommand)]
+pub enum Key {
+    /// Make a key; its value is shown this once
+    Create {
+        /// The organization's id or name
+        #[arg(long)]
+        org: String,
+        /// A name for the key: who will use it
+        #[arg(long)]
+        name: String,
+        /// When the key stops working by itself
+        #[arg(long, value_name = "RFC3339")]
+        expires_at: Option<Timestamp>,
+    },
+    /// List the keys of an organization, masked
+    List {
+        /// The organization's id or name
+        #[arg(long)]
+        org: String,
+    },
+    /// Revoke a key: it stops working at the next request
+    Revoke {
+        /// The key's id, as `key list` shows it
+        id: ApiKeyId,
+    },
+}
+
+/// People.
+#[derive(Debug, Subcommand)]
+pub enum User {
+    /// Set a person's password and end their sessions
+    SetPassword {
+        /// The address that they sign in with
+        #[arg(long)]
+        email: String,
+        /// A file with the password, or - for standard input
+        #[arg(long, value_name = "PATH")]
+        password_file: PathBuf,
+    },
+}
+
+fn public_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    let plain = matches!(url.scheme(), "http" | "https")
+        && url.has_host()
+        && url.path() == "/"
+        && url.query().is_none()
+        && url.fragment().is_none();
+    if plain {
+        Ok(url)
+    } else {
+        Err("must be http:// or https:// and a host, without a path".into())
+    }
+}
+
+fn network(text: &str) -> Result<IpNet, String> {
+    text.parse::<IpNet>()
+        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
+        .map_err(|_| "must be an address or a network such as 10.0.0.0/8".to_owned())
+}

@@ -1,0 +1,138 @@
+//! What people see in a browser: for now the way in and out. The pages are
+//! separate work; sessions, passwords and the cross-site check are here.
+
+mod page;
+pub(crate) mod session;
+
+use changelog_core::Timestamp;
+use http::{HeaderValue, header};
+use warp::path;
+use warp::reply::Response;
+
+use crate::api::route::{Routes, at};
+use crate::api::{ApiError, ApiResult, Request};
+use crate::app::App;
+use page::{Home, SignIn};
+
+/// Every page.
+pub(crate) fn routes(app: &App) -> Routes {
+    vec![
+        at(path::end()).get(home).filter(app),
+        at(path!("sign-in"))
+            .get(sign_in_form)
+            .post(sign_in)
+            .filter(app),
+        at(path!("sign-out")).post(sign_out).filter(app),
+    ]
+}
+
+async fn home(app: App, request: Request) -> ApiResult {
+    let Some(session) = session::find(&app, &request).await? else {
+        return Ok(see_other("/sign-in"));
+    };
+    let changes = app
+        .store
+        .changes(session.tenant, &changelog_core::ChangeFilter::default())
+        .await?;
+    page::render(
+        200,
+        &Home {
+            session: &session,
+            changes: &changes.data,
+            count: changes.count,
+        },
+    )
+}
+
+async fn sign_in_form(_app: App, _request: Request) -> ApiResult {
+    page::render(
+        200,
+        &SignIn {
+            email: "",
+            error: "",
+        },
+    )
+}
+
+async fn sign_in(app: App, mut request: Request) -> ApiResult {
+    session::refuse_cross_site(&app, &request)?;
+    app.limits.sign_in(request.incoming.address)?;
+    let form = request.form().await?;
+    let (email, password) = (form.get("email"), form.get("password"));
+    let now = app.clock.for_expiry();
+    if let Some(until) = app.store.sign_in_blocked_until(email, now).await? {
+        return Err(wait_until(until, now).into());
+    }
+    let known = app.store.user_by_email(email).await?;
+    let hash = known.as_ref().map(|(_, hash)| hash.clone());
+    let matches = app.passwords.verify(password.to_owned(), hash).await?;
+    let tenant = match &known {
+        Some((user, _)) if matches => app.store.first_membership(user.id).await?,
+        _ => None,
+    };
+    let mut tx = app.store.begin().await?;
+    let (Some((user, _)), Some(tenant)) = (known, tenant) else {
+        tx.remember_failure(email, now).await?;
+        tx.commit().await?;
+        let error = "The address or the password is wrong.";
+        return page::render(401, &SignIn { email, error });
+    };
+    let token = session::new_token();
+    tx.forget_failures(email).await?;
+    tx.insert_session(&token, user.id, tenant, now).await?;
+    tx.record_sign_in(tenant, &user, app.now()).await?;
+    tx.commit().await?;
+    let mut response = see_other("/");
+    session::set_cookie(&app, &mut response, &token);
+    Ok(response)
+}
+
+async fn sign_out(app: App, request: Request) -> ApiResult {
+    session::refuse_cross_site(&app, &request)?;
+    if let Some(token) = session::token(&app, &request) {
+        let mut tx = app.store.begin().await?;
+        tx.end_session(token).await?;
+        tx.commit().await?;
+    }
+    let mut response = see_other("/sign-in");
+    session::clear_cookie(&app, &mut response);
+    Ok(response)
+}
+
+fn wait_until(until: Timestamp, now: Timestamp) -> crate::limits::TooMany {
+    let millis = u64::try_from(until.millis() - now.millis()).unwrap_or(0);
+    crate::limits::TooMany {
+        retry_after: millis.div_ceil(1_000).max(1),
+    }
+}
+
+fn see_other(location: &'static str) -> Response {
+    let mut response = Response::new(String::new().into());
+    *response.status_mut() = http::StatusCode::SEE_OTHER;
+    response
+        .headers_mut()
+        .insert(header::LOCATION, HeaderValue::from_static(location));
+    response
+}
+
+/// The fields of an HTML form.
+struct Form(Vec<(String, String)>);
+
+impl Form {
+    /// Returns the first value of a field; empty when it was not sent.
+    fn get(&self, name: &str) -> &str {
+        self.0
+            .iter()
+            .find(|(found, _)| found == name)
+            .map_or("", |(_, value)| value)
+    }
+}
+
+impl Request {
+    async fn form(&mut self) -> Result<Form, ApiError> {
+        let body = self
+            .body_of_type("application/x-www-form-urlencoded")
+            .await?;
+        Ok(Form(form_urlencoded::parse(&body).into_owned().collect()))
+    }
+}

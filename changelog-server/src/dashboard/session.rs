@@ -1,0 +1,115 @@
+//! Browser sessions: the cookie, and the check that a request is not forged.
+
+use changelog_core::ProblemCode;
+use http::{HeaderValue, Method, header};
+use warp::reply::Response;
+
+use crate::api::{ApiError, Request};
+use crate::app::App;
+use crate::store::{Session, StoreError};
+
+/// The name of the cookie; over https it gets the prefix `__Host-`.
+pub(crate) const COOKIE: &str = "changelog_session";
+const SECURE_COOKIE: &str = "__Host-changelog_session";
+/// For how long a browser keeps the cookie, in seconds: the longest that a
+/// session can last.
+const MAX_AGE: u32 = 30 * 24 * 60 * 60;
+
+/// Makes the token of a new session: 256 random bits.
+pub(crate) fn new_token() -> String {
+    hex::encode(rand::random::<[u8; 32]>())
+}
+
+/// Returns the token that a request carries.
+pub(crate) fn token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
+    request.cookie(cookie_name(app))
+}
+
+/// Finds the session of a request, and notes that it was used.
+pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>, ApiError> {
+    let Some(token) = token(app, request) else {
+        return Ok(None);
+    };
+    let now = app.clock.for_expiry();
+    let session = app.store.session(token, now).await?;
+    if session.as_ref().is_some_and(|session| session.stale)
+        && let Err(error) = touch(app, token).await
+    {
+        // Reading goes on where writing does not.
+        tracing::warn!(%error, "the use of a session could not be noted");
+    }
+    Ok(session)
+}
+
+async fn touch(app: &App, token: &str) -> Result<(), StoreError> {
+    let mut tx = app.store.begin().await?;
+    tx.touch_session(token, app.clock.for_expiry()).await?;
+    tx.commit().await
+}
+
+/// Gives the browser the token.
+pub(crate) fn set_cookie(app: &App, response: &mut Response, token: &str) {
+    cookie(app, response, token, MAX_AGE);
+}
+
+/// Takes the token away from the browser.
+pub(crate) fn clear_cookie(app: &App, response: &mut Response) {
+    cookie(app, response, "", 0);
+}
+
+fn cookie(app: &App, response: &mut Response, token: &str, max_age: u32) {
+    let name = cookie_name(app);
+    let secure = if app.settings.is_https() {
+        "; Secure"
+    } else {
+        ""
+    };
+    let cookie =
+        format!("{name}={token}; HttpOnly; SameSite=Lax; Path=/; Max-Age={max_age}{secure}");
+    if let Ok(value) = HeaderValue::try_from(cookie) {
+        response.headers_mut().append(header::SET_COOKIE, value);
+    }
+}
+
+fn cookie_name(app: &App) -> &'static str {
+    if app.settings.is_https() {
+        SECURE_COOKIE
+    } else {
+        COOKIE
+    }
+}
+
+/// Refuses a request that changes something and that a browser sent from
+/// another site. A request with neither header is not from a browser.
+pub(crate) fn refuse_cross_site(app: &App, request: &Request) -> Result<(), ApiError> {
+    if matches!(request.method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let own = if let Some(site) = request.headers.get("sec-fetch-site") {
+        matches!(site.as_bytes(), b"same-origin" | b"none")
+    } else if let Some(origin) = request.headers.get(header::ORIGIN) {
+        origin
+            .to_str()
+            .is_ok_and(|origin| is_own_origin(app, request, origin))
+    } else {
+        true
+    };
+    if own {
+        return Ok(());
+    }
+    let detail = "a browser sent this from another site; open the page here and try again";
+    Err(ApiError::new(ProblemCode::CrossSite, detail))
+}
+
+/// The service's own origin is its public address; without one it is whatever
+/// host the browser asked for.
+fn is_own_origin(app: &App, request: &Request, origin: &str) -> bool {
+    match &app.settings.public_url {
+        Some(public) => public.origin().ascii_serialization() == origin,
+        None => request.header(header::HOST.as_str()).is_some_and(|host| {
+            origin
+                .split_once("://")
+                .is_some_and(|(_, authority)| authority == host)
+        }),
+    }
+}

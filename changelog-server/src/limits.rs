@@ -1,0 +1,117 @@
+//! Rates: how often somebody may do something.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use changelog_core::ApiKeyId;
+use governor::clock::{Clock as _, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+type KeyLimiter = RateLimiter<
+    ApiKeyId,
+    DefaultKeyedStateStore<ApiKeyId>,
+    DefaultClock,
+    StateInformationMiddleware,
+>;
+
+/// Sign-ins of one address: a burst, then one in two seconds.
+const SIGN_IN_BURST: u32 = 60;
+const SIGN_IN_PERIOD: Duration = Duration::from_secs(2);
+/// Requests with a well-formed key that does not exist, of one address.
+const BAD_KEY_BURST: u32 = 100;
+const BAD_KEY_PERIOD: Duration = Duration::from_secs(1);
+
+/// The rate was exceeded; seconds until the next try, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany {
+    /// For `Retry-After`.
+    pub retry_after: u64,
+}
+
+/// How much of its rate an API key has left, for the `RateLimit` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Requests a second.
+    pub quota: u32,
+    /// How many are left at this moment.
+    pub remaining: u32,
+}
+
+/// The rates of one server process.
+#[derive(Debug)]
+pub struct Limits {
+    clock: DefaultClock,
+    sign_ins: DefaultKeyedRateLimiter<IpAddr>,
+    bad_keys: DefaultKeyedRateLimiter<IpAddr>,
+    requests: Option<KeyLimiter>,
+}
+
+impl Limits {
+    /// Makes the limits; `per_key` is in requests a second, none when absent.
+    pub fn new(per_key: Option<NonZeroU32>) -> Self {
+        let by_address = |burst: u32, period| {
+            let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
+            let quota = Quota::with_period(period).unwrap_or(Quota::per_second(burst));
+            RateLimiter::keyed(quota.allow_burst(burst))
+        };
+        Self {
+            clock: DefaultClock::default(),
+            sign_ins: by_address(SIGN_IN_BURST, SIGN_IN_PERIOD),
+            bad_keys: by_address(BAD_KEY_BURST, BAD_KEY_PERIOD),
+            requests: per_key.map(|rate| {
+                RateLimiter::keyed(Quota::per_second(rate))
+                    .with_middleware::<StateInformationMiddleware>()
+            }),
+        }
+    }
+
+    /// Counts a sign-in.
+    pub fn sign_in(&self, address: IpAddr) -> Result<(), TooMany> {
+        self.sign_ins
+            .check_key(&address)
+            .map_err(|not_until| self.too_many(&not_until))
+    }
+
+    /// Counts a key that does not exist.
+    pub fn bad_key(&self, address: IpAddr) -> Result<(), TooMany> {
+        self.bad_keys
+            .check_key(&address)
+            .map_err(|not_until| self.too_many(&not_until))
+    }
+
+    /// Counts a request of a key; `None` when keys have no limit.
+    pub fn request(&self, key: ApiKeyId) -> Result<Option<Allowance>, TooMany> {
+        let Some(requests) = &self.requests else {
+            return Ok(None);
+        };
+        match requests.check_key(&key) {
+            Ok(state) => Ok(Some(Allowance {
+                quota: state.quota().burst_size().get(),
+                remaining: state.remaining_burst_capacity(),
+            })),
+            Err(not_until) => Err(self.too_many(&not_until)),
+        }
+    }
+
+    /// Forgets whoever has not been seen for a while.
+    pub fn forget_idle(&self) {
+        self.sign_ins.retain_recent();
+        self.bad_keys.retain_recent();
+        if let Some(requests) = &self.requests {
+            requests.retain_recent();
+        }
+    }
+
+    fn too_many<P: governor::clock::Reference>(&self, not_until: &governor::NotUntil<P>) -> TooMany
+    where
+        DefaultClock: governor::clock::Clock<Instant = P>,
+    {
+        let wait = not_until.wait_time_from(self.clock.now());
+        TooMany {
+            retry_after: wait.as_secs() + 1,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! API keys: found by the hash of their value on every request.
+
+use changelog_core::{
+    Action, ApiKey, ApiKeyId, CreatedApiKey, NewApiKey, OrganizationId, Plan, ResourceType,
+    Timestamp, api_key,
+};
+use rand::distr::{Alphanumeric, SampleString};
+use serde_json::Map;
+use sha2::{Digest, Sha256};
+use sqlx::FromRow;
+use sqlx::types::{Text, Uuid};
+
+use super::activity::Entry;
+use super::engine::{execute, on};
+use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+
+const BY_HASH: &str = "
+SELECT k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, k.last_used_at, o.plan
+FROM api_keys k JOIN organizations o ON o.id = k.organization_id
+WHERE k.key_hash = $1";
+
+const INSERT: &str = "
+INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+const OF_ORGANIZATION: &str = "
+SELECT id, organization_id, name, masked, created_at, expires_at, revoked_at, last_used_at
+FROM api_keys WHERE organization_id = $1 ORDER BY id";
+
+const BY_ID: &str = "
+SELECT id, organization_id, name, masked, created_at, expires_at, revoked_at, last_used_at
+FROM api_keys WHERE id = $1";
+
+const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+
+const TOUCH: &str = "
+UPDATE api_keys SET last_used_at = $2
+WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+
+/// Whom a key acts for.
+#[derive(Clone, Debug)]
+pub struct KeyOwner {
+    /// The organization.
+    pub tenant: Tenant,
+    /// The id of the key.
+    pub key: ApiKeyId,
+    /// The name of the key.
+    pub name: String,
+    /// The plan of the organization.
+    pub plan: Plan,
+    /// When the key stops working by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+    /// When its use was last noted.
+    pub last_used_at: Option<Timestamp>,
+}
+
+#[derive(FromRow)]
+struct OwnerRow {
+    #[sqlx(try_from = "Uuid")]
+    id: ApiKeyId,
+    #[sqlx(try_from = "Uuid")]
+    organization_id: OrganizationId,
+    name: String,
+    expires_at: Option<i64>,
+    revoked_at: Option<i64>,
+    last_used_at: Option<i64>,
+    plan: Text<Plan>,
+}
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(try_from = "Uuid")]
+    id: ApiKeyId,
+    #[sqlx(try_from = "Uuid")]
+    organization_id: OrganizationId,
+    name: String,
+    masked: String,
+    created_at: i64,
+    expires_at: Option<i64>,
+    revoked_at: Option<i64>,
+    last_used_at: Option<i64>,
+}
+
+impl From<Row> for ApiKey {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            masked: row.masked,
+            organization_id: row.organization_id,
+            created_at: Timestamp::from_millis(row.created_at),
+            last_used_at: row.last_used_at.map(Timestamp::from_millis),
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+            revoked_at: row.revoked_at.map(Timestamp::from_millis),
+        }
+    }
+}
+
+fn hash(key: &str) -> Vec<u8> {
+    Sha256::digest(key).to_vec()
+}
+
+impl Store {
+    /// Finds whom a key acts for. Never from a cache: a key revoked a moment
+    /// ago, by any process, is seen revoked.
+    pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
+        let hash = hash(key);
+        let row: Option<OwnerRow> = on!(&self.pool, |db| sqlx::query_as(BY_HASH)
+            .bind(&hash)
+            .fetch_optional(db))?;
+        Ok(row.map(|row| KeyOwner {
+            tenant: Tenant(row.organization_id),
+            key: row.id,
+            name: row.name,
+            plan: row.plan.0,
+            expires_at: row.expires_at.map(Timestamp::from_millis),
+            revoked_at: row.revoked_at.map(Timestamp::from_millis),
+            last_used_at: row.last_used_at.map(Timestamp::from_millis),
+        }))
+    }
+
+    /// Lists the keys of an organization, oldest first.
+    pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
+        let rows: Vec<Row> = on!(&self.pool, |db| {
+            sqlx::query_as(OF_ORGANIZATION)
+                .bind(tenant.uuid())
+                .fetch_all(db)
+        })?;
+        Ok(rows.into_iter().map(ApiKey::from).collect())
+    }
+
+    /// Finds a key by its id, with the organization that it acts for.
+    pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
+        let row: Row = on!(&self.pool, |db| sqlx::query_as(BY_ID)
+            .bind(id.0)
+            .fetch_one(db))?;
+        let key = ApiKey::from(row);
+        Ok((Tenant(key.organization_id), key))
+    }
+}
+
+impl Tx {
+    /// Makes a key and records it. The value is in the answer and nowhere else.
+    pub async fn insert_api_key(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        new: &NewApiKey,
+        now: Timestamp,
+    ) -> Result<CreatedApiKey, StoreError> {
+        let random = Alphanumeric.sample_string(&mut rand::rng(), api_key::RANDOM_LENGTH);
+        let created = CreatedApiKey {
+            id: new_id(now).into(),
+            name: new.name.clone(),
+            key: api_key::assemble(&random),
+            organization_id: tenant.id(),
+            created_at: now,
+            expires_at: new.expires_at,
+        };
+        execute!(
+            self,
+            sqlx::query(INSERT)
+                .bind(created.id.0)
+                .bind(tenant.uuid())
+                .bind(&created.name)
+                .bind(hash(&created.key))
+                .bind(api_key::mask(&created.key))
+                .bind(now.millis())
+                .bind(new.expires_at.map(Timestamp::millis))
+        )?;
+        self.record(
+            tenant,
+            actor,
+            key_entry(Action::Created, created.id, &created.name),
+            now,
+        )
+        .await?;
+        Ok(created)
+    }
+
+    /// Revokes a key and records it; returns whether it was still valid. From
+    /// the commit on no request is accepted with it.
+    pub async fn revoke_api_key(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        key: &ApiKey,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let revoked = execute!(self, sqlx::query(REVOKE).bind(key.id.0).bind(now.millis()))?;
+        if revoked > 0 {
+            self.record(
+                tenant,
+                actor,
+                key_entry(Action::Revoked, key.id, &key.name),
+                now,
+            )
+            .await?;
+        }
+        Ok(revoked > 0)
+    }
+
+    /// Notes that a key was used.
+    pub async fn touch_api_key(&mut self, id: ApiKeyId, at: Timestamp) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(TOUCH).bind(id.0).bind(at.millis()))?;
+        Ok(())
+    }
+}
+
+fn key_entry(action: Action, id: ApiKeyId, name: &str) -> Entry<'_> {
+    Entry {
+        action,
+        resource_type: ResourceType::ApiKey,
+        resource_id: id.0,
+        label: name,
+        metadata: Map::new(),
+    }
+}

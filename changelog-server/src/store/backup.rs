@@ -1,0 +1,92 @@
+//! A consistent copy of a SQLite database that is in use.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind};
+use std::path::Path;
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
+
+use super::engine::Engine;
+use super::{Store, StoreError};
+
+/// Why no copy was made.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The database is PostgreSQL, which has tools of its own.
+    #[error("backup copies SQLite databases; for PostgreSQL use pg_dump")]
+    Postgres,
+    /// The copy cannot be written there.
+    #[error("{0}")]
+    File(#[from] Error),
+    /// The database could not be read, or the copy is not sound.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Store {
+    /// Writes a copy beside its final name, checks it, makes it durable, and
+    /// only then gives it its name. Returns its size in bytes.
+    pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
+        let Engine::Sqlite(pool) = &self.pool else {
+            return Err(BackupError::Postgres);
+        };
+        if path.exists() {
+            let message = format!(
+                "{} exists; a backup never overwrites a file",
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::AlreadyExists, message).into());
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = Path::new(&partial);
+        match std::fs::remove_file(partial) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+        let target = partial.to_str().ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidInput,
+                "the path of a backup must be valid UTF-8",
+            )
+        })?;
+        // Unbounded in time, unlike every other statement: it reads everything.
+        sqlx::query("VACUUM INTO $1")
+            .bind(target)
+            .execute(pool)
+            .await
+            .map_err(StoreError::from)?;
+        check(partial).await?;
+        File::open(partial)?.sync_all()?;
+        std::fs::rename(partial, path)?;
+        if let Some(folder) = path.parent() {
+            let folder = if folder.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                folder
+            };
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(std::fs::metadata(path)?.len())
+    }
+}
+
+async fn check(path: &Path) -> Result<(), StoreError> {
+    let mut copy = SqliteConnectOptions::new()
+        .filename(path)
+        .read_only(true)
+        .connect()
+        .await?;
+    let (verdict,): (String,) = sqlx::query_as("PRAGMA integrity_check")
+        .fetch_one(&mut copy)
+        .await?;
+    copy.close().await?;
+    if verdict == "ok" {
+        Ok(())
+    } else {
+        Err(StoreError::Unavailable(format!(
+            "the copy is not sound: {verdict}"
+        )))
+    }
+}

@@ -1,0 +1,78 @@
+//! What can go wrong in the store.
+
+/// PostgreSQL's code for a lock that was not had within `lock_timeout`.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The name is taken in this organization.
+    #[error("the name is taken")]
+    Conflict,
+    /// There is no such row in this organization.
+    #[error("there is no such row")]
+    NotFound,
+    /// The input names something that the organization does not have.
+    #[error(transparent)]
+    Invalid(#[from] changelog_core::Invalid),
+    /// Another transaction holds the row for longer than the lock timeout.
+    #[error("another transaction holds the row")]
+    Locked,
+    /// The database does not answer, is full, read-only or busy; the same
+    /// request may succeed later. Nothing of it was recorded, or, when the
+    /// connection broke during a commit, all of it.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// A fault of this program or of its schema.
+    #[error("the database refused: {0}")]
+    Database(#[source] sqlx::Error),
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        let unavailable = match &error {
+            sqlx::Error::RowNotFound => return Self::NotFound,
+            sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
+                return Self::Locked;
+            }
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed => true,
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| passes(&code)),
+            _ => false,
+        };
+        if unavailable {
+            Self::Unavailable(error.to_string())
+        } else {
+            Self::Database(error)
+        }
+    }
+}
+
+/// Tells whether an error code names a state that passes: SQLite's extended
+/// result codes are numbers, PostgreSQL's are five characters.
+fn passes(code: &str) -> bool {
+    if code.len() < 5
+        && let Ok(number) = code.parse::<u32>()
+    {
+        // BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
+        return matches!(number & 0xff, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15);
+    }
+    // Connection exceptions, serialization failures and deadlocks, insufficient
+    // resources, operator intervention, system errors; a read-only server.
+    matches!(&code[..2], "08" | "40" | "53" | "57" | "58") || code == "25006"
+}
+
+/// Reads the breach of a unique constraint as a name that is taken. SQLite does
+/// not name the constraint and Citus renames it: the caller knows its noun.
+pub(super) fn or_conflict<T>(result: Result<T, StoreError>) -> Result<T, StoreError> {
+    match result {
+        Err(StoreError::Database(sqlx::Error::Database(error))) if error.is_unique_violation() => {
+            Err(StoreError::Conflict)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,212 @@
+//! Hosts.
+
+use changelog_core::{Environment, Host, HostId, HostPatch, HostRef, NewHost, Platform, Timestamp};
+use serde_json::{Map, Value};
+use sqlx::FromRow;
+use sqlx::types::{Json, Text, Uuid};
+
+use super::activity::difference;
+use super::engine::{execute, on};
+use super::error::or_conflict;
+use super::{Store, StoreError, Tenant, Tx, new_id};
+
+const ALL: &str = "
+SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
+FROM hosts WHERE organization_id = $1 ORDER BY hostname_folded, id";
+
+const BY_ID: &str = "
+SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
+FROM hosts WHERE organization_id = $1 AND id = $2";
+
+const REF: &str = "SELECT hostname, environment FROM hosts WHERE organization_id = $1 AND id = $2";
+
+/// A conflict is told by the row that is not inserted: an error would end the
+/// transaction on PostgreSQL, and the answer is kept in it.
+const INSERT: &str = "
+INSERT INTO hosts (organization_id, id, hostname, hostname_folded, fqdn, ip_address, os, platform,
+                   environment, roles, description, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (organization_id, hostname_folded) DO NOTHING";
+
+/// Locks the row on PostgreSQL, so that what was read is what is changed.
+const LOCK: &str = "UPDATE hosts SET hostname = hostname WHERE organization_id = $1 AND id = $2";
+
+const UPDATE: &str = "
+UPDATE hosts SET hostname = $3, hostname_folded = $4, fqdn = $5, ip_address = $6, os = $7,
+                 platform = $8, environment = $9, roles = $10, description = $11
+WHERE organization_id = $1 AND id = $2";
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(try_from = "Uuid")]
+    id: HostId,
+    hostname: String,
+    fqdn: Option<String>,
+    ip_address: Option<String>,
+    os: Option<String>,
+    platform: Text<Platform>,
+    environment: Option<Text<Environment>>,
+    roles: Json<Vec<String>>,
+    description: Option<String>,
+    created_at: i64,
+}
+
+impl Row {
+    fn into_host(self, tenant: Tenant) -> Host {
+        Host {
+            id: self.id,
+            hostname: self.hostname,
+            fqdn: self.fqdn,
+            ip_address: self.ip_address,
+            os: self.os,
+            platform: self.platform.0,
+            environment: self.environment.map(|word| word.0),
+            roles: self.roles.0,
+            description: self.description,
+            organization_id: tenant.id(),
+            created_at: Timestamp::from_millis(self.created_at),
+        }
+    }
+}
+
+impl Store {
+    /// Lists the hosts of an organization, ordered by hostname.
+    pub async fn hosts(&self, tenant: Tenant) -> Result<Vec<Host>, StoreError> {
+        let rows: Vec<Row> = on!(&self.pool, |db| {
+            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
+        })?;
+        Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
+    }
+
+    /// Finds a host of an organization.
+    pub async fn host(&self, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
+        let row: Row = on!(&self.pool, |db| {
+            sqlx::query_as(BY_ID)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_one(db)
+        })?;
+        Ok(row.into_host(tenant))
+    }
+}
+
+impl Tx {
+    /// Records a host; [`StoreError::Conflict`] when its name is taken.
+    pub async fn insert_host(
+        &mut self,
+        tenant: Tenant,
+        new: &NewHost,
+        now: Timestamp,
+    ) -> Result<Host, StoreError> {
+        let host = Host {
+            id: new_id(now).into(),
+            hostname: new.hostname.clone(),
+            fqdn: new.fqdn.clone(),
+            ip_address: new.ip_address.clone(),
+            os: new.os.clone(),
+            platform: new.platform.clone().unwrap_or(Platform::OnPrem),
+            environment: new.environment.clone(),
+            roles: new.roles.clone(),
+            description: new.description.clone(),
+            organization_id: tenant.id(),
+            created_at: now,
+        };
+        let inserted = execute!(
+            self,
+            sqlx::query(INSERT)
+                .bind(tenant.uuid())
+                .bind(host.id.0)
+                .bind(&host.hostname)
+                .bind(host.hostname.to_ascii_lowercase())
+                .bind(&host.fqdn)
+                .bind(&host.ip_address)
+                .bind(&host.os)
+                .bind(host.platform.as_str())
+                .bind(host.environment.as_ref().map(Environment::as_str))
+                .bind(Json(&host.roles))
+                .bind(&host.description)
+                .bind(now.millis())
+        )?;
+        if inserted == 0 {
+            Err(StoreError::Conflict)
+        } else {
+            Ok(host)
+        }
+    }
+
+    /// Changes a host and returns it with what differs, `{field: {from, to}}`;
+    /// [`StoreError::Conflict`] when its new name is taken.
+    pub async fn update_host(
+        &mut self,
+        tenant: Tenant,
+        id: HostId,
+        patch: &HostPatch,
+    ) -> Result<(Host, Map<String, Value>), StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
+        let row: Row = on!(&mut self.connection, |db| {
+            sqlx::query_as(BY_ID)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_one(&mut **db)
+        })?;
+        let before = row.into_host(tenant);
+        let mut host = before.clone();
+        let HostPatch {
+            hostname,
+            fqdn,
+            ip_address,
+            os,
+            platform,
+            environment,
+            roles,
+            description,
+        } = patch.clone();
+        host.hostname = hostname.unwrap_or(host.hostname);
+        host.fqdn = fqdn.unwrap_or(host.fqdn);
+        host.ip_address = ip_address.unwrap_or(host.ip_address);
+        host.os = os.unwrap_or(host.os);
+        host.platform = platform.unwrap_or(host.platform);
+        host.environment = environment.unwrap_or(host.environment);
+        host.roles = roles.unwrap_or(host.roles);
+        host.description = description.unwrap_or(host.description);
+
+        let changes = difference(&before, &host);
+        if !changes.is_empty() {
+            or_conflict(execute!(
+                self,
+                sqlx::query(UPDATE)
+                    .bind(tenant.uuid())
+                    .bind(id.0)
+                    .bind(&host.hostname)
+                    .bind(host.hostname.to_ascii_lowercase())
+                    .bind(&host.fqdn)
+                    .bind(&host.ip_address)
+                    .bind(&host.os)
+                    .bind(host.platform.as_str())
+                    .bind(host.environment.as_ref().map(Environment::as_str))
+                    .bind(Json(&host.roles))
+                    .bind(&host.description)
+            ))?;
+        }
+        Ok((host, changes))
+    }
+
+    /// Finds what a change shows of its host.
+    pub(super) async fn host_ref(
+        &mut self,
+        tenant: Tenant,
+        id: HostId,
+    ) -> Result<Option<HostRef>, StoreError> {
+        let found: Option<(String, Option<Text<Environment>>)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(REF)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(found.map(|(hostname, environment)| HostRef {
+            id,
+            hostname,
+            environment: environment.map(|word| word.0),
+        }))
+    }
+}

@@ -1,0 +1,161 @@
+//! Everything that is kept, on SQLite or on PostgreSQL.
+//!
+//! [`Store`] reads, [`Tx`] writes; both have their methods in one file a noun,
+//! beside the SQL. A [`Tenant`] can only be made in here, by looking up a key,
+//! a session or an organization, and every method that touches an
+//! organization's rows takes one: what belongs to another organization cannot
+//! be asked for by accident.
+
+pub(crate) mod activity;
+mod api_keys;
+mod backup;
+mod changes;
+mod counts;
+pub(crate) mod engine;
+mod error;
+mod file;
+mod hosts;
+mod idempotency;
+mod members;
+mod open;
+mod organizations;
+mod search;
+mod services;
+mod sessions;
+mod writer;
+
+use changelog_core::{OrganizationId, Timestamp};
+use sqlx::types::Uuid;
+
+pub use api_keys::KeyOwner;
+pub use backup::BackupError;
+pub use error::StoreError;
+pub use idempotency::{Claim, StoredAnswer};
+pub use open::{OpenError, Purpose};
+pub use sessions::{Person, Session};
+
+use engine::{Connection, Engine, Pool, execute, on};
+use file::DataFile;
+use writer::Writer;
+
+/// The organization that a request acts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenant(OrganizationId);
+
+impl Tenant {
+    /// Returns the organization's id.
+    pub fn id(self) -> OrganizationId {
+        self.0
+    }
+
+    /// Returns the id as the database takes it.
+    fn uuid(self) -> Uuid {
+        self.0.0
+    }
+}
+
+/// Who acts, as the activity log names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The person; `None` for an API key and for the operator.
+    pub person: Option<changelog_core::UserId>,
+    /// The name of the person, or `API key: ` and the key's name.
+    pub name: String,
+}
+
+impl Actor {
+    /// The operator at the server's own command line.
+    pub fn operator() -> Self {
+        Self {
+            person: None,
+            name: "Operator".to_owned(),
+        }
+    }
+}
+
+/// The database; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pool: Pool,
+    /// How writes begin: the writer on SQLite, the pool itself on PostgreSQL.
+    writes: Engine<Writer, ()>,
+    /// Where SQLite's file is; nothing on PostgreSQL.
+    file: Option<std::sync::Arc<DataFile>>,
+}
+
+/// A transaction: dropped without [`Tx::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct Tx {
+    connection: Connection,
+    /// Which row of a kept count this transaction adds to.
+    slot: i64,
+}
+
+impl Store {
+    /// Begins a transaction.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        let (connection, slot) = match (&self.writes, &self.pool) {
+            (Engine::Sqlite(writer), _) => (Engine::Sqlite(writer.begin().await?), 0),
+            (Engine::Postgres(()), Engine::Postgres(pool)) => {
+                let transaction = engine::bounded(pool.begin()).await?;
+                (Engine::Postgres(transaction), counts::random_slot())
+            }
+            (Engine::Postgres(()), Engine::Sqlite(_)) => {
+                unreachable!("a store is made for one database")
+            }
+        };
+        Ok(Tx { connection, slot })
+    }
+
+    /// Makes a round trip that reads a real page of the database, and makes
+    /// sure that a database file is still where it was.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        if let Some(file) = &self.file {
+            file.is_in_place()?;
+        }
+        let _: Option<(i64,)> = on!(&self.pool, |db| {
+            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(db)
+        })?;
+        Ok(())
+    }
+
+    /// Deletes what has outlived its time: idempotency answers, sessions, and
+    /// the memory of failed sign-ins. Returns how many rows went.
+    pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        for (statement, kept) in [
+            (idempotency::PURGE, idempotency::KEPT),
+            (sessions::PURGE_IDLE, sessions::IDLE),
+            (sessions::PURGE_FAILURES, sessions::FAILURES_KEPT),
+        ] {
+            let mut tx = self.begin().await?;
+            let before = now.plus(-kept).millis();
+            deleted += execute!(tx, sqlx::query(statement).bind(before))?;
+            tx.commit().await?;
+        }
+        Ok(deleted)
+    }
+
+    /// Closes the connections; on SQLite the write-ahead log is folded in.
+    pub async fn close(self) {
+        match self.pool {
+            Engine::Sqlite(pool) => pool.close().await,
+            Engine::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl Tx {
+    /// Ends the transaction: when this returns `Ok`, it survives a power cut.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.connection {
+            Engine::Sqlite(loan) => loan.commit().await,
+            Engine::Postgres(transaction) => engine::bounded(transaction.commit()).await,
+        }
+    }
+}
+
+/// Makes an id for something that is recorded now.
+pub(crate) fn new_id(at: Timestamp) -> Uuid {
+    changelog_core::ids::uuid_v7(at, 0, rand::random())
+}

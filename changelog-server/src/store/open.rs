@@ -1,0 +1,180 @@
+//! Opening the database: from an address to a store with the newest schema.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection};
+
+use super::engine::Engine;
+use super::file::{self, DataFile};
+use super::writer::Writer;
+use super::{Store, StoreError};
+
+/// How long a caller waits for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an opening process waits for PostgreSQL to answer at all.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// SQLite's readers: more do not read faster on the machines measured.
+const READERS: u32 = 4;
+/// PostgreSQL's connections of one server.
+const POSTGRES_CONNECTIONS: u32 = 20;
+
+/// What a process opens the database for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To serve it: on SQLite only one process may.
+    Serve,
+    /// To do one thing and leave, perhaps beside a process that serves.
+    Administer,
+}
+
+/// Why the database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The address is not one of SQLite or PostgreSQL.
+    #[error(
+        "the database address must begin with sqlite:// (such as sqlite://changelog.db) or \
+         postgres:// (such as postgres://user@host/name)"
+    )]
+    Address,
+    /// The address is malformed.
+    #[error("the database address is malformed: {0}")]
+    MalformedAddress(#[source] sqlx::Error),
+    /// Another process serves this file.
+    #[error(
+        "another changelog-server is serving {0}; stop it first, or use PostgreSQL to run several"
+    )]
+    Served(PathBuf),
+    /// The file or its companions cannot be used.
+    #[error("{path}: {source}")]
+    File {
+        /// The database file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The database does not let us in.
+    #[error("the database cannot be opened: {0}")]
+    Connect(#[source] sqlx::Error),
+    /// PostgreSQL does not answer.
+    #[error("the database did not answer within {} seconds", CONNECT_TIMEOUT.as_secs())]
+    NoAnswer,
+    /// The schema is not one that this program can bring up to date.
+    #[error("the database's schema cannot be used: {0}")]
+    Schema(#[source] sqlx::migrate::MigrateError),
+    /// The store could not begin its work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a served store holds on to besides itself: SQLite's serve lock.
+type ServeLock = Option<std::fs::File>;
+
+impl Store {
+    /// Opens the database at an address and migrates its schema. The lock that
+    /// comes with it must be held for as long as the process serves.
+    pub async fn open(address: &str, purpose: Purpose) -> Result<(Self, ServeLock), OpenError> {
+        if address.starts_with("sqlite:") {
+            open_sqlite(address, purpose).await
+        } else if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+            Ok((open_postgres(address).await?, None))
+        } else {
+            Err(OpenError::Address)
+        }
+    }
+}
+
+async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLock), OpenError> {
+    let options = SqliteConnectOptions::from_str(address)
+        .map_err(OpenError::MalformedAddress)?
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
+        .pragma("cache_size", "-8000")
+        .pragma("temp_store", "memory")
+        .disable_statement_logging();
+    let path = options.get_filename().to_owned();
+    let in_path = |source| OpenError::File {
+        path: path.clone(),
+        source,
+    };
+
+    let serve_lock = match purpose {
+        Purpose::Administer => None,
+        Purpose::Serve => match file::serve_lock(&path).map_err(in_path)? {
+            None => return Err(OpenError::Served(path)),
+            lock => lock,
+        },
+    };
+    {
+        // sqlx's own migration lock does nothing on SQLite.
+        let _turn = file::turn_of(&path).await.map_err(in_path)?;
+        let mut connection = options.connect().await.map_err(OpenError::Connect)?;
+        sqlx::migrate!("migrations/sqlite")
+            .run(&mut connection)
+            .await
+            .map_err(OpenError::Schema)?;
+        connection.close().await.map_err(OpenError::Connect)?;
+    }
+    let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
+    let writer = Writer::start(options.clone(), Arc::clone(&file)).await?;
+    let readers = SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .min_connections(0)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        // A connection to a file does not go away by itself.
+        .test_before_acquire(false)
+        .max_lifetime(None)
+        .idle_timeout(None)
+        .connect_lazy_with(options.read_only(true).create_if_missing(false));
+    let store = Store {
+        pool: Engine::Sqlite(readers),
+        writes: Engine::Sqlite(writer),
+        file: Some(file),
+    };
+    Ok((store, serve_lock))
+}
+
+async fn open_postgres(address: &str) -> Result<Store, OpenError> {
+    let options = PgConnectOptions::from_str(address)
+        .map_err(OpenError::MalformedAddress)?
+        .application_name("changelog-server")
+        // The client gives up earlier; these end what it left behind.
+        .options([
+            ("statement_timeout", "10s"),
+            ("lock_timeout", "2s"),
+            ("idle_in_transaction_session_timeout", "15s"),
+        ])
+        .disable_statement_logging();
+    let pool = PgPoolOptions::new()
+        .max_connections(POSTGRES_CONNECTIONS)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(options.clone());
+    let migrate = async {
+        let mut connection = options
+            .options([("statement_timeout", "0"), ("lock_timeout", "0")])
+            .connect()
+            .await
+            .map_err(OpenError::Connect)?;
+        sqlx::migrate!("migrations/postgres")
+            .run(&mut connection)
+            .await
+            .map_err(OpenError::Schema)?;
+        connection.close().await.map_err(OpenError::Connect)
+    };
+    match tokio::time::timeout(CONNECT_TIMEOUT, migrate).await {
+        Ok(migrated) => migrated?,
+        Err(_) => return Err(OpenError::NoAnswer),
+    }
+    Ok(Store {
+        pool: Engine::Postgres(pool),
+        writes: Engine::Postgres(()),
+        file: None,
+    })
+}

@@ -1,0 +1,98 @@
+//! Organizations and their plans.
+
+use changelog_core::{NewOrganization, Organization, OrganizationId, Plan, Timestamp};
+use sqlx::FromRow;
+use sqlx::types::{Text, Uuid};
+
+use super::engine::{execute, on};
+use super::{Store, StoreError, Tenant, Tx, new_id};
+
+const INSERT: &str = "
+INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, $3, $4)";
+
+const ALL: &str = "
+SELECT id, name, plan, created_at FROM organizations ORDER BY name, id";
+
+const SET_PLAN: &str = "UPDATE organizations SET plan = $2 WHERE id = $1";
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(try_from = "Uuid")]
+    id: OrganizationId,
+    name: String,
+    plan: Text<Plan>,
+    created_at: i64,
+}
+
+impl From<Row> for Organization {
+    fn from(row: Row) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            plan: row.plan.0,
+            created_at: Timestamp::from_millis(row.created_at),
+        }
+    }
+}
+
+impl Store {
+    /// Lists every organization, by name.
+    pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
+        let rows: Vec<Row> = on!(&self.pool, |db| sqlx::query_as(ALL).fetch_all(db))?;
+        Ok(rows.into_iter().map(Organization::from).collect())
+    }
+
+    /// Finds the organizations that an operator means by an id or a name
+    /// (without regard to ASCII case): none, one, or several of one name.
+    pub async fn organizations_named(
+        &self,
+        id_or_name: &str,
+    ) -> Result<Vec<(Tenant, Organization)>, StoreError> {
+        let mut found = self.organizations().await?;
+        let id: Option<OrganizationId> = id_or_name.parse().ok();
+        found.retain(|organization| match id {
+            Some(id) => organization.id == id,
+            None => organization.name.eq_ignore_ascii_case(id_or_name.trim()),
+        });
+        Ok(found
+            .into_iter()
+            .map(|found| (Tenant(found.id), found))
+            .collect())
+    }
+}
+
+impl Tx {
+    /// Makes an organization.
+    pub async fn insert_organization(
+        &mut self,
+        new: &NewOrganization,
+        now: Timestamp,
+    ) -> Result<(Tenant, Organization), StoreError> {
+        let organization = Organization {
+            id: new_id(now).into(),
+            name: new.name.clone(),
+            plan: new.plan.clone(),
+            created_at: now,
+        };
+        execute!(
+            self,
+            sqlx::query(INSERT)
+                .bind(organization.id.0)
+                .bind(&organization.name)
+                .bind(organization.plan.as_str())
+                .bind(now.millis())
+        )?;
+        Ok((Tenant(organization.id), organization))
+    }
+
+    /// Sets the plan of an organization.
+    pub async fn set_plan(&mut self, tenant: Tenant, plan: &Plan) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(SET_PLAN)
+                .bind(tenant.uuid())
+                .bind(plan.as_str())
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! Services.
+
+use changelog_core::service::DEFAULT_COLOR;
+use changelog_core::{NewService, Service, ServiceId, ServicePatch, ServiceRef, Timestamp};
+use serde_json::{Map, Value};
+use sqlx::FromRow;
+use sqlx::types::Uuid;
+
+use super::activity::difference;
+use super::engine::{execute, on};
+use super::error::or_conflict;
+use super::{Store, StoreError, Tenant, Tx, new_id};
+
+const ALL: &str = "
+SELECT id, name, description, color, created_at
+FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
+
+const BY_ID: &str = "
+SELECT id, name, description, color, created_at
+FROM services WHERE organization_id = $1 AND id = $2";
+
+const REF: &str = "SELECT name, color FROM services WHERE organization_id = $1 AND id = $2";
+
+/// A conflict is told by the row that is not inserted: an error would end the
+/// transaction on PostgreSQL, and the answer is kept in it.
+const INSERT: &str = "
+INSERT INTO services (organization_id, id, name, name_folded, description, color, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (organization_id, name_folded) DO NOTHING";
+
+/// Locks the row on PostgreSQL, so that what was read is what is changed.
+const LOCK: &str = "UPDATE services SET name = name WHERE organization_id = $1 AND id = $2";
+
+const UPDATE: &str = "
+UPDATE services SET name = $3, name_folded = $4, description = $5, color = $6
+WHERE organization_id = $1 AND id = $2";
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(try_from = "Uuid")]
+    id: ServiceId,
+    name: String,
+    description: Option<String>,
+    color: String,
+    created_at: i64,
+}
+
+impl Row {
+    fn into_service(self, tenant: Tenant) -> Service {
+        Service {
+            id: self.id,
+            name: self.name,
+            description: self.description,
+            color: self.color,
+            organization_id: tenant.id(),
+            created_at: Timestamp::from_millis(self.created_at),
+        }
+    }
+}
+
+impl Store {
+    /// Lists the services of an organization, ordered by name.
+    pub async fn services(&self, tenant: Tenant) -> Result<Vec<Service>, StoreError> {
+        let rows: Vec<Row> = on!(&self.pool, |db| {
+            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|row| row.into_service(tenant))
+            .collect())
+    }
+
+    /// Finds a service of an organization.
+    pub async fn service(&self, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
+        let row: Row = on!(&self.pool, |db| {
+            sqlx::query_as(BY_ID)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_one(db)
+        })?;
+        Ok(row.into_service(tenant))
+    }
+}
+
+impl Tx {
+    /// Records a service; [`StoreError::Conflict`] when its name is taken.
+    pub async fn insert_service(
+        &mut self,
+        tenant: Tenant,
+        new: &NewService,
+        now: Timestamp,
+    ) -> Result<Service, StoreError> {
+        let service = Service {
+            id: new_id(now).into(),
+            name: new.name.clone(),
+            description: new.description.clone(),
+            color: new
+                .color
+                .clone()
+                .unwrap_or_else(|| DEFAULT_COLOR.to_owned()),
+            organization_id: tenant.id(),
+            created_at: now,
+        };
+        let inserted = execute!(
+            self,
+            sqlx::query(INSERT)
+                .bind(tenant.uuid())
+                .bind(service.id.0)
+                .bind(&service.name)
+                .bind(service.name.to_ascii_lowercase())
+                .bind(&service.description)
+                .bind(&service.color)
+                .bind(now.millis())
+        )?;
+        if inserted == 0 {
+            Err(StoreError::Conflict)
+        } else {
+            Ok(service)
+        }
+    }
+
+    /// Changes a service and returns it with what differs, `{field: {from, to}}`;
+    /// [`StoreError::Conflict`] when its new name is taken.
+    pub async fn update_service(
+        &mut self,
+        tenant: Tenant,
+        id: ServiceId,
+        patch: &ServicePatch,
+    ) -> Result<(Service, Map<String, Value>), StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
+        let row: Row = on!(&mut self.connection, |db| {
+            sqlx::query_as(BY_ID)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_one(&mut **db)
+        })?;
+        let before = row.into_service(tenant);
+        let mut service = before.clone();
+        let ServicePatch {
+            name,
+            description,
+            color,
+        } = patch.clone();
+        service.name = name.unwrap_or(service.name);
+        service.description = description.unwrap_or(service.description);
+        service.color = color.unwrap_or(service.color);
+
+        let changes = difference(&before, &service);
+        if !changes.is_empty() {
+            or_conflict(execute!(
+                self,
+                sqlx::query(UPDATE)
+                    .bind(tenant.uuid())
+                    .bind(id.0)
+                    .bind(&service.name)
+                    .bind(service.name.to_ascii_lowercase())
+                    .bind(&service.description)
+                    .bind(&service.color)
+            ))?;
+        }
+        Ok((service, changes))
+    }
+
+    /// Finds what a change shows of its service.
+    pub(super) async fn service_ref(
+        &mut self,
+        tenant: Tenant,
+        id: ServiceId,
+    ) -> Result<Option<ServiceRef>, StoreError> {
+        let found: Option<(String, String)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(REF)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(found.map(|(name, color)| ServiceRef { id, name, color }))
+    }
+}

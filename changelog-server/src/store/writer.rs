@@ -1,0 +1,311 @@
+//! SQLite's one writer. Writes that wait at the same moment share one COMMIT,
+//! and so one fsync, without knowing of each other.
+//!
+//! The writer is a task that owns the connection. [`Writer::begin`] asks it for
+//! the connection and gets it, inside a savepoint, as a [`SqliteTx`].
+//! [`SqliteTx::commit`] gives the connection back and waits; the writer releases
+//! the savepoint and hands the connection to the next in line. When nobody
+//! waits, or the group is full or old, it runs COMMIT and tells everybody in the
+//! group. A `SqliteTx` that is dropped (an error, a cancelled request) is
+//! rolled back to its savepoint, and the rest of the group goes on.
+//!
+//! When COMMIT fails, or SQLite itself rolled the whole transaction back (disk
+//! full, an I/O error), which shows in a savepoint that is gone, everybody in
+//! the group gets the error.
+
+use std::fs::File;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, Executor};
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::StoreError;
+use super::file::DataFile;
+
+/// The most writes that share a COMMIT.
+const GROUP_SIZE: usize = 256;
+/// How long a group may wait for its COMMIT while more writes arrive.
+const GROUP_AGE: Duration = Duration::from_millis(20);
+/// How many writes may wait for the writer before a caller waits for a place.
+const QUEUE: usize = 1_024;
+/// How long the writer waits for one statement or for a caller to give the
+/// connection back. A caller that holds on to it for longer loses it.
+const LEASE: Duration = Duration::from_secs(10);
+/// After this long under steady load the writer leaves a gap, in which another
+/// process (an admin command) that waits for its turn gets it.
+const TURN: Duration = Duration::from_millis(50);
+/// The write-ahead log is truncated once it has grown beyond this many bytes.
+const WAL_LIMIT: u64 = 64 << 20;
+
+type Waiting = oneshot::Sender<Result<(), StoreError>>;
+
+/// A way to the task that writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    queue: mpsc::Sender<oneshot::Sender<Result<SqliteTx, StoreError>>>,
+}
+
+impl Writer {
+    /// Opens the connection and starts the task; it ends when every `Writer`
+    /// is gone.
+    pub(crate) async fn start(
+        options: SqliteConnectOptions,
+        file: Arc<DataFile>,
+    ) -> Result<Self, StoreError> {
+        let connection = options.connect().await?;
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let task = Task {
+            options,
+            file,
+            connection: Some(Box::new(connection)),
+            requests,
+        };
+        tokio::spawn(task.run());
+        Ok(Self { queue })
+    }
+
+    /// Waits for the connection, inside a savepoint of its own.
+    pub(crate) async fn begin(&self) -> Result<SqliteTx, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.send(reply).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
+}
+
+/// The connection on loan to one transaction.
+#[derive(Debug)]
+pub(crate) struct SqliteTx {
+    /// Taken only when the loan ends.
+    connection: Option<Box<SqliteConnection>>,
+    back: Option<oneshot::Sender<Returned>>,
+}
+
+#[derive(Debug)]
+struct Returned {
+    connection: Box<SqliteConnection>,
+    /// Whom to tell of the COMMIT; `None` rolls back.
+    commit: Option<Waiting>,
+}
+
+impl SqliteTx {
+    /// Gives the connection back and waits until COMMIT has returned.
+    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
+        let (done, answer) = oneshot::channel();
+        self.give_back(Some(done));
+        answer.await.map_err(|_| gone())?
+    }
+
+    fn give_back(&mut self, commit: Option<Waiting>) {
+        if let (Some(connection), Some(back)) = (self.connection.take(), self.back.take()) {
+            // The writer may be gone with the runtime; then nobody commits.
+            let _ = back.send(Returned { connection, commit });
+        }
+    }
+}
+
+impl Drop for SqliteTx {
+    fn drop(&mut self) {
+        self.give_back(None);
+    }
+}
+
+impl Deref for SqliteTx {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        self.connection
+            .as_ref()
+            .expect("the connection is there until the loan ends")
+    }
+}
+
+impl DerefMut for SqliteTx {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        self.connection
+            .as_mut()
+            .expect("the connection is there until the loan ends")
+    }
+}
+
+struct Task {
+    options: SqliteConnectOptions,
+    file: Arc<DataFile>,
+    /// `None` after it was lost; the next group opens another.
+    connection: Option<Box<SqliteConnection>>,
+    requests: mpsc::Receiver<oneshot::Sender<Result<SqliteTx, StoreError>>>,
+}
+
+impl Task {
+    async fn run(mut self) {
+        let mut since_gap = Instant::now();
+        while let Some(first) = self.requests.recv().await {
+            if since_gap.elapsed() > TURN {
+                // Long enough for another process that is blocked on its turn.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                since_gap = Instant::now();
+            }
+            let turn = match self.open_group().await {
+                Ok(turn) => turn,
+                Err(error) => {
+                    let _ = first.send(Err(error));
+                    continue;
+                }
+            };
+            let mut group = Vec::new();
+            let result = self.fill_group(first, &mut group).await;
+            let result = match result {
+                Ok(()) => self.commit().await,
+                Err(error) => Err(error),
+            };
+            // The turn goes on before anybody is told: another process must
+            // not wait for our callers.
+            drop(turn);
+            if let Err(error) = &result {
+                tracing::error!(%error, writes = group.len(), "a group of writes failed");
+                self.abandon().await;
+            }
+            let failed = result.err().map(|error| error.to_string());
+            for waiting in group {
+                let outcome = failed
+                    .clone()
+                    .map_or(Ok(()), |e| Err(StoreError::Unavailable(e)));
+                let _ = waiting.send(outcome);
+            }
+            self.bound_wal().await;
+        }
+        if let Some(connection) = self.connection.take() {
+            // Checkpoints and removes the write-ahead log.
+            let _ = connection.close().await;
+        }
+    }
+
+    /// Takes the turn, makes sure of the file and begins.
+    async fn open_group(&mut self) -> Result<File, StoreError> {
+        self.file.is_in_place()?;
+        let turn = self.file.turn().await?;
+        if self.connection.is_none() {
+            self.connection = Some(Box::new(self.options.connect().await?));
+        }
+        if let Err(error) = self.execute("BEGIN IMMEDIATE").await {
+            self.abandon().await;
+            return Err(error);
+        }
+        Ok(turn)
+    }
+
+    /// Lends the connection to one after the other.
+    async fn fill_group(
+        &mut self,
+        first: oneshot::Sender<Result<SqliteTx, StoreError>>,
+        group: &mut Vec<Waiting>,
+    ) -> Result<(), StoreError> {
+        let opened = Instant::now();
+        let mut next = Some(first);
+        while let Some(borrower) = next.take() {
+            self.lend(borrower, group).await?;
+            if group.len() < GROUP_SIZE && opened.elapsed() < GROUP_AGE {
+                next = self.requests.try_recv().ok();
+            }
+        }
+        Ok(())
+    }
+
+    /// Lends the connection to one borrower and ends its savepoint. An error
+    /// means that the whole group is lost.
+    async fn lend(
+        &mut self,
+        borrower: oneshot::Sender<Result<SqliteTx, StoreError>>,
+        group: &mut Vec<Waiting>,
+    ) -> Result<(), StoreError> {
+        if borrower.is_closed() {
+            return Ok(());
+        }
+        self.execute("SAVEPOINT one").await?;
+        let Some(connection) = self.connection.take() else {
+            return Err(gone());
+        };
+        let (back, returned) = oneshot::channel();
+        let loan = SqliteTx {
+            connection: Some(connection),
+            back: Some(back),
+        };
+        // A borrower that went away meanwhile drops the loan, which returns it.
+        let _ = borrower.send(Ok(loan));
+        let returned = tokio::time::timeout(LEASE, returned).await;
+        let Ok(Ok(Returned { connection, commit })) = returned else {
+            return Err(StoreError::Unavailable(
+                "a write held the connection for too long".into(),
+            ));
+        };
+        self.connection = Some(connection);
+        match commit {
+            Some(waiting) => {
+                let released = self.execute("RELEASE one").await;
+                group.push(waiting);
+                released
+            }
+            None => {
+                self.execute("ROLLBACK TO one").await?;
+                self.execute("RELEASE one").await
+            }
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), StoreError> {
+        // Not bounded: an fsync takes as long as it takes, and a COMMIT whose
+        // outcome is unknown would be worse than a late one.
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(gone());
+        };
+        connection.execute("COMMIT").await?;
+        Ok(())
+    }
+
+    async fn execute(&mut self, statement: &'static str) -> Result<(), StoreError> {
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(gone());
+        };
+        match tokio::time::timeout(LEASE, connection.execute(statement)).await {
+            Ok(result) => Ok(result.map(drop)?),
+            Err(_) => Err(StoreError::Unavailable(
+                "the database did not answer in time".into(),
+            )),
+        }
+    }
+
+    /// Rolls back what is left of a failed group. A connection that cannot even
+    /// do that is replaced.
+    async fn abandon(&mut self) {
+        let Some(connection) = self.connection.as_mut() else {
+            return;
+        };
+        let rolled_back = connection.execute("ROLLBACK").await;
+        if rolled_back.is_err() && connection.execute("SELECT 1").await.is_err() {
+            self.connection = None;
+        }
+    }
+
+    /// Truncates a write-ahead log that readers kept from being reused.
+    async fn bound_wal(&mut self) {
+        if self.file.wal_bytes() > WAL_LIMIT
+            && let Err(error) = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").await
+        {
+            tracing::warn!(%error, "the write-ahead log could not be truncated");
+        }
+    }
+}
+
+/// Tells the path of the write-ahead log beside a database.
+pub(crate) fn wal_path(database: &Path) -> std::path::PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
