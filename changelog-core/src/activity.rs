@@ -197,3 +197,78 @@ impl ActivityFilter {
         pairs.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_at_their_limits() {
+        let read = |query: &str| ActivityFilter::from_query(query).map(|f| (f.limit, f.offset));
+        for (query, expected) in [
+            ("", (50, 0)),
+            ("limit=1", (1, 0)),
+            ("limit=99", (99, 0)),
+            ("limit=100", (100, 0)),
+            ("limit=101", (100, 0)),
+            ("offset=0", (50, 0)),
+            ("offset=1", (50, 1)),
+            ("offset=99999999999999999999", (50, u64::MAX)),
+        ] {
+            assert_eq!(read(query), Ok(expected), "{query}");
+        }
+        for query in [
+            "limit=0",
+            "limit=-1",
+            "limit=x",
+            "limit=",
+            "offset=-1",
+            "limit=1&limit=1",
+        ] {
+            assert!(read(query).is_err(), "{query}");
+        }
+    }
+
+    #[test]
+    fn actors_and_resources_select() {
+        let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+        let person = ActorFilter::Person(id.parse().unwrap());
+        for (query, actor) in [
+            (format!("actor_id={id}"), Some(person)),
+            (
+                "actor_id=__api_key__".to_owned(),
+                Some(ActorFilter::ApiKeys),
+            ),
+            (String::new(), None),
+        ] {
+            let filter = ActivityFilter::from_query(&query).unwrap();
+            assert_eq!(filter.actor, actor);
+            assert_eq!(ActivityFilter::from_query(&filter.to_query()), Ok(filter));
+        }
+        for bad in [
+            "actor_id=",
+            "actor_id=ada",
+            "actor_id=__API_KEY__",
+            "resource=changes",
+        ] {
+            assert!(ActivityFilter::from_query(bad).is_err(), "{bad}");
+        }
+        let words = [
+            "change",
+            "service",
+            "host",
+            "member",
+            "api_key",
+            "subscription",
+            "integration",
+        ];
+        assert_eq!(ResourceType::WORDS, words);
+        for word in words {
+            let filter = ActivityFilter::from_query(&format!("resource={word}")).unwrap();
+            assert_eq!(
+                filter.resource.map(|r| r.to_string()).as_deref(),
+                Some(word)
+            );
+        }
+    }
+}

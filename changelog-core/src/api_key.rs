@@ -151,4 +151,25 @@ mod tests {
             assert!(!is_well_formed(bad), "{bad}");
         }
     }
+
+    #[test]
+    fn names_and_expiry_at_their_limits() {
+        let now = Timestamp::from_millis(1_000_000);
+        for (size, after, taken) in [
+            (0, None, false),
+            (1, None, true),
+            (99, None, true),
+            (100, None, true),
+            (101, None, false),
+            (1, Some(-1), false),
+            (1, Some(0), false),
+            (1, Some(1), true),
+        ] {
+            let new = NewApiKey {
+                name: "x".repeat(size),
+                expires_at: after.map(|millis| Timestamp::from_millis(now.millis() + millis)),
+            };
+            assert_eq!(new.checked(now).is_ok(), taken, "{size}, {after:?}");
+        }
+    }
 }

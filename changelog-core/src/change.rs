@@ -510,3 +510,244 @@ impl ChangeFilter {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::input::{InputError, from_json};
+
+    fn now() -> Timestamp {
+        "2026-11-21T08:30:00.000Z".parse().unwrap()
+    }
+
+    /// Returns the broken rules of a body, as pointer and code.
+    fn broken<T: Input>(body: &Value) -> Vec<(String, Code)> {
+        match from_json::<T>(body.to_string().as_bytes(), now()) {
+            Ok(_) => Vec::new(),
+            Err(InputError::Invalid(invalid)) => invalid
+                .violations
+                .into_iter()
+                .map(|violation| (violation.pointer, violation.code))
+                .collect(),
+            Err(malformed) => panic!("{malformed}"),
+        }
+    }
+
+    /// Requires the same of creating and of updating.
+    fn both(field: &str, value: &Value, expected: &[(&str, Code)]) {
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(pointer, code)| ((*pointer).to_owned(), code.clone()))
+            .collect();
+        let mut body = json!({ "title": "fine" });
+        body[field] = value.clone();
+        let shown: String = value.to_string().chars().take(60).collect();
+        assert_eq!(broken::<NewChange>(&body), expected, "{field}: {shown}");
+        let patch = json!({ field: value });
+        assert_eq!(
+            broken::<ChangePatch>(&patch),
+            expected,
+            "patch of {field}: {shown}"
+        );
+    }
+
+    #[test]
+    fn texts_at_their_limits() {
+        for (field, most) in [
+            ("title", 300),
+            ("description", MAX_TEXT),
+            ("impact", MAX_TEXT),
+        ] {
+            let pointer = format!("/{field}");
+            for letter in ["x", "é", "🚀"] {
+                both(field, &json!(letter.repeat(most - 1)), &[]);
+                both(field, &json!(letter.repeat(most)), &[]);
+                both(field, &json!(format!(" {} ", letter.repeat(most))), &[]);
+                both(
+                    field,
+                    &json!(letter.repeat(most + 1)),
+                    &[(&pointer, Code::TooLong)],
+                );
+            }
+        }
+        for (title, expected) in [
+            ("", &[("/title", Code::TooShort)][..]),
+            ("ab", &[("/title", Code::TooShort)]),
+            (" ab ", &[("/title", Code::TooShort)]),
+            ("abc", &[]),
+            ("abcd", &[]),
+            ("a\nbc", &[("/title", Code::ControlCharacter)]),
+            ("a\u{0}bc", &[("/title", Code::ControlCharacter)]),
+        ] {
+            both("title", &json!(title), expected);
+        }
+        both("description", &json!("a\n\tb\r\nc"), &[]);
+        both(
+            "impact",
+            &json!("a\u{b}b"),
+            &[("/impact", Code::ControlCharacter)],
+        );
+    }
+
+    #[test]
+    fn lists_at_their_limits() {
+        let tags = |count: usize| -> Value { (0..count).map(|n| n.to_string()).collect() };
+        let link = |label: &str, url: &str| json!({ "label": label, "url": url });
+        let links = |count: usize| -> Value { vec![link("l", "https://e.com"); count].into() };
+        for (field, list, most) in [
+            ("tags", &tags as &dyn Fn(usize) -> Value, MAX_TAGS),
+            ("links", &links, MAX_LINKS),
+        ] {
+            for size in [0, 1, most - 1, most] {
+                both(field, &list(size), &[]);
+            }
+            let pointer = format!("/{field}");
+            both(field, &list(most + 1), &[(&pointer, Code::TooMany)]);
+        }
+        both(
+            "tags",
+            &json!(vec!["same"; MAX_TAGS + 1]),
+            &[("/tags", Code::TooMany)],
+        );
+        for (size, code) in [
+            (0, Some(Code::TooShort)),
+            (1, None),
+            (99, None),
+            (100, None),
+            (101, Some(Code::TooLong)),
+        ] {
+            let expected = |pointer| code.clone().map(|code| (pointer, code));
+            both(
+                "tags",
+                &json!(["x".repeat(size)]),
+                expected("/tags/0").as_slice(),
+            );
+            let list = json!([link(&"x".repeat(size), "https://e.com")]);
+            both("links", &list, expected("/links/0/label").as_slice());
+        }
+        for (size, code) in [
+            (MAX_URL - 1, None),
+            (MAX_URL, None),
+            (MAX_URL + 1, Some(Code::TooLong)),
+        ] {
+            let url = format!("https://e.com/{}", "x".repeat(size - 14));
+            let expected = code.map(|code| ("/links/0/url", code));
+            both("links", &json!([link("l", &url)]), expected.as_slice());
+        }
+    }
+
+    #[test]
+    fn duplicate_tags_collapse_in_order() {
+        let body = br#"{"title": "abc", "tags": ["b", "a", " b", "B", "a"]}"#;
+        let new: NewChange = from_json(body, now()).unwrap();
+        assert_eq!(new.tags, ["b", "a", "B"]);
+    }
+
+    #[test]
+    fn occurred_at_is_not_before_1970_nor_far_ahead() {
+        let ahead = |millis| now().plus(MAX_CLOCK_SKEW + TimeDelta::milliseconds(millis));
+        let epoch = |millis| Timestamp::from_millis(millis);
+        for (at, fine) in [
+            (ahead(-1), true),
+            (ahead(0), true),
+            (ahead(1), false),
+            (epoch(1), true),
+            (epoch(0), true),
+            (epoch(-1), false),
+        ] {
+            let found = broken::<NewChange>(&json!({ "title": "abc", "occurred_at": at }));
+            let expected = [("/occurred_at".to_owned(), Code::OutOfRange)];
+            assert_eq!(found, if fine { &[] } else { &expected[..] }, "{at}");
+            // It cannot be changed at all.
+            let found = broken::<ChangePatch>(&json!({ "occurred_at": at }));
+            assert_eq!(found, [("/occurred_at".to_owned(), Code::Immutable)]);
+        }
+    }
+
+    #[test]
+    fn null_is_not_supplied_on_create_and_clears_on_update() {
+        let mut nulls = json!({ "title": "abc" });
+        for field in &NewChange::FIELDS[1..] {
+            nulls[*field] = Value::Null;
+        }
+        let new: NewChange = from_json(nulls.to_string().as_bytes(), now()).unwrap();
+        let bare = NewChange {
+            title: "abc".into(),
+            ..NewChange::default()
+        };
+        assert_eq!(new, bare);
+        let patch = |body: Value| {
+            let body = body.to_string();
+            from_json::<ChangePatch>(body.as_bytes(), now()).unwrap()
+        };
+        assert_eq!(patch(json!({})), ChangePatch::default());
+        let cleared = patch(json!({
+            "description": null, "service_id": null, "host_id": null, "impact": null,
+            "tags": null, "links": null, "scheduled_for": null, "risk_level": null, "status": null,
+        }));
+        let expected = ChangePatch {
+            description: Some(None),
+            service_id: Some(None),
+            host_id: Some(None),
+            impact: Some(None),
+            tags: Some(Vec::new()),
+            links: Some(Vec::new()),
+            scheduled_for: Some(None),
+            ..ChangePatch::default()
+        };
+        assert_eq!(cleared, expected);
+        let found = broken::<ChangePatch>(&json!({ "title": null }));
+        assert_eq!(found, [("/title".to_owned(), Code::Required)]);
+    }
+
+    #[test]
+    fn what_a_client_writes_is_what_the_service_reads() {
+        let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+        let filter = ChangeFilter {
+            page: 3,
+            per_page: 100,
+            q: Some("50% & more=?#".into()),
+            service_id: id.parse().ok(),
+            host_id: id.parse().ok(),
+            risk_level: Some(RiskLevel::High),
+            status: Some(Status::RolledBack),
+            tags: vec!["a b".into(), "ä&=".into()],
+            since: Some(now()),
+            until: Some(now()),
+            before: id.parse().ok(),
+        };
+        assert_eq!(ChangeFilter::from_query(&filter.to_query()), Ok(filter));
+        assert_eq!(ChangeFilter::from_query(""), Ok(ChangeFilter::default()));
+        let defaults = ChangeFilter::default();
+        assert_eq!(ChangeFilter::from_query(&defaults.to_query()), Ok(defaults));
+    }
+
+    #[test]
+    fn pages_at_their_limits() {
+        let read = |query: &str| ChangeFilter::from_query(query).map(|f| (f.page, f.per_page));
+        for (query, expected) in [
+            ("page=1", (1, 25)),
+            ("page=2", (2, 25)),
+            ("page=18446744073709551615", (u64::MAX, 25)),
+            ("page=18446744073709551616", (u64::MAX, 25)),
+            ("per_page=1", (1, 1)),
+            ("per_page=99", (1, 99)),
+            ("per_page=100", (1, 100)),
+            ("per_page=101", (1, 100)),
+        ] {
+            assert_eq!(read(query), Ok(expected), "{query}");
+        }
+        for query in [
+            "page=0",
+            "page=-1",
+            "page=1e3",
+            "page=+5",
+            "page=%205",
+            "per_page=0",
+        ] {
+            assert!(read(query).is_err(), "{query}");
+        }
+    }
+}

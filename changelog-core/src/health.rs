@@ -79,3 +79,25 @@ impl Health {
         self.status == HealthStatus::Ok
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reports_have_the_specified_members() {
+        let at: Timestamp = "2026-11-21T08:30:00Z".parse().unwrap();
+        let healthy = Health::ok(2, at);
+        assert!(healthy.is_ok());
+        let expected = json!({
+            "status": "ok", "db": "reachable", "latency_ms": 2, "timestamp": "2026-11-21T08:30:00.000Z",
+        });
+        assert_eq!(serde_json::to_value(&healthy).unwrap(), expected);
+        let degraded = Health::degraded("gone");
+        assert!(!degraded.is_ok());
+        let expected = json!({ "status": "degraded", "db": "unreachable", "error": "gone" });
+        assert_eq!(serde_json::to_value(&degraded).unwrap(), expected);
+    }
+}

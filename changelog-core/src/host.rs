@@ -270,3 +270,141 @@ fn check_description(problems: &mut Violations, description: &mut Option<String>
         Lines::Many,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::input::{InputError, from_json};
+    use crate::problem::Code;
+
+    /// Requires the same of creating and of updating.
+    fn both(field: &str, value: &Value, expected: Option<(&str, Code)>) {
+        fn broken<T: Input>(body: &Value) -> Option<(String, Code)> {
+            let result = from_json::<T>(body.to_string().as_bytes(), Timestamp::EPOCH);
+            match result.err()? {
+                InputError::Invalid(mut invalid) => {
+                    let only = invalid.violations.pop()?;
+                    assert!(invalid.violations.is_empty(), "{invalid}");
+                    Some((only.pointer, only.code))
+                }
+                malformed @ InputError::Malformed(_) => panic!("{malformed}"),
+            }
+        }
+        let expected = expected.map(|(pointer, code)| (pointer.to_owned(), code));
+        let mut body = json!({ "hostname": "fine" });
+        body[field] = value.clone();
+        let shown: String = value.to_string().chars().take(60).collect();
+        assert_eq!(broken::<NewHost>(&body), expected, "{field}: {shown}");
+        let patch = json!({ field: value });
+        assert_eq!(
+            broken::<HostPatch>(&patch),
+            expected,
+            "patch of {field}: {shown}"
+        );
+    }
+
+    #[test]
+    fn texts_at_their_limits() {
+        for (field, least, most) in [
+            ("hostname", 1, 100),
+            ("fqdn", 0, MAX_FQDN),
+            ("os", 0, MAX_OS),
+            ("description", 0, MAX_DESCRIPTION),
+        ] {
+            let pointer = format!("/{field}");
+            for letter in ["x", "é", "🚀"] {
+                for size in [least, least + 1, most - 1, most] {
+                    both(field, &json!(letter.repeat(size)), None);
+                }
+                let long = json!(letter.repeat(most + 1));
+                both(field, &long, Some((&pointer, Code::TooLong)));
+            }
+            if least > 0 {
+                both(field, &json!(" "), Some((&pointer, Code::TooShort)));
+            }
+            both(
+                field,
+                &json!("a\u{0}b"),
+                Some((&pointer, Code::ControlCharacter)),
+            );
+        }
+        both("description", &json!("a\n\tb"), None);
+        both("os", &json!("a\nb"), Some(("/os", Code::ControlCharacter)));
+    }
+
+    #[test]
+    fn roles_at_their_limits() {
+        for (size, code) in [
+            (0, None),
+            (MAX_ROLES - 1, None),
+            (MAX_ROLES, None),
+            (MAX_ROLES + 1, Some(("/roles", Code::TooMany))),
+        ] {
+            both("roles", &json!(vec!["web"; size]), code);
+        }
+        for (size, code) in [
+            (0, Some(("/roles/0", Code::TooShort))),
+            (1, None),
+            (99, None),
+            (100, None),
+            (101, Some(("/roles/0", Code::TooLong))),
+        ] {
+            both("roles", &json!(["x".repeat(size)]), code);
+        }
+    }
+
+    #[test]
+    fn words_are_the_specifications() {
+        assert_eq!(
+            Platform::WORDS,
+            ["on-prem", "private-cloud", "aws", "gcp", "azure", "other"]
+        );
+        assert_eq!(Environment::WORDS, ["prod", "staging", "dev", "test"]);
+        for word in Platform::WORDS {
+            both("platform", &json!(word), None);
+        }
+        for word in Environment::WORDS {
+            both("environment", &json!(word), None);
+        }
+        both(
+            "platform",
+            &json!("AWS"),
+            Some(("/platform", Code::UnknownValue)),
+        );
+        both(
+            "environment",
+            &json!(""),
+            Some(("/environment", Code::UnknownValue)),
+        );
+    }
+
+    #[test]
+    fn addresses_become_canonical() {
+        for (given, kept) in [
+            ("192.0.2.10", "192.0.2.10"),
+            (" ::1 ", "::1"),
+            ("2001:0DB8:0:0::1", "2001:db8::1"),
+            ("::ffff:192.0.2.1", "::ffff:192.0.2.1"),
+        ] {
+            let body = json!({ "hostname": "h", "ip_address": given }).to_string();
+            let host: NewHost = from_json(body.as_bytes(), Timestamp::EPOCH).unwrap();
+            assert_eq!(host.ip_address.as_deref(), Some(kept));
+        }
+        for bad in [
+            "",
+            "192.0.2",
+            "192.0.2.256",
+            "192.0.2.1:80",
+            "::1%eth0",
+            "localhost",
+        ] {
+            both(
+                "ip_address",
+                &json!(bad),
+                Some(("/ip_address", Code::InvalidFormat)),
+            );
+        }
+    }
+}

@@ -336,3 +336,81 @@ impl<'de> Visitor<'de> for StrictVisitor {
         Ok(object.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::NewService;
+
+    fn read(body: &[u8]) -> Result<NewService, InputError> {
+        from_json(body, Timestamp::EPOCH)
+    }
+
+    #[test]
+    fn what_is_not_json_is_malformed() {
+        let deep = "[".repeat(10_000);
+        for bad in [
+            &b""[..],
+            b"  ",
+            b"{",
+            b"{}{}",
+            b"{\"name\": \"a\", \"name\": \"b\"}",
+            b"{\"name\": \"a\", \"n\\u0061me\": \"b\"}",
+            b"{\"x\": [{\"y\": {\"z\": 1, \"z\": 1}}]}",
+            b"\xef\xbb\xbf{}",
+            b"{\"name\": \"\xff\"}",
+            b"{\"name\": \"\\ud800\"}",
+            b"{\"name\": \"a\0b\"}",
+            deep.as_bytes(),
+        ] {
+            let result = read(bad);
+            assert!(
+                matches!(result, Err(InputError::Malformed(_))),
+                "{result:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_breaks_a_rule() {
+        for bad in ["null", "[]", "1", "true", "\"name\""] {
+            let Err(InputError::Invalid(invalid)) = read(bad.as_bytes()) else {
+                panic!("{bad} was taken");
+            };
+            let places: Vec<_> = invalid
+                .violations
+                .iter()
+                .map(|v| (&*v.pointer, &v.code))
+                .collect();
+            assert_eq!(places, [("", &Code::WrongType)]);
+        }
+    }
+
+    #[test]
+    fn every_problem_is_reported_at_once() {
+        let body = br##"{"nmae": "payments", "description": 7, "color": "red", "a/b~c": 1}"##;
+        let Err(InputError::Invalid(invalid)) = read(body) else {
+            panic!("it was taken");
+        };
+        let mut places: Vec<_> = invalid
+            .violations
+            .iter()
+            .map(|v| (&*v.pointer, &v.code))
+            .collect();
+        places.sort();
+        assert_eq!(
+            places,
+            [
+                ("/a~1b~0c", &Code::UnknownField),
+                ("/color", &Code::InvalidFormat),
+                ("/description", &Code::WrongType),
+                ("/name", &Code::Required),
+                ("/nmae", &Code::UnknownField),
+            ]
+        );
+        assert!(
+            invalid.to_string().contains("did you mean name?"),
+            "{invalid}"
+        );
+    }
+}

@@ -118,3 +118,67 @@ pub fn check_password(problems: &mut Violations, password: &str) {
         problems.add("/password", Code::TooLong, message());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(email: &str, password: &str) -> Vec<(String, Code)> {
+        let owner = NewOwner {
+            email: email.to_owned(),
+            name: "Ada".to_owned(),
+            password: password.to_owned(),
+        };
+        match owner.checked(Timestamp::EPOCH) {
+            Ok(_) => Vec::new(),
+            Err(invalid) => invalid
+                .violations
+                .into_iter()
+                .map(|v| (v.pointer, v.code))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn passwords_at_their_limits() {
+        for letter in ["x", "🚀"] {
+            for (size, code) in [
+                (0, Some(Code::TooShort)),
+                (11, Some(Code::TooShort)),
+                (12, None),
+                (13, None),
+                (255, None),
+                (256, None),
+                (257, Some(Code::TooLong)),
+            ] {
+                let expected: Vec<_> = code
+                    .map(|code| ("/password".to_owned(), code))
+                    .into_iter()
+                    .collect();
+                assert_eq!(codes("a@b.c", &letter.repeat(size)), expected, "{size}");
+            }
+        }
+        // White space around it is part of it.
+        assert!(codes("a@b.c", "  ten chars ").is_empty());
+    }
+
+    #[test]
+    fn addresses_have_one_at_inside() {
+        let long = |size: usize| format!("{}@b", "x".repeat(size - 2));
+        for good in [
+            "a@b",
+            "ada@example.com",
+            " ada@example.com ",
+            &long(253),
+            &long(254),
+        ] {
+            assert!(codes(good, "twelve chars").is_empty(), "{good}");
+        }
+        for bad in ["", "ab", "ada", "@b", "a@", "a@b@c", "a b@c", &long(255)] {
+            let found = codes(bad, "twelve chars");
+            assert_eq!(found.len(), 1, "{bad}");
+            assert_eq!(found[0].0, "/email", "{bad}");
+        }
+        assert_eq!(fold_email(" Ada@Example.COM "), "ada@example.com");
+    }
+}

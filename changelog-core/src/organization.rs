@@ -62,3 +62,28 @@ impl Input for NewOrganization {
         rules::text(problems, "/name", &mut self.name, 1..=100, Lines::One);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_at_their_limits() {
+        for (size, taken) in [(0, false), (1, true), (99, true), (100, true), (101, false)] {
+            let new = NewOrganization {
+                name: "x".repeat(size),
+                plan: Plan::Pro,
+            };
+            assert_eq!(new.checked(Timestamp::EPOCH).is_ok(), taken, "{size}");
+        }
+    }
+
+    #[test]
+    fn only_pro_includes_the_api() {
+        assert_eq!(Plan::WORDS, ["free", "pro"]);
+        assert!(Plan::Pro.includes_api());
+        assert!(!Plan::Free.includes_api());
+        // A plan of the future is not guessed at.
+        assert!(!Plan::Unknown("enterprise".into()).includes_api());
+    }
+}

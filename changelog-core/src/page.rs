@@ -39,3 +39,26 @@ impl<T> Page<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_counted() {
+        for (count, per_page, pages) in [
+            (0, 25, 0),
+            (1, 25, 1),
+            (24, 25, 1),
+            (25, 25, 1),
+            (26, 25, 2),
+            (101, 100, 2),
+            (u64::MAX, 1, u64::MAX),
+        ] {
+            assert_eq!(
+                Page::<()>::new(vec![], count, 1, per_page).total_pages,
+                pages
+            );
+        }
+    }
+}

@@ -292,3 +292,40 @@ impl fmt::Display for Invalid {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_status_and_a_title() {
+        for code in ProblemCode::ALL {
+            assert!((400..=503).contains(&code.status()), "{code}");
+            assert!(!code.title().is_empty(), "{code}");
+        }
+        let unknown: ProblemCode = serde_json::from_str("\"from_the_future\"").unwrap();
+        assert_eq!(unknown, ProblemCode::Unknown("from_the_future".into()));
+        assert!("from_the_future".parse::<ProblemCode>().is_err());
+    }
+
+    #[test]
+    fn a_place_is_reported_once() {
+        let mut problems = Violations::default();
+        problems.add("/title", Code::WrongType, "first");
+        problems.add("/title", Code::TooShort, "second");
+        problems.add("/tags", Code::TooMany, "third");
+        let invalid = problems.into_result(()).unwrap_err();
+        assert_eq!(invalid.to_string(), "title: first; tags: third");
+        assert!(Violations::default().into_result(()).is_ok());
+    }
+
+    #[test]
+    fn a_problem_without_errors_can_be_read() {
+        let body = r#"{"type": "/problems/not_found", "title": "Not found", "status": 404,
+                       "detail": "no such host", "code": "not_found"}"#;
+        let problem: Problem = serde_json::from_str(body).unwrap();
+        assert_eq!(problem.code, ProblemCode::NotFound);
+        assert!(problem.errors.is_empty() && problem.request_id.is_empty());
+        assert!(!serde_json::to_string(&problem).unwrap().contains("errors"));
+    }
+}

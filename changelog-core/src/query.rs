@@ -137,3 +137,48 @@ impl Pairs {
         self.0.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(raw: &str) -> Result<Option<u64>, Vec<Code>> {
+        let mut query = Query::new(raw);
+        let number = query.number("n", 1);
+        query
+            .finish(number)
+            .map_err(|invalid| invalid.violations.into_iter().map(|v| v.code).collect())
+    }
+
+    #[test]
+    fn numbers_are_plain_digits() {
+        for (raw, expected) in [
+            ("", Ok(None)),
+            ("n=1", Ok(Some(1))),
+            ("n=007", Ok(Some(7))),
+            ("n=9223372036854775808", Ok(Some(1 << 63))),
+            ("n=99999999999999999999", Ok(Some(u64::MAX))),
+            ("n=0", Err(vec![Code::OutOfRange])),
+            ("n=", Err(vec![Code::InvalidFormat])),
+            ("n", Err(vec![Code::InvalidFormat])),
+            ("n=-1", Err(vec![Code::InvalidFormat])),
+            ("n=%2B1", Err(vec![Code::InvalidFormat])),
+            ("n=1e3", Err(vec![Code::InvalidFormat])),
+            ("n=%205", Err(vec![Code::InvalidFormat])),
+            ("n=%D9%A1", Err(vec![Code::InvalidFormat])),
+            ("n=1&n=1", Err(vec![Code::Duplicate])),
+            ("m=1", Err(vec![Code::UnknownField])),
+            ("n=0&m=1", Err(vec![Code::OutOfRange, Code::UnknownField])),
+        ] {
+            assert_eq!(number(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn repeated_values_keep_their_order() {
+        let mut query = Query::new("tag=b&x=1&tag=a&tag=b");
+        assert_eq!(query.all("tag"), ["b", "a", "b"]);
+        assert_eq!(query.one("x").as_deref(), Some("1"));
+        assert!(query.finish(()).is_ok());
+    }
+}

@@ -141,3 +141,71 @@ fn check_description(problems: &mut Violations, description: &mut Option<String>
         Lines::Many,
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::input::{InputError, from_json};
+    use crate::problem::Code;
+
+    /// Requires the same of creating and of updating.
+    fn both(field: &str, value: &Value, expected: Option<Code>) {
+        fn code<T: Input>(body: &Value) -> Option<Code> {
+            let result = from_json::<T>(body.to_string().as_bytes(), Timestamp::EPOCH);
+            match result.err()? {
+                InputError::Invalid(invalid) => {
+                    assert_eq!(invalid.violations.len(), 1, "{invalid}");
+                    Some(invalid.violations[0].code.clone())
+                }
+                malformed @ InputError::Malformed(_) => panic!("{malformed}"),
+            }
+        }
+        let mut body = json!({ "name": "fine" });
+        body[field] = value.clone();
+        let shown: String = value.to_string().chars().take(60).collect();
+        assert_eq!(code::<NewService>(&body), expected, "{field}: {shown}");
+        assert_eq!(
+            code::<ServicePatch>(&json!({ field: value })),
+            expected,
+            "patch of {field}: {shown}"
+        );
+    }
+
+    #[test]
+    fn texts_at_their_limits() {
+        for (field, size, code) in [
+            ("name", 0, Some(Code::TooShort)),
+            ("name", 1, Some(Code::TooShort)),
+            ("name", 2, None),
+            ("name", 3, None),
+            ("name", 99, None),
+            ("name", 100, None),
+            ("name", 101, Some(Code::TooLong)),
+            ("description", 0, None),
+            ("description", MAX_DESCRIPTION - 1, None),
+            ("description", MAX_DESCRIPTION, None),
+            ("description", MAX_DESCRIPTION + 1, Some(Code::TooLong)),
+        ] {
+            for letter in ["x", "🚀"] {
+                both(field, &json!(letter.repeat(size)), code.clone());
+            }
+        }
+        both("name", &json!("a\nb"), Some(Code::ControlCharacter));
+        both("description", &json!("a\nb"), None);
+    }
+
+    #[test]
+    fn colors_are_hex() {
+        assert_eq!(DEFAULT_COLOR, "#6366f1");
+        for good in ["#000", "#FfF", "#6366f1", "#ABCDEF", " #fff "] {
+            both("color", &json!(good), None);
+        }
+        for bad in [
+            "", "#", "#ff", "#ffff", "#fffff", "#fffffff", "fff", "#ggg", "##ff", "#é1",
+        ] {
+            both("color", &json!(bad), Some(Code::InvalidFormat));
+        }
+    }
+}

@@ -15,10 +15,12 @@ const MAX_WORD_BYTES: usize = 1_900;
 /// function, so their results are equal.
 pub fn words(text: &str) -> Vec<String> {
     // Upper then lower is Unicode's way to make ß equal ss and σ equal ς,
-    // which lower alone is not.
+    // which lower alone is not. Lower before that makes ẞ the ß that it is the
+    // capital of, which upper leaves as it is.
     let folded: String = text
         .nfkd()
         .filter(|c| !is_combining_mark(*c))
+        .flat_map(char::to_lowercase)
         .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
         // Folding may have produced marks anew (İ becomes i and a dot).
@@ -77,6 +79,7 @@ mod tests {
         for (title, expected) in [
             ("Deploy API v2.3", vec!["deploy", "api", "v2", "3"]),
             ("Überlauf in Straße", vec!["uberlauf", "in", "strasse"]),
+            ("STRAẞE", vec!["strasse"]),
             ("İstanbul ΣΟΦΟΣ", vec!["istanbul", "σοφοσ"]),
             ("café cafe\u{301}", vec!["cafe", "cafe"]),
             ("数据库 升级", vec!["数据库", "升级"]),
@@ -101,5 +104,34 @@ mod tests {
         assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(printable("a\u{1b}[31mb"), "a\\u{1b}[31mb");
         assert_eq!(printable("\u{202e}x"), "\\u{202e}x");
+    }
+
+    #[test]
+    fn folding_twice_is_folding_once() {
+        for c in '\0'..=char::MAX {
+            let once = words(&c.to_string());
+            assert_eq!(words(&once.join(" ")), once, "U+{:04X}", u32::from(c));
+        }
+    }
+
+    proptest::proptest! {
+        /// A word found in a title is found by itself, by its beginning, and
+        /// however it is written.
+        #[test]
+        fn words_are_stable(text in ".{0,80}") {
+            let once = words(&text);
+            for word in &once {
+                proptest::prop_assert_eq!(words(word), vec![word.clone()]);
+            }
+            proptest::prop_assert_eq!(words(&once.join(" ")), once);
+            let decomposed: String = text.nfd().collect();
+            proptest::prop_assert_eq!(words(&decomposed), words(&text));
+        }
+
+        #[test]
+        fn printable_has_no_controls(text in "\\PC{0,20}[\u{0}-\u{9f}\u{202a}-\u{202e}]{0,20}") {
+            let printed = printable(&text);
+            proptest::prop_assert!(!printed.chars().any(|c| c.is_control() && c != '\n' && c != '\t'));
+        }
     }
 }
