@@ -1,2 +1,58 @@
-//! s
-fn main() {}
+//! `chlog`: the change log on the command line.
+
+mod args;
+mod commands;
+mod config;
+mod credentials;
+mod failure;
+mod moment;
+mod names;
+mod output;
+mod session;
+mod words;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Cli;
+use failure::{Exit, Failure, Outcome};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let words: Vec<String> = arguments
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            if let Some(failure) = args::misplaced(&error, &words) {
+                return failure.report();
+            }
+            // Help and version come this way too. A reader that has gone is
+            // not told about it.
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(Exit::Usage as u8)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Outcome {
+    // One request at a time needs no other threads, and starting them takes
+    // longer than many a request.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Other, format!("cannot start: {error}")))?;
+    runtime.block_on(commands::run(cli))
+}

@@ -1,0 +1,40 @@
+//! The commands, one file a verb or noun.
+
+pub(crate) mod auth;
+pub(crate) mod completions;
+pub(crate) mod health;
+pub(crate) mod host;
+pub(crate) mod list;
+pub(crate) mod log;
+pub(crate) mod man;
+pub(crate) mod service;
+pub(crate) mod show;
+pub(crate) mod update;
+
+use changelog_core::Status;
+
+use crate::args::{Cli, Command};
+use crate::failure::Outcome;
+use crate::output::Output;
+use crate::session::Session;
+
+/// Does what was asked.
+pub(crate) async fn run(cli: Cli) -> Outcome {
+    let format = cli.global.format();
+    let session = || Session::new(cli.global);
+    match cli.command {
+        Command::Log(args) => log::run(session()?, *args).await,
+        Command::List(args) => list::run(session()?, args).await,
+        Command::Show(args) => show::run(session()?, &args).await,
+        Command::Update(args) => update::run(session()?, *args).await,
+        Command::Start(args) => update::set_status(session()?, &args, Status::InProgress).await,
+        Command::Done(args) => update::set_status(session()?, &args, Status::Completed).await,
+        Command::Rollback(args) => update::set_status(session()?, &args, Status::RolledBack).await,
+        Command::Service(command) => service::run(session()?, command).await,
+        Command::Host(command) => host::run(session()?, command).await,
+        Command::Auth(command) => auth::run(session()?, command).await,
+        Command::Health => health::run(session()?).await,
+        Command::Completions(args) => completions::run(&mut Output::new(format), &args),
+        Command::Man(args) => man::run(&mut Output::new(format), &args),
+    }
+}

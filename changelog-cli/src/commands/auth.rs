@@ -1,0 +1,173 @@
+//! `chlog auth`: stores the API key, checks it, forgets it.
+
+use std::io::{self, IsTerminal, Read};
+
+use changelog_client::{Client, Error};
+use changelog_core::api_key::{is_well_formed, mask};
+use clap::{Args, Subcommand};
+use inquire::{Password, PasswordDisplayMode, Text};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::args::Format;
+use crate::config::Sourced;
+use crate::credentials;
+use crate::failure::{Exit, Failure, Outcome, note, warn};
+use crate::session::{Session, client, no_address};
+use crate::words::{somebody_is_there, unanswered};
+
+/// The longest key that is read, in bytes; a key has 44.
+const MAX_KEY: u64 = 4096;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCommand {
+    /// Check an API key and store it
+    Login(LoginArgs),
+    /// Show which key is used, where it is from, and whether it is accepted
+    Status,
+    /// Forget the stored key
+    Logout,
+}
+
+/// Stores a key.
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// Read the key from standard input instead of asking for it
+    #[arg(long)]
+    with_token: bool,
+}
+
+/// Does what was asked with the key.
+pub(crate) async fn run(session: Session, command: AuthCommand) -> Outcome {
+    match command {
+        AuthCommand::Login(args) => login(session, &args).await,
+        AuthCommand::Status => status(session).await,
+        AuthCommand::Logout => logout(session),
+    }
+}
+
+async fn login(mut session: Session, args: &LoginArgs) -> Outcome {
+    if !args.with_token && !somebody_is_there() {
+        return Err(Failure::usage("there is no terminal to ask for the key on")
+            .hint("give it on standard input: chlog auth login --with-token < file"));
+    }
+    let url = match &session.config.url {
+        Some(url) => url.value.clone(),
+        None if args.with_token => return Err(no_address()),
+        None => Text::new("Address of the service:")
+            .with_placeholder("https://changes.example.com")
+            .prompt()
+            .map_err(unanswered)?,
+    };
+    // Before a key is typed for an address that is none.
+    client(&url, None)?;
+    let key = if args.with_token {
+        read_key()?
+    } else {
+        Password::new(&format!("API key for {url}:"))
+            .with_display_mode(PasswordDisplayMode::Hidden)
+            .without_confirmation()
+            .prompt()
+            .map_err(unanswered)?
+    };
+    let key = key.trim();
+    if key.is_empty() {
+        return Err(Failure::usage("there is no key")
+            .hint("keys are made in the dashboard under API keys, and are shown once"));
+    }
+    if !is_well_formed(key) {
+        return Err(Failure::new(
+            Exit::NotAuthorized,
+            "the key is mistyped or cut off: its checksum is not right",
+        )
+        .hint("a key begins with chlog_ and has 44 characters"));
+    }
+    let key = SecretString::from(key);
+    let client = client(&url, Some(key.clone()))?;
+    // The address as the client understands it, so that it is found again.
+    let url = client.url().as_str().trim_end_matches('/').to_owned();
+    check(&client).await?;
+    let profile = session.config.profile.clone();
+    session.credentials.set(&profile, &url, key);
+    let path = session.credentials.save()?;
+    note(&format!(
+        "the service accepts the key; it is stored for {url} (profile {profile}) in {}",
+        path.display()
+    ));
+    for name in ["CHLOG_API_KEY", "CHLOG_API_KEY_FILE"] {
+        if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
+            warn(&format!("{name} is set and counts before the stored key"));
+        }
+    }
+    Ok(())
+}
+
+fn read_key() -> Outcome<String> {
+    if io::stdin().is_terminal() {
+        note("reading the key from standard input; without --with-token it is asked for unseen");
+    }
+    let mut key = String::new();
+    io::stdin()
+        .lock()
+        .take(MAX_KEY)
+        .read_to_string(&mut key)
+        .map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
+    Ok(key)
+}
+
+/// Asks the service for as little as needs a key.
+async fn check(client: &Client) -> Result<(), Error> {
+    client.changes().list().per_page(1).send().await.map(drop)
+}
+
+async fn status(mut session: Session) -> Outcome {
+    let url = session.url()?.clone();
+    let profile = session.config.profile.clone();
+    let Some(Sourced { value: key, source }) = session.key()? else {
+        return Err(credentials::missing(
+            &session.credentials,
+            &profile,
+            &url.value,
+        ));
+    };
+    let masked = mask(key.expose_secret());
+    let result = check(&client(&url.value, Some(key))?).await;
+    let verdict = match &result {
+        Ok(()) => "accepted",
+        Err(Error::Unauthorized(_)) => "not accepted",
+        Err(Error::PlanRequired(_) | Error::Forbidden(_)) => "valid, and not allowed",
+        Err(_) => "not checked",
+    };
+    if session.output.format() == Format::Table {
+        let text = format!(
+            "address  {} (from {})\nprofile  {profile}\nkey      {masked} (from {source})\nthe key is {verdict}",
+            url.value, url.source
+        );
+        session
+            .output
+            .text(&changelog_core::text::printable(&text))?;
+    } else {
+        session.output.json(&serde_json::json!({
+            "url": url.value,
+            "url_source": url.source,
+            "profile": profile,
+            "key": masked,
+            "key_source": source,
+            "key_state": verdict,
+        }))?;
+    }
+    Ok(result?)
+}
+
+fn logout(mut session: Session) -> Outcome {
+    let profile = session.config.profile.clone();
+    if !session.credentials.remove(&profile) {
+        note(&format!("no key is stored for profile {profile}"));
+        return Ok(());
+    }
+    let path = session.credentials.save()?;
+    note(&format!(
+        "the key of profile {profile} is removed from {}; it still works until it is revoked in the dashboard",
+        path.display()
+    ));
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! `chlog health`: asks how the service is.
+
+use changelog_core::Health;
+
+use crate::args::Format;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::session::Session;
+
+/// Shows the service's own report; a service that cannot work is exit code 7.
+pub(crate) async fn run(mut session: Session) -> Outcome {
+    let url = session.url()?.value.clone();
+    let health = session.keyless_client()?.health().await?;
+    match session.output.format() {
+        Format::Table => session.output.text(&line(&health, &url))?,
+        _ => session.output.json(&health)?,
+    }
+    if health.is_ok() {
+        return Ok(());
+    }
+    let why = health
+        .error
+        .as_deref()
+        .unwrap_or("its database does not answer");
+    Err(Failure::new(
+        Exit::Unavailable,
+        format!("the service cannot work: {why}"),
+    ))
+}
+
+fn line(health: &Health, url: &str) -> String {
+    let latency = health
+        .latency_ms
+        .map(|millis| format!(" in {millis} ms"))
+        .unwrap_or_default();
+    let line = format!("{}: {url}, database {}{latency}", health.status, health.db);
+    crate::output::table::one_line(&line)
+}

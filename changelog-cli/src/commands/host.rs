@@ -1,0 +1,104 @@
+//! `chlog host`: lists, shows and creates hosts.
+
+use changelog_core::{Environment, Input, NewHost, Platform};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+
+use crate::failure::Outcome;
+use crate::moment;
+use crate::names::pick;
+use crate::output::table::{self, one_line};
+use crate::session::Session;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum HostCommand {
+    /// List all hosts
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a host
+    Show {
+        /// Its name or id
+        #[arg(value_name = "HOSTNAME|ID")]
+        name: String,
+    },
+    /// Create a host
+    Create(HostFields),
+}
+
+/// Creates a host.
+#[derive(Debug, Args)]
+pub(crate) struct HostFields {
+    /// 1 to 100 characters, unique in any case
+    hostname: String,
+    /// Its fully qualified domain name
+    #[arg(long, value_name = "NAME")]
+    fqdn: Option<String>,
+    /// Its address: IPv4 or IPv6
+    #[arg(long, visible_alias = "ip", value_name = "ADDRESS")]
+    ip_address: Option<String>,
+    /// Its operating system
+    #[arg(long, value_name = "TEXT")]
+    os: Option<String>,
+    /// Where it runs
+    #[arg(long, value_name = "PLATFORM", ignore_case = true, value_parser = platform())]
+    platform: Option<Platform>,
+    /// What it is for
+    #[arg(
+        long,
+        visible_alias = "env",
+        value_name = "ENVIRONMENT",
+        ignore_case = true,
+        value_parser = environment()
+    )]
+    environment: Option<Environment>,
+    /// A role it plays; repeatable, or several separated by commas
+    #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
+    roles: Vec<String>,
+    /// What else there is to know
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    description: Option<String>,
+}
+
+fn platform() -> impl TypedValueParser<Value = Platform> {
+    PossibleValuesParser::new(Platform::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+fn environment() -> impl TypedValueParser<Value = Environment> {
+    PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Does what was asked with hosts.
+pub(crate) async fn run(mut session: Session, command: HostCommand) -> Outcome {
+    let now = moment::now();
+    match command {
+        HostCommand::List => {
+            let hosts = session.client()?.hosts().list().await?;
+            session.output.records(hosts, table::hosts)
+        }
+        HostCommand::Show { name } => {
+            let client = session.client()?;
+            let host = match name.parse() {
+                Ok(id) => client.hosts().get(id).await?,
+                Err(_) => pick(client.hosts().list().await?, &name)?,
+            };
+            session.output.record(&host, |host| table::host(host, now))
+        }
+        HostCommand::Create(fields) => {
+            let new = NewHost {
+                hostname: fields.hostname,
+                fqdn: fields.fqdn,
+                ip_address: fields.ip_address,
+                os: fields.os,
+                platform: fields.platform,
+                environment: fields.environment,
+                roles: fields.roles,
+                description: fields.description,
+            }
+            .checked(now)?;
+            let host = session.client()?.hosts().create_from(new).send().await?;
+            session.output.record(&host, |host| {
+                format!("{}  {}", host.id, one_line(&host.hostname))
+            })
+        }
+    }
+}

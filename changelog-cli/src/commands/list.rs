@@ -1,0 +1,141 @@
+//! `chlog list`: finds changes, newest first.
+
+use changelog_client::Client;
+use changelog_core::change::MAX_PER_PAGE;
+use changelog_core::{Change, ChangeFilter, RiskLevel, Status};
+use clap::Args;
+use futures_util::TryStreamExt;
+
+use crate::args::{Format, risk, status};
+use crate::commands::log::named;
+use crate::failure::{Failure, Outcome, note};
+use crate::moment::{self, Moment};
+use crate::names::{self, Missing};
+use crate::output::{Output, table};
+use crate::session::Session;
+
+/// Lists changes.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Words that the title has, or that words of it begin with
+    #[arg(short = 'q', long, value_name = "WORDS")]
+    search: Option<String>,
+    /// Only of this risk
+    #[arg(long, value_name = "RISK", ignore_case = true, value_parser = risk())]
+    risk: Option<RiskLevel>,
+    /// Only of this status
+    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
+    status: Option<Status>,
+    /// Only of this service
+    #[arg(long, value_name = "NAME|ID")]
+    service: Option<String>,
+    /// Only on this host
+    #[arg(long, value_name = "HOSTNAME|ID")]
+    host: Option<String>,
+    /// Only with this tag; repeatable, or separated by commas: with all of them
+    #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
+    tags: Vec<String>,
+    /// Only from then on: RFC 3339, a date, or an age such as 2h or 7d
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    since: Option<Moment>,
+    /// Only before then: RFC 3339, a date (that day is included), or an age
+    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    until: Option<Moment>,
+    /// How many at most
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "COUNT",
+        default_value_t = 25,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    limit: u64,
+    /// Which page of that many, from 1
+    #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u64).range(1..))]
+    page: Option<u64>,
+    /// Everything that matches, as it comes
+    #[arg(long, conflicts_with_all = ["limit", "page"])]
+    all: bool,
+}
+
+/// Lists what matches.
+pub(crate) async fn run(mut session: Session, args: ListArgs) -> Outcome {
+    if args.page.is_some() && args.limit > MAX_PER_PAGE {
+        return Err(Failure::usage(format!(
+            "--limit: must be at most {MAX_PER_PAGE} together with --page, got {}",
+            args.limit
+        )));
+    }
+    let client = session.client()?;
+    let filter = filter(&client, &args).await?;
+    if args.all {
+        return stream(&mut session.output, &client, filter, u64::MAX).await;
+    }
+    if args.limit > MAX_PER_PAGE {
+        return stream(&mut session.output, &client, filter, args.limit).await;
+    }
+    let page = client.changes().list_with(filter).send().await?;
+    session.output.page(page)
+}
+
+async fn filter(client: &Client, args: &ListArgs) -> Outcome<ChangeFilter> {
+    let now = moment::now();
+    let service_id = match named(args.service.as_deref()) {
+        Some(name) => names::service(client, name, Missing::Refuse).await?,
+        None => None,
+    };
+    let host_id = match named(args.host.as_deref()) {
+        Some(name) => names::host(client, name, Missing::Refuse).await?,
+        None => None,
+    };
+    Ok(ChangeFilter {
+        page: args.page.unwrap_or(1),
+        per_page: args.limit,
+        q: args.search.clone(),
+        service_id,
+        host_id,
+        risk_level: args.risk.clone(),
+        status: args.status.clone(),
+        tags: args.tags.clone(),
+        since: args.since.map(|at| at.start(now)),
+        until: args.until.map(|at| at.end(now)),
+        before: None,
+    })
+}
+
+/// Writes up to so many changes as they come. Only a table waits for all of
+/// them, since its columns are as wide as what is in them.
+async fn stream(output: &mut Output, client: &Client, filter: ChangeFilter, most: u64) -> Outcome {
+    let mut changes = client.changes().list_with(filter).stream();
+    let mut count = 0;
+    let mut kept: Vec<Change> = Vec::new();
+    let is_table = output.format() == Format::Table;
+    output.begin::<Change>()?;
+    while count < most
+        && let Some(change) = changes.try_next().await?
+    {
+        if is_table {
+            kept.push(change);
+        } else {
+            if count > 0 {
+                output.separate()?;
+            }
+            output.next(&change)?;
+            // A hundred come at a time; a reader need not wait for more.
+            if count % MAX_PER_PAGE == MAX_PER_PAGE - 1 {
+                output.flush()?;
+            }
+        }
+        count += 1;
+    }
+    if is_table {
+        if kept.is_empty() {
+            note("no changes match");
+            return Ok(());
+        }
+        return output.records(kept, |changes, width| {
+            table::changes(changes, width, moment::now())
+        });
+    }
+    output.end(count)
+}

@@ -1,0 +1,38 @@
+//! `chlog man`: the manual pages.
+
+use clap::{Args, CommandFactory};
+use clap_mangen::Man;
+
+use crate::args::Cli;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::Output;
+
+/// Prints a manual page.
+#[derive(Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command to print the page of, such as log or service create
+    command: Vec<String>,
+}
+
+/// Prints the manual page of the program, or of one of its commands.
+pub(crate) fn run(output: &mut Output, args: &ManArgs) -> Outcome {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    // Gives the commands their full names and the global options.
+    program.build();
+    let mut command = program;
+    for name in &args.command {
+        command = command
+            .find_subcommand(name)
+            .cloned()
+            .ok_or_else(|| Failure::usage(format!("there is no command {name:?}")))?;
+    }
+    let name = command
+        .get_display_name()
+        .unwrap_or(command.get_name())
+        .to_owned();
+    let mut page = Vec::new();
+    Man::new(command.display_name(name))
+        .render(&mut page)
+        .map_err(|error| Failure::new(Exit::Other, format!("cannot write the page: {error}")))?;
+    output.bytes(&page)
+}

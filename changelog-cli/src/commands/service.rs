@@ -1,0 +1,73 @@
+//! `chlog service`: lists, shows and creates services.
+
+use changelog_core::{Input, NewService};
+use clap::Subcommand;
+
+use crate::failure::Outcome;
+use crate::moment;
+use crate::names::pick;
+use crate::output::table::{self, one_line};
+use crate::session::Session;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// List all services
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a service
+    Show {
+        /// Its name or id
+        #[arg(value_name = "NAME|ID")]
+        name: String,
+    },
+    /// Create a service
+    Create {
+        /// 2 to 100 characters, unique in any case
+        name: String,
+        /// What it is
+        #[arg(short = 'm', long, value_name = "TEXT")]
+        description: Option<String>,
+        /// Its color, such as #6366f1
+        #[arg(long, value_name = "COLOR")]
+        color: Option<String>,
+    },
+}
+
+/// Does what was asked with services.
+pub(crate) async fn run(mut session: Session, command: ServiceCommand) -> Outcome {
+    let now = moment::now();
+    match command {
+        ServiceCommand::List => {
+            let services = session.client()?.services().list().await?;
+            session.output.records(services, |services, width| {
+                table::services(services, width, now)
+            })
+        }
+        ServiceCommand::Show { name } => {
+            let client = session.client()?;
+            let service = match name.parse() {
+                Ok(id) => client.services().get(id).await?,
+                Err(_) => pick(client.services().list().await?, &name)?,
+            };
+            session
+                .output
+                .record(&service, |service| table::service(service, now))
+        }
+        ServiceCommand::Create {
+            name,
+            description,
+            color,
+        } => {
+            let new = NewService {
+                name,
+                description,
+                color,
+            }
+            .checked(now)?;
+            let service = session.client()?.services().create_from(new).send().await?;
+            session.output.record(&service, |service| {
+                format!("{}  {}", service.id, one_line(&service.name))
+            })
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `chlog show`: one change in full.
+
+use changelog_core::ChangeId;
+use clap::Args;
+
+use crate::failure::Outcome;
+use crate::moment;
+use crate::output::table;
+use crate::session::Session;
+
+/// Shows a change.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The id of the change
+    id: ChangeId,
+}
+
+/// Shows it with exact times.
+pub(crate) async fn run(mut session: Session, args: &ShowArgs) -> Outcome {
+    let change = session.client()?.changes().get(args.id).await?;
+    session
+        .output
+        .record(&change, |change| table::change(change, moment::now()))
+}

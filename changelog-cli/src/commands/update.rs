@@ -1,0 +1,199 @@
+//! `chlog update`, and its short forms `start`, `done` and `rollback`.
+
+use changelog_core::{Change, ChangeId, ChangePatch, Input, Status};
+use clap::{Args, ValueEnum};
+
+use crate::args::ChangeFields;
+use crate::commands::log::named;
+use crate::failure::{Failure, Outcome};
+use crate::moment;
+use crate::names::{self, Missing};
+use crate::output::table::one_line;
+use crate::session::Session;
+
+/// Edits a change.
+#[derive(Debug, Args)]
+pub(crate) struct UpdateArgs {
+    /// The id of the change
+    id: ChangeId,
+    /// What is done, in a line: 3 to 300 characters
+    #[arg(long, value_name = "TITLE", help_heading = "The change")]
+    title: Option<String>,
+    #[command(flatten)]
+    fields: ChangeFields,
+    /// Take a field away; repeatable, or several separated by commas
+    #[arg(long, value_name = "FIELD", value_enum, value_delimiter = ',')]
+    clear: Vec<Clearable>,
+    /// Known to `log` only; explained when it is given.
+    #[arg(long, hide = true)]
+    occurred_at: Option<String>,
+}
+
+/// Sets the status of a change.
+#[derive(Debug, Args)]
+pub(crate) struct MoveArgs {
+    /// The id of the change
+    id: ChangeId,
+}
+
+/// What a change can be without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Clearable {
+    Description,
+    Impact,
+    Service,
+    Host,
+    Tags,
+    Links,
+    #[value(alias = "scheduled_for")]
+    ScheduledFor,
+}
+
+/// Edits the change and says what it is now.
+pub(crate) async fn run(mut session: Session, args: UpdateArgs) -> Outcome {
+    if args.occurred_at.is_some() {
+        return Err(Failure::usage(
+            "--occurred-at: cannot be changed: a change's id and its place in the list are made from it",
+        )
+        .hint("record the change again with the right time, and say so in the description of this one"));
+    }
+    let patch = patch(&args)?;
+    let service = named(args.fields.service.as_deref());
+    let host = named(args.fields.host.as_deref());
+    if patch == ChangePatch::default() && service.is_none() && host.is_none() {
+        return Err(Failure::usage("there is nothing to update")
+            .hint("give what is to change, such as --status completed, or --clear description"));
+    }
+    let mut patch = patch.checked(moment::now())?;
+    let client = session.client()?;
+    let missing = if args.fields.create_missing {
+        Missing::Create
+    } else {
+        Missing::Offer
+    };
+    if let Some(name) = service {
+        patch.service_id = Some(names::service(&client, name, missing).await?);
+    }
+    if let Some(name) = host {
+        patch.host_id = Some(names::host(&client, name, missing).await?);
+    }
+    let change = client.changes().update_with(args.id, patch).send().await?;
+    session.output.record(&change, line)
+}
+
+/// Sets the status and says what the change is now.
+pub(crate) async fn set_status(mut session: Session, args: &MoveArgs, status: Status) -> Outcome {
+    let client = session.client()?;
+    let change = client
+        .changes()
+        .update(args.id)
+        .status(status)
+        .send()
+        .await?;
+    session.output.record(&change, line)
+}
+
+fn line(change: &Change) -> String {
+    let status = one_line(change.status.as_str());
+    format!("{}  {status}  {}", change.id, one_line(&change.title))
+}
+
+/// Puts the update together, but for the ids of names.
+fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
+    let fields = &args.fields;
+    let now = moment::now();
+    let emptied =
+        |name: &Option<String>| name.as_deref().is_some_and(|name| name.trim().is_empty());
+    let mut patch = ChangePatch {
+        title: args.title.clone(),
+        description: fields.description.clone().map(Some),
+        // An empty name is none, as it is for `log`.
+        service_id: emptied(&fields.service).then_some(None),
+        host_id: emptied(&fields.host).then_some(None),
+        risk_level: fields.risk.clone(),
+        status: fields.status.clone(),
+        impact: fields.impact.clone().map(Some),
+        tags: fields.tags.clone(),
+        links: fields.links.clone(),
+        scheduled_for: fields.scheduled_for.map(|at| Some(at.start(now))),
+    };
+    for field in &args.clear {
+        let given = match field {
+            Clearable::Description => patch.description.replace(None).flatten().is_some(),
+            Clearable::Impact => patch.impact.replace(None).flatten().is_some(),
+            Clearable::Service => {
+                patch.service_id = Some(None);
+                named(fields.service.as_deref()).is_some()
+            }
+            Clearable::Host => {
+                patch.host_id = Some(None);
+                named(fields.host.as_deref()).is_some()
+            }
+            Clearable::Tags => patch
+                .tags
+                .replace(Vec::new())
+                .is_some_and(|tags| !tags.is_empty()),
+            Clearable::Links => patch
+                .links
+                .replace(Vec::new())
+                .is_some_and(|links| !links.is_empty()),
+            Clearable::ScheduledFor => patch.scheduled_for.replace(None).flatten().is_some(),
+        };
+        if given {
+            let name = field
+                .to_possible_value()
+                .map(|value| value.get_name().to_owned())
+                .unwrap_or_default();
+            return Err(Failure::usage(format!(
+                "{name}: cannot be set and cleared at once"
+            )));
+        }
+    }
+    Ok(patch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn patched(line: &str) -> Outcome<serde_json::Value> {
+        let line = format!("chlog update 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90 {line}");
+        let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+        let Command::Update(args) = cli.command else {
+            panic!("not update");
+        };
+        patch(&args).map(|patch| serde_json::to_value(patch).unwrap())
+    }
+
+    #[test]
+    fn what_is_cleared_is_sent_as_null_or_as_an_empty_list() {
+        let patch = patched("--status completed --clear description,tags --clear scheduled-for");
+        assert_eq!(
+            patch.unwrap(),
+            serde_json::json!({
+                "status": "completed", "description": null, "tags": [], "scheduled_for": null,
+            })
+        );
+        assert_eq!(
+            patched("--service= --clear host").unwrap(),
+            serde_json::json!({"service_id": null, "host_id": null})
+        );
+        assert_eq!(
+            patched("--description=").unwrap(),
+            serde_json::json!({"description": ""})
+        );
+    }
+
+    #[test]
+    fn nothing_is_set_and_cleared_at_once() {
+        for line in [
+            "-m x --clear description",
+            "--tag a --clear tags",
+            "--host h --clear host",
+        ] {
+            assert!(patched(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Failures: what a person reads on standard error, and what a script reads in
+//! the exit code.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use changelog_client::Error;
+use changelog_core::Invalid;
+use changelog_core::text::printable;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const LABEL: Style = Style::new().bold();
+
+/// The exit codes that scripts may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Nothing went wrong after all: the reader of a pipe had read enough.
+    Done = 0,
+    Other = 1,
+    Usage = 2,
+    NotFound = 3,
+    NotAuthorized = 4,
+    Conflict = 5,
+    Invalid = 6,
+    Unavailable = 7,
+    Cancelled = 130,
+}
+
+/// Why a command ended without doing what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// What went wrong, lower case and without a full stop.
+    message: String,
+    /// One line each: the broken rules, the ways to go on.
+    lines: Vec<String>,
+    /// The way out.
+    hint: Option<String>,
+    /// The id under which the service's log knows the request.
+    request_id: Option<String>,
+}
+
+/// What every command answers.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            lines: Vec::new(),
+            hint: None,
+            request_id: None,
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// The reader of standard output has gone: not an error.
+    pub(crate) fn closed_pipe() -> Self {
+        Self::new(Exit::Done, String::new())
+    }
+
+    pub(crate) fn cancelled(message: impl Into<String>) -> Self {
+        Self::new(Exit::Cancelled, message)
+    }
+
+    pub(crate) fn line(mut self, line: impl Into<String>) -> Self {
+        self.lines.push(line.into());
+        self
+    }
+
+    /// Adds the way out.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Writes the failure to standard error. When that is closed too, there is
+    /// nobody left to tell.
+    pub(crate) fn report(&self) -> ExitCode {
+        if self.exit != Exit::Done {
+            let mut stderr = anstream::stderr().lock();
+            let _ = self.write(&mut stderr);
+        }
+        ExitCode::from(self.exit as u8)
+    }
+
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        // The words may be the service's, or of whatever answered instead.
+        let message = printable(&self.message);
+        writeln!(out, "{ERROR}error:{ERROR:#} {message}")?;
+        for line in &self.lines {
+            writeln!(out, "  {}", printable(line))?;
+        }
+        if let Some(hint) = &self.hint {
+            writeln!(out, "{LABEL}hint:{LABEL:#} {}", printable(hint))?;
+        }
+        if let Some(id) = &self.request_id {
+            writeln!(out, "{LABEL}request:{LABEL:#} {}", printable(id))?;
+        }
+        Ok(())
+    }
+}
+
+/// Says something on standard error that does not end the command.
+pub(crate) fn warn(message: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let message = printable(message);
+    let _ = writeln!(stderr, "{WARNING}warning:{WARNING:#} {message}");
+}
+
+/// Says on standard error what was done or is going on.
+pub(crate) fn note(message: &str) {
+    let mut stderr = anstream::stderr().lock();
+    let _ = writeln!(stderr, "{}", printable(message));
+}
+
+impl From<Invalid> for Failure {
+    fn from(invalid: Invalid) -> Self {
+        violations(&invalid.violations)
+    }
+}
+
+/// Lists broken rules: one on the line of the error, several below it.
+fn violations(violations: &[changelog_core::Violation]) -> Failure {
+    match violations {
+        [only] => Failure::new(Exit::Invalid, only.to_string()),
+        _ => violations.iter().fold(
+            Failure::new(
+                Exit::Invalid,
+                format!("{} rules are broken", violations.len()),
+            ),
+            |failure, violation| failure.line(violation.to_string()),
+        ),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let detail = error
+            .problem()
+            .map_or_else(|| error.to_string(), |problem| problem.detail.clone());
+        let mut failure = match &error {
+            Error::Configuration(message) => Self::usage(message),
+            Error::Unauthorized(_) => Self::new(Exit::NotAuthorized, detail)
+                .hint("check the key with `chlog auth status`, or store another with `chlog auth login`"),
+            Error::PlanRequired(_) => Self::new(Exit::NotAuthorized, detail)
+                .hint("the key is valid; whoever runs the service can change the organization's plan"),
+            Error::Forbidden(_) => Self::new(Exit::NotAuthorized, detail),
+            Error::NotFound(_) => Self::new(Exit::NotFound, detail),
+            Error::Conflict(_) => Self::new(Exit::Conflict, detail),
+            Error::Invalid { violations: broken, .. } if !broken.is_empty() => violations(broken),
+            Error::Invalid { .. } => Self::new(Exit::Invalid, detail),
+            Error::RateLimited(_) => Self::new(Exit::Unavailable, detail),
+            Error::Unavailable(_) => {
+                Self::new(Exit::Unavailable, format!("the service is unavailable: {detail}"))
+            }
+            Error::Connect(silence) if silence.untrusted => Self::new(Exit::Other, error.to_string())
+                .hint("the service's certificate is not trusted by this machine"),
+            Error::Connect(_) => Self::new(Exit::Unavailable, error.to_string())
+                .hint("is the address right, and the service running? `chlog auth status` shows the address"),
+            Error::Timeout(_) | Error::Broken(_) => Self::new(Exit::Unavailable, error.to_string()),
+            Error::Protocol(_) => Self::new(Exit::Other, error.to_string())
+                .hint("is this the address of a change log service?"),
+            _ => Self::new(Exit::Other, error.to_string()),
+        };
+        failure.request_id = error.request_id().map(str::to_owned);
+        failure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use changelog_core::Code;
+
+    fn text(failure: &Failure) -> String {
+        let mut out = Vec::new();
+        failure
+            .write(&mut anstream::StripStream::new(&mut out))
+            .unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn one_violation_is_the_error_and_several_are_listed() {
+        let mut invalid = Invalid::one(
+            "/title",
+            Code::TooShort,
+            "must have 3 to 300 characters, got 2",
+        );
+        assert_eq!(
+            text(&invalid.clone().into()),
+            "error: title: must have 3 to 300 characters, got 2\n"
+        );
+        let other = Invalid::one(
+            "/tags/3",
+            Code::TooLong,
+            "must have 1 to 100 characters, got 101",
+        );
+        invalid.violations.extend(other.violations);
+        assert_eq!(
+            text(&invalid.into()),
+            "error: 2 rules are broken\n  title: must have 3 to 300 characters, got 2\n  \
+             tags/3: must have 1 to 100 characters, got 101\n"
+        );
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_not_passed_on() {
+        let failure = Failure::new(Exit::Other, "a\u{1b}[2Jb")
+            .line("c\u{7}")
+            .hint("d\u{9b}");
+        assert_eq!(
+            text(&failure),
+            "error: a\\u{1b}[2Jb\n  c\\u{7}\nhint: d\\u{9b}\n"
+        );
+    }
+}

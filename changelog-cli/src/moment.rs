@@ -1,0 +1,205 @@
+//! Moments as people write and read them: `2h`, a date, `3m ago`.
+
+use std::time::Duration;
+
+use changelog_core::Timestamp;
+use chrono::{Local, MappedLocalTime, NaiveDate, NaiveTime, TimeDelta, TimeZone, Utc};
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const WEEK: i64 = 7 * DAY;
+
+/// A moment as it was written, before it is known what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// RFC 3339.
+    Exact(Timestamp),
+    /// A day of this machine's time zone.
+    Day(NaiveDate),
+    /// So long ago.
+    Ago(Duration),
+}
+
+/// Reads RFC 3339, a date, or an age such as `2h`, `7d` or `1h30m`.
+pub(crate) fn parse(text: &str) -> Result<Moment, String> {
+    let text = text.trim();
+    if let Ok(at) = text.parse() {
+        return Ok(Moment::Exact(at));
+    }
+    if let Ok(day) = text.parse() {
+        return Ok(Moment::Day(day));
+    }
+    if let Some(age) = age(text) {
+        return Ok(Moment::Ago(age));
+    }
+    Err(
+        "must be an RFC 3339 time such as 2026-11-21T08:30:00Z, a date such as 2026-11-21, \
+         or an age such as 90s, 15m, 2h, 7d or 1w"
+            .to_owned(),
+    )
+}
+
+impl Moment {
+    /// Returns the moment; of a day, its beginning.
+    pub(crate) fn start(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Exact(at) => at,
+            Self::Day(day) => midnight(day),
+            Self::Ago(age) => now.plus(-TimeDelta::from_std(age).unwrap_or(TimeDelta::MAX)),
+        }
+    }
+
+    /// Returns the moment; of a day, its end, so that "until the 21st" has
+    /// the 21st in it.
+    pub(crate) fn end(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Day(day) => midnight(day.succ_opt().unwrap_or(day)),
+            _ => self.start(now),
+        }
+    }
+}
+
+/// Reads one or more numbers with a unit each.
+fn age(text: &str) -> Option<Duration> {
+    let mut total: u64 = 0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (number, tail) = rest.split_at(digits);
+        let unit = tail.chars().next()?;
+        let seconds = match unit {
+            's' => 1,
+            'm' => MINUTE,
+            'h' => HOUR,
+            'd' => DAY,
+            'w' => WEEK,
+            _ => return None,
+        };
+        let part = number
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(seconds.unsigned_abs())?;
+        total = total.checked_add(part)?;
+        rest = &tail[unit.len_utf8()..];
+    }
+    (!text.is_empty()).then(|| Duration::from_secs(total))
+}
+
+/// Returns the beginning of a day in this machine's time zone.
+fn midnight(day: NaiveDate) -> Timestamp {
+    let local = day.and_time(NaiveTime::MIN);
+    match Local.from_local_datetime(&local) {
+        MappedLocalTime::Single(at) | MappedLocalTime::Ambiguous(at, _) => {
+            at.with_timezone(&Utc).into()
+        }
+        // Summer time begins at midnight in some places: that day begins an
+        // hour later, and taking midnight as UTC is off by hours.
+        MappedLocalTime::None => Local
+            .from_local_datetime(&(local + TimeDelta::hours(1)))
+            .earliest()
+            .map_or_else(
+                || local.and_utc().into(),
+                |at| at.with_timezone(&Utc).into(),
+            ),
+    }
+}
+
+/// Returns the moment it is now.
+pub(crate) fn now() -> Timestamp {
+    Utc::now().into()
+}
+
+/// Says how long ago a moment was, or how far it lies ahead, in one word or two.
+pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
+    let seconds = (now.millis() - at.millis()) / 1000;
+    let distance = seconds.abs();
+    let words = match distance {
+        0..5 => return "now".to_owned(),
+        5..MINUTE => format!("{distance}s"),
+        MINUTE..HOUR => format!("{}m", distance / MINUTE),
+        HOUR..DAY => format!("{}h", distance / HOUR),
+        _ if distance < 30 * DAY => format!("{}d", distance / DAY),
+        _ => return at.to_datetime().format("%Y-%m-%d").to_string(),
+    };
+    if seconds > 0 {
+        format!("{words} ago")
+    } else {
+        format!("in {words}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: &str = "2026-11-21T08:30:00.000Z";
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ages_count_back_from_now() {
+        for (age, expected) in [
+            ("90s", "2026-11-21T08:28:30.000Z"),
+            ("15m", "2026-11-21T08:15:00.000Z"),
+            ("2h", "2026-11-21T06:30:00.000Z"),
+            ("7d", "2026-11-14T08:30:00.000Z"),
+            ("1w", "2026-11-14T08:30:00.000Z"),
+            ("1h30m", "2026-11-21T07:00:00.000Z"),
+            ("0s", NOW),
+        ] {
+            let moment = parse(age).unwrap();
+            assert_eq!(moment.start(at(NOW)), at(expected), "{age}");
+            assert_eq!(moment.end(at(NOW)), at(expected), "{age}");
+        }
+    }
+
+    #[test]
+    fn an_age_longer_than_time_is_the_first_moment() {
+        let moment = parse("99999999999999d").unwrap();
+        assert_eq!(moment.start(at(NOW)), Timestamp::from_millis(i64::MIN));
+    }
+
+    #[test]
+    fn a_day_has_a_start_and_an_end() {
+        let day = parse("2026-11-21").unwrap();
+        let length = day.end(at(NOW)).millis() - day.start(at(NOW)).millis();
+        assert_eq!(length, DAY * 1000);
+    }
+
+    #[test]
+    fn what_is_no_moment_is_refused() {
+        for bad in [
+            "",
+            "h",
+            "2",
+            "2 h",
+            "2y",
+            "yesterday",
+            "-2h",
+            "2026-13-01",
+            "2hh",
+            "2h3",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn relative_times_have_one_unit() {
+        for (moment, expected) in [
+            (NOW, "now"),
+            ("2026-11-21T08:29:50Z", "10s ago"),
+            ("2026-11-21T08:27:00Z", "3m ago"),
+            ("2026-11-21T05:31:00Z", "2h ago"),
+            ("2026-11-19T08:30:00Z", "2d ago"),
+            ("2026-10-01T08:30:00Z", "2026-10-01"),
+            ("2026-11-21T10:30:00Z", "in 2h"),
+            ("2027-01-21T10:30:00Z", "2027-01-21"),
+        ] {
+            assert_eq!(relative(at(moment), at(NOW)), expected, "{moment}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What a command works with: the settings, the keys, the service, the output.
+
+use changelog_client::Client;
+use changelog_core::api_key::is_well_formed;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::args::Global;
+use crate::config::{Config, DEFAULT_PROFILE, Overrides, Sourced};
+use crate::credentials::{self, Credentials};
+use crate::failure::{Failure, Outcome, warn};
+use crate::output::Output;
+
+/// The surroundings of one command.
+pub(crate) struct Session {
+    pub(crate) config: Config,
+    pub(crate) credentials: Credentials,
+    pub(crate) output: Output,
+}
+
+impl Session {
+    /// Reads the settings and keys; asks nobody yet.
+    pub(crate) fn new(global: Global) -> Outcome<Self> {
+        let output = Output::new(global.format());
+        let credentials = Credentials::load()?;
+        let overrides = Overrides {
+            url_flag: global.url,
+            url_env: std::env::var("CHLOG_URL").ok(),
+            profile_flag: global.profile,
+            profile_env: std::env::var("CHLOG_PROFILE").ok(),
+        };
+        let config = Config::load(&overrides, &credentials)?;
+        Ok(Self {
+            config,
+            credentials,
+            output,
+        })
+    }
+
+    /// Returns where the service is.
+    pub(crate) fn url(&self) -> Outcome<&Sourced<String>> {
+        self.known_profile()?;
+        self.config.url.as_ref().ok_or_else(no_address)
+    }
+
+    /// Returns the key for that address, if there is one.
+    pub(crate) fn key(&self) -> Outcome<Option<Sourced<SecretString>>> {
+        credentials::find(&self.credentials, &self.config.profile, &self.url()?.value)
+    }
+
+    /// Returns a client that has a key.
+    pub(crate) fn client(&self) -> Outcome<Client> {
+        let url = &self.url()?.value;
+        let Some(key) = self.key()? else {
+            return Err(credentials::missing(
+                &self.credentials,
+                &self.config.profile,
+                url,
+            ));
+        };
+        if !is_well_formed(key.value.expose_secret()) {
+            warn(&format!(
+                "the key from {} is mistyped or cut off: its checksum is not right",
+                key.source
+            ));
+        }
+        client(url, Some(key.value))
+    }
+
+    /// Returns a client for what needs no key.
+    pub(crate) fn keyless_client(&self) -> Outcome<Client> {
+        client(&self.url()?.value, None)
+    }
+
+    /// Refuses a profile that nothing is known of: most likely it is mistyped,
+    /// and another address must not take its place.
+    fn known_profile(&self) -> Outcome {
+        let profile = &self.config.profile;
+        if self.config.profile_known {
+            return Ok(());
+        }
+        let stored: Vec<&str> = self
+            .credentials
+            .profiles()
+            .filter(|name| *name != DEFAULT_PROFILE)
+            .collect();
+        let hint = match changelog_core::text::closest(profile, stored) {
+            Some(known) => format!("did you mean {known}?"),
+            None => format!(
+                "put it into config.toml as [profiles.{profile}] with its url, \
+                 or sign in with `chlog auth login --profile {profile} --url URL`"
+            ),
+        };
+        Err(Failure::usage(format!("there is no profile {profile:?}")).hint(hint))
+    }
+}
+
+/// Makes a client for an address.
+pub(crate) fn client(url: &str, key: Option<SecretString>) -> Outcome<Client> {
+    let mut builder = Client::builder()
+        .url(url)
+        .user_agent(concat!("chlog/", env!("CARGO_PKG_VERSION")));
+    if let Some(key) = key {
+        builder = builder.api_key(key);
+    }
+    Ok(builder.build()?)
+}
+
+/// Says that no address is known, and how to give one.
+pub(crate) fn no_address() -> Failure {
+    Failure::usage("it is not known where the service is")
+        .line("give the address with --url, for example --url https://changes.example.com")
+        .line("or set CHLOG_URL")
+        .line("or write url = \"https://changes.example.com\" into the chlog/config.toml of your configuration directory")
+        .line("or sign in with `chlog auth login --url URL`")
+}
