@@ -60,13 +60,22 @@ pub struct Link {
     /// What it is; 1 to 100 characters.
     #[cfg_attr(
         feature = "openapi",
-        schema(min_length = 1, max_length = 100, example = "pipeline")
+        schema(
+            min_length = 1,
+            max_length = 100,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+            example = "pipeline"
+        )
     )]
     pub label: String,
     /// Where it is: an `http` or `https` address of at most 2048 characters.
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 2048, example = "https://ci.example.com/runs/42")
+        schema(
+            max_length = 2048,
+            format = "uri",
+            example = "https://ci.example.com/runs/42"
+        )
     )]
     pub url: String,
 }
@@ -163,18 +172,28 @@ pub struct ChangeCreated {
 /// What makes a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NewChange {
     /// 3 to 300 characters.
     #[cfg_attr(
         feature = "openapi",
-        schema(min_length = 3, max_length = 300, example = "Deploy api 2.3")
+        schema(
+            min_length = 3,
+            max_length = 300,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+            example = "Deploy api 2.3"
+        )
     )]
     pub title: String,
     /// At most 20000 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 20000, example = "Rolls out the new rate limiter.")
+        schema(
+            max_length = 20000,
+            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
+            example = "Rolls out the new rate limiter."
+        )
     )]
     pub description: Option<String>,
     /// A service of the organization.
@@ -193,12 +212,16 @@ pub struct NewChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 20000, example = "Two minutes of read-only mode")
+        schema(
+            max_length = 20000,
+            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
+            example = "Two minutes of read-only mode"
+        )
     )]
     pub impact: Option<String>,
     /// At most 20 of 1 to 100 characters each; duplicates collapse.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 20, example = json!(["terraform", "prod"])))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 20, example = json!(["terraform", "prod"])))]
     pub tags: Vec<String>,
     /// At most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -210,7 +233,7 @@ pub struct NewChange {
     /// When it happened, if not now: from 1970 on, and at most five minutes
     /// ahead of the service's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(example = "2026-11-21T08:30:00.000Z"))]
+    #[cfg_attr(feature = "openapi", schema(example = "2026-01-15T08:30:00.000Z"))]
     pub occurred_at: Option<Timestamp>,
 }
 
@@ -269,17 +292,23 @@ impl Input for NewChange {
 /// What changes a change; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct ChangePatch {
     /// As on create.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(nullable = false, min_length = 3, max_length = 300)
+        schema(
+            nullable = false,
+            min_length = 3,
+            max_length = 300,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+        )
     )]
     pub title: Option<String>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
     pub description: Option<Option<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -297,11 +326,11 @@ pub struct ChangePatch {
     pub status: Option<Status>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
     pub impact: Option<Option<String>>,
     /// As on create, replacing the whole list; null empties it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 20))]
     pub tags: Option<Vec<String>>,
     /// As on create, replacing the whole list; null empties it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -87,18 +87,28 @@ pub struct Host {
 /// What makes a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NewHost {
     /// 1 to 100 characters; unique in the organization without regard to ASCII case.
     #[cfg_attr(
         feature = "openapi",
-        schema(min_length = 1, max_length = 100, example = "web-1")
+        schema(
+            min_length = 1,
+            max_length = 100,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+            example = "web-1"
+        )
     )]
     pub hostname: String,
     /// At most 253 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 253, example = "web-1.example.com")
+        schema(
+            max_length = 253,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+            example = "web-1.example.com"
+        )
     )]
     pub fqdn: Option<String>,
     /// IPv4 or IPv6.
@@ -107,7 +117,14 @@ pub struct NewHost {
     pub ip_address: Option<String>,
     /// At most 100 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_length = 100, example = "Debian 12"))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(
+            max_length = 100,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+            example = "Debian 12"
+        )
+    )]
     pub os: Option<String>,
     /// `on-prem` when not supplied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,13 +134,17 @@ pub struct NewHost {
     pub environment: Option<Environment>,
     /// At most 50 names of 1 to 100 characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 50, example = json!(["web", "cache"])))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 50, example = json!(["web", "cache"])))]
     pub roles: Vec<String>,
     /// At most 1000 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 1000, example = "Behind the balancer")
+        schema(
+            max_length = 1000,
+            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
+            example = "Behind the balancer"
+        )
     )]
     pub description: Option<String>,
 }
@@ -166,17 +187,23 @@ impl Input for NewHost {
 /// What changes a host; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct HostPatch {
     /// As on create.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(nullable = false, min_length = 1, max_length = 100)
+        schema(
+            nullable = false,
+            min_length = 1,
+            max_length = 100,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+        )
     )]
     pub hostname: Option<String>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 253))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 253, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))]
     pub fqdn: Option<Option<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,7 +211,7 @@ pub struct HostPatch {
     pub ip_address: Option<Option<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))]
     pub os: Option<Option<String>>,
     /// As on create; null leaves it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,11 +222,11 @@ pub struct HostPatch {
     pub environment: Option<Option<Environment>>,
     /// As on create, replacing the whole list; null empties it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 50))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 50))]
     pub roles: Option<Vec<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 1000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 1000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
     pub description: Option<Option<String>>,
 }
 

@@ -12,6 +12,17 @@ pub(crate) enum Lines {
     Many,
 }
 
+/// A name in a list: a tag, a role. 1 to 100 characters.
+#[cfg(feature = "openapi")]
+#[derive(utoipa::ToSchema)]
+#[schema(
+    min_length = 1,
+    max_length = 100,
+    pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+    example = "prod"
+)]
+pub(crate) struct Name(#[allow(dead_code)] String);
+
 /// Quotes what was given for an error message, cut to a bearable length.
 pub(crate) fn quoted(given: &str) -> String {
     const MOST: usize = 60;

@@ -37,18 +37,28 @@ pub struct Service {
 /// What makes a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct NewService {
     /// 2 to 100 characters; unique in the organization without regard to ASCII case.
     #[cfg_attr(
         feature = "openapi",
-        schema(min_length = 2, max_length = 100, example = "payments")
+        schema(
+            min_length = 2,
+            max_length = 100,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+            example = "payments"
+        )
     )]
     pub name: String,
     /// At most 20000 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(max_length = 20000, example = "Takes card payments")
+        schema(
+            max_length = 20000,
+            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
+            example = "Takes card payments"
+        )
     )]
     pub description: Option<String>,
     /// A hex color; `#6366f1` when not supplied.
@@ -83,17 +93,23 @@ impl Input for NewService {
 /// What changes a service; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct ServicePatch {
     /// As on create.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
-        schema(nullable = false, min_length = 2, max_length = 100)
+        schema(
+            nullable = false,
+            min_length = 2,
+            max_length = 100,
+            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+        )
     )]
     pub name: Option<String>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
     pub description: Option<Option<String>>,
     /// As on create; null leaves it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -110,7 +110,7 @@ impl utoipa::PartialSchema for Timestamp {
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
             .description(Some("RFC 3339, UTC, with milliseconds"))
-            .examples(["2026-11-21T08:30:00.000Z"])
+            .examples(["2026-01-15T08:30:00.000Z"])
             .build()
             .into()
     }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use changelog_core::{Problem, ProblemCode};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
@@ -106,6 +106,17 @@ fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool
         })
     };
     let (in_path, in_query) = (takes(&ParameterIn::Path), takes(&ParameterIn::Query));
+    for parameter in parameters.iter_mut() {
+        // Numbers of any size are taken, see `Query::number`.
+        if let RefOr::T(Parameter {
+            schema: Some(RefOr::T(Schema::Object(schema))),
+            ..
+        }) = parameter
+            && schema.schema_type == Type::Integer.into()
+        {
+            schema.format = None;
+        }
+    }
     if creates {
         parameters.push(RefOr::T(idempotency_key()));
     }
@@ -214,7 +225,7 @@ fn idempotency_key() -> Parameter {
         .parameter_in(ParameterIn::Header)
         .description(Some(
             "Names this request across its repetitions: the same key with the same body gets the same \
-             answer, for 48 hours",
+             answer, for 48 hours; such as `deploy-4711`",
         ))
         .schema(Some(
             ObjectBuilder::new()
@@ -224,7 +235,6 @@ fn idempotency_key() -> Parameter {
                 .pattern(Some("^[ -~]+$"))
                 .build(),
         ))
-        .example(Some("deploy-4711".into()))
         .build()
 }
 
