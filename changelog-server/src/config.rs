@@ -24,10 +24,11 @@ pub struct Arguments {
 /// Flags of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// Where the database is: sqlite://PATH or postgres://USER@HOST/NAME
+    /// Where the database is
     #[arg(
         long,
         global = true,
+        help = "Where the database is: sqlite://PATH or postgres://USER@HOST/NAME",
         env = "CHANGELOG_DATABASE_URL",
         hide_env_values = true,
         default_value = "sqlite://changelog.db",
@@ -83,9 +84,12 @@ pub struct Serve {
 /// What the service can be configured with.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Settings {
-    /// The address under which people reach the service, such as https://changes.example.com;
-    /// cookies are Secure when it is https
-    #[arg(long, env = "CHANGELOG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
+    /// The address under which people reach the service; cookies are Secure
+    /// when it is https
+    #[arg(
+        help = "The address under which people reach the service, such as \
+                https://changes.example.com; cookies are Secure when it is https",
+        long, env = "CHANGELOG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
     pub public_url: Option<Url>,
     /// Proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8; comma-separated
     #[arg(

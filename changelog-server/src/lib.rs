@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use app::App;
 
 /// How often what has outlived its time is deleted.
-const HOUSEKEEPING: Duration = Duration::from_secs(10 * 60);
+const HOUSEKEEPING: Duration = Duration::from_mins(10);
 
 /// Serves on a listener until the shutdown resolves, then drains and returns.
 pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output = ()>) {

@@ -73,6 +73,9 @@ impl Default for Passwords {
 }
 
 /// Hashes a password on the spot, for the admin commands.
+///
+/// # Panics
+/// When the system has no randomness to give for the salt.
 pub fn hash_now(password: &str) -> String {
     argon2()
         .hash_password(password.as_bytes())

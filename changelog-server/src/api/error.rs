@@ -47,7 +47,7 @@ impl ApiError {
     }
 
     /// A fault of the service; the cause is for the log only.
-    pub(crate) fn internal(cause: impl ToString) -> Self {
+    pub(crate) fn internal(cause: &impl ToString) -> Self {
         let detail = "the service failed; its log has the cause under this request id";
         Self {
             cause: Some(cause.to_string()),
@@ -56,7 +56,7 @@ impl ApiError {
     }
 
     /// The database does not answer, or too much work is waiting.
-    pub(crate) fn unavailable(cause: impl ToString) -> Self {
+    pub(crate) fn unavailable(cause: &impl ToString) -> Self {
         let detail = "the service cannot do this at the moment; try again shortly";
         Self {
             cause: Some(cause.to_string()),
@@ -141,8 +141,8 @@ impl From<StoreError> for ApiError {
             StoreError::Invalid(invalid) => Self::invalid(ProblemCode::ValidationFailed, invalid),
             // Whoever can meet a conflict says which name it was.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
-            StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(error),
-            StoreError::Database(_) => Self::internal(error),
+            StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(&error),
+            StoreError::Database(_) => Self::internal(&error),
         }
     }
 }
@@ -157,6 +157,6 @@ impl From<TooMany> for ApiError {
 
 impl From<Busy> for ApiError {
     fn from(busy: Busy) -> Self {
-        Self::unavailable(busy)
+        Self::unavailable(&busy)
     }
 }

@@ -81,7 +81,7 @@ pub(crate) async fn begin(
 impl Create {
     /// Commits the work and answers `201 Created`.
     pub(crate) async fn created<T: Serialize>(self, location: String, body: &T) -> ApiResult {
-        let body = serde_json::to_string(body).map_err(ApiError::internal)?;
+        let body = serde_json::to_string(body).map_err(|error| ApiError::internal(&error))?;
         self.finish(StoredAnswer {
             status: 201,
             location: Some(location),
@@ -93,7 +93,8 @@ impl Create {
 
     /// Answers a refusal that will be the same next time.
     pub(crate) async fn refused(self, error: ApiError, request_id: &str) -> ApiResult {
-        let body = serde_json::to_string(&error.problem(request_id)).map_err(ApiError::internal)?;
+        let body = serde_json::to_string(&error.problem(request_id))
+            .map_err(|error| ApiError::internal(&error))?;
         self.finish(StoredAnswer {
             status: error.status(),
             location: None,

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use changelog_client::Client;
 use changelog_core::{
@@ -44,7 +44,7 @@ struct Access {
 
 pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     serve::start_log("warn");
-    std::fs::create_dir_all(&demo.data_dir).map_err(|error| in_path(&demo.data_dir, error))?;
+    std::fs::create_dir_all(&demo.data_dir).map_err(|error| in_path(&demo.data_dir, &error))?;
     let path = demo.data_dir.join("changelog.db");
     let address = format!(
         "sqlite://{}",
@@ -123,7 +123,7 @@ async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
         password,
         api_key: key.key,
     };
-    write_private(&path, &access).map_err(|error| in_path(&path, error))?;
+    write_private(&path, &access).map_err(|error| in_path(&path, &error))?;
     Ok(access)
 }
 
@@ -263,7 +263,6 @@ fn show(changes: &[Change], url: &str, access: &Access) -> Result<(), Failure> {
     ))
 }
 
-fn in_path(path: &Path, error: std::io::Error) -> Failure {
-    let path: PathBuf = path.to_owned();
+fn in_path(path: &Path, error: &std::io::Error) -> Failure {
     std::io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
 }

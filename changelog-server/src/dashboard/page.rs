@@ -27,6 +27,6 @@ pub(super) struct Home<'a> {
 
 /// Answers a page.
 pub(super) fn render(status: u16, page: &impl Template) -> ApiResult {
-    let html = page.render().map_err(ApiError::internal)?;
+    let html = page.render().map_err(|error| ApiError::internal(&error))?;
     Ok(reply::text(status, "text/html; charset=utf-8", html))
 }

@@ -20,9 +20,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// How long the head of a request may take, from its first byte.
 pub(super) const HEAD: Duration = Duration::from_secs(10);
 /// How long a connection may be silent between two requests.
-pub(super) const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_mins(1);
 /// How long a client may take none of its answer.
-const STALLED: Duration = Duration::from_secs(60);
+const STALLED: Duration = Duration::from_mins(1);
 /// How much of a head is kept.
 const KEPT: usize = 16 * 1024;
 

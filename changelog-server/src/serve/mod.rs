@@ -178,8 +178,8 @@ async fn handle(routes: Routes, request: http::Request<IncomingBody>, id: &str) 
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(never))) => match never {},
-        Ok(Err(_)) => ApiError::internal("the handler panicked").into_response(id),
-        Err(_) => ApiError::unavailable("the handler took too long").into_response(id),
+        Ok(Err(_)) => ApiError::internal(&"the handler panicked").into_response(id),
+        Err(_) => ApiError::unavailable(&"the handler took too long").into_response(id),
     }
 }
 

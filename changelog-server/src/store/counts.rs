@@ -5,7 +5,7 @@
 //! PostgreSQL a transaction keeps the row that it adds to until it commits, and
 //! the writers of one organization would otherwise wait for each other.
 
-use changelog_core::{Change, ChangeFilter};
+use changelog_core::{Change, ChangeFilter, RiskLevel, Status};
 use sqlx::types::Uuid;
 
 use super::engine::{execute, on};
@@ -77,8 +77,8 @@ impl Store {
         scope: Uuid,
         filter: &ChangeFilter,
     ) -> Result<u64, StoreError> {
-        let risk = filter.risk_level.as_ref().map(|word| word.as_str());
-        let status = filter.status.as_ref().map(|word| word.as_str());
+        let risk = filter.risk_level.as_ref().map(RiskLevel::as_str);
+        let status = filter.status.as_ref().map(Status::as_str);
         let (sum,): (i64,) = on!(&self.pool, |db| {
             sqlx::query_as(SUM)
                 .bind(tenant.uuid())

@@ -246,17 +246,13 @@ impl Task {
             ));
         };
         self.connection = Some(connection);
-        match commit {
-            Some(waiting) => {
-                let released = self.execute("RELEASE one").await;
-                group.push(waiting);
-                released
-            }
-            None => {
-                self.execute("ROLLBACK TO one").await?;
-                self.execute("RELEASE one").await
-            }
+        if let Some(waiting) = commit {
+            // In the group whatever happens next: it must be told either way.
+            group.push(waiting);
+        } else {
+            self.execute("ROLLBACK TO one").await?;
         }
+        self.execute("RELEASE one").await
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
