@@ -148,23 +148,30 @@ impl From<Error> for Failure {
             .map_or_else(|| error.to_string(), |problem| problem.detail.clone());
         let mut failure = match &error {
             Error::Configuration(message) => Self::usage(message),
-            Error::Unauthorized(_) => Self::new(Exit::NotAuthorized, detail)
-                .hint("check the key with `chlog auth status`, or store another with `chlog auth login`"),
-            Error::PlanRequired(_) => Self::new(Exit::NotAuthorized, detail)
-                .hint("the key is valid; whoever runs the service can change the organization's plan"),
+            Error::Unauthorized(_) => Self::new(Exit::NotAuthorized, detail).hint(
+                "check the key with `chlog auth status`, or store another with `chlog auth login`",
+            ),
+            Error::PlanRequired(_) => Self::new(Exit::NotAuthorized, detail).hint(
+                "the key is valid; whoever runs the service can change the organization's plan",
+            ),
             Error::Forbidden(_) => Self::new(Exit::NotAuthorized, detail),
             Error::NotFound(_) => Self::new(Exit::NotFound, detail),
             Error::Conflict(_) => Self::new(Exit::Conflict, detail),
-            Error::Invalid { violations: broken, .. } if !broken.is_empty() => violations(broken),
+            Error::Invalid {
+                violations: broken, ..
+            } if !broken.is_empty() => violations(broken),
             Error::Invalid { .. } => Self::new(Exit::Invalid, detail),
             Error::RateLimited(_) => Self::new(Exit::Unavailable, detail),
-            Error::Unavailable(_) => {
-                Self::new(Exit::Unavailable, format!("the service is unavailable: {detail}"))
+            Error::Unavailable(_) => Self::new(
+                Exit::Unavailable,
+                format!("the service is unavailable: {detail}"),
+            ),
+            Error::Connect(silence) if silence.untrusted => {
+                Self::new(Exit::Other, error.to_string())
+                    .hint("the service's certificate is not trusted by this machine")
             }
-            Error::Connect(silence) if silence.untrusted => Self::new(Exit::Other, error.to_string())
-                .hint("the service's certificate is not trusted by this machine"),
             Error::Connect(_) => Self::new(Exit::Unavailable, error.to_string())
-                .hint("is the address right, and the service running? `chlog auth status` shows the address"),
+                .hint("is the address right, and the service running?"),
             Error::Timeout(_) | Error::Broken(_) => Self::new(Exit::Unavailable, error.to_string()),
             Error::Protocol(_) => Self::new(Exit::Other, error.to_string())
                 .hint("is this the address of a change log service?"),

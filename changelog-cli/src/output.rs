@@ -1,6 +1,7 @@
 //! Results on standard output: for people, for programs, and through a pipe
 //! whose reader may leave at any time. Nothing else prints there.
 
+pub(crate) mod detail;
 pub(crate) mod record;
 pub(crate) mod table;
 

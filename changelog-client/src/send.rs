@@ -162,7 +162,8 @@ impl Client {
     ) -> Result<T, Error> {
         let limit = limit.min(self.inner.attempt_timeout);
         let answer = timeout(limit, self.exchange(call)).await.map_err(|_| {
-            let message = format!("nothing within {limit:?}");
+            let address = self.inner.base.as_str().trim_end_matches('/');
+            let message = format!("{address}: nothing within {limit:.1?}");
             Error::Timeout(Box::new(Silence::new(message, true)))
         })??;
         if !is_answer(&answer.status) {
@@ -196,6 +197,7 @@ impl Client {
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.clone());
         }
+        let lost = |error| lost(error, &self.inner.base);
         let mut response = request.send().await.map_err(lost)?;
         let mut answer = Answer {
             status: response.status(),
@@ -257,13 +259,21 @@ fn asked_wait(error: &Error) -> Duration {
 }
 
 /// Sorts what the network reported.
-fn lost(error: reqwest::Error) -> Error {
-    // The address is in the caller's hands, and may be long.
+fn lost(error: reqwest::Error, base: &Url) -> Error {
+    // The service's address says enough; the whole one has the query in it.
     let error = error.without_url();
-    let message = chain(&error);
+    let mut message = chain(&error);
+    if let Some(cause) = error.source() {
+        // The outermost error says only that sending or reading failed, and in
+        // front of a failed connection a second one says so again.
+        let inner = cause.source().filter(|_| error.is_connect());
+        message = chain(inner.unwrap_or(cause));
+    }
     if error.is_builder() {
-        Error::Configuration(message)
-    } else if error.is_connect() {
+        return Error::Configuration(message);
+    }
+    message = format!("{}: {message}", base.as_str().trim_end_matches('/'));
+    if error.is_connect() {
         let mut silence = Silence::new(message, false);
         silence.untrusted = refused_certificate(&error);
         Error::Connect(Box::new(silence))

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use crate::failure::Outcome;
 use crate::moment;
 use crate::names::pick;
+use crate::output::detail;
 use crate::output::table::{self, one_line};
 use crate::session::Session;
 
@@ -81,7 +82,7 @@ pub(crate) async fn run(mut session: Session, command: HostCommand) -> Outcome {
                 Ok(id) => client.hosts().get(id).await?,
                 Err(_) => pick(client.hosts().list().await?, &name)?,
             };
-            session.output.record(&host, |host| table::host(host, now))
+            session.output.record(&host, |host| detail::host(host, now))
         }
         HostCommand::Create(fields) => {
             let new = NewHost {

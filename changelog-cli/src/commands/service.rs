@@ -6,6 +6,7 @@ use clap::Subcommand;
 use crate::failure::Outcome;
 use crate::moment;
 use crate::names::pick;
+use crate::output::detail;
 use crate::output::table::{self, one_line};
 use crate::session::Session;
 
@@ -51,7 +52,7 @@ pub(crate) async fn run(mut session: Session, command: ServiceCommand) -> Outcom
             };
             session
                 .output
-                .record(&service, |service| table::service(service, now))
+                .record(&service, |service| detail::service(service, now))
         }
         ServiceCommand::Create {
             name,

@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::failure::Outcome;
 use crate::moment;
-use crate::output::table;
+use crate::output::detail;
 use crate::session::Session;
 
 /// Shows a change.
@@ -20,5 +20,5 @@ pub(crate) async fn run(mut session: Session, args: &ShowArgs) -> Outcome {
     let change = session.client()?.changes().get(args.id).await?;
     session
         .output
-        .record(&change, |change| table::change(change, moment::now()))
+        .record(&change, |change| detail::change(change, moment::now()))
 }

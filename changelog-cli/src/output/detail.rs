@@ -1,0 +1,159 @@
+//! Single records for people: everything there is to know, with exact times.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+use changelog_core::text::printable;
+use changelog_core::{Change, Environment, Host, Service, Timestamp};
+use comfy_table::Color;
+
+use super::table::{one_line, risk_color, status_color};
+use crate::moment::relative;
+
+const STRONG: Style = Style::new().bold();
+
+/// Draws one change in full, with exact times.
+pub(crate) fn change(change: &Change, now: Timestamp) -> String {
+    let risk = colored(change.risk_level.as_str(), risk_color(&change.risk_level));
+    let status = colored(change.status.as_str(), status_color(&change.status));
+    let mut fields = vec![
+        ("id", change.id.to_string()),
+        ("risk", risk),
+        ("status", status),
+    ];
+    if let Some(service) = &change.service {
+        fields.push((
+            "service",
+            format!("{} ({})", one_line(&service.name), service.id),
+        ));
+    }
+    if let Some(host) = &change.host_ref {
+        let environment = host
+            .environment
+            .as_ref()
+            .map(|one| format!("{}, ", one_line(one.as_str())))
+            .unwrap_or_default();
+        let name = one_line(&host.hostname);
+        fields.push(("host", format!("{name} ({environment}{})", host.id)));
+    }
+    if !change.tags.is_empty() {
+        fields.push(("tags", one_line(&change.tags.join(", "))));
+    }
+    if let Some(at) = change.scheduled_for {
+        fields.push(("scheduled", exact(at, now)));
+    }
+    fields.push(("occurred", exact(change.occurred_at, now)));
+    if change.created_at != change.occurred_at {
+        fields.push(("recorded", exact(change.created_at, now)));
+    }
+    if change.updated_at != change.created_at {
+        fields.push(("updated", exact(change.updated_at, now)));
+    }
+    for link in &change.links {
+        fields.push((
+            "link",
+            format!("{}: {}", one_line(&link.label), one_line(&link.url)),
+        ));
+    }
+    let mut text = titled(&change.title, &fields);
+    section(&mut text, "Description", change.description.as_deref());
+    section(&mut text, "Impact", change.impact.as_deref());
+    text
+}
+
+/// Draws one service.
+pub(crate) fn service(service: &Service, now: Timestamp) -> String {
+    let fields = [
+        ("id", service.id.to_string()),
+        ("color", one_line(&service.color)),
+        ("created", exact(service.created_at, now)),
+    ];
+    let mut text = titled(&service.name, &fields);
+    section(&mut text, "Description", service.description.as_deref());
+    text
+}
+
+/// Draws one host.
+pub(crate) fn host(host: &Host, now: Timestamp) -> String {
+    let mut fields = vec![("id", host.id.to_string())];
+    let environment = host.environment.as_ref().map(Environment::as_str);
+    let texts = [
+        ("fqdn", host.fqdn.as_deref()),
+        ("address", host.ip_address.as_deref()),
+        ("os", host.os.as_deref()),
+        ("platform", Some(host.platform.as_str())),
+        ("environment", environment),
+    ];
+    for (name, value) in texts {
+        if let Some(value) = value {
+            fields.push((name, one_line(value)));
+        }
+    }
+    if !host.roles.is_empty() {
+        fields.push(("roles", one_line(&host.roles.join(", "))));
+    }
+    fields.push(("created", exact(host.created_at, now)));
+    let mut text = titled(&host.hostname, &fields);
+    section(&mut text, "Description", host.description.as_deref());
+    text
+}
+
+fn titled(title: &str, fields: &[(&str, String)]) -> String {
+    let mut text = format!("{STRONG}{}{STRONG:#}\n", one_line(title));
+    let widest = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in fields {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {name:<widest$}  {value}");
+    }
+    text
+}
+
+fn section(text: &mut String, heading: &str, content: Option<&str>) {
+    if let Some(content) = content.filter(|content| !content.is_empty()) {
+        let content = printable(content);
+        let _ = writeln!(text, "\n{STRONG}{heading}{STRONG:#}\n{content}");
+    }
+}
+
+fn exact(at: Timestamp, now: Timestamp) -> String {
+    format!("{at} ({})", relative(at, now))
+}
+
+/// Colors a word outside of a table, as the tables do.
+fn colored(word: &str, color: Color) -> String {
+    let color = match color {
+        Color::DarkGreen => AnsiColor::Green,
+        Color::DarkYellow => AnsiColor::Yellow,
+        Color::DarkRed => AnsiColor::Red,
+        Color::DarkBlue => AnsiColor::Blue,
+        Color::DarkCyan => AnsiColor::Cyan,
+        _ => return one_line(word),
+    };
+    let style = color.on_default();
+    format!("{style}{}{style:#}", one_line(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::output::table::tests::{NOW, change, plain};
+
+    #[test]
+    fn a_change_in_full_has_exact_times() {
+        let text = plain(&super::change(&change("Deploy"), NOW.parse().unwrap()));
+        assert!(
+            text.contains("occurred  2026-11-21T08:30:00.000Z (3m ago)"),
+            "{text}"
+        );
+        assert!(text.contains("run: https://ci.example.com/1"), "{text}");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped_and_lines_are_kept() {
+        let text = plain(&super::change(
+            &change("a\u{1b}[31mb\nc"),
+            NOW.parse().unwrap(),
+        ));
+        assert!(text.contains("a\\u{1b}[31mb c\n"), "{text}");
+        assert!(text.contains("First line\nSecond\\u{1b}[2J\n"), "{text}");
+    }
+}
