@@ -61,7 +61,7 @@ async fn sign_in(app: App, mut request: Request) -> ApiResult {
     let (email, password) = (form.get("email"), form.get("password"));
     let now = app.clock.for_expiry();
     if let Some(until) = app.store.sign_in_blocked_until(email, now).await? {
-        return Err(wait_until(until, now).into());
+        return wait(email, until, now);
     }
     let known = app.store.user_by_email(email).await?;
     let hash = known.as_ref().map(|(_, hash)| hash.clone());
@@ -99,11 +99,22 @@ async fn sign_out(app: App, request: Request) -> ApiResult {
     Ok(response)
 }
 
-fn wait_until(until: Timestamp, now: Timestamp) -> crate::limits::TooMany {
+/// Answers that too many sign-ins have failed, with the form again.
+fn wait(email: &str, until: Timestamp, now: Timestamp) -> ApiResult {
     let millis = u64::try_from(until.millis() - now.millis()).unwrap_or(0);
-    crate::limits::TooMany {
-        retry_after: millis.div_ceil(1_000).max(1),
-    }
+    let seconds = millis.div_ceil(1_000).max(1);
+    let error = format!("Too many failed attempts. Try again in {seconds} s.");
+    let mut response = page::render(
+        429,
+        &SignIn {
+            email,
+            error: &error,
+        },
+    )?;
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    Ok(response)
 }
 
 fn see_other(location: &'static str) -> Response {
