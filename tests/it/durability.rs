@@ -86,20 +86,21 @@ impl Load {
 /// Everything that a list holds, page by page.
 async fn all(caller: &Caller, path: &str, list: &str) -> Vec<Value> {
     let mut all = Vec::new();
-    loop {
+    for page in 0.. {
         let place = match list {
-            "items" => format!("limit=100&offset={}", all.len()),
-            _ => format!("per_page=100&page={}", all.len() / 100 + 1),
+            "items" => format!("limit=100&offset={}", page * 100),
+            _ => format!("per_page=100&page={}", page + 1),
         };
         let mut body = caller.get(&format!("{path}{place}")).await.body(200);
         let Value::Array(page) = body[list].take() else {
             panic!("no list: {body}");
         };
         if page.is_empty() {
-            return all;
+            break;
         }
         all.extend(page);
     }
+    all
 }
 
 /// Requires every answered change once, with one activity entry, and no

@@ -139,6 +139,7 @@ const TEXTS: [Limit; 13] = [
 /// Creates with a value, then updates to it: both must agree.
 async fn create_and_update(key: &Caller, limit: &Limit, value: Value, code: Option<&str>) {
     let body = (limit.body)(value.clone());
+    let update = (limit.body)(value.clone());
     let size = value.as_str().map_or(0, |text| text.chars().count());
     let what = format!("{} of size {size}", limit.pointer);
     let answer = key.post(limit.path, body.clone()).await;
@@ -155,7 +156,7 @@ async fn create_and_update(key: &Caller, limit: &Limit, value: Value, code: Opti
     let named = matches!(limit.pointer, "/hostname" | "/name");
     if code.is_some() || !named {
         let id = key.create(limit.path, target).await;
-        let answer = key.patch(&format!("{}/{id}", limit.path), body).await;
+        let answer = key.patch(&format!("{}/{id}", limit.path), update).await;
         match code {
             None => assert_eq!(answer.status, 200, "update of {what}: {}", answer.text),
             Some(code) => answer.violates(&[(limit.pointer, code)]),

@@ -22,13 +22,17 @@ on_both!(
 );
 
 #[track_caller]
-fn envelope(body: &Value, count: u64, page: u64, per_page: u64, total_pages: u64) {
+fn envelope(what: &str, body: &Value, [count, page, per_page, total_pages]: [u64; 4]) {
     assert_eq!(
         keys(body),
         ["count", "data", "page", "per_page", "total_pages"]
     );
     let found = ["count", "page", "per_page", "total_pages"].map(|name| body[name].as_u64());
-    assert_eq!(found, [count, page, per_page, total_pages].map(Some));
+    assert_eq!(
+        found,
+        [count, page, per_page, total_pages].map(Some),
+        "{what}"
+    );
 }
 
 /// Creates changes `c0`, `c1`, …, one a minute up to now, in this order.
@@ -53,7 +57,11 @@ fn titles(body: &Value) -> Vec<String> {
 
 async fn newest_first(world: World) {
     let key = world.key();
-    envelope(&key.get("/api/changes").await.body(200), 0, 1, 25, 0);
+    envelope(
+        "nothing",
+        &key.get("/api/changes").await.body(200),
+        [0, 1, 25, 0],
+    );
     for (title, at) in [
         ("second", "2026-01-02T00:00:00Z"),
         ("fourth", "2026-01-04T00:00:00Z"),
@@ -66,7 +74,7 @@ async fn newest_first(world: World) {
     key.change("sixth").await;
     key.change("seventh").await;
     let body = key.get("/api/changes").await.body(200);
-    envelope(&body, 6, 1, 25, 1);
+    envelope("", &body, [6, 1, 25, 1]);
     let expected = ["seventh", "sixth", "fourth", "third", "second", "first"];
     assert_eq!(each(&body["data"], "title"), expected);
     for change in body["data"].as_array().expect("a list") {
@@ -90,7 +98,7 @@ async fn pages_have_a_default_size_and_a_maximum(world: World) {
         ("?page=01&per_page=050", 1, 50, 3, 50),
     ] {
         let body = key.get(&format!("/api/changes{query}")).await.body(200);
-        envelope(&body, 101, page, per_page, total_pages);
+        envelope(query, &body, [101, page, per_page, total_pages]);
         assert_eq!(ids(&body).len(), on_page, "{query}");
     }
 }
@@ -184,12 +192,12 @@ async fn selects(key: &Caller, query: &str, expected: &[usize]) {
     let body = key.get(&format!("/api/changes?{query}")).await.body(200);
     assert_eq!(titles(&body), expected, "{query}");
     let count = expected.len() as u64;
-    envelope(&body, count, 1, 25, count.div_ceil(25));
+    envelope(query, &body, [count, 1, 25, count.div_ceil(25)]);
     let body = key
         .get(&format!("/api/changes?per_page=2&page=2&{query}"))
         .await
         .body(200);
-    envelope(&body, count, 2, 2, count.div_ceil(2));
+    envelope(query, &body, [count, 2, 2, count.div_ceil(2)]);
     let second: Vec<&String> = expected.iter().skip(2).take(2).collect();
     assert_eq!(each(&body["data"], "title"), second, "{query}, second page");
 }
@@ -214,6 +222,9 @@ async fn every_filter_selects_and_counts(world: World) {
         (format!("service_id={nowhere}"), &[]),
         // A host's id is no service's.
         (format!("service_id={host}"), &[]),
+        (format!("service_id={}", Uuid::nil()), &[]),
+        (format!("host_id={}", Uuid::nil()), &[]),
+        (format!("host_id={service}"), &[]),
         (format!("host_id={host}"), &[7, 5, 2, 1]),
         (format!("host_id={nowhere}"), &[]),
         ("tag=a".to_owned(), &[4, 2, 1]),
@@ -348,7 +359,7 @@ async fn before_walks_on_from_a_change(world: World) {
     let created = create(&key, 10).await;
     let newest_first: Vec<String> = created.iter().rev().cloned().collect();
     let body = key.get("/api/changes?per_page=3").await.body(200);
-    envelope(&body, 10, 1, 3, 4);
+    envelope("", &body, [10, 1, 3, 4]);
     let mut walked = ids(&body);
     // What comes in meanwhile moves nothing: no page drifts.
     key.change("now").await;
@@ -357,7 +368,7 @@ async fn before_walks_on_from_a_change(world: World) {
         let path = format!("/api/changes?per_page=3&before={last}");
         let body = key.get(&path).await.body(200);
         // The count is that of the whole list, not of what is left of it.
-        envelope(&body, 11, 1, 3, 4);
+        envelope("", &body, [11, 1, 3, 4]);
         assert_ne!(body["data"], json!([]), "after {} of 10", walked.len());
         walked.extend(ids(&body));
     }

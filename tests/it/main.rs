@@ -6,8 +6,10 @@
 //! missing program into a failure.
 
 mod activity;
+mod admin;
 mod changes;
 mod connections;
+mod demo;
 mod durability;
 mod health;
 mod hosts;
@@ -18,7 +20,9 @@ mod list;
 mod nasty;
 mod problems;
 mod search;
+mod secrets;
 mod services;
 mod sessions;
 mod tenancy;
+mod terraform;
 mod world;

@@ -268,7 +268,7 @@ async fn texts_come_back_as_they_were(world: World) {
         "\u{202e}reversed",
         "<script>alert(1)</script>",
         "'; DROP TABLE changes; --",
-        "\\ \" / \u{2028} \u{2029}",
+        "\\ \" / \u{2028} \u{2029} end",
         "%s %n {} ${x} #{y} {{z}}",
         "\u{fffd}\u{10ffff}",
     ] {

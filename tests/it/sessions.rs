@@ -126,7 +126,7 @@ async fn over_https_the_cookie_is_secure(mut world: World) {
 
 async fn wrong_passwords_are_refused(world: World) {
     let (anonymous, owner) = (world.anonymous(), &world.organization);
-    for password in ["", "wrong", &owner.password.to_uppercase()] {
+    for password in ["", "mistyped-4711", &owner.password.to_uppercase()] {
         let answer = try_sign_in(&anonymous, &owner.email, password).await;
         answer.is(401);
         assert!(answer.header("content-type").starts_with("text/html"));

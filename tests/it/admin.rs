@@ -1,0 +1,493 @@
+//! The admin commands, against a database that is being served.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::world::shape::{is_id, is_recent};
+use crate::world::{Engine, Server, World, each, keys, on_both, run, send, text};
+
+on_both!(
+    organizations_are_made_and_listed,
+    owners_are_made_with_them,
+    plans_are_set_by_id_and_by_name,
+    keys_are_listed_masked,
+    keys_are_revoked_once,
+    mistakes_are_told_and_change_nothing,
+    a_backup_is_whole,
+    commands_are_explained,
+);
+
+async fn organizations_are_made_and_listed(world: World) {
+    let made = world.admin(&["org", "create", "--name", "Initech", "--plan", "pro"]);
+    assert_eq!(keys(&made), ["organization", "owner"]);
+    assert_eq!(made["owner"], Value::Null);
+    let organization = &made["organization"];
+    assert_eq!(keys(organization), ["created_at", "id", "name", "plan"]);
+    is_id(&organization["id"]);
+    is_recent(&organization["created_at"]);
+    assert_eq!(
+        (&organization["name"], &organization["plan"]),
+        (&json!("Initech"), &json!("pro"))
+    );
+    let free = world.admin(&["org", "create", "--name", "Hooli"]);
+    assert_eq!(
+        free["organization"]["plan"], "free",
+        "the API is for those who pay"
+    );
+    let list = world.admin(&["org", "list"]);
+    let mut names: Vec<String> = each(&list, "name").into_iter().map(text).collect();
+    names.sort();
+    assert_eq!(names, ["Acme", "Hooli", "Initech"]);
+    for listed in list.as_array().expect("a list") {
+        assert_eq!(keys(listed), ["created_at", "id", "name", "plan"]);
+    }
+    // A key of the new one works at once.
+    let key = world.admin(&["key", "create", "--org", "Initech", "--name", "ci"]);
+    assert_eq!(key["organization_id"], organization["id"]);
+    world
+        .with_key(&text(&key["key"]))
+        .get("/api/hosts")
+        .await
+        .data(200);
+    let key = world.admin(&["key", "create", "--org", "Hooli", "--name", "ci"]);
+    let answer = world.with_key(&text(&key["key"])).get("/api/hosts").await;
+    answer.problem(403, "plan_required");
+}
+
+async fn owners_are_made_with_them(world: World) {
+    let file = world.folder().join("password");
+    std::fs::write(&file, "a long enough secret\n").expect("a file");
+    let made = world.admin(&[
+        "org",
+        "create",
+        "--name",
+        "Initech",
+        "--owner-email",
+        "peter@example.com",
+        "--owner-name",
+        "Peter",
+        "--owner-password-file",
+        file.to_str().expect("a path"),
+    ]);
+    let owner = &made["owner"];
+    assert_eq!(keys(owner), ["email", "id", "name"]);
+    is_id(&owner["id"]);
+    assert_eq!(
+        (&owner["email"], &owner["name"]),
+        (&json!("peter@example.com"), &json!("Peter"))
+    );
+    let cookie = crate::world::sign_in(
+        &world.anonymous(),
+        "peter@example.com",
+        "a long enough secret",
+    )
+    .await;
+    let browser = world.anonymous().with("cookie", &cookie);
+    browser.get("/api/activity").await.body(200);
+    // One address is one person.
+    let again = [
+        "org",
+        "create",
+        "--name",
+        "Initrode",
+        "--owner-email",
+        "Peter@Example.com",
+        "--owner-name",
+        "Peter",
+        "--owner-password-file",
+        "-",
+    ];
+    let output = world.try_admin(&again, "another long secret");
+    assert!(!output.status.success());
+    let list = world.admin(&["org", "list"]).to_string();
+    assert!(!list.contains("Initrode"), "nothing half-made: {list}");
+}
+
+async fn plans_are_set_by_id_and_by_name(world: World) {
+    let organization = &world.organization;
+    for (name, plan, status) in [
+        (organization.id.as_str(), "free", 403),
+        (organization.name.as_str(), "pro", 200),
+        (organization.name.as_str(), "free", 403),
+        (organization.id.as_str(), "pro", 200),
+        (organization.id.as_str(), "pro", 200),
+    ] {
+        world.admin(&["org", "set-plan", name, plan]);
+        world.key().get("/api/hosts").await.is(status);
+        let list = world.admin(&["org", "list"]);
+        assert_eq!(each(&list, "plan"), [plan]);
+    }
+}
+
+async fn keys_are_listed_masked(world: World) {
+    let made = world.create_key(&["--expires-at", "2099-01-02T03:04:05+01:00"]);
+    assert_eq!(made["expires_at"], "2099-01-02T02:04:05.000Z");
+    let list = world.admin(&["key", "list", "--org", &world.organization.name]);
+    assert_eq!(list.as_array().map(Vec::len), Some(2));
+    for (row, value) in [
+        (&list[0], &world.organization.key),
+        (&list[1], &text(&made["key"])),
+    ] {
+        assert_eq!(
+            keys(row),
+            [
+                "created_at",
+                "expires_at",
+                "id",
+                "last_used_at",
+                "masked",
+                "name",
+                "organization_id",
+                "revoked_at",
+            ]
+        );
+        let masked = text(&row["masked"]);
+        assert!(masked.starts_with("chlog_"), "{masked}");
+        assert!(masked.ends_with(&value[40..]), "{masked}");
+        assert!(masked.chars().count() < 16, "{masked}");
+        assert_eq!(row["revoked_at"], Value::Null);
+    }
+    assert_eq!(list[1]["expires_at"], made["expires_at"]);
+    // Another organization's keys are not among them, and nothing shows one.
+    let second = world.second_organization();
+    let list = world.admin(&["key", "list", "--org", &second.id]);
+    assert_eq!(each(&list, "id"), [&json!(second.key_id)]);
+    let plain = world.try_admin(&["key", "list", "--org", &second.id], "");
+    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    assert!(
+        plain.contains(&second.key_id) && !plain.contains(&second.key),
+        "{plain}"
+    );
+}
+
+async fn keys_are_revoked_once(world: World) {
+    let made = world.create_key(&[]);
+    let id = text(&made["id"]);
+    world.admin(&["key", "revoke", &id]);
+    let list = world.admin(&["key", "list", "--org", &world.organization.id]);
+    is_recent(&list[1]["revoked_at"]);
+    // Again is no error, and does not move the moment.
+    world.try_admin(&["key", "revoke", &id], "");
+    let again = world.admin(&["key", "list", "--org", &world.organization.id]);
+    assert_eq!(again[1]["revoked_at"], list[1]["revoked_at"]);
+    let browser = world.browser().await;
+    let entries = browser
+        .get("/api/activity?resource=api_key")
+        .await
+        .body(200);
+    let revoked = each(&entries["items"], "action");
+    let revoked = revoked
+        .iter()
+        .filter(|action| **action == "revoked")
+        .count();
+    assert_eq!(revoked, 1);
+}
+
+async fn mistakes_are_told_and_change_nothing(world: World) {
+    let before = world.admin(&["org", "list"]);
+    let nowhere = uuid::Uuid::now_v7().to_string();
+    let long = "x".repeat(101);
+    let org = world.organization.id.as_str();
+    for (arguments, input) in [
+        (&["org", "create"][..], ""),
+        (&["org", "create", "--name", ""], ""),
+        (&["org", "create", "--name", long.as_str()], ""),
+        (&["org", "create", "--name", "X", "--plan", "gold"], ""),
+        (
+            &[
+                "org",
+                "create",
+                "--name",
+                "X",
+                "--owner-email",
+                "x@example.com",
+            ],
+            "",
+        ),
+        (
+            &[
+                "org",
+                "create",
+                "--name",
+                "X",
+                "--owner-email",
+                "no-address",
+                "--owner-name",
+                "X",
+                "--owner-password-file",
+                "-",
+            ],
+            "a long enough secret",
+        ),
+        (
+            &[
+                "org",
+                "create",
+                "--name",
+                "X",
+                "--owner-email",
+                "x@example.com",
+                "--owner-name",
+                "X",
+                "--owner-password-file",
+                "-",
+            ],
+            "too short",
+        ),
+        (
+            &[
+                "org",
+                "create",
+                "--name",
+                "X",
+                "--owner-email",
+                "x@example.com",
+                "--owner-name",
+                "X",
+                "--owner-password-file",
+                "/nowhere/at/all",
+            ],
+            "",
+        ),
+        (&["org", "set-plan", nowhere.as_str(), "pro"], ""),
+        (&["org", "set-plan", "Nobody", "pro"], ""),
+        (&["org", "set-plan", org, "gold"], ""),
+        (&["key", "create", "--org", "Nobody", "--name", "x"], ""),
+        (&["key", "create", "--org", org, "--name", ""], ""),
+        (
+            &["key", "create", "--org", org, "--name", long.as_str()],
+            "",
+        ),
+        (&["key", "list", "--org", "Nobody"], ""),
+        (&["key", "revoke", nowhere.as_str()], ""),
+        (&["key", "revoke", "not-an-id"], ""),
+        (
+            &[
+                "user",
+                "set-password",
+                "--email",
+                "nobody@example.com",
+                "--password-file",
+                "-",
+            ],
+            "a long enough secret",
+        ),
+        (&["serve", "--listen", "nowhere"], ""),
+        (&["frobnicate"], ""),
+    ] {
+        let output = world.try_admin(arguments, input);
+        assert!(!output.status.success(), "{arguments:?} succeeds");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.trim().is_empty(), "{arguments:?} says nothing");
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        assert_eq!(output.stdout, b"", "{arguments:?}");
+    }
+    assert_eq!(world.admin(&["org", "list"]), before);
+    let keys = world.admin(&["key", "list", "--org", org]);
+    assert_eq!(each(&keys, "id"), [&json!(world.organization.key_id)]);
+    // Two organizations of one name must be told apart by their ids.
+    world.admin(&["org", "create", "--name", "Acme"]);
+    let output = world.try_admin(&["key", "create", "--org", "Acme", "--name", "x"], "");
+    assert!(!output.status.success(), "which one?");
+    world.admin(&["key", "create", "--org", org, "--name", "x"]);
+}
+
+async fn a_backup_is_whole(world: World) {
+    let copy = world.folder().join("copy.db");
+    let path = copy.to_str().expect("a path").to_owned();
+    if world.engine == Engine::Postgres {
+        let output = world.try_admin(&["backup", &path], "");
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        assert!(
+            said.contains("sqlite") || said.contains("pg_dump"),
+            "{said}"
+        );
+        assert!(!copy.exists());
+        return;
+    }
+    let key = world.key();
+    for index in 0..40 {
+        key.change(&format!("before {index}")).await;
+    }
+    // While it is written to.
+    let writing = tokio::spawn({
+        let key = key.clone();
+        async move {
+            for index in 0.. {
+                let body = json!({ "title": format!("during {index}") });
+                let request = key.request("POST", "/api/changes").json(&body);
+                match crate::world::caller::try_send(request).await {
+                    Ok(answer) => answer.is(201),
+                    Err(_) => break,
+                }
+            }
+        }
+    });
+    let output = world.try_admin(&["backup", &path], "");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(!writing.is_finished(), "no write failed");
+    // What lies there is not overwritten.
+    let size = copy.metadata().expect("the copy").len();
+    let output = world.try_admin(&["backup", &path], "");
+    assert!(!output.status.success());
+    assert_eq!(copy.metadata().expect("the copy").len(), size);
+    writing.abort();
+
+    // It opens, with everything in it, and goes on from there.
+    let mut command = world.serve_command();
+    command.env("CHANGELOG_DATABASE_URL", format!("sqlite://{path}"));
+    let server = Server::start(command).await.expect("the copy is served");
+    let caller = crate::world::Caller::new(&server.address);
+    let caller = caller.with("x-api-key", &world.organization.key);
+    let list = caller
+        .get("/api/changes?q=before&per_page=100")
+        .await
+        .body(200);
+    assert_eq!(
+        (&list["count"], list["data"].as_array().map(Vec::len)),
+        (&json!(40), Some(40))
+    );
+    caller.change("in the copy").await;
+    assert_eq!(key.get("/api/changes?q=copy").await.body(200)["count"], 0);
+}
+
+async fn commands_are_explained(world: World) {
+    for (arguments, words) in [
+        (
+            &["--help"][..],
+            &["serve", "demo", "org", "key", "user", "backup", "openapi"][..],
+        ),
+        (
+            &["serve", "--help"],
+            &[
+                "--listen",
+                "CHANGELOG_LISTEN",
+                "--public-url",
+                "CHANGELOG_PUBLIC_URL",
+            ],
+        ),
+        (&["demo", "--help"], &["--listen", "--data-dir"]),
+        (
+            &["org", "create", "--help"],
+            &[
+                "--name",
+                "--plan",
+                "--owner-email",
+                "--owner-name",
+                "--owner-password-file",
+            ],
+        ),
+        (
+            &["key", "create", "--help"],
+            &["--org", "--name", "--expires-at"],
+        ),
+        (
+            &["user", "set-password", "--help"],
+            &["--email", "--password-file"],
+        ),
+        (
+            &["backup", "--help"],
+            &["--database-url", "CHANGELOG_DATABASE_URL", "--json"],
+        ),
+    ] {
+        let output = world.try_admin(arguments, "");
+        assert!(output.status.success(), "{arguments:?}");
+        let help = String::from_utf8_lossy(&output.stdout);
+        for word in words {
+            assert!(
+                help.contains(word),
+                "{arguments:?} does not name {word}: {help}"
+            );
+        }
+        // The database's address may hold a password.
+        assert!(!help.contains(&world.database), "{help}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_file_is_served_once() {
+    let mut world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    let said = Server::start(world.serve_command()).await.err();
+    let said = said.expect("a second server refuses to start");
+    assert!(
+        said.contains("served") || said.contains("in use") || said.contains("another"),
+        "{said}"
+    );
+    assert!(said.contains("changelog.db"), "it names the file: {said}");
+    world.key().change("the first goes on").await;
+    // A killed one leaves no lock behind.
+    world.restart().await;
+    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_share_one_postgres() {
+    let Some(world) = World::new(Engine::Postgres).await else {
+        return;
+    };
+    let server = world.another_server(&[]).await;
+    let other =
+        crate::world::Caller::new(&server.address).with("x-api-key", &world.organization.key);
+    let first = world.key();
+    for index in 0..5 {
+        let id = first.change(&format!("first {index}")).await;
+        let path = format!("/api/changes/{id}");
+        assert_eq!(
+            other.get(&path).await.data(200),
+            first.get(&path).await.data(200)
+        );
+        other.change(&format!("other {index}")).await;
+    }
+    for caller in [&first, &other] {
+        assert_eq!(caller.get("/api/changes").await.body(200)["count"], 10);
+    }
+    // One idempotency key, sent to both at once.
+    let keyed = |caller: &crate::world::Caller| {
+        let request = caller
+            .request("POST", "/api/changes")
+            .header("idempotency-key", "both");
+        send(request.json(&json!({ "title": "to both" })))
+    };
+    let answers: Vec<_> = (0..10)
+        .flat_map(|_| [keyed(&first), keyed(&other)])
+        .collect();
+    let answers = futures_util::future::join_all(answers).await;
+    for answer in &answers {
+        assert_eq!(answer.data(201), answers[0].data(201));
+    }
+    assert_eq!(first.get("/api/changes?q=both").await.body(200)["count"], 1);
+}
+
+/// The words of a database address never appear where it cannot be opened.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_be_opened_is_told_without_its_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for address in [
+        "postgres://someone:hunter2secret@127.0.0.1:1/nowhere",
+        "sqlite:///nowhere/at/all/changelog.db",
+        "mysql://someone:hunter2secret@127.0.0.1/x",
+        "nonsense",
+    ] {
+        let mut command: Command = crate::world::server::command(folder.path());
+        command.args(["org", "list", "--database-url", address]);
+        let waiting = tokio::task::spawn_blocking(move || run(command, ""));
+        let output = tokio::time::timeout(Duration::from_secs(40), waiting).await;
+        let output = output.expect("it gives up").expect("it ends");
+        assert!(!output.status.success(), "{address}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !said.trim().is_empty() && !said.contains("hunter2secret"),
+            "{said}"
+        );
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}

@@ -1,0 +1,136 @@
+//! `changelog-server demo`: the first thing that a stranger runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::world::{Caller, Engine, Server, World, each, sign_in, text};
+
+struct Demo {
+    server: Server,
+    output: String,
+}
+
+impl Demo {
+    async fn start(folder: &Path) -> Self {
+        let said = folder.join("said");
+        let mut command = crate::world::server::command(folder);
+        command
+            .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.join("demo"))
+            .stdout(Stdio::from(fs::File::create(&said).expect("a file")));
+        let server = Server::start(command).await.expect("the demo starts");
+        let output = fs::read_to_string(said).expect("a file");
+        Self { server, output }
+    }
+
+    /// The value of one of the `export` lines.
+    fn export(&self, name: &str) -> String {
+        let line = format!("export {name}=");
+        let line = self
+            .output
+            .lines()
+            .find_map(|known| known.trim().strip_prefix(&line));
+        line.unwrap_or_else(|| panic!("no {name}: {}", self.output))
+            .to_owned()
+    }
+
+    fn after(&self, label: &str) -> String {
+        let line = self
+            .output
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(label));
+        line.unwrap_or_else(|| panic!("no {label}: {}", self.output))
+            .trim()
+            .to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_has_a_service_and_keeps_it() {
+    // Only for its `chlog`; the demo makes a world of its own.
+    let world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut demo = Demo::start(folder.path()).await;
+    let (url, key) = (demo.export("CHLOG_URL"), demo.export("CHLOG_API_KEY"));
+    assert_eq!(url, format!("http://{}", demo.server.address));
+    let caller = Caller::new(&demo.server.address).with("x-api-key", &key);
+    let list = caller.get("/api/changes").await.body(200);
+    let titles: Vec<String> = each(&list["data"], "title").into_iter().map(text).collect();
+    assert!(titles.len() >= 4, "a handful: {titles:?}");
+    for title in &titles {
+        assert!(
+            demo.output.contains(title.as_str()),
+            "{title} is in the table"
+        );
+    }
+    let chlog = |arguments: &[&str]| {
+        let mut command = world.bare_chlog();
+        let output = command
+            .args(arguments)
+            .env("CHLOG_URL", &url)
+            .env("CHLOG_API_KEY", &key)
+            .assert()
+            .success();
+        String::from_utf8_lossy(&output.get_output().stdout).into_owned()
+    };
+    chlog(&[
+        "log",
+        "terraform apply: 2 added",
+        "--status",
+        "completed",
+        "--tag",
+        "terraform",
+    ]);
+    chlog(&[
+        "log",
+        "terraform apply failed",
+        "--status",
+        "rolled_back",
+        "--risk",
+        "high",
+    ]);
+    assert!(chlog(&["list"]).contains("terraform apply: 2 added"));
+    let risky = chlog(&["list", "--risk", "high"]);
+    assert!(risky.contains("terraform apply failed"), "{risky}");
+    assert!(!risky.contains("2 added"), "{risky}");
+    let (email, password) = (demo.after("Sign in with:"), demo.after("Password:"));
+    let anonymous = Caller::new(&demo.server.address);
+    let cookie = sign_in(&anonymous, &email, &password).await;
+    anonymous
+        .with("cookie", &cookie)
+        .get("/api/activity")
+        .await
+        .body(200);
+    // What opens the door lies there for its owner only.
+    for entry in fs::read_dir(folder.path().join("demo"))
+        .expect("the folder")
+        .flatten()
+    {
+        let bytes = fs::read(entry.path()).expect("a file");
+        if String::from_utf8_lossy(&bytes).contains(&key) {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = entry.metadata().expect("the file").permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{:?}", entry.path());
+        }
+    }
+    demo.server.terminate();
+    let status = demo.server.ended(std::time::Duration::from_secs(15)).await;
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    drop(demo);
+
+    let demo = Demo::start(folder.path()).await;
+    assert_eq!(demo.export("CHLOG_API_KEY"), key, "the key is the same");
+    assert_eq!(demo.after("Password:"), password);
+    let caller = Caller::new(&demo.server.address).with("x-api-key", &key);
+    let list = caller.get("/api/changes").await.body(200);
+    assert_eq!(
+        list["count"],
+        json!(titles.len() + 2),
+        "nothing is lost, nothing logged twice"
+    );
+}

@@ -1,0 +1,185 @@
+//! No secret is ever written down: not in a log, not in the database, not in
+//! a backup.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::world::caller::form;
+use crate::world::{Engine, Postgres, World, send, sign_in, text};
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn holds(bytes: &[u8], secret: &str) -> bool {
+    bytes
+        .windows(secret.len())
+        .any(|window| window == secret.as_bytes())
+}
+
+/// Uses every kind of secret once, and returns them by name.
+async fn use_everything(world: &mut World) -> Vec<(&'static str, String)> {
+    // Everything that the log can say, it says.
+    let mut command = world.serve_command();
+    command
+        .env("CHANGELOG_LOG", "trace")
+        .env("CHANGELOG_LOG_FORMAT", "json");
+    world.server.kill9();
+    world.server = crate::world::Server::start(command)
+        .await
+        .expect("it starts");
+    let owner = world.organization.clone();
+    let anonymous = world.anonymous();
+    let cookie = sign_in(&anonymous, &owner.email, &owner.password).await;
+    let (_, session) = cookie.split_once('=').expect("a value");
+    let ended = sign_in(&anonymous, &owner.email, &owner.password).await;
+    let signed_out = anonymous.clone().with("cookie", &ended);
+    signed_out.post_form("/sign-out", &[]).await.is(303);
+    let wrong = "a-wrong-password-4711";
+    let fields = [("email", owner.email.as_str()), ("password", wrong)];
+    send(form(anonymous.request("POST", "/sign-in"), &fields))
+        .await
+        .is(401);
+    let revoked = world.create_key(&[]);
+    world
+        .with_key(&text(&revoked["key"]))
+        .change("with a key that ends")
+        .await;
+    world.admin(&["key", "revoke", &text(&revoked["id"])]);
+    world
+        .with_key(&text(&revoked["key"]))
+        .get("/api/hosts")
+        .await
+        .is(401);
+    let idempotency = "idempotency-key-4711";
+    let keyed = world
+        .key()
+        .request("POST", "/api/changes")
+        .header("idempotency-key", idempotency);
+    let body = json!({ "title": "a title", "description": "description-in-a-body-4711" });
+    send(keyed.json(&body)).await.is(201);
+    world
+        .key()
+        .get("/api/changes?page=0&q=query-4711")
+        .await
+        .is(400);
+    world
+        .key()
+        .post_bytes("/api/changes", "{broken-body-4711")
+        .await
+        .is(400);
+    let browser = anonymous.clone().with("cookie", &cookie);
+    browser.get("/api/activity").await.is(200);
+    let new_password = "the-next-password-4711";
+    let arguments = [
+        "user",
+        "set-password",
+        "--email",
+        &owner.email,
+        "--password-file",
+        "-",
+    ];
+    assert!(world.try_admin(&arguments, new_password).status.success());
+    let latest = sign_in(&anonymous, &owner.email, new_password).await;
+    vec![
+        ("the key", owner.key.clone()),
+        ("the random part of the key", owner.key[6..38].to_owned()),
+        ("a revoked key", text(&revoked["key"])),
+        ("the password", owner.password.clone()),
+        ("the new password", new_password.to_owned()),
+        ("a wrong password", wrong.to_owned()),
+        ("a session", session.to_owned()),
+        (
+            "an ended session",
+            ended.split_once('=').expect("a value").1.to_owned(),
+        ),
+        (
+            "the latest session",
+            latest.split_once('=').expect("a value").1.to_owned(),
+        ),
+    ]
+}
+
+/// Bodies are no secrets to the database, and are to the log.
+const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite() {
+    let mut world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    let secrets = use_everything(&mut world).await;
+    let copy = world.folder().join("copy.db");
+    world.admin(&["backup", copy.to_str().expect("a path")]);
+    let log = world.server.log();
+    assert!(log.lines().count() > 20, "the log says little: {log}");
+    assert!(!log.contains("panicked"), "{log}");
+    let files = files(world.folder());
+    let databases = files
+        .iter()
+        .filter(|file| holds(&fs::read(file).expect("a file"), BODIES[0]));
+    assert!(
+        databases.count() >= 2,
+        "the files are those of the database: {files:?}"
+    );
+    for (name, secret) in secrets {
+        assert!(!log.contains(&secret), "{name} is in the log");
+        for file in &files {
+            assert!(
+                !holds(&fs::read(file).expect("a file"), &secret),
+                "{name} is in {}",
+                file.display()
+            );
+        }
+    }
+    for body in BODIES {
+        assert!(!log.contains(body), "a body is in the log");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres() {
+    let Some(postgres) = Postgres::start().await else {
+        return;
+    };
+    let mut world = World::on_postgres(&postgres).await;
+    let secrets = use_everything(&mut world).await;
+    let log = world.server.log();
+    // What it has in memory is on disk when it is asked for a checkpoint.
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&world.database)
+        .await
+        .expect("PostgreSQL answers");
+    sqlx::query("CHECKPOINT")
+        .execute(&mut connection)
+        .await
+        .expect("a checkpoint");
+    let files = files(&postgres.data());
+    let holds_bodies = files
+        .iter()
+        .any(|file| holds(&fs::read(file).unwrap_or_default(), BODIES[0]));
+    assert!(holds_bodies, "the files are those of the database");
+    let said = postgres.log();
+    for (name, secret) in secrets {
+        assert!(!log.contains(&secret), "{name} is in the log");
+        assert!(!said.contains(&secret), "{name} is in PostgreSQL's log");
+        for file in &files {
+            let bytes = fs::read(file).unwrap_or_default();
+            assert!(!holds(&bytes, &secret), "{name} is in {}", file.display());
+        }
+    }
+    for body in BODIES {
+        assert!(!log.contains(body), "a body is in the log");
+    }
+}

@@ -1,0 +1,123 @@
+//! A real Terraform run, recorded as the README says.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::world::{World, each, on_both, requirement, text};
+
+on_both!(runs_are_recorded);
+
+const GOOD: &str = r#"
+resource "terraform_data" "first" {
+  input = "one"
+}
+resource "terraform_data" "second" {
+  input = "two"
+  provisioner "local-exec" {
+    command = "true"
+  }
+}
+"#;
+
+const BAD: &str = r#"
+resource "terraform_data" "third" {
+  provisioner "local-exec" {
+    command = "exit 3"
+  }
+}
+"#;
+
+/// Runs Terraform in a folder, with the built-in provider only.
+fn terraform(folder: &Path, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new("terraform")
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("TF_CLI_CONFIG_FILE")
+        .env("CHECKPOINT_DISABLE", "1")
+        .env("TF_IN_AUTOMATION", "1")
+        .env("HOME", folder)
+        .output()
+        .expect("terraform runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    (
+        output.status.success(),
+        said + &String::from_utf8_lossy(&output.stderr),
+    )
+}
+
+async fn runs_are_recorded(world: World) {
+    if requirement::in_path("terraform").is_none() {
+        requirement::missing("terraform", "Terraform");
+        return;
+    }
+    let folder = world.folder().join("module");
+    fs::create_dir(&folder).expect("a folder");
+    fs::write(folder.join("main.tf"), GOOD).expect("a file");
+    let (done, said) = terraform(&folder, &["init", "-no-color"]);
+    assert!(done, "{said}");
+    let (done, said) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
+    assert!(done, "{said}");
+    let summary = said.lines().find(|line| line.contains("Apply complete!"));
+    assert!(
+        summary.is_some_and(|line| line.contains("2 added")),
+        "{said}"
+    );
+    let run = |arguments: &[&str]| {
+        let output = world.chlog().args(arguments).assert().success();
+        String::from_utf8_lossy(&output.get_output().stdout).into_owned()
+    };
+    run(&[
+        "log",
+        "terraform apply: 2 added",
+        "--status",
+        "completed",
+        "--tag",
+        "terraform",
+    ]);
+
+    fs::write(folder.join("more.tf"), BAD).expect("a file");
+    let (done, said) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
+    assert!(!done, "{said}");
+    // Its own words become the description.
+    let title = "terraform apply: failed";
+    world
+        .chlog()
+        .args([
+            "log",
+            "--status",
+            "rolled_back",
+            "--risk",
+            "high",
+            "--tag",
+            "terraform",
+            "-F",
+            "-",
+        ])
+        .write_stdin(format!("{title}\n\n{said}"))
+        .assert()
+        .success();
+
+    let risky = run(&["list", "--risk", "high"]);
+    assert!(
+        risky.contains(title) && !risky.contains("2 added"),
+        "{risky}"
+    );
+    let list = world
+        .key()
+        .get("/api/changes?tag=terraform")
+        .await
+        .body(200);
+    assert_eq!(each(&list["data"], "status"), ["rolled_back", "completed"]);
+    let id = text(&list["data"][0]["id"]);
+    let shown = run(&["show", &id]);
+    for words in [
+        title,
+        "local-exec provisioner error",
+        "rolled_back",
+        "high",
+        "terraform",
+    ] {
+        assert!(shown.contains(words), "{words} is missing: {shown}");
+    }
+}
