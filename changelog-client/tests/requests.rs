@@ -1,0 +1,537 @@
+//! What goes over the wire, against a service that misbehaves on request.
+
+use std::time::{Duration, Instant};
+
+use changelog_client::{
+    Change, ChangeId, Client, Error, HealthStatus, ProblemCode, RetryPolicy, RiskLevel, Status,
+};
+use futures_util::TryStreamExt;
+use serde_json::{Value, json};
+use wiremock::matchers::{body_json, header, method, path, query_param, query_param_is_missing};
+use wiremock::{Mock, MockServer, Request, ResponseTemplate};
+
+const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+const KEY: &str = "chlog_secret";
+
+/// A client that does not wait long.
+fn client(server: &MockServer) -> Client {
+    client_at(&server.uri())
+}
+
+fn client_at(url: &str) -> Client {
+    Client::builder()
+        .url(url)
+        .api_key(KEY)
+        .attempt_timeout(Duration::from_millis(300))
+        .total_timeout(Duration::from_secs(5))
+        .retry(RetryPolicy {
+            max_retries: 3,
+            min_delay: Duration::from_millis(5),
+            max_delay: Duration::from_millis(20),
+        })
+        .build()
+        .expect("the client is built")
+}
+
+fn created() -> ResponseTemplate {
+    ResponseTemplate::new(201).set_body_json(json!({"data": {
+        "id": ID, "title": "Deploy", "risk_level": "low", "status": "planned",
+        "organization_id": ID, "created_at": "2026-11-21T08:30:00.000Z",
+    }}))
+}
+
+fn change(id: &str) -> Value {
+    json!({
+        "id": id, "title": "Deploy", "description": null, "risk_level": "low",
+        "status": "planned", "impact": null, "service": null, "host_ref": null, "tags": [],
+        "links": [], "scheduled_for": null, "occurred_at": "2026-11-21T08:30:00.000Z",
+        "organization_id": ID, "created_at": "2026-11-21T08:30:00.000Z",
+        "updated_at": "2026-11-21T08:30:00.000Z",
+    })
+}
+
+fn problem(status: u16, code: &str) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_raw(
+        json!({
+            "type": format!("/problems/{code}"), "title": "A title", "status": status,
+            "detail": "what went wrong", "code": code, "request_id": "from-the-body",
+            "errors": if code == "validation_failed" {
+                json!([{"pointer": "/title", "code": "too_short", "message": "is too short"}])
+            } else {
+                json!([])
+            },
+        })
+        .to_string(),
+        "application/problem+json",
+    )
+}
+
+/// Answers with each of these once, and then with the last for ever.
+async fn answers(server: &MockServer, list: Vec<ResponseTemplate>) {
+    let count = list.len();
+    for (index, answer) in list.into_iter().enumerate() {
+        let mock = Mock::given(path("/api/changes")).respond_with(answer);
+        let mock = if index + 1 < count {
+            mock.up_to_n_times(1)
+        } else {
+            mock
+        };
+        mock.mount(server).await;
+    }
+}
+
+async fn requests(server: &MockServer) -> Vec<Request> {
+    server
+        .received_requests()
+        .await
+        .expect("requests are recorded")
+}
+
+fn idempotency_keys(requests: &[Request]) -> Vec<String> {
+    requests
+        .iter()
+        .map(|request| {
+            String::from_utf8_lossy(request.headers["idempotency-key"].as_bytes()).into()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_create_is_retried_under_one_idempotency_key() {
+    let server = MockServer::start().await;
+    let down = || ResponseTemplate::new(503);
+    answers(&server, vec![down(), ResponseTemplate::new(502), created()]).await;
+    let client = client(&server);
+    client.changes().create("Deploy").send().await.unwrap();
+    client.changes().create("Deploy").send().await.unwrap();
+    let keys = idempotency_keys(&requests(&server).await);
+    assert_eq!(keys.len(), 4);
+    assert_eq!(keys[0], keys[1]);
+    assert_eq!(keys[1], keys[2]);
+    assert_ne!(keys[2], keys[3], "another create has another key");
+    assert_eq!(keys[0].parse::<uuid::Uuid>().unwrap().get_version_num(), 4);
+}
+
+#[tokio::test]
+async fn a_create_sends_the_key_the_body_and_the_chosen_idempotency_key() {
+    let server = MockServer::start().await;
+    Mock::given(method("POST"))
+        .and(path("/api/changes"))
+        .and(header("x-api-key", KEY))
+        .and(header("content-type", "application/json"))
+        .and(header("idempotency-key", "run-42"))
+        .and(body_json(json!({
+            "title": "Deploy", "risk_level": "high", "status": "completed", "tags": ["a", "b"],
+            "links": [{"label": "run", "url": "https://ci.example.com/42"}],
+        })))
+        .respond_with(created())
+        .expect(1)
+        .mount(&server)
+        .await;
+    let change = client(&server)
+        .changes()
+        .create("Deploy")
+        .risk_level(RiskLevel::High)
+        .status(Status::Completed)
+        .tag("a")
+        .tags(["b"])
+        .link("run", "https://ci.example.com/42")
+        .idempotency_key("run-42")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(change.id, ID.parse().unwrap());
+}
+
+#[tokio::test]
+async fn retries_end_and_the_error_says_how_many() {
+    let server = MockServer::start().await;
+    answers(&server, vec![problem(503, "unavailable")]).await;
+    let error = client(&server).changes().list().send().await.unwrap_err();
+    let Error::Unavailable(refusal) = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(refusal.attempts, 4);
+    assert!(
+        !error.is_unconfirmed(),
+        "the service said that it did nothing"
+    );
+    assert_eq!(requests(&server).await.len(), 4);
+}
+
+#[tokio::test]
+async fn retry_after_is_obeyed() {
+    let server = MockServer::start().await;
+    let wait = problem(429, "too_many_requests").insert_header("retry-after", "1");
+    answers(&server, vec![wait, created()]).await;
+    let start = Instant::now();
+    client(&server)
+        .changes()
+        .create("Deploy")
+        .send()
+        .await
+        .unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert_eq!(requests(&server).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_wait_beyond_the_total_timeout_is_not_begun() {
+    let server = MockServer::start().await;
+    let wait = problem(429, "too_many_requests").insert_header("retry-after", "60");
+    answers(&server, vec![wait]).await;
+    let start = Instant::now();
+    let error = client(&server).changes().list().send().await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(1));
+    let Error::RateLimited(refusal) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(refusal.retry_after, Some(Duration::from_mins(1)));
+    assert_eq!(refusal.attempts, 1);
+}
+
+#[tokio::test]
+async fn what_waiting_does_not_mend_is_sent_once() {
+    for (status, code) in [
+        (400, "malformed_query"),
+        (401, "unauthorized"),
+        (403, "plan_required"),
+        (403, "forbidden"),
+        (404, "not_found"),
+        (409, "conflict"),
+        (413, "payload_too_large"),
+        (422, "validation_failed"),
+        (422, "idempotency_key_reused"),
+        (500, "internal"),
+    ] {
+        let server = MockServer::start().await;
+        answers(&server, vec![problem(status, code)]).await;
+        let result = client(&server).changes().create("Deploy").send().await;
+        let error = result.unwrap_err();
+        let matches = match &error {
+            Error::Unauthorized(_) => code == "unauthorized",
+            Error::PlanRequired(_) => code == "plan_required",
+            Error::Forbidden(_) => code == "forbidden",
+            Error::NotFound(_) => code == "not_found",
+            Error::Conflict(_) => code == "conflict",
+            Error::Invalid { violations, .. } => {
+                matches!(status, 400 | 422)
+                    && violations.len() == usize::from(code == "validation_failed")
+            }
+            Error::Refused(_) => matches!(status, 413 | 500),
+            _ => false,
+        };
+        assert!(matches, "{code}: {error:?}");
+        assert_eq!(error.status(), Some(status));
+        assert_eq!(error.request_id(), Some("from-the-body"));
+        assert_eq!(
+            error.problem().map(|problem| problem.code.as_str()),
+            Some(code)
+        );
+        assert_eq!(requests(&server).await.len(), 1, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_first_request_that_is_still_running_is_waited_for() {
+    let server = MockServer::start().await;
+    let running = problem(409, "idempotency_in_progress").insert_header("retry-after", "0");
+    answers(&server, vec![running, created()]).await;
+    client(&server)
+        .changes()
+        .create("Deploy")
+        .send()
+        .await
+        .unwrap();
+    let keys = idempotency_keys(&requests(&server).await);
+    assert_eq!(keys.len(), 2);
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[tokio::test]
+async fn an_update_is_retried() {
+    let server = MockServer::start().await;
+    let address = format!("/api/changes/{ID}");
+    Mock::given(path(&address))
+        .respond_with(ResponseTemplate::new(504))
+        .up_to_n_times(1)
+        .mount(&server)
+        .await;
+    Mock::given(method("PATCH"))
+        .and(path(&address))
+        .and(body_json(
+            json!({"status": "completed", "description": null}),
+        ))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": change(ID)})))
+        .mount(&server)
+        .await;
+    client(&server)
+        .changes()
+        .update(ID.parse().unwrap())
+        .status(Status::Completed)
+        .description(None)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(requests(&server).await.len(), 2);
+}
+
+#[tokio::test]
+async fn an_error_that_is_not_json_is_kept_in_part() {
+    let server = MockServer::start().await;
+    let page = format!("<html>Bad gateway\u{1b}{}", "x".repeat(100_000));
+    let answer = ResponseTemplate::new(502)
+        .set_body_string(page)
+        .insert_header("x-request-id", "from-the-header");
+    answers(&server, vec![answer]).await;
+    let error = client(&server).changes().list().send().await.unwrap_err();
+    assert_eq!(error.request_id(), Some("from-the-header"));
+    assert!(error.is_unconfirmed(), "a gateway may have passed it on");
+    assert!(!error.to_string().contains('\u{1b}'));
+    let Error::Unavailable(refusal) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(refusal.problem, None);
+    let excerpt = refusal.excerpt.unwrap();
+    assert!(excerpt.starts_with("<html>Bad gateway"));
+    assert_eq!(excerpt.chars().count(), 500);
+}
+
+#[tokio::test]
+async fn a_success_that_is_not_understood_is_told_apart() {
+    for body in ["<html>Welcome", "", "{\"data\": {\"id\": 7}}", "[]"] {
+        let server = MockServer::start().await;
+        answers(
+            &server,
+            vec![ResponseTemplate::new(200).set_body_string(body)],
+        )
+        .await;
+        let error = client(&server).changes().list().send().await.unwrap_err();
+        assert!(matches!(error, Error::Protocol(_)), "{body}: {error:?}");
+        assert_eq!(error.status(), Some(200));
+        assert_eq!(requests(&server).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_not_read_to_its_end() {
+    let server = MockServer::start().await;
+    let body = vec![b' '; 16 * 1024 * 1024 + 1];
+    answers(
+        &server,
+        vec![ResponseTemplate::new(200).set_body_bytes(body)],
+    )
+    .await;
+    let client = Client::builder().url(server.uri()).build().unwrap();
+    let error = client.changes().list().send().await.unwrap_err();
+    assert!(matches!(&error, Error::Protocol(_)), "{error:?}");
+    assert!(error.to_string().contains("larger than"), "{error}");
+}
+
+#[tokio::test]
+async fn silence_times_out_and_is_retried_within_the_total_timeout() {
+    let server = MockServer::start().await;
+    let slow = created().set_delay(Duration::from_secs(30));
+    answers(&server, vec![slow]).await;
+    let client = Client::builder()
+        .url(server.uri())
+        .attempt_timeout(Duration::from_millis(100))
+        .total_timeout(Duration::from_millis(350))
+        .retry(RetryPolicy {
+            max_retries: 100,
+            min_delay: Duration::from_millis(1),
+            max_delay: Duration::from_millis(2),
+        })
+        .build()
+        .unwrap();
+    let start = Instant::now();
+    let error = client.changes().create("Deploy").send().await.unwrap_err();
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
+    assert!(error.is_unconfirmed());
+    let Error::Timeout(silence) = &error else {
+        panic!("{error:?}");
+    };
+    assert!((3..=4).contains(&silence.attempts), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_tried_again_and_is_sure_to_have_done_nothing() {
+    // Bound and dropped: a port that nobody listens on.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let error = client_at(&url)
+        .changes()
+        .create("Deploy")
+        .send()
+        .await
+        .unwrap_err();
+    assert!(!error.is_unconfirmed());
+    assert_eq!(error.status(), None);
+    let Error::Connect(silence) = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(silence.attempts, 4);
+    assert!(error.to_string().contains(&url), "{error}");
+}
+
+#[tokio::test]
+async fn a_lost_answer_stays_unconfirmed_whatever_comes_after() {
+    let server = MockServer::start().await;
+    let slow = created().set_delay(Duration::from_secs(30));
+    answers(&server, vec![slow, problem(503, "unavailable")]).await;
+    let error = client(&server)
+        .changes()
+        .create("Deploy")
+        .send()
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    assert!(error.is_unconfirmed());
+}
+
+#[tokio::test]
+async fn a_word_of_a_newer_service_survives() {
+    let server = MockServer::start().await;
+    let mut newer = change(ID);
+    newer["status"] = "paused".into();
+    newer["risk_level"] = "catastrophic".into();
+    newer["something_new"] = json!({"a": 1});
+    Mock::given(path(format!("/api/changes/{ID}")))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": newer})))
+        .mount(&server)
+        .await;
+    let change = client(&server)
+        .changes()
+        .get(ID.parse().unwrap())
+        .await
+        .unwrap();
+    assert_eq!(change.status, Status::Unknown("paused".into()));
+    assert_eq!(change.risk_level.as_str(), "catastrophic");
+    assert_eq!(serde_json::to_value(change).unwrap()["status"], "paused");
+}
+
+/// Answers with the changes of these numbers as one page of 100.
+fn page(numbers: std::ops::Range<u32>) -> ResponseTemplate {
+    let data: Vec<Value> = numbers.rev().map(|n| change(&id(n))).collect();
+    ResponseTemplate::new(200).set_body_json(json!({
+        "data": data, "count": 150, "page": 1, "per_page": 100, "total_pages": 2,
+    }))
+}
+
+fn id(number: u32) -> String {
+    format!("018f4e9a-7b1c-7d3e-9a51-{number:012x}")
+}
+
+#[tokio::test]
+async fn a_stream_continues_after_the_last_change_it_saw() {
+    let server = MockServer::start().await;
+    Mock::given(path("/api/changes"))
+        .and(query_param("page", "1"))
+        .and(query_param("per_page", "100"))
+        .and(query_param("risk_level", "high"))
+        .and(query_param_is_missing("before"))
+        .respond_with(page(50..150))
+        .expect(1)
+        .mount(&server)
+        .await;
+    Mock::given(path("/api/changes"))
+        .and(query_param("before", id(50)))
+        .and(query_param("risk_level", "high"))
+        .respond_with(page(0..50))
+        .expect(1)
+        .mount(&server)
+        .await;
+    let changes: Vec<Change> = client(&server)
+        .changes()
+        .list()
+        .risk_level(RiskLevel::High)
+        .page(7)
+        .stream()
+        .try_collect()
+        .await
+        .unwrap();
+    let seen: Vec<ChangeId> = changes.into_iter().map(|change| change.id).collect();
+    let expected: Vec<ChangeId> = (0..150).rev().map(|n| id(n).parse().unwrap()).collect();
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test]
+async fn a_stream_does_not_walk_in_circles() {
+    let server = MockServer::start().await;
+    answers(&server, vec![page(0..100)]).await;
+    let list = client(&server).changes().list();
+    let error = list.stream().try_collect::<Vec<_>>().await.unwrap_err();
+    assert!(matches!(error, Error::Protocol(_)), "{error:?}");
+    assert_eq!(requests(&server).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_degraded_service_has_answered() {
+    let server = MockServer::start().await;
+    Mock::given(path("/api/health"))
+        .respond_with(ResponseTemplate::new(503).set_body_json(json!({
+            "status": "degraded", "db": "unreachable", "error": "the database does not answer",
+        })))
+        .mount(&server)
+        .await;
+    let health = client(&server).health().await.unwrap();
+    assert_eq!(health.status, HealthStatus::Degraded);
+    let sent = requests(&server).await;
+    assert_eq!(sent.len(), 1);
+    assert!(!sent[0].headers.contains_key("x-api-key"));
+}
+
+#[tokio::test]
+async fn a_gateway_is_not_taken_for_a_health_report() {
+    let server = MockServer::start().await;
+    Mock::given(path("/api/health"))
+        .respond_with(ResponseTemplate::new(503).set_body_string("no backend"))
+        .mount(&server)
+        .await;
+    let error = client(&server).health().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_key_does_not_follow_a_redirect() {
+    let elsewhere = MockServer::start().await;
+    let server = MockServer::start().await;
+    let away = ResponseTemplate::new(307).insert_header("location", elsewhere.uri());
+    answers(&server, vec![away]).await;
+    let error = client(&server).changes().list().send().await.unwrap_err();
+    assert_eq!(error.status(), Some(307));
+    assert_eq!(requests(&elsewhere).await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_prefix_stands_before_every_path() {
+    let server = MockServer::start().await;
+    Mock::given(path("/tools/changes/api/services"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": []})))
+        .expect(2)
+        .mount(&server)
+        .await;
+    for slash in ["", "/"] {
+        let client = client_at(&format!("{}/tools/changes{slash}", server.uri()));
+        assert_eq!(client.services().list().await.unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn errors_and_debug_do_not_show_the_key() {
+    let server = MockServer::start().await;
+    answers(&server, vec![problem(401, "unauthorized")]).await;
+    let client = client(&server);
+    let request = client.changes().create("Deploy");
+    let shown = format!("{client:?} {request:?}");
+    let error = request.send().await.unwrap_err();
+    let shown = format!("{shown} {error} {error:?}");
+    assert!(!shown.contains(KEY), "{shown}");
+    let problem = error.problem().unwrap();
+    assert_eq!(problem.code, ProblemCode::Unauthorized);
+}
