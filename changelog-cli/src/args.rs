@@ -44,18 +44,14 @@ Exit codes:
 
 Examples:
   chlog log \"Deploy api 2.3\" --status completed --service api --tag deploy
-  terraform apply -no-color | chlog log -F -
+  git log -1 --format=%B | chlog log --status completed
   chlog list --risk high --since 7d
   chlog done 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
 /// Records infrastructure changes, and lists them.
 #[derive(Debug, Parser)]
 #[command(name = "chlog", version, styles = STYLES, after_help = AFTER_HELP)]
-#[command(
-    propagate_version = true,
-    arg_required_else_help = true,
-    max_term_width = 100
-)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -190,7 +186,7 @@ pub(crate) struct ChangeFields {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     pub(crate) scheduled_for: Option<Moment>,
     /// Make the named service and host if they do not exist
-    #[arg(long)]
+    #[arg(long, help_heading = "Options")]
     pub(crate) create_missing: bool,
 }
 

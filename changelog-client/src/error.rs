@@ -12,6 +12,8 @@ use changelog_core::{Problem, ProblemCode, Violation};
 
 /// The most characters kept of a body that could not be understood.
 const MAX_EXCERPT: usize = 500;
+/// The most characters of it that a message shows.
+const MAX_SHOWN: usize = 80;
 
 /// A request that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -242,7 +244,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.problem, &self.excerpt) {
             (Some(problem), _) => f.write_str(&problem.detail)?,
-            (None, Some(excerpt)) => write!(f, "the answer was {excerpt:?}")?,
+            (None, Some(excerpt)) => write!(f, "the answer began {:?}", shortened(excerpt))?,
             (None, None) => f.write_str("the answer was empty")?,
         }
         write!(f, " (status {}", self.status)?;
@@ -269,7 +271,7 @@ impl fmt::Display for Gibberish {
         if let Some(id) = &self.request_id {
             write!(f, ", request {id}")?;
         }
-        write!(f, "); it began {:?}", self.excerpt)
+        write!(f, "); it began {:?}", shortened(&self.excerpt))
     }
 }
 
@@ -282,6 +284,11 @@ impl Silence {
             untrusted: false,
         }
     }
+}
+
+/// Cuts an excerpt to what is bearable in a message.
+fn shortened(excerpt: &str) -> String {
+    excerpt.chars().take(MAX_SHOWN).collect()
 }
 
 /// Cuts a body to what is bearable in an error.

@@ -299,18 +299,19 @@ pub(crate) fn chain(error: &dyn StdError) -> String {
     message
 }
 
-/// Tells whether TLS failed by what it was shown, and not by the network.
+/// Tells whether it was the service's certificate that TLS did not like.
 fn refused_certificate(error: &reqwest::Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let inside = inner
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-            .is_some_and(<dyn StdError + Send + Sync>::is::<rustls::Error>);
-        if inside || inner.is::<rustls::Error>() {
+        if let Some(rustls::Error::InvalidCertificate(_)) = inner.downcast_ref() {
             return true;
         }
-        cause = inner.source();
+        // An I/O error made from another one names that one's cause as its
+        // own, and not the error itself.
+        cause = match inner.downcast_ref().and_then(io::Error::get_ref) {
+            Some(inside) => Some(inside),
+            None => inner.source(),
+        };
     }
     false
 }

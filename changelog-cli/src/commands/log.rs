@@ -28,19 +28,25 @@ pub(crate) struct LogArgs {
     #[arg(long, value_name = "TIME", value_parser = moment::parse, help_heading = "The change")]
     occurred_at: Option<Moment>,
     /// Read the title (first line) and description (the rest) from a file; - is standard input
-    #[arg(short = 'F', long, value_name = "PATH", conflicts_with_all = ["title", "editor"])]
+    #[arg(
+        short = 'F',
+        long,
+        value_name = "PATH",
+        conflicts_with_all = ["title", "editor"],
+        help_heading = "Options"
+    )]
     file: Option<PathBuf>,
     /// Write the title and description in $VISUAL or $EDITOR
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Options")]
     editor: bool,
     /// Two requests with the same key and content are one change
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", help_heading = "Options")]
     idempotency_key: Option<String>,
     /// Check everything and print what would be sent, and send nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Options")]
     dry_run: bool,
     /// When the service is unavailable, fail (exit code 7) and keep nothing for later
-    #[arg(long)]
+    #[arg(long, help_heading = "Options")]
     strict: bool,
 }
 

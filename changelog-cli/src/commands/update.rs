@@ -22,7 +22,13 @@ pub(crate) struct UpdateArgs {
     #[command(flatten)]
     fields: ChangeFields,
     /// Take a field away; repeatable, or several separated by commas
-    #[arg(long, value_name = "FIELD", value_enum, value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "FIELD",
+        value_enum,
+        value_delimiter = ',',
+        help_heading = "Options"
+    )]
     clear: Vec<Clearable>,
     /// Known to `log` only; explained when it is given.
     #[arg(long, hide = true)]
