@@ -172,7 +172,10 @@ impl Task {
                 tracing::error!(%error, writes = group.len(), "a group of writes failed");
                 self.abandon().await;
             }
-            let failed = result.err().map(|error| error.to_string());
+            let failed = result.err().map(|error| match error {
+                StoreError::Unavailable(cause) => cause,
+                other => other.to_string(),
+            });
             for waiting in group {
                 let outcome = failed
                     .clone()
