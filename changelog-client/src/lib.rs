@@ -38,9 +38,13 @@
 //!   of the request.
 //! - A word that this version does not know (a status of a newer service)
 //!   decodes as `Unknown` and does not break the rest.
+//! - With the feature `blocking`, `blocking::Client` waits for those who are
+//!   not asynchronous.
 //! - The key is never shown by `Debug` and never sent to where a redirect
 //!   points.
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod changes;
 mod client;
 mod error;
@@ -61,3 +65,8 @@ pub use error::{Error, Gibberish, Refusal, Silence};
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use retry::RetryPolicy;
 pub use services::{CreateService, Services, UpdateService};
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
