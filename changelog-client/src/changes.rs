@@ -59,9 +59,12 @@ impl Changes {
     }
 
     /// Gets one change in full.
-    pub async fn get(&self, id: ChangeId) -> Result<Change, Error> {
-        let call = Call::get(&[PATH, &id.to_string()]);
-        self.client.record(&call).await
+    pub fn get(&self, id: ChangeId) -> impl Future<Output = Result<Change, Error>> + Send + use<> {
+        let client = self.client.clone();
+        async move {
+            let call = Call::get(&[PATH, &id.to_string()]);
+            client.record(&call).await
+        }
     }
 
     /// Starts an update of one change.

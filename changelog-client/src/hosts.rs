@@ -39,14 +39,18 @@ impl Hosts {
     }
 
     /// Lists all hosts of the organization, by hostname.
-    pub async fn list(&self) -> Result<Vec<Host>, Error> {
-        self.client.record(&Call::get(&[PATH])).await
+    pub fn list(&self) -> impl Future<Output = Result<Vec<Host>, Error>> + Send + use<> {
+        let client = self.client.clone();
+        async move { client.record(&Call::get(&[PATH])).await }
     }
 
     /// Gets one host.
-    pub async fn get(&self, id: HostId) -> Result<Host, Error> {
-        let call = Call::get(&[PATH, &id.to_string()]);
-        self.client.record(&call).await
+    pub fn get(&self, id: HostId) -> impl Future<Output = Result<Host, Error>> + Send + use<> {
+        let client = self.client.clone();
+        async move {
+            let call = Call::get(&[PATH, &id.to_string()]);
+            client.record(&call).await
+        }
     }
 
     /// Starts an update of one host.

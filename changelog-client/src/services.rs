@@ -37,14 +37,21 @@ impl Services {
     }
 
     /// Lists all services of the organization, by name.
-    pub async fn list(&self) -> Result<Vec<Service>, Error> {
-        self.client.record(&Call::get(&[PATH])).await
+    pub fn list(&self) -> impl Future<Output = Result<Vec<Service>, Error>> + Send + use<> {
+        let client = self.client.clone();
+        async move { client.record(&Call::get(&[PATH])).await }
     }
 
     /// Gets one service.
-    pub async fn get(&self, id: ServiceId) -> Result<Service, Error> {
-        let call = Call::get(&[PATH, &id.to_string()]);
-        self.client.record(&call).await
+    pub fn get(
+        &self,
+        id: ServiceId,
+    ) -> impl Future<Output = Result<Service, Error>> + Send + use<> {
+        let client = self.client.clone();
+        async move {
+            let call = Call::get(&[PATH, &id.to_string()]);
+            client.record(&call).await
+        }
     }
 
     /// Starts an update of one service.
