@@ -186,7 +186,7 @@ pub(crate) struct ChangeFields {
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     pub(crate) scheduled_for: Option<Moment>,
     /// Make the named service and host if they do not exist
-    #[arg(long, help_heading = "Options")]
+    #[arg(long, help_heading = "Behaviour")]
     pub(crate) create_missing: bool,
 }
 

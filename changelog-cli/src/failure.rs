@@ -13,6 +13,8 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const LABEL: Style = Style::new().bold();
 
+const WRONG_ADDRESS: &str = "is this the address of a change log service?";
+
 /// The exit codes that scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -155,6 +157,11 @@ impl From<Error> for Failure {
                 "the key is valid; whoever runs the service can change the organization's plan",
             ),
             Error::Forbidden(_) => Self::new(Exit::NotAuthorized, detail),
+            // What is not there says so in the service's words; anything else
+            // that answers 404 is not the service.
+            Error::NotFound(_) if error.problem().is_none() => {
+                Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
+            }
             Error::NotFound(_) => Self::new(Exit::NotFound, detail),
             Error::Conflict(_) => Self::new(Exit::Conflict, detail),
             Error::Invalid {
@@ -173,8 +180,7 @@ impl From<Error> for Failure {
             Error::Connect(_) => Self::new(Exit::Unavailable, error.to_string())
                 .hint("is the address right, and the service running?"),
             Error::Timeout(_) | Error::Broken(_) => Self::new(Exit::Unavailable, error.to_string()),
-            Error::Protocol(_) => Self::new(Exit::Other, error.to_string())
-                .hint("is this the address of a change log service?"),
+            Error::Protocol(_) => Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS),
             _ => Self::new(Exit::Other, error.to_string()),
         };
         failure.request_id = error.request_id().map(str::to_owned);

@@ -54,5 +54,13 @@ fn run(cli: Cli) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Other, format!("cannot start: {error}")))?;
-    runtime.block_on(commands::run(cli))
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = commands::run(cli) => outcome,
+            Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),
+        }
+    });
+    // Standard input that is still being read may never end.
+    runtime.shutdown_background();
+    outcome
 }

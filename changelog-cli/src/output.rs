@@ -177,9 +177,10 @@ impl Output {
     pub(crate) fn end(&mut self, count: u64) -> Outcome {
         if self.format == Format::Json {
             let pages = count.min(1);
+            let per_page = count.max(1);
             writeln!(
                 self.out,
-                "], \"count\": {count}, \"page\": 1, \"per_page\": {count}, \"total_pages\": {pages}}}"
+                "], \"count\": {count}, \"page\": 1, \"per_page\": {per_page}, \"total_pages\": {pages}}}"
             )
             .map_err(|error| lost(&error))?;
         }

@@ -1,5 +1,7 @@
 //! What a command works with: the settings, the keys, the service, the output.
 
+use std::cell::OnceCell;
+
 use changelog_client::Client;
 use changelog_core::api_key::is_well_formed;
 use secrecy::{ExposeSecret, SecretString};
@@ -15,6 +17,9 @@ pub(crate) struct Session {
     pub(crate) config: Config,
     pub(crate) credentials: Credentials,
     pub(crate) output: Output,
+    /// Made when it is first needed, and once: it reads the system's
+    /// certificates.
+    client: OnceCell<Client>,
 }
 
 impl Session {
@@ -33,6 +38,7 @@ impl Session {
             config,
             credentials,
             output,
+            client: OnceCell::new(),
         })
     }
 
@@ -49,6 +55,9 @@ impl Session {
 
     /// Returns a client that has a key.
     pub(crate) fn client(&self) -> Outcome<Client> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
         let url = &self.url()?.value;
         let Some(key) = self.key()? else {
             return Err(credentials::missing(
@@ -63,7 +72,8 @@ impl Session {
                 key.source
             ));
         }
-        client(url, Some(key.value))
+        let client = client(url, Some(key.value))?;
+        Ok(self.client.get_or_init(|| client).clone())
     }
 
     /// Returns a client for what needs no key.

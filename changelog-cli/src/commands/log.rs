@@ -33,20 +33,20 @@ pub(crate) struct LogArgs {
         long,
         value_name = "PATH",
         conflicts_with_all = ["title", "editor"],
-        help_heading = "Options"
+        help_heading = "Behaviour"
     )]
     file: Option<PathBuf>,
     /// Write the title and description in $VISUAL or $EDITOR
-    #[arg(short, long, help_heading = "Options")]
+    #[arg(short, long, help_heading = "Behaviour")]
     editor: bool,
     /// Two requests with the same key and content are one change
-    #[arg(long, value_name = "KEY", help_heading = "Options")]
+    #[arg(long, value_name = "KEY", help_heading = "Behaviour")]
     idempotency_key: Option<String>,
     /// Check everything and print what would be sent, and send nothing
-    #[arg(long, help_heading = "Options")]
+    #[arg(long, help_heading = "Behaviour")]
     dry_run: bool,
     /// When the service is unavailable, fail (exit code 7) and keep nothing for later
-    #[arg(long, help_heading = "Options")]
+    #[arg(long, help_heading = "Behaviour")]
     strict: bool,
 }
 
@@ -59,6 +59,11 @@ pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
     fields.host = fields.host.or(defaults.host.clone());
     fields.tags = fields.tags.or(defaults.tags.clone());
 
+    let a_person_writes = args.editor || (args.title.is_none() && words::somebody_is_there());
+    if a_person_writes && !args.dry_run {
+        // Nobody should write a text and then hear that there is no key.
+        session.client()?;
+    }
     let words = words(&args, &fields).await?;
     let new = change(&args, &fields, words)?;
     // All of it is checked before anything is made: a title that is too short

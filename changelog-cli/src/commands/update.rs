@@ -27,7 +27,7 @@ pub(crate) struct UpdateArgs {
         value_name = "FIELD",
         value_enum,
         value_delimiter = ',',
-        help_heading = "Options"
+        help_heading = "Behaviour"
     )]
     clear: Vec<Clearable>,
     /// Known to `log` only; explained when it is given.
