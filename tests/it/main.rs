@@ -8,6 +8,8 @@
 mod activity;
 mod admin;
 mod changes;
+mod chlog;
+mod chlog_output;
 mod connections;
 mod demo;
 mod durability;
@@ -18,7 +20,9 @@ mod keys;
 mod limits;
 mod list;
 mod nasty;
+mod openapi;
 mod problems;
+mod sdk;
 mod search;
 mod secrets;
 mod services;

@@ -270,7 +270,7 @@ async fn texts_come_back_as_they_were(world: World) {
         "'; DROP TABLE changes; --",
         "\\ \" / \u{2028} \u{2029} end",
         "%s %n {} ${x} #{y} {{z}}",
-        "\u{fffd}\u{10ffff}",
+        "the last \u{fffd}\u{10ffff}",
     ] {
         let body = json!({
             "title": title, "description": title, "impact": title, "tags": [title],

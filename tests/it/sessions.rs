@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::caller::form;
 use crate::world::{Answer, Caller, World, each, on_both, send, sign_in, text};
 
 on_both!(

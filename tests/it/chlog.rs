@@ -1,0 +1,646 @@
+//! `chlog` from end to end: recording, finding and editing changes.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, each, keys, on_both, shape, text};
+
+on_both!(
+    a_change_is_recorded_with_everything,
+    words_come_from_a_pipe_or_a_file,
+    an_editor_is_opened,
+    without_a_title_the_ways_are_named,
+    missing_services_and_hosts_are_made_on_request,
+    a_dry_run_sends_nothing,
+    one_idempotency_key_is_one_change,
+    lists_are_filtered,
+    lists_are_cut_and_paged,
+    changes_are_edited,
+    a_status_is_set_by_a_word,
+    services_and_hosts_are_managed,
+    project_files_say_what_a_change_is_about,
+);
+
+/// What a command said, and how it ended.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    pub(crate) fn of(command: &mut assert_cmd::Command) -> Self {
+        let output = command.output().expect("chlog runs");
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).expect("UTF-8"),
+            err: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+
+    /// Requires success.
+    #[track_caller]
+    pub(crate) fn done(self) -> Self {
+        self.ended(0)
+    }
+
+    /// Requires this exit code; a failure must say something, and not here.
+    #[track_caller]
+    pub(crate) fn ended(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        assert!(
+            code == 0 || !self.err.trim().is_empty(),
+            "it fails without a word"
+        );
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+    }
+}
+
+pub(crate) fn chlog(world: &World, arguments: &[&str]) -> Said {
+    Said::of(world.chlog().args(arguments))
+}
+
+fn piped(world: &World, arguments: &[&str], input: &str) -> Said {
+    Said::of(world.chlog().args(arguments).write_stdin(input))
+}
+
+/// The newest change, as the service has it.
+async fn newest(world: &World) -> Value {
+    let list = world.key().get("/api/changes?per_page=1").await.body(200);
+    list["data"][0].clone()
+}
+
+async fn count(world: &World) -> u64 {
+    let list = world.key().get("/api/changes").await.body(200);
+    list["count"].as_u64().expect("a count")
+}
+
+async fn a_change_is_recorded_with_everything(world: World) {
+    let key = world.key();
+    let service = key
+        .create("/api/services", json!({ "name": "Payments" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let arguments = [
+        "log",
+        "Deploy payments 2.3",
+        "--risk",
+        "high",
+        "--status",
+        "in_progress",
+        "--service",
+        "payments",
+        "--host",
+        "WEB-1",
+        "--tag",
+        "deploy,prod",
+        "--tag",
+        "eu",
+        "-m",
+        "The whole story",
+        "--impact",
+        "None expected",
+        "--link",
+        "run=https://ci.example.com/runs/42?a=b",
+        "--link",
+        "ticket=https://tickets.example.com/7",
+        "--occurred-at",
+        "2026-01-02T03:04:05+01:00",
+        "--scheduled-for",
+        "2027-01-02T03:04:05Z",
+        "--json",
+    ];
+    let created = chlog(&world, &arguments).done().json();
+    assert_eq!(keys(&created), ["data"]);
+    assert_eq!(keys(&created["data"]), shape::CHANGE_CREATED);
+    let change = newest(&world).await;
+    assert_eq!(change["id"], created["data"]["id"]);
+    for (field, value) in [
+        ("title", json!("Deploy payments 2.3")),
+        ("risk_level", json!("high")),
+        ("status", json!("in_progress")),
+        ("tags", json!(["deploy", "prod", "eu"])),
+        ("description", json!("The whole story")),
+        ("impact", json!("None expected")),
+        (
+            "links",
+            json!([
+                { "label": "run", "url": "https://ci.example.com/runs/42?a=b" },
+                { "label": "ticket", "url": "https://tickets.example.com/7" },
+            ]),
+        ),
+        ("occurred_at", json!("2026-01-02T02:04:05.000Z")),
+        ("scheduled_for", json!("2027-01-02T03:04:05.000Z")),
+    ] {
+        assert_eq!(change[field], value, "{field}");
+    }
+    assert_eq!(change["service"]["id"], json!(service));
+    assert_eq!(change["host_ref"]["id"], json!(host));
+    // By their ids as well, and otherwise the service's defaults.
+    let by_id = ["log", "By id", "--service", &service, "--host", &host];
+    let said = chlog(&world, &by_id).done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["risk_level"], &change["status"]),
+        (&json!("low"), &json!("planned"))
+    );
+    assert_eq!(change["service"]["name"], "Payments");
+    assert!(
+        said.out.contains(&text(&change["id"])) && said.out.contains("By id"),
+        "{}",
+        said.out
+    );
+}
+
+async fn words_come_from_a_pipe_or_a_file(world: World) {
+    let file = world.folder().join("words.txt");
+    let words = "Rotate the certificates\n\nAll of them,\nin turn.\n";
+    std::fs::write(&file, words).expect("a file");
+    let path = file.to_str().expect("a path");
+    for said in [
+        piped(&world, &["log", "--risk", "high"], words),
+        piped(&world, &["log", "--risk", "high", "-F", "-"], words),
+        chlog(&world, &["log", "--risk", "high", "-F", path]),
+        piped(
+            &world,
+            &["log", "--risk", "high"],
+            "\n\r\nRotate the certificates\r\n\r\nAll of them,\r\nin turn.",
+        ),
+    ] {
+        said.done();
+        let change = newest(&world).await;
+        assert_eq!(change["title"], "Rotate the certificates");
+        assert_eq!(change["description"], "All of them,\nin turn.");
+        assert_eq!(change["risk_level"], "high");
+    }
+    piped(&world, &["log"], "Only a title").done();
+    assert_eq!(newest(&world).await["description"], Value::Null);
+    // A title given is not looked for in a pipe.
+    piped(&world, &["log", "From the argument"], "Not this").done();
+    assert_eq!(newest(&world).await["title"], "From the argument");
+    assert_eq!(count(&world).await, 6);
+    for (arguments, input) in [
+        (&["log", "-F", "/nowhere/at/all"][..], ""),
+        (&["log", "-F", "-"], ""),
+        (&["log", "-F", "-", "A title"], "words"),
+    ] {
+        piped(&world, arguments, input).ended(2);
+    }
+    assert_eq!(count(&world).await, 6);
+}
+
+async fn an_editor_is_opened(world: World) {
+    let script = world.folder().join("editor.sh");
+    let edits = "#!/bin/sh\nprintf 'From the editor\\n\\nWith a story\\n' > \"$1\"\n";
+    std::fs::write(&script, edits).expect("a file");
+    let editor = format!("sh {}", script.display());
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", &editor));
+    said.done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["title"], &change["description"]),
+        (&json!("From the editor"), &json!("With a story"))
+    );
+    // An editor that is left without a title records nothing.
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "true"));
+    said.ended(130);
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "false"));
+    said.ended(130);
+    assert_eq!(count(&world).await, 1);
+}
+
+async fn without_a_title_the_ways_are_named(world: World) {
+    for input in ["", "  \n\n "] {
+        let said = piped(&world, &["log", "--risk", "high"], input).ended(2);
+        for way in ["chlog log \"", "-F", "-e", "|"] {
+            assert!(said.err.contains(way), "{way}: {}", said.err);
+        }
+        assert_eq!(said.out, "");
+    }
+    assert_eq!(count(&world).await, 0);
+}
+
+async fn missing_services_and_hosts_are_made_on_request(world: World) {
+    let arguments = ["log", "Deploy", "--service", "brand-new", "--host", "web-9"];
+    let said = chlog(&world, &arguments).ended(3);
+    assert!(
+        said.err.contains("brand-new") && said.err.contains("--create-missing"),
+        "{}",
+        said.err
+    );
+    assert_eq!(count(&world).await, 0);
+    let mut arguments = arguments.to_vec();
+    arguments.push("--create-missing");
+    for _ in 0..2 {
+        chlog(&world, &arguments).done();
+        let change = newest(&world).await;
+        assert_eq!(change["service"]["name"], "brand-new");
+        assert_eq!(change["host_ref"]["hostname"], "web-9");
+    }
+    let key = world.key();
+    assert_eq!(
+        each(&key.get("/api/services").await.data(200), "name"),
+        ["brand-new"]
+    );
+    assert_eq!(
+        each(&key.get("/api/hosts").await.data(200), "hostname"),
+        ["web-9"]
+    );
+    // A change that is refused leaves nothing behind.
+    chlog(
+        &world,
+        &["log", "ab", "--service", "other", "--create-missing"],
+    )
+    .ended(6);
+    assert_eq!(
+        each(&key.get("/api/services").await.data(200), "name"),
+        ["brand-new"]
+    );
+    // A near miss is told.
+    let said = chlog(&world, &["log", "Deploy", "--service", "brand-nwe"]).ended(3);
+    assert!(said.err.contains("brand-new"), "{}", said.err);
+}
+
+async fn a_dry_run_sends_nothing(world: World) {
+    world
+        .key()
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let arguments = [
+        "log",
+        "  Deploy ",
+        "--tag",
+        "a,a",
+        "--service",
+        "payments",
+        "--dry-run",
+    ];
+    let said = chlog(&world, &arguments).done().json();
+    assert_eq!(said["title"], "Deploy");
+    assert_eq!(said["tags"], json!(["a"]));
+    assert!(said["service_id"].is_string(), "{said}");
+    let arguments = [
+        "log",
+        "Deploy",
+        "--host",
+        "new",
+        "--create-missing",
+        "--dry-run",
+    ];
+    let said = chlog(&world, &arguments).done();
+    assert!(said.err.contains("new"), "{}", said.err);
+    // It finds the same mistakes as the real thing.
+    chlog(&world, &["log", "ab", "--dry-run"]).ended(6);
+    chlog(
+        &world,
+        &["log", "Deploy", "--service", "nobody", "--dry-run"],
+    )
+    .ended(3);
+    assert_eq!(count(&world).await, 0);
+    assert_eq!(world.key().get("/api/hosts").await.data(200), json!([]));
+}
+
+async fn one_idempotency_key_is_one_change(world: World) {
+    let arguments = [
+        "log",
+        "Deploy",
+        "--idempotency-key",
+        "run-42",
+        "--format",
+        "ids",
+    ];
+    let first = chlog(&world, &arguments).done().out;
+    let second = chlog(&world, &arguments).done().out;
+    assert_eq!(first, second);
+    assert_eq!(count(&world).await, 1);
+    let other = ["log", "Another", "--idempotency-key", "run-42"];
+    chlog(&world, &other).ended(6);
+    // Without one, twice is two.
+    chlog(&world, &["log", "Deploy"]).done();
+    chlog(&world, &["log", "Deploy"]).done();
+    assert_eq!(count(&world).await, 3);
+}
+
+async fn lists_are_filtered(world: World) {
+    for (title, more) in [
+        (
+            "Überlauf behoben",
+            &["--risk", "high", "--tag", "a,b", "--service", "payments"][..],
+        ),
+        (
+            "Deploy api",
+            &["--status", "completed", "--tag", "a", "--host", "web-1"],
+        ),
+        ("Deploy web", &["--occurred-at", "3d", "--risk", "medium"]),
+        ("Old one", &["--occurred-at", "2026-01-15T12:00:00Z"]),
+    ] {
+        let mut arguments = vec!["log", title, "--create-missing"];
+        arguments.extend(more);
+        chlog(&world, &arguments).done();
+    }
+    for (arguments, expected) in [
+        (
+            &[][..],
+            &["Deploy api", "Überlauf behoben", "Deploy web", "Old one"][..],
+        ),
+        (&["-q", "deploy"], &["Deploy api", "Deploy web"]),
+        (&["--search", "uber"], &["Überlauf behoben"]),
+        (&["--risk", "high"], &["Überlauf behoben"]),
+        (&["--risk", "MEDIUM"], &["Deploy web"]),
+        (&["--status", "completed"], &["Deploy api"]),
+        (&["--tag", "a"], &["Deploy api", "Überlauf behoben"]),
+        (&["--tag", "a,b"], &["Überlauf behoben"]),
+        (&["--tag", "a", "--tag", "b"], &["Überlauf behoben"]),
+        (&["--service", "Payments"], &["Überlauf behoben"]),
+        (&["--host", "web-1"], &["Deploy api"]),
+        (&["--since", "2h"], &["Deploy api", "Überlauf behoben"]),
+        (
+            &["--since", "7d"],
+            &["Deploy api", "Überlauf behoben", "Deploy web"],
+        ),
+        (&["--until", "2026-01-15"], &["Old one"]),
+        (&["--until", "2026-01-15T12:00:00Z"], &[]),
+        (
+            &["--since", "2026-01-15T12:00:00Z", "--until", "2d"],
+            &["Deploy web", "Old one"],
+        ),
+        (&["--since", "2026-01-16", "--until", "2d"], &["Deploy web"]),
+        (&["-q", "nothing"], &[]),
+    ] {
+        let mut all = vec!["list", "--json"];
+        all.extend(arguments);
+        let list = chlog(&world, &all).done().json();
+        assert_eq!(each(&list["data"], "title"), expected, "{arguments:?}");
+        assert_eq!(list["count"], expected.len(), "{arguments:?}");
+    }
+    chlog(&world, &["list", "--service", "nobody"]).ended(3);
+    for arguments in [
+        &["list", "--risk", "extreme"][..],
+        &["list", "--since", "whenever"],
+        &["list", "--limit", "0"],
+        &["list", "--page", "0"],
+        &["list", "--all", "--page", "2"],
+    ] {
+        chlog(&world, arguments).ended(2);
+    }
+}
+
+async fn lists_are_cut_and_paged(world: World) {
+    let key = world.key();
+    for index in 0..105 {
+        key.change(&format!("number {index}")).await;
+    }
+    for (arguments, first, size) in [
+        (&[][..], 104, 25),
+        (&["-L", "3"], 104, 3),
+        (&["-L", "100"], 104, 100),
+        (&["-L", "102"], 104, 102),
+        (&["--page", "2"], 79, 25),
+        (&["-L", "50", "--page", "3"], 4, 5),
+        (&["--page", "6"], 0, 0),
+        (&["--all"], 104, 105),
+    ] {
+        let mut all = vec!["ls", "--format", "ndjson"];
+        all.extend(arguments);
+        let said = chlog(&world, &all).done();
+        let titles: Vec<String> = said
+            .out
+            .lines()
+            .map(|line| text(&serde_json::from_str::<Value>(line).expect("JSON")["title"]))
+            .collect();
+        let expected: Vec<String> = (0..size).map(|n| format!("number {}", first - n)).collect();
+        assert_eq!(titles, expected, "{arguments:?}");
+    }
+    let everything = chlog(&world, &["list", "--all", "--json"]).done().json();
+    assert_eq!(
+        keys(&everything),
+        ["count", "data", "page", "per_page", "total_pages"]
+    );
+    assert_eq!(everything["count"], 105);
+    assert_eq!(each(&everything["data"], "title").len(), 105);
+}
+
+async fn changes_are_edited(world: World) {
+    let key = world.key();
+    key.create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let id = key.change("Deploy").await;
+    let arguments = [
+        "update",
+        &id,
+        "--title",
+        "Redeploy",
+        "--risk",
+        "high",
+        "--status",
+        "in_progress",
+        "--service",
+        "payments",
+        "--host",
+        "web-1",
+        "--create-missing",
+        "--tag",
+        "x,y",
+        "-m",
+        "story",
+        "--impact",
+        "some",
+        "--link",
+        "run=https://e.com/",
+        "--scheduled-for",
+        "2027-01-01T00:00:00Z",
+    ];
+    let said = chlog(&world, &arguments).done();
+    assert!(
+        said.out.contains(&id) && said.out.contains("Redeploy"),
+        "{}",
+        said.out
+    );
+    let change = newest(&world).await;
+    for (field, value) in [
+        ("title", json!("Redeploy")),
+        ("risk_level", json!("high")),
+        ("status", json!("in_progress")),
+        ("tags", json!(["x", "y"])),
+        ("description", json!("story")),
+        ("impact", json!("some")),
+        (
+            "links",
+            json!([{ "label": "run", "url": "https://e.com/" }]),
+        ),
+        ("scheduled_for", json!("2027-01-01T00:00:00.000Z")),
+    ] {
+        assert_eq!(change[field], value, "{field}");
+    }
+    assert_eq!(change["service"]["name"], "payments");
+    assert_eq!(change["host_ref"]["hostname"], "web-1");
+    // What is not named stays.
+    chlog(&world, &["update", &id, "--risk", "low"]).done();
+    let mut expected = change;
+    let change = newest(&world).await;
+    expected["risk_level"] = json!("low");
+    expected["updated_at"] = change["updated_at"].clone();
+    assert_eq!(change, expected);
+    chlog(&world, &["update", &id]).ended(2);
+    chlog(&world, &["update", &id, "--title", "ab"]).ended(6);
+    chlog(&world, &["update", &id, "--service", "nobody"]).ended(3);
+    chlog(&world, &["update", &id, "--occurred-at", "2h"]).ended(2);
+    chlog(&world, &["update", "not-an-id", "--risk", "low"]).ended(2);
+    let nowhere = uuid::Uuid::now_v7().to_string();
+    chlog(&world, &["update", &nowhere, "--risk", "low"]).ended(3);
+    assert_eq!(newest(&world).await, expected);
+}
+
+async fn a_status_is_set_by_a_word(world: World) {
+    let id = world.key().change("Deploy").await;
+    for (word, status) in [
+        ("start", "in_progress"),
+        ("done", "completed"),
+        ("rollback", "rolled_back"),
+    ] {
+        let said = chlog(&world, &[word, &id, "--json"]).done().json();
+        assert_eq!(keys(&said["data"]), shape::CHANGE);
+        assert_eq!(said["data"]["status"], status);
+        assert_eq!(newest(&world).await["status"], status);
+    }
+    let nowhere = uuid::Uuid::now_v7().to_string();
+    for word in ["start", "done", "rollback", "show"] {
+        chlog(&world, &[word, &nowhere]).ended(3);
+        chlog(&world, &[word, "not-an-id"]).ended(2);
+        chlog(&world, &[word]).ended(2);
+    }
+}
+
+async fn services_and_hosts_are_managed(world: World) {
+    let arguments = [
+        "service",
+        "create",
+        "payments",
+        "--color",
+        "#0aF",
+        "--description",
+        "Takes cards",
+        "--json",
+    ];
+    let service = chlog(&world, &arguments).done().json()["data"].take();
+    assert_eq!(keys(&service), shape::SERVICE);
+    assert_eq!(
+        (&service["name"], &service["color"]),
+        (&json!("payments"), &json!("#0aF"))
+    );
+    let arguments = [
+        "host",
+        "create",
+        "web-1",
+        "--fqdn",
+        "web-1.example.com",
+        "--ip-address",
+        "192.0.2.1",
+        "--os",
+        "Debian 12",
+        "--platform",
+        "aws",
+        "--environment",
+        "prod",
+        "--role",
+        "web,cache",
+        "--role",
+        "edge",
+        "--description",
+        "Behind the balancer",
+        "--json",
+    ];
+    let host = chlog(&world, &arguments).done().json()["data"].take();
+    assert_eq!(keys(&host), shape::HOST);
+    assert_eq!(host["roles"], json!(["web", "cache", "edge"]));
+    for (kind, record, name) in [("service", &service, "payments"), ("host", &host, "web-1")] {
+        let id = text(&record["id"]);
+        for given in [name, &name.to_uppercase(), &id] {
+            let shown = chlog(&world, &[kind, "show", given, "--json"])
+                .done()
+                .json();
+            assert_eq!(&shown["data"], record, "{kind} {given}");
+        }
+        let list = chlog(&world, &[kind, "list", "--json"]).done().json();
+        assert_eq!(list, json!({ "data": [record] }));
+        let ids = chlog(&world, &[kind, "list", "--format", "ids"]).done().out;
+        assert_eq!(ids, format!("{id}\n"));
+        let table = chlog(&world, &[kind, "list"]).done().out;
+        assert!(table.contains(name) && table.contains(&id), "{table}");
+        let shown = chlog(&world, &[kind, "show", name]).done().out;
+        assert!(shown.contains(name) && shown.contains(&id), "{shown}");
+        chlog(&world, &[kind, "create", name]).ended(5);
+        chlog(&world, &[kind, "create", &name.to_uppercase()]).ended(5);
+        chlog(&world, &[kind, "create", ""]).ended(6);
+        chlog(&world, &[kind, "show", "nobody"]).ended(3);
+        let nowhere = uuid::Uuid::now_v7().to_string();
+        chlog(&world, &[kind, "show", &nowhere]).ended(3);
+    }
+    chlog(&world, &["service", "create", "other", "--color", "red"]).ended(6);
+    chlog(
+        &world,
+        &["host", "create", "other", "--ip-address", "nowhere"],
+    )
+    .ended(6);
+    chlog(&world, &["host", "create", "other", "--platform", "cloud"]).ended(2);
+}
+
+async fn project_files_say_what_a_change_is_about(world: World) {
+    let project = world.folder().join("project");
+    let below = project.join("deep/down");
+    std::fs::create_dir_all(&below).expect("a folder");
+    std::fs::create_dir(project.join(".git")).expect("a folder");
+    let file = project.join(".chlog.toml");
+    let settings =
+        "service = \"payments\"\nhost = \"web-1\"\ntags = [\"a\", \"b\"]\nrisk = \"high\"\n";
+    std::fs::write(&file, settings).expect("a file");
+    let log = |arguments: &[&str]| {
+        let mut command = world.chlog();
+        Said::of(command.arg("log").args(arguments).current_dir(&below))
+    };
+    log(&["From below", "--create-missing"]).done();
+    let change = newest(&world).await;
+    assert_eq!(change["service"]["name"], "payments");
+    assert_eq!(change["host_ref"]["hostname"], "web-1");
+    assert_eq!(
+        (&change["tags"], &change["risk_level"]),
+        (&json!(["a", "b"]), &json!("high"))
+    );
+    // A flag beats it.
+    log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["tags"], &change["risk_level"]),
+        (&json!(["c"]), &json!("low"))
+    );
+    assert_eq!(change["service"], Value::Null);
+    // A cloned repository must not say where the key goes.
+    for line in [
+        "url = \"http://evil.example.com\"",
+        "profile = \"evil\"",
+        "api_key = \"x\"",
+    ] {
+        std::fs::write(&file, format!("{line}\nrisk = \"medium\"\n")).expect("a file");
+        let said = log(&["Not redirected"]);
+        if said.code == 0 {
+            assert_eq!(newest(&world).await["title"], "Not redirected");
+        }
+        assert!(
+            said.err.contains(line.split(' ').next().expect("a word")),
+            "{}",
+            said.err
+        );
+    }
+    // Above the repository's root nothing counts.
+    std::fs::remove_file(&file).expect("a file");
+    std::fs::write(world.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
+    log(&["Outside"]).done();
+    assert_eq!(newest(&world).await["risk_level"], "low");
+}

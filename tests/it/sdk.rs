@@ -1,0 +1,312 @@
+//! The client library against the real service.
+
+use std::time::Duration;
+
+use changelog_client::{
+    Client, DbStatus, Environment, Error, Platform, RetryPolicy, RiskLevel, Status, Timestamp,
+};
+use chrono::{TimeDelta, Utc};
+use futures_util::TryStreamExt;
+
+use crate::world::{Engine, Postgres, World, on_both};
+
+on_both!(
+    a_story_from_the_first_service_to_the_last_change,
+    a_stream_walks_over_everything_once,
+    errors_tell_what_to_do,
+    one_idempotency_key_makes_one,
+    a_restart_is_survived,
+);
+
+fn client(world: &World) -> Client {
+    builder(world).build().expect("a client")
+}
+
+fn builder(world: &World) -> changelog_client::ClientBuilder {
+    // Installs what TLS would need, once.
+    let _ = world.anonymous();
+    Client::builder()
+        .url(world.url())
+        .api_key(world.organization.key.clone())
+}
+
+async fn a_story_from_the_first_service_to_the_last_change(world: World) {
+    let client = client(&world);
+    let health = client.health().await.expect("it is healthy");
+    assert!(health.is_ok());
+    assert_eq!(health.db, DbStatus::Reachable);
+
+    let service = client
+        .services()
+        .create("payments")
+        .color("#0aF")
+        .send()
+        .await
+        .expect("made");
+    let host = client
+        .hosts()
+        .create("web-1")
+        .platform(Platform::Aws)
+        .environment(Environment::Prod)
+        .role("web")
+        .send()
+        .await
+        .expect("made");
+    let at = Timestamp::from(Utc::now() - TimeDelta::hours(1));
+    let created = client
+        .changes()
+        .create("Deploy payments 2.3")
+        .service(service.id)
+        .host(host.id)
+        .risk_level(RiskLevel::High)
+        .status(Status::InProgress)
+        .tags(["deploy", "eu"])
+        .link("run", "https://ci.example.com/42")
+        .description("All of it")
+        .impact("None")
+        .occurred_at(at)
+        .send()
+        .await
+        .expect("made");
+    let change = client.changes().get(created.id).await.expect("there");
+    assert_eq!(change.title, "Deploy payments 2.3");
+    assert_eq!(
+        change.service.as_ref().map(|service| &*service.color),
+        Some("#0aF")
+    );
+    assert_eq!(
+        change
+            .host_ref
+            .as_ref()
+            .and_then(|host| host.environment.clone()),
+        Some(Environment::Prod)
+    );
+    assert_eq!(change.tags, ["deploy", "eu"]);
+    assert_eq!(change.occurred_at, at);
+    let updated = client
+        .changes()
+        .update(created.id)
+        .status(Status::Completed)
+        .description(None)
+        .service(None)
+        .send()
+        .await
+        .expect("changed");
+    assert_eq!(
+        (updated.status, updated.description, updated.service),
+        (Status::Completed, None, None)
+    );
+    let host = client
+        .hosts()
+        .update(host.id)
+        .os(Some("Debian 12".into()))
+        .send()
+        .await
+        .expect("changed");
+    assert_eq!(host.os.as_deref(), Some("Debian 12"));
+    let service = client
+        .services()
+        .update(service.id)
+        .name("billing")
+        .send()
+        .await
+        .expect("changed");
+    assert_eq!(client.services().list().await.expect("a list"), [service]);
+    assert_eq!(client.hosts().list().await.expect("a list"), [host]);
+    let page = client
+        .changes()
+        .list()
+        .q("pay")
+        .risk_level(RiskLevel::High)
+        .status(Status::Completed)
+        .tag("eu")
+        .since(at)
+        .per_page(10)
+        .send()
+        .await
+        .expect("a page");
+    assert_eq!((page.count, page.per_page, page.data.len()), (1, 10, 1));
+    assert_eq!(page.data[0].id, created.id);
+    assert!(!format!("{client:?}").contains(&world.organization.key));
+}
+
+async fn a_stream_walks_over_everything_once(world: World) {
+    let client = client(&world);
+    let mut expected = Vec::new();
+    for index in 0..230 {
+        let made = client
+            .changes()
+            .create(format!("number {index}"))
+            .send()
+            .await
+            .expect("made");
+        expected.push(made.id);
+    }
+    expected.reverse();
+    let mut stream = client.changes().list().stream();
+    let mut walked = Vec::new();
+    while let Some(change) = stream.try_next().await.expect("no error") {
+        walked.push(change.id);
+        if walked.len() == 50 {
+            // What comes in meanwhile moves nothing.
+            client
+                .changes()
+                .create("meanwhile")
+                .send()
+                .await
+                .expect("made");
+        }
+    }
+    assert_eq!(walked, expected);
+}
+
+async fn errors_tell_what_to_do(world: World) {
+    let client = client(&world);
+    client.hosts().create("web-1").send().await.expect("made");
+    let error = client
+        .hosts()
+        .create("WEB-1")
+        .send()
+        .await
+        .expect_err("taken");
+    assert!(matches!(error, Error::Conflict(_)), "{error:?}");
+    let error = client
+        .changes()
+        .create("ab")
+        .tags(vec!["x"; 21])
+        .send()
+        .await
+        .expect_err("bad");
+    let Error::Invalid { violations, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let mut places: Vec<&str> = violations
+        .iter()
+        .map(|violation| &*violation.pointer)
+        .collect();
+    places.sort_unstable();
+    assert_eq!(places, ["/tags", "/title"]);
+    assert!(error.request_id().is_some());
+    let nowhere = uuid::Uuid::now_v7().into();
+    let error = client.changes().get(nowhere).await.expect_err("unknown");
+    assert!(matches!(error, Error::NotFound(_)), "{error:?}");
+    let stranger = builder(&world)
+        .api_key("chlog_nonsense")
+        .build()
+        .expect("a client");
+    let error = stranger.hosts().list().await.expect_err("unknown");
+    assert!(matches!(error, Error::Unauthorized(_)), "{error:?}");
+    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    let error = client.hosts().list().await.expect_err("not paid for");
+    assert!(matches!(error, Error::PlanRequired(_)), "{error:?}");
+    for error in [&error] {
+        assert!(!format!("{error:?}").contains(&world.organization.key));
+    }
+}
+
+async fn one_idempotency_key_makes_one(world: World) {
+    let client = client(&world);
+    let create = || {
+        client
+            .changes()
+            .create("once")
+            .idempotency_key("run-42")
+            .send()
+    };
+    let made = futures_util::future::join_all((0..20).map(|_| create())).await;
+    let first = made[0].as_ref().expect("made").id;
+    for one in &made {
+        assert_eq!(one.as_ref().expect("made").id, first);
+    }
+    assert_eq!(
+        client.changes().list().send().await.expect("a page").count,
+        1
+    );
+    let error = client
+        .changes()
+        .create("other")
+        .idempotency_key("run-42")
+        .send()
+        .await;
+    assert!(matches!(error, Err(Error::Invalid { .. })), "{error:?}");
+}
+
+/// The service goes away and comes back at the same address: whoever retries
+/// notices nothing, and nothing happens twice.
+async fn a_restart_is_survived(mut world: World) {
+    let policy = RetryPolicy {
+        max_retries: 100,
+        ..RetryPolicy::default()
+    };
+    let client = builder(&world)
+        .total_timeout(Duration::from_secs(60))
+        .retry(policy)
+        .build()
+        .expect("a client");
+    client
+        .changes()
+        .create("before")
+        .send()
+        .await
+        .expect("made");
+    let address = world.server.address.clone();
+    world.server.kill9();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.changes().create("meanwhile").send().await }
+    });
+    let mut command = crate::world::server::command(world.folder());
+    command
+        .args(["serve", "--listen", &address])
+        .env("CHANGELOG_DATABASE_URL", &world.database);
+    world.server = crate::world::Server::start(command)
+        .await
+        .expect("it starts");
+    waiting.await.expect("it ends").expect("made in the end");
+    let page = client.changes().list().send().await.expect("a page");
+    assert_eq!(page.count, 2);
+}
+
+/// A database that hangs costs no longer than the client allows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_hangs_is_waited_out() {
+    let Some(postgres) = Postgres::start().await else {
+        return;
+    };
+    let world = World::on_postgres(&postgres).await;
+    assert_eq!(world.engine, Engine::Postgres);
+    let patient = builder(&world)
+        .total_timeout(Duration::from_secs(60))
+        .retry(RetryPolicy {
+            max_retries: 100,
+            ..RetryPolicy::default()
+        })
+        .build()
+        .expect("a client");
+    let impatient = builder(&world)
+        .retry(RetryPolicy::NEVER)
+        .build()
+        .expect("a client");
+    postgres.suspend();
+    let error = impatient
+        .changes()
+        .create("lost")
+        .send()
+        .await
+        .expect_err("no database");
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    let waiting = tokio::spawn(async move { patient.changes().create("in the end").send().await });
+    // The first attempt has failed by the time that another request has.
+    let error = impatient.hosts().list().await.expect_err("no database");
+    assert!(matches!(error, Error::Unavailable(_)), "{error:?}");
+    postgres.resume();
+    waiting.await.expect("it ends").expect("made in the end");
+    let page = client(&world)
+        .changes()
+        .list()
+        .q("end")
+        .send()
+        .await
+        .expect("a page");
+    assert_eq!(page.count, 1);
+}
