@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use changelog_core::Timestamp;
 
-use crate::api::key_use::KeyUse;
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::key_use::KeyUse;
 use crate::limits::Limits;
 use crate::passwords::Passwords;
 use crate::store::Store;

@@ -7,10 +7,12 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 mod dashboard;
+mod key_use;
 pub mod limits;
 pub mod passwords;
 mod serve;
 pub mod store;
+mod web;
 
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
     let housekeeping = tokio::spawn(keep_house(app.clone()));
-    serve::serve(app, api::route::join(routes), listener, shutdown).await;
+    serve::serve(app, web::route::join(routes), listener, shutdown).await;
     housekeeping.abort();
 }
 

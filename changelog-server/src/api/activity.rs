@@ -3,8 +3,8 @@
 use changelog_core::ResourceType;
 use changelog_core::activity::{ActivityFilter, ActivityList, ActorList};
 
-use super::{ApiResult, Request, reply};
 use crate::app::App;
+use crate::web::{ApiResult, Request, reply};
 
 /// Lists entries of the activity log, newest first.
 #[utoipa::path(get, path = "/api/activity", tag = "activity", operation_id = "list_activity",

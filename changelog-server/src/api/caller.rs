@@ -3,10 +3,10 @@
 use changelog_core::{ApiKeyId, ProblemCode, api_key};
 use http::header;
 
-use super::{ApiError, Request};
 use crate::app::App;
-use crate::dashboard::session;
 use crate::store::{Actor, Session, Tenant};
+use crate::web::session;
+use crate::web::{ApiError, Request};
 
 /// The header that carries the key.
 pub(crate) const API_KEY_HEADER: &str = "x-api-key";

@@ -7,9 +7,9 @@ use changelog_core::{
 use serde_json::{Map, Value, json};
 
 use super::idempotency::{self, Begun};
-use super::{ApiResult, Request, body, reply};
 use crate::app::App;
 use crate::store::activity::Entry;
+use crate::web::{ApiResult, Request, body, reply};
 
 /// Lists a page of the changes that match every parameter given, newest first.
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",

@@ -5,8 +5,8 @@ use std::time::Duration;
 use changelog_core::Health;
 use tokio::time::Instant;
 
-use super::{ApiResult, Request, reply};
 use crate::app::App;
+use crate::web::{ApiResult, Request, reply};
 
 /// How long the database may take to answer.
 const TIMEOUT: Duration = Duration::from_millis(1_200);

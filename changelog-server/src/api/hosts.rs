@@ -4,10 +4,10 @@ use changelog_core::{Action, Data, Host, HostId, HostPatch, NewHost, ResourceTyp
 use serde_json::{Map, Value};
 
 use super::idempotency::{self, Begun};
-use super::{ApiError, ApiResult, Request, body, reply};
 use crate::app::App;
 use crate::store::StoreError;
 use crate::store::activity::Entry;
+use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the hosts of the organization, ordered by hostname.
 #[utoipa::path(get, path = "/api/hosts", tag = "hosts", operation_id = "list_hosts",

@@ -6,10 +6,10 @@ use serde::Serialize;
 use warp::reply::Response;
 
 use super::caller::Caller;
-use super::error::PROBLEM_JSON;
-use super::{ApiError, ApiResult, Request, reply};
 use crate::app::App;
 use crate::store::{Claim, StoreError, StoredAnswer, Tenant, Tx};
+use crate::web::error::PROBLEM_JSON;
+use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// The header that names a request across its repetitions.
 pub(crate) const HEADER: &str = "idempotency-key";

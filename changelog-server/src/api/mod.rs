@@ -1,33 +1,21 @@
 //! The HTTP API. This page lists every endpoint; a request comes in through
-//! [`route`], and each handler reads top to bottom: caller, body, store, reply.
+//! [`crate::web`], and each handler reads top to bottom: caller, body, store, reply.
 
 mod activity;
-mod body;
 mod caller;
 mod changes;
-pub(crate) mod error;
 mod health;
 mod hosts;
 mod idempotency;
-pub(crate) mod key_use;
 mod openapi;
-pub(crate) mod query;
-pub(crate) mod reply;
-pub(crate) mod request;
-pub(crate) mod route;
 mod services;
 
 use warp::path;
 
 use crate::app::App;
-use route::{Routes, at, at_id};
+use crate::web::route::{Routes, at, at_id};
 
-pub(crate) use error::ApiError;
 pub use openapi::document;
-pub(crate) use request::Request;
-
-/// What a handler returns.
-pub(crate) type ApiResult = Result<warp::reply::Response, ApiError>;
 
 /// Every endpoint of the API.
 pub(crate) fn routes(app: &App) -> Routes {

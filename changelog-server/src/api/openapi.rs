@@ -14,9 +14,10 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{ApiResult, Request, activity, caller, changes, health, hosts, reply, services};
+use super::{activity, caller, changes, health, hosts, services};
 use crate::app::App;
-use crate::dashboard::session::COOKIE;
+use crate::web::session::COOKIE;
+use crate::web::{ApiResult, Request, reply};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -184,7 +185,7 @@ fn problem(code: &ProblemCode) -> Response {
         .build();
     ResponseBuilder::new()
         .description(code.title())
-        .content(super::error::PROBLEM_JSON, content)
+        .content(crate::web::error::PROBLEM_JSON, content)
         .build()
 }
 

@@ -4,10 +4,10 @@ use changelog_core::{Action, Data, NewService, ResourceType, Service, ServiceId,
 use serde_json::{Map, Value};
 
 use super::idempotency::{self, Begun};
-use super::{ApiError, ApiResult, Request, body, reply};
 use crate::app::App;
 use crate::store::StoreError;
 use crate::store::activity::Entry;
+use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the services of the organization, ordered by name.
 #[utoipa::path(get, path = "/api/services", tag = "services", operation_id = "list_services",

@@ -2,16 +2,15 @@
 //! separate work; sessions, passwords and the cross-site check are here.
 
 mod page;
-pub(crate) mod session;
 
 use changelog_core::Timestamp;
 use http::{HeaderValue, header};
 use warp::path;
 use warp::reply::Response;
 
-use crate::api::route::{Routes, at};
-use crate::api::{ApiError, ApiResult, Request};
 use crate::app::App;
+use crate::web::route::{Routes, at};
+use crate::web::{ApiError, ApiResult, Request, session};
 use page::{Home, SignIn};
 
 /// Every page.

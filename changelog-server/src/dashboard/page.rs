@@ -3,8 +3,8 @@
 use askama::Template;
 use changelog_core::Change;
 
-use crate::api::{ApiError, ApiResult, reply};
 use crate::store::Session;
+use crate::web::{ApiError, ApiResult, reply};
 
 /// `/sign-in`
 #[derive(Template)]

@@ -28,9 +28,9 @@ use uuid::Uuid;
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
 
-use crate::api::ApiError;
-use crate::api::request::Incoming;
 use crate::app::App;
+use crate::web::ApiError;
+use crate::web::request::Incoming;
 use connection::{Phases, Timed};
 use places::Places;
 

@@ -51,7 +51,7 @@ impl DataFile {
 
     /// Returns the size of the write-ahead log in bytes.
     pub(crate) fn wal_bytes(&self) -> u64 {
-        super::writer::wal_path(&self.path)
+        companion(&self.path, "wal")
             .metadata()
             .map_or(0, |found| found.len())
     }

@@ -15,7 +15,6 @@
 
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -300,11 +299,4 @@ impl Task {
             tracing::warn!(%error, "the write-ahead log could not be truncated");
         }
     }
-}
-
-/// Tells the path of the write-ahead log beside a database.
-pub(crate) fn wal_path(database: &Path) -> std::path::PathBuf {
-    let mut name = database.as_os_str().to_owned();
-    name.push("-wal");
-    name.into()
 }

@@ -4,9 +4,9 @@ use changelog_core::ProblemCode;
 use http::{HeaderValue, Method, header};
 use warp::reply::Response;
 
-use crate::api::{ApiError, Request};
 use crate::app::App;
 use crate::store::{Session, StoreError};
+use crate::web::{ApiError, Request};
 
 /// The name of the cookie; over https it gets the prefix `__Host-`.
 pub(crate) const COOKIE: &str = "changelog_session";
