@@ -168,11 +168,7 @@ impl From<Error> for Failure {
                 violations: broken, ..
             } if !broken.is_empty() => violations(broken),
             Error::Invalid { .. } => Self::new(Exit::Invalid, detail),
-            Error::RateLimited(_) => Self::new(Exit::Unavailable, detail),
-            Error::Unavailable(_) => Self::new(
-                Exit::Unavailable,
-                format!("the service is unavailable: {detail}"),
-            ),
+            Error::RateLimited(_) | Error::Unavailable(_) => Self::new(Exit::Unavailable, detail),
             Error::Connect(silence) if silence.untrusted => {
                 Self::new(Exit::Other, error.to_string())
                     .hint("the service's certificate is not trusted by this machine")
