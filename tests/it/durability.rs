@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::task::JoinHandle;
 
 use crate::world::caller::try_send;
-use crate::world::{Caller, Wire, World, each, on_both, text};
+use crate::world::{Caller, Engine, Wire, World, each, on_both, text};
 
 on_both!(
     what_was_answered_survives_a_kill,
     sigterm_ends_without_losing_an_answer,
     sigint_ends_as_well,
+    a_change_without_its_entry_is_not_made,
 );
 
 /// Many hands that create changes until the service is gone.
@@ -183,4 +185,58 @@ async fn sigint_ends_as_well(mut world: World) {
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     world.restart().await;
     nothing_is_lost(&world, &["before".to_owned()]).await;
+}
+
+/// Takes the activity log away under the running service, or gives it back.
+async fn rename_activity(world: &World, statement: &'static str) {
+    match world.engine {
+        Engine::Sqlite => {
+            let connection = SqliteConnection::connect(&world.database).await;
+            let mut connection = connection.expect("the file opens");
+            sqlx::query(statement)
+                .execute(&mut connection)
+                .await
+                .expect("renamed");
+            connection.close().await.expect("closed");
+        }
+        Engine::Postgres => {
+            let connection = PgConnection::connect(&world.database).await;
+            let mut connection = connection.expect("PostgreSQL answers");
+            sqlx::query(statement)
+                .execute(&mut connection)
+                .await
+                .expect("renamed");
+            connection.close().await.expect("closed");
+        }
+    }
+}
+
+async fn a_change_without_its_entry_is_not_made(world: World) {
+    let key = world.key();
+    let id = key.change("before").await;
+    let path = format!("/api/changes/{id}");
+    let before = key.get(&path).await.data(200);
+    rename_activity(&world, "ALTER TABLE activity RENAME TO hidden").await;
+    for (path, body) in [
+        ("/api/changes", json!({ "title": "not made" })),
+        ("/api/hosts", json!({ "hostname": "not-made" })),
+        ("/api/services", json!({ "name": "not made" })),
+    ] {
+        let answer = key.post(path, body).await;
+        assert!(answer.status >= 500, "{path}: {}", answer.text);
+        let problem = answer.json().to_string();
+        assert!(
+            !problem.contains("activity") && !problem.contains("SQL"),
+            "{problem}"
+        );
+    }
+    let answer = key.patch(&path, json!({ "status": "completed" })).await;
+    assert!(answer.status >= 500, "{}", answer.text);
+    rename_activity(&world, "ALTER TABLE hidden RENAME TO activity").await;
+    assert_eq!(key.get(&path).await.data(200), before);
+    for list in ["/api/hosts", "/api/services"] {
+        assert_eq!(key.get(list).await.data(200), json!([]), "{list}");
+    }
+    key.change("after").await;
+    nothing_is_lost(&world, &["before".to_owned(), "after".to_owned()]).await;
 }

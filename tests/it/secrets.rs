@@ -70,11 +70,11 @@ async fn use_everything(world: &mut World) -> Vec<(&'static str, String)> {
         .header("idempotency-key", idempotency);
     let body = json!({ "title": "a title", "description": "description-in-a-body-4711" });
     send(keyed.json(&body)).await.is(201);
-    world
-        .key()
-        .get("/api/changes?page=0&q=query-4711")
-        .await
-        .is(400);
+    let refused = world.key().get("/api/changes?page=0&q=query-4711").await;
+    refused.is(400);
+    // The log knows a request by what its client was told.
+    let id = refused.header("x-request-id").to_owned();
+    assert!(world.server.log().contains(&id), "{id} is not in the log");
     world
         .key()
         .post_bytes("/api/changes", "{broken-body-4711")

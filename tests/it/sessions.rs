@@ -50,6 +50,19 @@ async fn signing_in_gives_a_session(world: World) {
     let page = anonymous.get("/sign-in").await;
     page.is(200);
     assert!(page.header("content-type").starts_with("text/html"));
+    for (name, value) in [
+        (
+            "content-security-policy",
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+             connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        ("x-content-type-options", "nosniff"),
+    ] {
+        assert_eq!(page.header(name), value, "{name}");
+    }
+    for name in ["referrer-policy", "cross-origin-opener-policy"] {
+        assert_ne!(page.header(name), "", "{name}");
+    }
     let answer = try_sign_in(&anonymous, &owner.email, &owner.password).await;
     answer.is(303);
     assert_eq!(answer.header("location"), "/");

@@ -1,6 +1,9 @@
 //! Programs that tests use where they find them.
 
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 /// Names the programs whose absence fails a test instead of skipping it,
 /// separated by commas.
@@ -10,13 +13,20 @@ const REQUIRE: &str = "CHANGELOG_TEST_REQUIRE";
 /// names the program.
 #[track_caller]
 pub(crate) fn missing(name: &str, what: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let required = std::env::var(REQUIRE).unwrap_or_default();
     assert!(
         !required.split(',').any(|word| word.trim() == name),
         "{what} not found, and {REQUIRE} names {name}"
     );
     println!("skipped: {what} not found");
-    eprintln!("skipped: {what} not found");
+    let first = SAID
+        .lock()
+        .is_ok_and(|mut said| said.insert(what.to_owned()));
+    if first {
+        // Not by `eprintln!`, whose output a passing test keeps to itself.
+        let _ = writeln!(std::io::stderr(), "skipped: {what} not found");
+    }
 }
 
 /// Finds a program in the search path.

@@ -1,0 +1,151 @@
+//! Many hands on the same changes: the counts stay exact, and no update is
+//! lost.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::world::{Caller, Engine, World, each, on_both, text};
+
+on_both!(
+    counts_are_exact_after_many_hands,
+    updates_at_once_follow_each_other
+);
+
+const RISKS: [&str; 3] = ["low", "medium", "high"];
+const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
+
+/// One update that differs from hand to hand and from turn to turn.
+fn update(seed: usize, services: &[String], hosts: &[String]) -> Value {
+    let risk = RISKS[seed % 3];
+    let status = STATUSES[seed / 3 % 4];
+    match seed % 5 {
+        0 => json!({ "risk_level": risk }),
+        1 => json!({ "status": status, "service_id": services.get(seed % 3) }),
+        2 => json!({ "host_id": hosts.get(seed % 3), "risk_level": risk }),
+        3 => json!({ "status": status, "title": format!("renamed {seed}") }),
+        _ => json!({ "service_id": services.get(seed % 4), "host_id": null, "status": status }),
+    }
+}
+
+async fn counts_are_exact_after_many_hands(world: World) {
+    let key = world.key();
+    let second = match world.engine {
+        Engine::Postgres => Some(world.another_server(&[]).await),
+        Engine::Sqlite => None,
+    };
+    let mut callers = vec![key.clone()];
+    if let Some(second) = &second {
+        let caller = Caller::new(&second.address);
+        callers.push(caller.with("x-api-key", &world.organization.key));
+    }
+    let (mut services, mut hosts, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..2 {
+        let name = json!({ "name": format!("service {index}") });
+        services.push(key.create("/api/services", name).await);
+        let name = json!({ "hostname": format!("host-{index}") });
+        hosts.push(key.create("/api/hosts", name).await);
+    }
+    for index in 0..6 {
+        changes.push(key.change(&format!("number {index}")).await);
+    }
+    let hands = (0..8).map(|hand| {
+        let caller = &callers[hand % callers.len()];
+        let (services, hosts, changes) = (&services, &hosts, &changes);
+        async move {
+            for turn in 0..12 {
+                let seed = hand * 31 + turn * 7;
+                let path = format!("/api/changes/{}", changes[seed % changes.len()]);
+                caller
+                    .patch(&path, update(seed, services, hosts))
+                    .await
+                    .is(200);
+                if turn % 4 == 0 {
+                    let mut new = update(seed, services, hosts);
+                    new["title"] = json!("one more");
+                    caller.post("/api/changes", new).await.is(201);
+                }
+            }
+        }
+    });
+    join_all(hands).await;
+    let all = key.get("/api/changes?per_page=100").await.body(200);
+    let all = all["data"].as_array().expect("a list").clone();
+    assert_eq!(all.len(), 6 + 8 * 3);
+    for service in services.iter().map(Some).chain([None]) {
+        for host in hosts.iter().map(Some).chain([None]) {
+            for risk in RISKS.iter().map(Some).chain([None]) {
+                for status in STATUSES.iter().map(Some).chain([None]) {
+                    let mut query = String::new();
+                    let mut expected = all.clone();
+                    if let Some(id) = service {
+                        query += &format!("service_id={id}&");
+                        expected.retain(|change| change["service"]["id"] == **id);
+                    }
+                    if let Some(id) = host {
+                        query += &format!("host_id={id}&");
+                        expected.retain(|change| change["host_ref"]["id"] == **id);
+                    }
+                    if let Some(risk) = risk {
+                        query += &format!("risk_level={risk}&");
+                        expected.retain(|change| change["risk_level"] == **risk);
+                    }
+                    if let Some(status) = status {
+                        query += &format!("status={status}&");
+                        expected.retain(|change| change["status"] == **status);
+                    }
+                    let path = format!("/api/changes?{}", query.trim_end_matches('&'));
+                    let body = key.get(&format!("{path}&per_page=100")).await.body(200);
+                    assert_eq!(body["data"], json!(expected), "{path}");
+                    assert_eq!(body["count"], expected.len(), "{path}");
+                }
+            }
+        }
+    }
+}
+
+/// Each update begins where another ended: what one wrote, no other overwrote
+/// without having seen it.
+async fn updates_at_once_follow_each_other(world: World) {
+    let key = world.key();
+    let id = key.change("contended").await;
+    let path = format!("/api/changes/{id}");
+    let updates = (0..40).map(|turn| {
+        let (key, path) = (&key, &path);
+        async move {
+            let body = json!({ "status": STATUSES[turn % 4], "impact": format!("turn {turn}") });
+            key.patch(path, body).await.is(200);
+        }
+    });
+    join_all(updates).await;
+    let last = key.get(&path).await.data(200);
+    let browser = world.browser().await;
+    let entries = browser
+        .get("/api/activity?resource=change&limit=100")
+        .await
+        .body(200);
+    let updated = entries["items"].as_array().expect("a list");
+    let updated: Vec<Value> = updated
+        .iter()
+        .filter(|entry| entry["action"] == "updated")
+        .cloned()
+        .collect();
+    assert_eq!(updated.len(), 40, "each of them changed something");
+    // Every text was written once, so the chain has one order: from nothing to
+    // what is there now, over each of them.
+    let mut after: BTreeMap<String, String> = BTreeMap::new();
+    for changes in each(&json!(updated), "metadata") {
+        let step = &changes["changes"]["impact"];
+        let from = step["from"].as_str().unwrap_or_default().to_owned();
+        let before = after.insert(from.clone(), text(&step["to"]));
+        assert_eq!(before, None, "two updates began at {from:?}");
+    }
+    let mut at = String::new();
+    for _ in 0..40 {
+        at = after
+            .remove(&at)
+            .unwrap_or_else(|| panic!("nothing began at {at:?}"));
+    }
+    assert_eq!(last["impact"], at);
+}

@@ -1,0 +1,96 @@
+//! The shapes on the wire, as snapshots: the same on both databases.
+
+use insta::{Settings, assert_json_snapshot};
+use serde_json::{Value, json};
+
+use crate::world::{World, on_both, text};
+
+on_both!(records_and_lists, activity, problems);
+
+/// Leaves out what differs from run to run.
+fn snapshot(name: &str, value: &Value) {
+    let mut settings = Settings::clone_current();
+    settings.set_sort_maps(true);
+    for place in [
+        ".**.id",
+        ".**.organization_id",
+        ".**.resource_id",
+        ".**.actor_id",
+        ".**.request_id",
+    ] {
+        settings.add_redaction(
+            place,
+            insta::dynamic_redaction(|value, _| match value {
+                insta::internals::Content::None => insta::internals::Content::None,
+                _ => "[id]".into(),
+            }),
+        );
+    }
+    for place in [".**.created_at", ".**.updated_at", ".**.timestamp"] {
+        settings.add_redaction(place, "[time]");
+    }
+    settings.add_redaction(".**.latency_ms", "[milliseconds]");
+    settings.bind(|| assert_json_snapshot!(name, value));
+}
+
+async fn records_and_lists(world: World) {
+    let key = world.key();
+    let host = json!({ "hostname": "web-1", "environment": "prod", "roles": ["web"] });
+    let host = key.post("/api/hosts", host).await;
+    snapshot("host", &host.body(201));
+    let service = key
+        .post("/api/services", json!({ "name": "payments" }))
+        .await;
+    snapshot("service", &service.body(201));
+    let body = json!({
+        "title": "Deploy", "service_id": service.json()["data"]["id"],
+        "host_id": host.json()["data"]["id"], "tags": ["a", "b"],
+        "links": [{ "label": "run", "url": "https://e.com/1" }],
+        "occurred_at": "2026-01-02T03:04:05+01:00",
+    });
+    let change = key.post("/api/changes", body).await;
+    snapshot("change_created", &change.body(201));
+    let path = format!("/api/changes/{}", text(&change.json()["data"]["id"]));
+    snapshot("change", &key.get(&path).await.body(200));
+    snapshot("changes", &key.get("/api/changes").await.body(200));
+    snapshot("hosts", &key.get("/api/hosts").await.body(200));
+    snapshot("services", &key.get("/api/services").await.body(200));
+    snapshot("health", &key.get("/api/health").await.body(200));
+}
+
+async fn activity(world: World) {
+    let (key, browser) = (world.key(), world.browser().await);
+    let id = key.change("Deploy").await;
+    let path = format!("/api/changes/{id}");
+    key.patch(&path, json!({ "status": "completed", "tags": ["a"] }))
+        .await
+        .is(200);
+    let entries = browser.get("/api/activity").await.body(200);
+    snapshot("activity", &entries);
+    snapshot(
+        "actors",
+        &browser.get("/api/activity/actors").await.body(200),
+    );
+}
+
+async fn problems(world: World) {
+    let key = world.key();
+    let refused = key
+        .post("/api/changes", json!({ "title": "ab", "risk": "high" }))
+        .await;
+    snapshot(
+        "validation_failed",
+        &refused.problem(422, "validation_failed"),
+    );
+    let refused = world.anonymous().get("/api/hosts").await;
+    snapshot("unauthorized", &refused.problem(401, "unauthorized"));
+    let refused = key.get("/api/changes?page=0").await;
+    snapshot("malformed_query", &refused.problem(400, "malformed_query"));
+    key.create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let refused = key.post("/api/hosts", json!({ "hostname": "WEB-1" })).await;
+    snapshot("conflict", &refused.problem(409, "conflict"));
+    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    let refused = key.get("/api/hosts").await;
+    snapshot("plan_required", &refused.problem(403, "plan_required"));
+}
