@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn every_problem_is_reported_at_once() {
-        let body = br##"{"nmae": "payments", "description": 7, "color": "red", "a/b~c": 1}"##;
+        let body = br#"{"nmae": "payments", "description": 7, "color": "red", "a/b~c": 1}"#;
         let Err(InputError::Invalid(invalid)) = read(body) else {
             panic!("it was taken");
         };

@@ -77,26 +77,27 @@ async fn counts_are_exact_after_many_hands(world: World) {
         for host in hosts.iter().map(Some).chain([None]) {
             for risk in RISKS.iter().map(Some).chain([None]) {
                 for status in STATUSES.iter().map(Some).chain([None]) {
-                    let mut query = String::new();
+                    let mut query = vec![("per_page", "100")];
                     let mut expected = all.clone();
                     if let Some(id) = service {
-                        query += &format!("service_id={id}&");
+                        query.push(("service_id", id.as_str()));
                         expected.retain(|change| change["service"]["id"] == **id);
                     }
                     if let Some(id) = host {
-                        query += &format!("host_id={id}&");
+                        query.push(("host_id", id.as_str()));
                         expected.retain(|change| change["host_ref"]["id"] == **id);
                     }
                     if let Some(risk) = risk {
-                        query += &format!("risk_level={risk}&");
+                        query.push(("risk_level", *risk));
                         expected.retain(|change| change["risk_level"] == **risk);
                     }
                     if let Some(status) = status {
-                        query += &format!("status={status}&");
+                        query.push(("status", *status));
                         expected.retain(|change| change["status"] == **status);
                     }
-                    let path = format!("/api/changes?{}", query.trim_end_matches('&'));
-                    let body = key.get(&format!("{path}&per_page=100")).await.body(200);
+                    let pairs = query.iter().map(|(name, value)| format!("{name}={value}"));
+                    let path = format!("/api/changes?{}", pairs.collect::<Vec<_>>().join("&"));
+                    let body = key.get(&path).await.body(200);
                     assert_eq!(body["data"], json!(expected), "{path}");
                     assert_eq!(body["count"], expected.len(), "{path}");
                 }
@@ -111,14 +112,14 @@ async fn updates_at_once_follow_each_other(world: World) {
     let key = world.key();
     let id = key.change("contended").await;
     let path = format!("/api/changes/{id}");
-    let updates = (0..40).map(|turn| {
+    let hands = (0..40).map(|turn| {
         let (key, path) = (&key, &path);
         async move {
             let body = json!({ "status": STATUSES[turn % 4], "impact": format!("turn {turn}") });
             key.patch(path, body).await.is(200);
         }
     });
-    join_all(updates).await;
+    join_all(hands).await;
     let last = key.get(&path).await.data(200);
     let browser = world.browser().await;
     let entries = browser

@@ -115,7 +115,7 @@ async fn a_stranger_has_a_service_and_keeps_it() {
         if String::from_utf8_lossy(&bytes).contains(&key) {
             use std::os::unix::fs::PermissionsExt;
             let mode = entry.metadata().expect("the file").permissions().mode();
-            assert_eq!(mode & 0o077, 0, "{:?}", entry.path());
+            assert_eq!(mode & 0o077, 0, "{}", entry.path().display());
         }
     }
     demo.server.terminate();

@@ -25,7 +25,7 @@ struct Limit {
     body: fn(Value) -> Value,
 }
 
-fn change(field: &str, value: Value) -> Value {
+fn change(field: &str, value: &Value) -> Value {
     json!({ "title": "limits", field: value })
 }
 
@@ -47,28 +47,28 @@ const TEXTS: [Limit; 13] = [
         pointer: "/description",
         least: 0,
         most: 20_000,
-        body: |text| change("description", text),
+        body: |text| change("description", &text),
     },
     Limit {
         path: "/api/changes",
         pointer: "/impact",
         least: 0,
         most: 20_000,
-        body: |text| change("impact", text),
+        body: |text| change("impact", &text),
     },
     Limit {
         path: "/api/changes",
         pointer: "/tags/1",
         least: 1,
         most: 100,
-        body: |text| change("tags", json!(["first", text])),
+        body: |text| change("tags", &json!(["first", text])),
     },
     Limit {
         path: "/api/changes",
         pointer: "/links/0/label",
         least: 1,
         most: 100,
-        body: |text| change("links", json!([{ "label": text, "url": "https://e.com" }])),
+        body: |text| change("links", &json!([{ "label": text, "url": "https://e.com" }])),
     },
     Limit {
         path: "/api/hosts",
@@ -130,7 +130,7 @@ const TEXTS: [Limit; 13] = [
             let path = "x".repeat(text.chars().count().saturating_sub(14));
             change(
                 "links",
-                json!([{ "label": "l", "url": format!("https://e.com/{path}") }]),
+                &json!([{ "label": "l", "url": format!("https://e.com/{path}") }]),
             )
         },
     },
@@ -182,6 +182,9 @@ async fn lengths_of_texts(world: World) {
     }
 }
 
+/// Makes a list of so many elements.
+type List<'a> = &'a dyn Fn(usize) -> Value;
+
 async fn sizes_of_lists(world: World) {
     let key = world.key();
     let words = |count: usize| -> Value { (0..count).map(|n| format!("word {n}")).collect() };
@@ -190,7 +193,7 @@ async fn sizes_of_lists(world: World) {
             .map(|n| json!({ "label": format!("{n}"), "url": "https://e.com" }))
             .collect()
     };
-    let cases: [(&str, &str, usize, &dyn Fn(usize) -> Value); 3] = [
+    let cases: [(&str, &str, usize, List<'_>); 3] = [
         ("/api/changes", "tags", 20, &words),
         ("/api/changes", "links", 10, &links),
         ("/api/hosts", "roles", 50, &words),
@@ -226,11 +229,11 @@ async fn sizes_of_lists(world: World) {
     }
     // Counted before duplicates collapse.
     let answer = key
-        .post("/api/changes", change("tags", json!(vec!["same"; 21])))
+        .post("/api/changes", change("tags", &json!(vec!["same"; 21])))
         .await;
     answer.violates(&[("/tags", "too_many")]);
     let answer = key
-        .post("/api/changes", change("tags", json!(vec!["same"; 20])))
+        .post("/api/changes", change("tags", &json!(vec!["same"; 20])))
         .await;
     answer.is(201);
 }
@@ -280,9 +283,7 @@ async fn addresses_of_links(world: World) {
         ("https://e.com:99999/", false),
     ] {
         let links = json!([{ "label": "l", "url": url }]);
-        let answer = key
-            .post("/api/changes", change("links", links.clone()))
-            .await;
+        let answer = key.post("/api/changes", change("links", &links)).await;
         if taken {
             let id = answer.data(201)["id"].take();
             let path = format!("/api/changes/{}", crate::world::text(&id));

@@ -282,10 +282,8 @@ async fn texts_come_back_as_they_were(world: World) {
             assert_eq!(change[field], body[field], "{field}");
         }
         // Escapes mean what they say.
-        let mut escaped = String::new();
-        for unit in title.encode_utf16() {
-            escaped.push_str(&format!("\\u{unit:04x}"));
-        }
+        let units = title.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+        let escaped: String = units.collect();
         let answer = key
             .post_bytes("/api/changes", format!("{{\"title\":\"{escaped}\"}}"))
             .await;

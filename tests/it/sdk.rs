@@ -199,9 +199,7 @@ async fn errors_tell_what_to_do(world: World) {
     world.admin(&["org", "set-plan", &world.organization.id, "free"]);
     let error = client.hosts().list().await.expect_err("not paid for");
     assert!(matches!(error, Error::PlanRequired(_)), "{error:?}");
-    for error in [&error] {
-        assert!(!format!("{error:?}").contains(&world.organization.key));
-    }
+    assert!(!format!("{error:?}").contains(&world.organization.key));
 }
 
 async fn one_idempotency_key_makes_one(world: World) {
@@ -239,7 +237,7 @@ async fn a_restart_is_survived(mut world: World) {
         ..RetryPolicy::default()
     };
     let client = builder(&world)
-        .total_timeout(Duration::from_secs(60))
+        .total_timeout(Duration::from_mins(1))
         .retry(policy)
         .build()
         .expect("a client");
@@ -276,7 +274,7 @@ async fn a_database_that_hangs_is_waited_out() {
     let world = World::on_postgres(&postgres).await;
     assert_eq!(world.engine, Engine::Postgres);
     let patient = builder(&world)
-        .total_timeout(Duration::from_secs(60))
+        .total_timeout(Duration::from_mins(1))
         .retry(RetryPolicy {
             max_retries: 100,
             ..RetryPolicy::default()

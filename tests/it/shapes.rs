@@ -1,5 +1,6 @@
 //! The shapes on the wire, as snapshots: the same on both databases.
 
+use insta::internals::Content;
 use insta::{Settings, assert_json_snapshot};
 use serde_json::{Value, json};
 
@@ -21,7 +22,7 @@ fn snapshot(name: &str, value: &Value) {
         settings.add_redaction(
             place,
             insta::dynamic_redaction(|value, _| match value {
-                insta::internals::Content::None => insta::internals::Content::None,
+                Content::None | Content::Unit => Content::None,
                 _ => "[id]".into(),
             }),
         );

@@ -3,6 +3,7 @@
 
 pub(crate) mod binaries;
 pub(crate) mod caller;
+pub(crate) mod document;
 pub(crate) mod postgres;
 pub(crate) mod requirement;
 pub(crate) mod server;
@@ -232,7 +233,7 @@ impl World {
             .env("XDG_CACHE_HOME", self.folder().join("cache"))
             .env("TZ", "UTC")
             .current_dir(self.folder())
-            .timeout(Duration::from_secs(60));
+            .timeout(Duration::from_mins(1));
         command
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn missing(name: &str, what: &str) {
         !required.split(',').any(|word| word.trim() == name),
         "{what} not found, and {REQUIRE} names {name}"
     );
-    println!("skipped: {what} not found");
+    eprintln!("skipped: {what} not found");
     let first = SAID
         .lock()
         .is_ok_and(|mut said| said.insert(what.to_owned()));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How long a server may take until it listens, on a machine that is busy.
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 const LISTENING: &str = "listening on http://";
 
 /// A process that serves; killed when dropped.
@@ -65,7 +65,7 @@ impl Server {
                 Ok(server)
             }
             Ok(Err(_)) => Err(server.log()),
-            Err(_) => panic!("the server does not start: {}", server.log()),
+            Err(elapsed) => panic!("the server does not start, {elapsed}: {}", server.log()),
         }
     }
 
@@ -117,7 +117,7 @@ impl Drop for Server {
         self.kill9();
         if std::thread::panicking() {
             // Shown with the failed test.
-            println!("--- the server's log\n{}", self.log());
+            eprintln!("--- the server's log\n{}", self.log());
         }
     }
 }

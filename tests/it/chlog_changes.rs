@@ -1,0 +1,278 @@
+//! `chlog` finding and editing changes, and what they are linked to.
+
+use serde_json::{Value, json};
+
+use crate::chlog::{chlog, newest};
+use crate::world::{World, each, keys, on_both, shape, text};
+
+on_both!(
+    lists_are_filtered,
+    lists_are_cut_and_paged,
+    changes_are_edited,
+    a_status_is_set_by_a_word,
+    services_and_hosts_are_managed,
+);
+
+async fn lists_are_filtered(world: World) {
+    for (title, more) in [
+        (
+            "Überlauf behoben",
+            &["--risk", "high", "--tag", "a,b", "--service", "payments"][..],
+        ),
+        (
+            "Deploy api",
+            &["--status", "completed", "--tag", "a", "--host", "web-1"],
+        ),
+        ("Deploy web", &["--occurred-at", "3d", "--risk", "medium"]),
+        ("Old one", &["--occurred-at", "2026-01-15T12:00:00Z"]),
+    ] {
+        let mut arguments = vec!["log", title, "--create-missing"];
+        arguments.extend(more);
+        chlog(&world, &arguments).done();
+    }
+    for (arguments, expected) in [
+        (
+            &[][..],
+            &["Deploy api", "Überlauf behoben", "Deploy web", "Old one"][..],
+        ),
+        (&["-q", "deploy"], &["Deploy api", "Deploy web"]),
+        (&["--search", "uber"], &["Überlauf behoben"]),
+        (&["--risk", "high"], &["Überlauf behoben"]),
+        (&["--risk", "MEDIUM"], &["Deploy web"]),
+        (&["--status", "completed"], &["Deploy api"]),
+        (&["--tag", "a"], &["Deploy api", "Überlauf behoben"]),
+        (&["--tag", "a,b"], &["Überlauf behoben"]),
+        (&["--tag", "a", "--tag", "b"], &["Überlauf behoben"]),
+        (&["--service", "Payments"], &["Überlauf behoben"]),
+        (&["--host", "web-1"], &["Deploy api"]),
+        (&["--since", "2h"], &["Deploy api", "Überlauf behoben"]),
+        (
+            &["--since", "7d"],
+            &["Deploy api", "Überlauf behoben", "Deploy web"],
+        ),
+        (&["--until", "2026-01-15"], &["Old one"]),
+        (&["--until", "2026-01-15T12:00:00Z"], &[]),
+        (
+            &["--since", "2026-01-15T12:00:00Z", "--until", "2d"],
+            &["Deploy web", "Old one"],
+        ),
+        (&["--since", "2026-01-16", "--until", "2d"], &["Deploy web"]),
+        (&["-q", "nothing"], &[]),
+    ] {
+        let mut all = vec!["list", "--json"];
+        all.extend(arguments);
+        let list = chlog(&world, &all).done().json();
+        assert_eq!(each(&list["data"], "title"), expected, "{arguments:?}");
+        assert_eq!(list["count"], expected.len(), "{arguments:?}");
+    }
+    chlog(&world, &["list", "--service", "nobody"]).ended(3);
+    for arguments in [
+        &["list", "--risk", "extreme"][..],
+        &["list", "--since", "whenever"],
+        &["list", "--limit", "0"],
+        &["list", "--page", "0"],
+        &["list", "--all", "--page", "2"],
+    ] {
+        chlog(&world, arguments).ended(2);
+    }
+}
+
+async fn lists_are_cut_and_paged(world: World) {
+    let key = world.key();
+    for index in 0..105 {
+        key.change(&format!("number {index}")).await;
+    }
+    for (arguments, first, size) in [
+        (&[][..], 104, 25),
+        (&["-L", "3"], 104, 3),
+        (&["-L", "100"], 104, 100),
+        (&["-L", "102"], 104, 102),
+        (&["--page", "2"], 79, 25),
+        (&["-L", "50", "--page", "3"], 4, 5),
+        (&["--page", "6"], 0, 0),
+        (&["--all"], 104, 105),
+    ] {
+        let mut all = vec!["ls", "--format", "ndjson"];
+        all.extend(arguments);
+        let said = chlog(&world, &all).done();
+        let titles: Vec<String> = said
+            .out
+            .lines()
+            .map(|line| text(&serde_json::from_str::<Value>(line).expect("JSON")["title"]))
+            .collect();
+        let expected: Vec<String> = (0..size).map(|n| format!("number {}", first - n)).collect();
+        assert_eq!(titles, expected, "{arguments:?}");
+    }
+    let everything = chlog(&world, &["list", "--all", "--json"]).done().json();
+    assert_eq!(
+        keys(&everything),
+        ["count", "data", "page", "per_page", "total_pages"]
+    );
+    assert_eq!(everything["count"], 105);
+    assert_eq!(each(&everything["data"], "title").len(), 105);
+}
+
+async fn changes_are_edited(world: World) {
+    let key = world.key();
+    key.create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let id = key.change("Deploy").await;
+    let arguments = [
+        "update",
+        &id,
+        "--title",
+        "Redeploy",
+        "--risk",
+        "high",
+        "--status",
+        "in_progress",
+        "--service",
+        "payments",
+        "--host",
+        "web-1",
+        "--create-missing",
+        "--tag",
+        "x,y",
+        "-m",
+        "story",
+        "--impact",
+        "some",
+        "--link",
+        "run=https://e.com/",
+        "--scheduled-for",
+        "2027-01-01T00:00:00Z",
+    ];
+    let said = chlog(&world, &arguments).done();
+    assert!(
+        said.out.contains(&id) && said.out.contains("Redeploy"),
+        "{}",
+        said.out
+    );
+    let change = newest(&world).await;
+    for (field, value) in [
+        ("title", json!("Redeploy")),
+        ("risk_level", json!("high")),
+        ("status", json!("in_progress")),
+        ("tags", json!(["x", "y"])),
+        ("description", json!("story")),
+        ("impact", json!("some")),
+        (
+            "links",
+            json!([{ "label": "run", "url": "https://e.com/" }]),
+        ),
+        ("scheduled_for", json!("2027-01-01T00:00:00.000Z")),
+    ] {
+        assert_eq!(change[field], value, "{field}");
+    }
+    assert_eq!(change["service"]["name"], "payments");
+    assert_eq!(change["host_ref"]["hostname"], "web-1");
+    // What is not named stays.
+    chlog(&world, &["update", &id, "--risk", "low"]).done();
+    let mut expected = change;
+    let change = newest(&world).await;
+    expected["risk_level"] = json!("low");
+    expected["updated_at"] = change["updated_at"].clone();
+    assert_eq!(change, expected);
+    chlog(&world, &["update", &id]).ended(2);
+    chlog(&world, &["update", &id, "--title", "ab"]).ended(6);
+    chlog(&world, &["update", &id, "--service", "nobody"]).ended(3);
+    chlog(&world, &["update", &id, "--occurred-at", "2h"]).ended(2);
+    chlog(&world, &["update", "not-an-id", "--risk", "low"]).ended(2);
+    let nowhere = uuid::Uuid::now_v7().to_string();
+    chlog(&world, &["update", &nowhere, "--risk", "low"]).ended(3);
+    assert_eq!(newest(&world).await, expected);
+}
+
+async fn a_status_is_set_by_a_word(world: World) {
+    let id = world.key().change("Deploy").await;
+    for (word, status) in [
+        ("start", "in_progress"),
+        ("done", "completed"),
+        ("rollback", "rolled_back"),
+    ] {
+        let said = chlog(&world, &[word, &id, "--json"]).done().json();
+        assert_eq!(keys(&said["data"]), shape::CHANGE);
+        assert_eq!(said["data"]["status"], status);
+        assert_eq!(newest(&world).await["status"], status);
+    }
+    let nowhere = uuid::Uuid::now_v7().to_string();
+    for word in ["start", "done", "rollback", "show"] {
+        chlog(&world, &[word, &nowhere]).ended(3);
+        chlog(&world, &[word, "not-an-id"]).ended(2);
+        chlog(&world, &[word]).ended(2);
+    }
+}
+
+async fn services_and_hosts_are_managed(world: World) {
+    let arguments = [
+        "service",
+        "create",
+        "payments",
+        "--color",
+        "#0aF",
+        "--description",
+        "Takes cards",
+        "--json",
+    ];
+    let service = chlog(&world, &arguments).done().json()["data"].take();
+    assert_eq!(keys(&service), shape::SERVICE);
+    assert_eq!(
+        (&service["name"], &service["color"]),
+        (&json!("payments"), &json!("#0aF"))
+    );
+    let arguments = [
+        "host",
+        "create",
+        "web-1",
+        "--fqdn",
+        "web-1.example.com",
+        "--ip-address",
+        "192.0.2.1",
+        "--os",
+        "Debian 12",
+        "--platform",
+        "aws",
+        "--environment",
+        "prod",
+        "--role",
+        "web,cache",
+        "--role",
+        "edge",
+        "--description",
+        "Behind the balancer",
+        "--json",
+    ];
+    let host = chlog(&world, &arguments).done().json()["data"].take();
+    assert_eq!(keys(&host), shape::HOST);
+    assert_eq!(host["roles"], json!(["web", "cache", "edge"]));
+    for (kind, record, name) in [("service", &service, "payments"), ("host", &host, "web-1")] {
+        let id = text(&record["id"]);
+        for given in [name, &name.to_uppercase(), &id] {
+            let shown = chlog(&world, &[kind, "show", given, "--json"])
+                .done()
+                .json();
+            assert_eq!(&shown["data"], record, "{kind} {given}");
+        }
+        let list = chlog(&world, &[kind, "list", "--json"]).done().json();
+        assert_eq!(list, json!({ "data": [record] }));
+        let ids = chlog(&world, &[kind, "list", "--format", "ids"]).done().out;
+        assert_eq!(ids, format!("{id}\n"));
+        let table = chlog(&world, &[kind, "list"]).done().out;
+        assert!(table.contains(name) && table.contains(&id), "{table}");
+        let shown = chlog(&world, &[kind, "show", name]).done().out;
+        assert!(shown.contains(name) && shown.contains(&id), "{shown}");
+        chlog(&world, &[kind, "create", name]).ended(5);
+        chlog(&world, &[kind, "create", &name.to_uppercase()]).ended(5);
+        chlog(&world, &[kind, "create", ""]).ended(6);
+        chlog(&world, &[kind, "show", "nobody"]).ended(3);
+        let nowhere = uuid::Uuid::now_v7().to_string();
+        chlog(&world, &[kind, "show", &nowhere]).ended(3);
+    }
+    chlog(&world, &["service", "create", "other", "--color", "red"]).ended(6);
+    chlog(
+        &world,
+        &["host", "create", "other", "--ip-address", "nowhere"],
+    )
+    .ended(6);
+    chlog(&world, &["host", "create", "other", "--platform", "cloud"]).ended(2);
+}
