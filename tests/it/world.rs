@@ -8,6 +8,7 @@ pub(crate) mod postgres;
 pub(crate) mod requirement;
 pub(crate) mod server;
 pub(crate) mod shape;
+mod watchdog;
 pub(crate) mod wire;
 
 use std::io::Write;
@@ -86,6 +87,7 @@ impl World {
             .prefix("changelog-world-")
             .tempdir()
             .expect("a temporary folder");
+        watchdog::folder(folder.path());
         let database = match engine {
             Engine::Sqlite => format!("sqlite://{}/changelog.db", folder.path().display()),
             Engine::Postgres => Postgres::shared().await?.database().await,

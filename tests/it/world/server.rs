@@ -33,6 +33,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server is built");
+        super::watchdog::server(child.id());
         let log = Arc::new(Mutex::new(String::new()));
         let (said, listening) = oneshot::channel();
         let stderr = child.stderr.take().expect("a pipe");
