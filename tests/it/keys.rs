@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use changelog_core::api_key;
-use chrono::{TimeDelta, Utc};
+use chrono::{SubsecRound, TimeDelta, Utc};
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -20,6 +21,7 @@ on_both!(
     a_key_revoked_under_load_is_refused_from_the_next_request_on,
     the_last_use_is_known,
     the_free_plan_has_no_api,
+    guessing_keys_is_throttled,
 );
 
 /// Every endpoint behind a key, with a request that would succeed.
@@ -177,7 +179,9 @@ async fn every_keyed_endpoint_needs_a_key(world: World) {
 }
 
 async fn an_expired_key_is_refused(world: World) {
+    // To the millisecond, as the service keeps it.
     let expires = Utc::now() + TimeDelta::milliseconds(2500);
+    let expires = expires.trunc_subsecs(3);
     let made = world.create_key(&["--expires-at", &time(expires)]);
     assert_eq!(made["expires_at"], time(expires));
     let caller = world.with_key(&text(&made["key"]));
@@ -356,4 +360,29 @@ async fn the_free_plan_has_no_api(world: World) {
     );
     world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
     key.get("/api/hosts").await.is(200);
+}
+
+async fn guessing_keys_is_throttled(world: World) {
+    let guesses = (0..300).map(|number| {
+        let key = api_key::assemble(&format!("{number:032}"));
+        let caller = world.with_key(&key);
+        async move { caller.get("/api/hosts").await }
+    });
+    let mut throttled = 0;
+    let guesses: Vec<_> = guesses.collect();
+    for answer in futures_util::stream::iter(guesses)
+        .buffered(20)
+        .collect::<Vec<_>>()
+        .await
+    {
+        if answer.status == 429 {
+            answer.problem(429, "too_many_requests");
+            throttled += 1;
+        } else {
+            answer.problem(401, "unauthorized");
+        }
+    }
+    assert!((50..=280).contains(&throttled), "{throttled} of 300");
+    // Whoever has a key does not pay for it, from the same address.
+    world.key().get("/api/hosts").await.is(200);
 }

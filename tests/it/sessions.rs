@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::{Answer, Caller, World, each, on_both, send, sign_in, text};
+use crate::world::{Answer, Caller, Engine, World, each, on_both, send, sign_in, text};
 
 on_both!(
     signing_in_gives_a_session,
@@ -409,4 +409,60 @@ async fn sessions_survive_a_restart(mut world: World) {
             .collect::<Vec<_>>(),
         ["before"]
     );
+}
+
+/// Signs in as twenty people who do not exist, up to so many times, until it is
+/// told to wait; returns whether it was.
+async fn throttled(caller: &Caller, times: usize, address: Option<&str>) -> bool {
+    let caller = address.iter().fold(caller.clone(), |caller, address| {
+        caller.with("x-forwarded-for", address)
+    });
+    for time in 0..times {
+        let tries = (0..20).map(|number| {
+            let email = format!(
+                "{time}-{number}-{}@example.com",
+                address.unwrap_or("x").len()
+            );
+            let caller = &caller;
+            async move { try_sign_in(caller, &email, "not the password").await }
+        });
+        let mut refused = false;
+        for answer in futures_util::future::join_all(tries).await {
+            if answer.status == 429 {
+                assert_ne!(answer.header("retry-after"), "");
+                refused = true;
+            } else {
+                answer.is(401);
+            }
+        }
+        if refused {
+            return true;
+        }
+    }
+    false
+}
+
+/// Kept in memory, so the database makes no difference.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_address_cannot_guess_everybody() {
+    let mut world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    let caller = world.anonymous();
+    assert!(
+        !throttled(&caller, 1, None).await,
+        "a few are nobody's business"
+    );
+    // Nobody becomes somebody else by saying so.
+    assert!(throttled(&caller, 20, Some("192.0.2.1")).await);
+    assert!(throttled(&caller, 1, Some("192.0.2.2")).await);
+    // Behind a proxy that is known, each is who the proxy says.
+    world
+        .restart_with(&["--trusted-proxy", "127.0.0.0/8"])
+        .await;
+    let caller = world.anonymous();
+    assert!(throttled(&caller, 20, Some("192.0.2.1")).await);
+    assert!(!throttled(&caller, 1, Some("192.0.2.2")).await);
+    // Only what the proxy itself has added counts.
+    assert!(throttled(&caller, 1, Some("198.51.100.7, 192.0.2.1")).await);
 }
