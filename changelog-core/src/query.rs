@@ -97,7 +97,10 @@ impl Query {
     pub fn finish<T>(mut self, value: T) -> Result<T, Invalid> {
         for (name, _) in std::mem::take(&mut self.pairs) {
             let hint = closest(&name, self.known.iter().copied()).map_or_else(
-                || format!("the parameters are {}", self.known.join(", ")),
+                || match self.known.as_slice() {
+                    [] => "this takes none".to_owned(),
+                    known => format!("the parameters are {}", known.join(", ")),
+                },
                 |known| format!("did you mean {known}?"),
             );
             self.add(

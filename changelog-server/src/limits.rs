@@ -18,7 +18,7 @@ type KeyLimiter = RateLimiter<
 >;
 
 /// Sign-ins of one address: a burst, then one in two seconds.
-const SIGN_IN_BURST: u32 = 120;
+const SIGN_IN_BURST: u32 = 60;
 const SIGN_IN_PERIOD: Duration = Duration::from_secs(2);
 /// Requests with a well-formed key that does not exist, of one address.
 const BAD_KEY_BURST: u32 = 100;

@@ -123,17 +123,18 @@ CREATE TABLE change_tags (
 );
 CREATE INDEX change_tags_by_change ON change_tags (organization_id, change_id);
 
--- How many changes there are by scope (a service, a host, or the zero UUID for
--- the whole organization), risk and status. `slot` spreads the writers of one
+-- How many changes there are by scope (`organization`, with the zero UUID,
+-- `service` or `host`), risk and status. `slot` spreads the writers of one
 -- organization on PostgreSQL; SQLite has one writer and uses slot 0.
 CREATE TABLE change_counts (
     organization_id uuid NOT NULL REFERENCES organizations (id),
+    scope           text COLLATE "C" NOT NULL,
     scope_id        uuid NOT NULL,
     risk_level      text COLLATE "C" NOT NULL,
     status          text COLLATE "C" NOT NULL,
     slot            bigint NOT NULL,
     n               bigint NOT NULL,
-    PRIMARY KEY (organization_id, scope_id, risk_level, status, slot)
+    PRIMARY KEY (organization_id, scope, scope_id, risk_level, status, slot)
 );
 
 -- The words of the titles, each prefixed with its organization, so that a

@@ -124,17 +124,18 @@ CREATE TABLE change_tags (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX change_tags_by_change ON change_tags (organization_id, change_id);
 
--- How many changes there are by scope (a service, a host, or the zero UUID for
--- the whole organization), risk and status. `slot` spreads the writers of one
+-- How many changes there are by scope (`organization`, with the zero UUID,
+-- `service` or `host`), risk and status. `slot` spreads the writers of one
 -- organization on PostgreSQL; SQLite has one writer and uses slot 0.
 CREATE TABLE change_counts (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
+    scope           TEXT NOT NULL,
     scope_id        BLOB NOT NULL,
     risk_level      TEXT NOT NULL,
     status          TEXT NOT NULL,
     slot            INTEGER NOT NULL,
     n               INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, scope_id, risk_level, status, slot)
+    PRIMARY KEY (organization_id, scope, scope_id, risk_level, status, slot)
 ) STRICT, WITHOUT ROWID;
 
 -- The words of the titles, each prefixed with its organization, so that a

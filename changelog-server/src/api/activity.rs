@@ -33,6 +33,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     responses((status = 200, description = "The actors, by name", body = ActorList)))]
 pub(super) async fn actors(app: App, request: Request) -> ApiResult {
     let session = app.person(&request).await?;
+    request.no_parameters()?;
     let actors = app.store.actors(session.tenant).await?;
     Ok(reply::json(200, &ActorList { actors }))
 }

@@ -45,6 +45,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     responses((status = 200, description = "The change in full", body = Data<Change>)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let data = app.store.change(caller.tenant, request.id()?).await?;
     Ok(reply::json(200, &Data { data }))
 }
@@ -55,6 +56,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     responses((status = 201, description = "The change, recorded", body = Data<ChangeCreated>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.clock.now();
     let new: NewChange = body::parse(&bytes, now.into())?;
@@ -90,6 +92,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     responses((status = 200, description = "The change as it is now", body = Data<Change>)))]
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
     let now = app.now();

@@ -14,6 +14,7 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
     responses((status = 200, description = "All hosts, ordered by hostname", body = Data<Vec<Host>>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let data = app.store.hosts(caller.tenant).await?;
     Ok(reply::json(200, &Data { data }))
 }
@@ -24,6 +25,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     responses((status = 200, description = "The host", body = Data<Host>)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let data = app.store.host(caller.tenant, request.id()?).await?;
     Ok(reply::json(200, &Data { data }))
 }
@@ -34,6 +36,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     responses((status = 201, description = "The host, recorded", body = Data<Host>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
     let new: NewHost = body::parse(&bytes, now)?;
@@ -66,6 +69,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     responses((status = 200, description = "The host as it is now", body = Data<Host>)))]
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let id: HostId = request.id()?;
     let bytes = request.json_body().await?;
     let now = app.now();

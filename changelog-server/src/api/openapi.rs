@@ -100,13 +100,10 @@ impl Modify for Common {
 fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool) {
     let takes_body = operation.request_body.is_some();
     let parameters = operation.parameters.get_or_insert_default();
-    let takes = |place: &ParameterIn| {
-        parameters.iter().any(|parameter| match parameter {
-            RefOr::T(parameter) => parameter.parameter_in == *place,
-            RefOr::Ref(_) => false,
-        })
-    };
-    let (in_path, in_query) = (takes(&ParameterIn::Path), takes(&ParameterIn::Query));
+    let in_path = parameters.iter().any(|parameter| match parameter {
+        RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Path,
+        RefOr::Ref(_) => false,
+    });
     for parameter in parameters.iter_mut() {
         // Numbers of any size are taken, see `Query::number`.
         if let RefOr::T(Parameter {
@@ -123,7 +120,8 @@ fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool
     }
     let mut codes = Vec::new();
     if keyed || session {
-        codes.extend([ProblemCode::Unauthorized, ProblemCode::TooManyRequests]);
+        codes.extend([ProblemCode::MalformedQuery, ProblemCode::Unauthorized]);
+        codes.push(ProblemCode::TooManyRequests);
         codes.extend([ProblemCode::Internal, ProblemCode::Unavailable]);
     }
     if keyed {
@@ -131,9 +129,6 @@ fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool
     }
     if in_path {
         codes.extend([ProblemCode::MalformedId, ProblemCode::NotFound]);
-    }
-    if in_query {
-        codes.push(ProblemCode::MalformedQuery);
     }
     if takes_body {
         codes.extend([

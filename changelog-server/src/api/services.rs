@@ -14,6 +14,7 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
     responses((status = 200, description = "All services, ordered by name", body = Data<Vec<Service>>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let data = app.store.services(caller.tenant).await?;
     Ok(reply::json(200, &Data { data }))
 }
@@ -24,6 +25,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     responses((status = 200, description = "The service", body = Data<Service>)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let data = app.store.service(caller.tenant, request.id()?).await?;
     Ok(reply::json(200, &Data { data }))
 }
@@ -34,6 +36,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     responses((status = 201, description = "The service, recorded", body = Data<Service>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
     let new: NewService = body::parse(&bytes, now)?;
@@ -67,6 +70,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     responses((status = 200, description = "The service as it is now", body = Data<Service>)))]
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    request.no_parameters()?;
     let id: ServiceId = request.id()?;
     let bytes = request.json_body().await?;
     let now = app.now();
