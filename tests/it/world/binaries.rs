@@ -18,7 +18,10 @@ pub(crate) fn chlog() -> PathBuf {
 ///
 /// `cargo test` builds a package's program only for integration tests of that
 /// same package, so the programs are built here, once a run: nothing to do
-/// when they are fresh, and they can never be stale.
+/// when they are fresh, and they can never be stale. The whole workspace with
+/// its tests is named because that is what `cargo test --workspace` has built a
+/// moment ago; for less, cargo would compile the dependencies anew with fewer
+/// of their features.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -36,8 +39,8 @@ fn folder() -> &'static Path {
             Some(other) => other,
         };
         let status = Command::new(cargo)
-            .args(["build", "--quiet", "--bins", "--profile", profile])
-            .args(["-p", "changelog-server", "-p", "changelog-cli"])
+            .args(["build", "--quiet", "--workspace", "--bins", "--tests"])
+            .args(["--profile", profile])
             .arg("--target-dir")
             .arg(folder.parent().expect("the profile lies in target"))
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
