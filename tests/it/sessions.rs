@@ -183,10 +183,16 @@ async fn known_and_unknown_people_are_refused_alike(world: World) {
         assert_eq!(first.status, second.status, "attempt {attempt}");
         assert_eq!(same(&first), same(&second), "attempt {attempt}");
     }
-    // Hashing takes longer than all else together, so leaving it out shows.
+    // Leaving the hash out would show: no machine computes it in less, and the
+    // load of other tests only ever adds to the shortest time.
+    let least = Duration::from_millis(10);
+    assert!(
+        known > least && unknown > least,
+        "known {known:?}, unknown {unknown:?}"
+    );
     let ratio = unknown.as_secs_f64() / known.as_secs_f64();
     assert!(
-        (0.4..2.5).contains(&ratio),
+        (0.1..10.0).contains(&ratio),
         "known {known:?}, unknown {unknown:?}"
     );
 }
