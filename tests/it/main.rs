@@ -7,6 +7,7 @@
 
 mod activity;
 mod admin;
+mod browser;
 mod changes;
 mod chlog;
 mod chlog_changes;
