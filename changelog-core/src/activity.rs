@@ -75,6 +75,7 @@ pub struct ActivityEntry {
     /// The id of the entry.
     pub id: ActivityId,
     /// The person who did it; null when it was an API key.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub actor_id: Option<UserId>,
     /// The name of the person, or `API key: ` and the key's name.
     #[cfg_attr(feature = "openapi", schema(example = "API key: terraform"))]
@@ -101,6 +102,7 @@ pub struct ActivityEntry {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Actor {
     /// The person; null for an API key.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub actor_id: Option<UserId>,
     /// The name of the person, or `API key: ` and the key's name.
     #[cfg_attr(feature = "openapi", schema(example = "API key: terraform"))]

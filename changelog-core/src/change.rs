@@ -104,6 +104,7 @@ pub struct HostRef {
     #[cfg_attr(feature = "openapi", schema(example = "web-1"))]
     pub hostname: String,
     /// What the host is for.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub environment: Option<Environment>,
 }
 
@@ -119,7 +120,7 @@ pub struct Change {
     /// What was done, in full.
     #[cfg_attr(
         feature = "openapi",
-        schema(example = "Rolls out the new rate limiter.")
+        schema(required, example = "Rolls out the new rate limiter.")
     )]
     pub description: Option<String>,
     /// How dangerous it is.
@@ -127,11 +128,16 @@ pub struct Change {
     /// Where it stands.
     pub status: Status,
     /// What to expect from it.
-    #[cfg_attr(feature = "openapi", schema(example = "Two minutes of read-only mode"))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(required, example = "Two minutes of read-only mode")
+    )]
     pub impact: Option<String>,
     /// The service that it was made to.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub service: Option<ServiceRef>,
     /// The host that it was made on.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub host_ref: Option<HostRef>,
     /// Its tags, in the order given.
     #[cfg_attr(feature = "openapi", schema(example = json!(["terraform", "prod"])))]
@@ -139,6 +145,7 @@ pub struct Change {
     /// Its links, in the order given.
     pub links: Vec<Link>,
     /// When it is scheduled.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub scheduled_for: Option<Timestamp>,
     /// When it happened.
     pub occurred_at: Timestamp,

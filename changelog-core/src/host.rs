@@ -60,23 +60,24 @@ pub struct Host {
     #[cfg_attr(feature = "openapi", schema(example = "web-1"))]
     pub hostname: String,
     /// Its fully qualified domain name.
-    #[cfg_attr(feature = "openapi", schema(example = "web-1.example.com"))]
+    #[cfg_attr(feature = "openapi", schema(required, example = "web-1.example.com"))]
     pub fqdn: Option<String>,
     /// Its address in canonical form.
-    #[cfg_attr(feature = "openapi", schema(example = "192.0.2.10"))]
+    #[cfg_attr(feature = "openapi", schema(required, example = "192.0.2.10"))]
     pub ip_address: Option<String>,
     /// Its operating system.
-    #[cfg_attr(feature = "openapi", schema(example = "Debian 12"))]
+    #[cfg_attr(feature = "openapi", schema(required, example = "Debian 12"))]
     pub os: Option<String>,
     /// Where it runs.
     pub platform: Platform,
     /// What it is for.
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub environment: Option<Environment>,
     /// The roles it plays.
     #[cfg_attr(feature = "openapi", schema(example = json!(["web", "cache"])))]
     pub roles: Vec<String>,
     /// What else there is to know.
-    #[cfg_attr(feature = "openapi", schema(example = "Behind the balancer"))]
+    #[cfg_attr(feature = "openapi", schema(required, example = "Behind the balancer"))]
     pub description: Option<String>,
     /// The organization that it belongs to.
     pub organization_id: OrganizationId,

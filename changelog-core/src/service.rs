@@ -23,7 +23,7 @@ pub struct Service {
     #[cfg_attr(feature = "openapi", schema(example = "payments"))]
     pub name: String,
     /// What it is.
-    #[cfg_attr(feature = "openapi", schema(example = "Takes card payments"))]
+    #[cfg_attr(feature = "openapi", schema(required, example = "Takes card payments"))]
     pub description: Option<String>,
     /// Its color, `#rgb` or `#rrggbb`.
     #[cfg_attr(feature = "openapi", schema(example = "#6366f1"))]

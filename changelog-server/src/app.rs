@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use changelog_core::Timestamp;
+use chrono::{DateTime, Utc};
 
 use crate::clock::Clock;
 use crate::config::Settings;
@@ -46,9 +46,9 @@ impl App {
         }))
     }
 
-    /// Returns the time now, to the millisecond.
-    pub fn now(&self) -> Timestamp {
-        self.clock.now().into()
+    /// Returns the time now, for what is being recorded.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
     }
 }
 

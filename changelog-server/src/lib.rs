@@ -37,7 +37,7 @@ async fn keep_house(app: App) {
     loop {
         interval.tick().await;
         app.limits.forget_idle();
-        match app.store.purge(app.now()).await {
+        match app.store.purge(app.now().into()).await {
             Ok(0) => {}
             Ok(rows) => tracing::info!(rows, "deleted what had outlived its time"),
             Err(error) => tracing::warn!(%error, "what has outlived its time could not be deleted"),

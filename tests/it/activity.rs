@@ -17,6 +17,7 @@ on_both!(
     malformed_parameters_are_named,
     only_a_session_reads_it,
     people_leave_their_own_entries,
+    what_follows_quickly_keeps_its_order,
 );
 
 /// The entries of one kind of thing, newest first.
@@ -432,4 +433,26 @@ async fn people_leave_their_own_entries(world: World) {
         .await
         .body(200);
     assert!(!keys_only.to_string().contains("signed_in"), "{keys_only}");
+}
+
+fn ids(records: &Value, member: &str) -> Vec<String> {
+    each(records, member).into_iter().map(text).collect()
+}
+
+/// Several of these fall into one millisecond.
+async fn what_follows_quickly_keeps_its_order(world: World) {
+    let key = world.key();
+    let mut made = Vec::new();
+    for index in 0..100 {
+        made.push(key.change(&format!("number {index}")).await);
+    }
+    made.reverse();
+    let browser = world.browser().await;
+    let body = browser
+        .get("/api/activity?resource=change&limit=100")
+        .await
+        .body(200);
+    assert_eq!(ids(&body["items"], "resource_id"), made);
+    let list = key.get("/api/changes?per_page=100").await.body(200);
+    assert_eq!(ids(&list["data"], "id"), made);
 }

@@ -13,6 +13,9 @@ on_both!(
     another_site_can_do_nothing
 );
 
+/// What only a person who is signed in sees.
+const SIGN_OUT: &str = "form[action='/sign-out'] button";
+
 async fn sign_in(browser: &Chromium, world: &World, password: &str) {
     let tab = &browser.tab;
     tab.goto(&world.url()).await.expect("the address");
@@ -35,6 +38,7 @@ async fn a_person_signs_in_looks_and_signs_out(world: World) {
     world.key().change(title).await;
 
     sign_in(&browser, &world, "not the password").await;
+    browser.arrives_at("#sign-in-error").await;
     assert!(
         browser
             .text()
@@ -50,6 +54,7 @@ async fn a_person_signs_in_looks_and_signs_out(world: World) {
     assert_eq!(kept.as_deref(), Some(world.organization.email.as_str()));
 
     sign_in(&browser, &world, &world.organization.password).await;
+    browser.arrives_at(SIGN_OUT).await;
     assert_eq!(browser.path().await, "/");
     let page = browser.text().await;
     assert!(page.contains(&world.organization.owner_name), "{page}");
@@ -65,11 +70,9 @@ async fn a_person_signs_in_looks_and_signs_out(world: World) {
         .expect("a script");
     assert_eq!(seen, "", "scripts do not see the session");
 
-    let out = browser
-        .tab
-        .find(Locator::Css("form[action='/sign-out'] button"))
-        .await;
+    let out = browser.tab.find(Locator::Css(SIGN_OUT)).await;
     out.expect("the way out").click().await.expect("a click");
+    browser.arrives_at("#password").await;
     assert_eq!(browser.path().await, "/sign-in");
     browser.tab.goto(&world.url()).await.expect("the address");
     assert_eq!(browser.path().await, "/sign-in", "the session has ended");
@@ -80,6 +83,7 @@ async fn another_site_can_do_nothing(world: World) {
         return;
     };
     sign_in(&browser, &world, &world.organization.password).await;
+    browser.arrives_at(SIGN_OUT).await;
     assert_eq!(browser.path().await, "/");
 
     // Another name is another site, and a form needs no script to be sent.
@@ -94,6 +98,7 @@ async fn another_site_can_do_nothing(world: World) {
         .await
         .expect("the bait");
     button.click().await.expect("a click");
+    browser.arrives_at("pre").await;
     assert!(
         browser.text().await.contains("cross_site"),
         "{}",

@@ -58,7 +58,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
     let bytes = request.json_body().await?;
-    let now = app.clock.now();
+    let now = app.now();
     let new: NewChange = body::parse(&bytes, now.into())?;
     let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
         Begun::Fresh(create) => create,
@@ -70,7 +70,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let entry = entry(Action::Created, &change, metadata);
     create
         .tx
-        .record(caller.tenant, &caller.actor, entry, now.into())
+        .record(caller.tenant, &caller.actor, entry, now)
         .await?;
     let data = ChangeCreated {
         id: change.id,
@@ -96,7 +96,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let patch: ChangePatch = body::parse(&bytes, now)?;
+    let patch: ChangePatch = body::parse(&bytes, now.into())?;
     let mut tx = app.store.begin().await?;
     let (change, changes) = tx.update_change(caller.tenant, id, &patch, now).await?;
     if !changes.is_empty() {

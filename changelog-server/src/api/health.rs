@@ -27,7 +27,7 @@ pub(super) async fn get(app: App, _request: Request) -> ApiResult {
     let report = match tokio::time::timeout(TIMEOUT, app.store.ping()).await {
         Ok(Ok(())) => {
             let latency_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Health::ok(latency_ms, app.now())
+            Health::ok(latency_ms, app.now().into())
         }
         Ok(Err(error)) => {
             tracing::warn!(%error, "the database is unreachable");

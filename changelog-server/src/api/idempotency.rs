@@ -53,7 +53,7 @@ pub(crate) async fn begin(
     });
     let mut tx = app.store.begin().await?;
     if let Some(claim) = &claim {
-        let stored = match tx.claim(caller.tenant, claim, app.now()).await {
+        let stored = match tx.claim(caller.tenant, claim, app.now().into()).await {
             Err(StoreError::Locked) => return Err(still_running()),
             stored => stored?,
         };

@@ -39,7 +39,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewService = body::parse(&bytes, now)?;
+    let new: NewService = body::parse(&bytes, now.into())?;
     let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
         Begun::Fresh(create) => create,
         Begun::Replayed(response) => return Ok(response),
@@ -74,7 +74,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let id: ServiceId = request.id()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let patch: ServicePatch = body::parse(&bytes, now)?;
+    let patch: ServicePatch = body::parse(&bytes, now.into())?;
     let mut tx = app.store.begin().await?;
     let (service, changes) = match tx.update_service(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {

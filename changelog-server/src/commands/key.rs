@@ -14,7 +14,7 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
             name,
             expires_at,
         } => {
-            let new = NewApiKey { name, expires_at }.checked(now())?;
+            let new = NewApiKey { name, expires_at }.checked(now().into())?;
             let store = open(common).await?;
             let (tenant, organization) = organization(&store, &org).await?;
             let mut tx = store.begin().await?;
@@ -46,7 +46,7 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
             if common.json {
                 return print_json(&keys);
             }
-            let now = now();
+            let now = now().into();
             let header = [
                 "ID",
                 "NAME",

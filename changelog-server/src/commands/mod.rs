@@ -12,7 +12,8 @@ mod user;
 use std::io::Write;
 use std::process::ExitCode;
 
-use changelog_core::{Invalid, Organization, Timestamp};
+use changelog_core::{Invalid, Organization};
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::clock::Clock;
@@ -100,8 +101,8 @@ async fn organization(store: &Store, named: &str) -> Result<(Tenant, Organizatio
 }
 
 /// Returns the time now.
-fn now() -> Timestamp {
-    Clock::system().now().into()
+fn now() -> DateTime<Utc> {
+    Clock::system().now()
 }
 
 /// Prints a line of result.

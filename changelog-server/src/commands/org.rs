@@ -18,7 +18,7 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
             owner_name,
             owner_password_file,
         } => {
-            let new = NewOrganization { name, plan }.checked(now())?;
+            let new = NewOrganization { name, plan }.checked(now().into())?;
             let owner = match (owner_email, owner_name, owner_password_file) {
                 (Some(email), Some(name), Some(path)) => Some(NewOwner {
                     email,
@@ -92,7 +92,7 @@ pub(super) async fn create(
     owner: Option<NewOwner>,
 ) -> Result<(Tenant, Organization, Option<User>), Failure> {
     let now = now();
-    let owner = owner.map(|owner| owner.checked(now)).transpose()?;
+    let owner = owner.map(|owner| owner.checked(now.into())).transpose()?;
     if let Some(owner) = &owner {
         passwords::refuse_common(&owner.password, &[&owner.email, &owner.name, &new.name])?;
     }

@@ -12,7 +12,7 @@ pub(super) async fn run(common: &Common, command: User) -> Result<(), Failure> {
         password_file,
     } = command;
     let password = secret::read(&password_file)?;
-    let credentials = Credentials { email, password }.checked(now())?;
+    let credentials = Credentials { email, password }.checked(now().into())?;
     passwords::refuse_common(&credentials.password, &[&credentials.email])?;
     let store = open(common).await?;
     let Some((user, _)) = store.user_by_email(&credentials.email).await? else {

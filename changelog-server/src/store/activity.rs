@@ -5,6 +5,7 @@ use changelog_core::{
     Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, ResourceType,
     Timestamp, UserId,
 };
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
@@ -131,7 +132,7 @@ impl Tx {
         tenant: Tenant,
         actor: &Actor,
         entry: Entry<'_>,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let person = actor.person.map(|person| person.0);
         let key = person.map_or_else(|| actor.name.clone(), |person| person.to_string());
@@ -147,7 +148,7 @@ impl Tx {
                 .bind(entry.resource_id)
                 .bind(entry.label)
                 .bind(Json(&entry.metadata))
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         execute!(
             self,

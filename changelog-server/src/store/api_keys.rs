@@ -4,6 +4,7 @@ use changelog_core::{
     Action, ApiKey, ApiKeyId, CreatedApiKey, NewApiKey, OrganizationId, Plan, ResourceType,
     Timestamp, api_key,
 };
+use chrono::{DateTime, Utc};
 use rand::distr::{Alphanumeric, SampleString};
 use serde_json::Map;
 use sha2::{Digest, Sha256};
@@ -148,7 +149,7 @@ impl Tx {
         tenant: Tenant,
         actor: &Actor,
         new: &NewApiKey,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<CreatedApiKey, StoreError> {
         let random = Alphanumeric.sample_string(&mut rand::rng(), api_key::RANDOM_LENGTH);
         let created = CreatedApiKey {
@@ -156,7 +157,7 @@ impl Tx {
             name: new.name.clone(),
             key: api_key::assemble(&random),
             organization_id: tenant.id(),
-            created_at: now,
+            created_at: now.into(),
             expires_at: new.expires_at,
         };
         execute!(
@@ -167,7 +168,7 @@ impl Tx {
                 .bind(&created.name)
                 .bind(hash(&created.key))
                 .bind(api_key::mask(&created.key))
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
                 .bind(new.expires_at.map(Timestamp::millis))
         )?;
         self.record(
@@ -187,9 +188,14 @@ impl Tx {
         tenant: Tenant,
         actor: &Actor,
         key: &ApiKey,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let revoked = execute!(self, sqlx::query(REVOKE).bind(key.id.0).bind(now.millis()))?;
+        let revoked = execute!(
+            self,
+            sqlx::query(REVOKE)
+                .bind(key.id.0)
+                .bind(now.timestamp_millis())
+        )?;
         if revoked > 0 {
             self.record(
                 tenant,

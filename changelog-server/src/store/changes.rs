@@ -5,6 +5,7 @@ use changelog_core::{
     Change, ChangeFilter, ChangeId, ChangePatch, Code, Environment, HostId, HostRef, Link,
     NewChange, Page, RiskLevel, ServiceId, ServiceRef, Status, Timestamp, Violations,
 };
+use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
 use sqlx::{Encode, FromRow, QueryBuilder, Type};
@@ -12,7 +13,7 @@ use sqlx::{Encode, FromRow, QueryBuilder, Type};
 use super::activity::{clamped, difference};
 use super::engine::{execute, on};
 use super::search::SearchSyntax;
-use super::{Store, StoreError, Tenant, Tx, counts};
+use super::{Store, StoreError, Tenant, Tx, counts, new_id};
 
 const INSERT: &str = "
 INSERT INTO changes (organization_id, id, title, description, risk_level, status, impact, service_id,
@@ -279,18 +280,17 @@ impl Tx {
         &mut self,
         tenant: Tenant,
         new: &NewChange,
-        now: chrono::DateTime<chrono::Utc>,
+        now: DateTime<Utc>,
     ) -> Result<Change, StoreError> {
         let created_at = Timestamp::from(now);
         let (service, host_ref) = self.references(tenant, new.service_id, new.host_id).await?;
         let occurred_at = new.occurred_at.unwrap_or(created_at);
-        let fraction = if new.occurred_at.is_none() {
-            now.timestamp_subsec_nanos() % 1_000_000
-        } else {
-            0
+        let id = match new.occurred_at {
+            Some(at) => uuid_v7(at, 0, rand::random()),
+            None => new_id(now),
         };
         let change = Change {
-            id: uuid_v7(occurred_at, fraction, rand::random()).into(),
+            id: id.into(),
             title: new.title.clone(),
             description: new.description.clone(),
             risk_level: new.risk_level.clone().unwrap_or(RiskLevel::Low),
@@ -340,7 +340,7 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
         patch: &ChangePatch,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<(Change, Map<String, Value>), StoreError> {
         execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
         let row: Row = on!(&mut self.connection, |db| {
@@ -385,7 +385,7 @@ impl Tx {
         if changes.is_empty() {
             return Ok((change, changes));
         }
-        change.updated_at = now;
+        change.updated_at = now.into();
         execute!(
             self,
             sqlx::query(UPDATE)
@@ -401,7 +401,7 @@ impl Tx {
                 .bind(Json(&change.tags))
                 .bind(Json(&change.links))
                 .bind(change.scheduled_for.map(Timestamp::millis))
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         if change.tags != before.tags {
             execute!(

@@ -1,6 +1,7 @@
 //! Hosts.
 
 use changelog_core::{Environment, Host, HostId, HostPatch, HostRef, NewHost, Platform, Timestamp};
+use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sqlx::FromRow;
 use sqlx::types::{Json, Text, Uuid};
@@ -96,7 +97,7 @@ impl Tx {
         &mut self,
         tenant: Tenant,
         new: &NewHost,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<Host, StoreError> {
         let host = Host {
             id: new_id(now).into(),
@@ -109,7 +110,7 @@ impl Tx {
             roles: new.roles.clone(),
             description: new.description.clone(),
             organization_id: tenant.id(),
-            created_at: now,
+            created_at: now.into(),
         };
         let inserted = execute!(
             self,
@@ -125,7 +126,7 @@ impl Tx {
                 .bind(host.environment.as_ref().map(Environment::as_str))
                 .bind(Json(&host.roles))
                 .bind(&host.description)
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         if inserted == 0 {
             Err(StoreError::Conflict)

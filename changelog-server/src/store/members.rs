@@ -1,7 +1,8 @@
 //! People, and the organizations that they belong to.
 
 use changelog_core::member::fold_email;
-use changelog_core::{Action, ResourceType, Role, Timestamp, User, UserId};
+use changelog_core::{Action, ResourceType, Role, User, UserId};
+use chrono::{DateTime, Utc};
 use serde_json::{Map, json};
 use sqlx::FromRow;
 use sqlx::types::Uuid;
@@ -72,7 +73,7 @@ impl Tx {
         email: &str,
         name: &str,
         password_hash: &str,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<User, StoreError> {
         let user = User {
             id: new_id(now).into(),
@@ -87,7 +88,7 @@ impl Tx {
                 .bind(fold_email(&user.email))
                 .bind(&user.name)
                 .bind(password_hash)
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         if inserted == 0 {
             Err(StoreError::Conflict)
@@ -103,7 +104,7 @@ impl Tx {
         actor: &Actor,
         user: &User,
         role: &Role,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         execute!(
             self,
@@ -111,7 +112,7 @@ impl Tx {
                 .bind(tenant.uuid())
                 .bind(user.id.0)
                 .bind(role.as_str())
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         let entry = Entry {
             action: Action::Joined,
@@ -131,7 +132,7 @@ impl Tx {
         &mut self,
         tenant: Tenant,
         user: &User,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let entry = Entry {
             action: Action::SignedIn,

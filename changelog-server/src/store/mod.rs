@@ -24,7 +24,9 @@ mod services;
 mod sessions;
 mod writer;
 
+use changelog_core::ids::uuid_v7;
 use changelog_core::{OrganizationId, Timestamp};
+use chrono::{DateTime, Utc};
 use sqlx::types::Uuid;
 
 pub use api_keys::KeyOwner;
@@ -155,7 +157,9 @@ impl Tx {
     }
 }
 
-/// Makes an id for something that is recorded now.
-pub(crate) fn new_id(at: Timestamp) -> Uuid {
-    changelog_core::ids::uuid_v7(at, 0, rand::random())
+/// Makes an id for something that happens now; ids of one millisecond keep the
+/// order in which they were made.
+pub(crate) fn new_id(now: DateTime<Utc>) -> Uuid {
+    let nanos_of_milli = now.timestamp_subsec_nanos() % 1_000_000;
+    uuid_v7(now.into(), nanos_of_milli, rand::random())
 }

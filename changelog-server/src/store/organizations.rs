@@ -1,6 +1,7 @@
 //! Organizations and their plans.
 
 use changelog_core::{NewOrganization, Organization, OrganizationId, Plan, Timestamp};
+use chrono::{DateTime, Utc};
 use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
@@ -66,13 +67,13 @@ impl Tx {
     pub async fn insert_organization(
         &mut self,
         new: &NewOrganization,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<(Tenant, Organization), StoreError> {
         let organization = Organization {
             id: new_id(now).into(),
             name: new.name.clone(),
             plan: new.plan.clone(),
-            created_at: now,
+            created_at: now.into(),
         };
         execute!(
             self,
@@ -80,7 +81,7 @@ impl Tx {
                 .bind(organization.id.0)
                 .bind(&organization.name)
                 .bind(organization.plan.as_str())
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         Ok((Tenant(organization.id), organization))
     }

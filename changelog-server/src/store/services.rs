@@ -2,6 +2,7 @@
 
 use changelog_core::service::DEFAULT_COLOR;
 use changelog_core::{NewService, Service, ServiceId, ServicePatch, ServiceRef, Timestamp};
+use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sqlx::FromRow;
 use sqlx::types::Uuid;
@@ -88,7 +89,7 @@ impl Tx {
         &mut self,
         tenant: Tenant,
         new: &NewService,
-        now: Timestamp,
+        now: DateTime<Utc>,
     ) -> Result<Service, StoreError> {
         let service = Service {
             id: new_id(now).into(),
@@ -99,7 +100,7 @@ impl Tx {
                 .clone()
                 .unwrap_or_else(|| DEFAULT_COLOR.to_owned()),
             organization_id: tenant.id(),
-            created_at: now,
+            created_at: now.into(),
         };
         let inserted = execute!(
             self,
@@ -110,7 +111,7 @@ impl Tx {
                 .bind(service.name.to_ascii_lowercase())
                 .bind(&service.description)
                 .bind(&service.color)
-                .bind(now.millis())
+                .bind(now.timestamp_millis())
         )?;
         if inserted == 0 {
             Err(StoreError::Conflict)

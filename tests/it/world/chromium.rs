@@ -2,12 +2,16 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use fantoccini::{Client, ClientBuilder};
+use fantoccini::{Client, ClientBuilder, Locator};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::{requirement, watchdog};
+
+/// How long a page may take to come, on a machine that is busy.
+const ARRIVAL: Duration = Duration::from_secs(20);
 
 /// A browser with a profile of its own; gone when dropped.
 pub(crate) struct Chromium {
@@ -70,13 +74,22 @@ impl Chromium {
         })
     }
 
+    /// Waits until the page has an element: what a click leads to takes time.
+    pub(crate) async fn arrives_at(&self, css: &str) {
+        let arrived = self
+            .tab
+            .wait()
+            .at_most(ARRIVAL)
+            .for_element(Locator::Css(css))
+            .await;
+        if let Err(error) = arrived {
+            panic!("{css} does not appear, {error}: {}", self.text().await);
+        }
+    }
+
     /// Returns what a person sees of the page.
     pub(crate) async fn text(&self) -> String {
-        let body = self
-            .tab
-            .find(fantoccini::Locator::Css("body"))
-            .await
-            .expect("a page");
+        let body = self.tab.find(Locator::Css("body")).await.expect("a page");
         body.text().await.expect("its text")
     }
 
