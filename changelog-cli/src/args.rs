@@ -183,7 +183,7 @@ pub(crate) struct ChangeFields {
     #[arg(long = "link", value_name = "LABEL=URL", value_parser = link)]
     pub(crate) links: Option<Vec<Link>>,
     /// When it is scheduled: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse_ahead)]
     pub(crate) scheduled_for: Option<Moment>,
     /// Make the named service and host if they do not exist
     #[arg(long, help_heading = "Behaviour")]

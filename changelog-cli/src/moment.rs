@@ -40,6 +40,17 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
     )
 }
 
+/// Reads what lies ahead: RFC 3339 or a date. An age would be in the past.
+pub(crate) fn parse_ahead(text: &str) -> Result<Moment, String> {
+    match parse(text) {
+        Ok(Moment::Ago(_)) | Err(_) => Err(
+            "must be an RFC 3339 time such as 2026-12-01T04:00:00Z, or a date such as 2026-12-01"
+                .to_owned(),
+        ),
+        ahead => ahead,
+    }
+}
+
 impl Moment {
     /// Returns the moment; of a day, its beginning.
     pub(crate) fn start(self, now: Timestamp) -> Timestamp {

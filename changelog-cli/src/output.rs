@@ -32,9 +32,15 @@ impl Output {
     pub(crate) fn new(format: Format) -> Self {
         let terminal = io::stdout().is_terminal();
         let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
+        let out = match format {
+            Format::Table => anstream::stdout(),
+            // What is for programs has no colour to strip; stripping would eat
+            // parts of the data.
+            _ => AutoStream::always_ansi(io::stdout()),
+        };
         Self {
             format,
-            out: BufWriter::new(anstream::stdout()),
+            out: BufWriter::new(out),
             terminal,
             width: width.filter(|_| terminal),
         }
@@ -124,10 +130,11 @@ impl Output {
         self.text(&table::changes(&page.data, self.width, moment::now()))?;
         if self.terminal && page.page < page.total_pages {
             note(&format!(
-                "page {} of {}, {} changes in all; --page {} has the next, --all has everything",
+                "page {} of {}, {} changes in all; -L {} --page {} has the next, --all has everything",
                 page.page,
                 page.total_pages,
                 page.count,
+                page.per_page,
                 page.page + 1
             ));
         }
@@ -173,11 +180,11 @@ impl Output {
         }
     }
 
-    /// Ends a list of so many records as the one page that it was.
-    pub(crate) fn end(&mut self, count: u64) -> Outcome {
+    /// Ends a list as the first page, of so many records, of so many in all.
+    pub(crate) fn end(&mut self, per_page: u64, count: u64) -> Outcome {
         if self.format == Format::Json {
-            let pages = count.min(1);
-            let per_page = count.max(1);
+            let per_page = per_page.max(1);
+            let pages = count.div_ceil(per_page);
             writeln!(
                 self.out,
                 "], \"count\": {count}, \"page\": 1, \"per_page\": {per_page}, \"total_pages\": {pages}}}"

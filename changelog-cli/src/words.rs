@@ -132,9 +132,13 @@ pub(crate) fn from_editor(title: &str, description: Option<&str>) -> Outcome<Wor
     let path = file.into_temp_path();
     let status = edit(&editor, &path).map_err(failed)?;
     if !status.success() {
-        return Err(Failure::cancelled(format!(
-            "the editor ended with {status}; nothing was recorded"
-        )));
+        return Err(Failure::new(
+            Exit::Other,
+            format!(
+                "the editor {} ended with {status}; nothing was recorded",
+                editor.display()
+            ),
+        ));
     }
     let text = fs::File::open(&path).and_then(read).map_err(failed)?;
     let words = Words::split(edited(&text));

@@ -223,9 +223,8 @@ fn base_url(text: &str) -> Result<Url, Error> {
     if text.trim().is_empty() {
         return wrong("is required, for example https://changes.example.com");
     }
-    let mut url = match Url::parse(text.trim()) {
-        Ok(url) => url,
-        Err(error) => return wrong(&format!("is not an address: {error}")),
+    let Ok(mut url) = Url::parse(text.trim()) else {
+        return wrong("must begin with http:// or https://, such as https://changes.example.com");
     };
     if !matches!(url.scheme(), "http" | "https") {
         return wrong(&format!(

@@ -90,7 +90,8 @@ impl Input for Credentials {
 
 /// Returns the form in which addresses are compared: without case.
 pub fn fold_email(email: &str) -> String {
-    email.trim().to_lowercase()
+    // A NUL cannot be in a text of PostgreSQL; no address has this either.
+    email.trim().to_lowercase().replace('\0', "\u{fffd}")
 }
 
 fn check_email(problems: &mut Violations, email: &mut String) {

@@ -19,13 +19,21 @@ pub struct Query {
 impl Query {
     /// Splits a query string, without its `?`.
     pub fn new(raw: &str) -> Self {
-        let pairs = form_urlencoded::parse(raw.as_bytes())
+        let pairs: Vec<(String, String)> = form_urlencoded::parse(raw.as_bytes())
             .into_owned()
             .collect();
+        let mut problems = Violations::default();
+        // Decoding puts this character where the bytes are not UTF-8.
+        let was_sent = raw.contains('\u{fffd}') || raw.to_ascii_uppercase().contains("%EF%BF%BD");
+        for (name, value) in &pairs {
+            if !was_sent && value.contains('\u{fffd}') {
+                problems.add(format!("?{name}"), Code::InvalidFormat, "must be UTF-8");
+            }
+        }
         Self {
             pairs,
             known: Vec::new(),
-            problems: Violations::default(),
+            problems,
         }
     }
 

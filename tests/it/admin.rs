@@ -13,6 +13,7 @@ on_both!(
     keys_are_revoked_once,
     mistakes_are_told_and_change_nothing,
     commands_are_explained,
+    what_is_not_there_is_not_copied,
 );
 
 async fn organizations_are_made_and_listed(world: World) {
@@ -342,4 +343,16 @@ async fn commands_are_explained(world: World) {
         // The database's address may hold a password.
         assert!(!help.contains(&world.database), "{help}");
     }
+}
+
+async fn what_is_not_there_is_not_copied(world: World) {
+    let missing = world.folder().join("mistyped.db");
+    let address = format!("sqlite://{}", missing.display());
+    let copy = world.folder().join("copy-of-nothing.db");
+    let copy = copy.to_str().expect("a path");
+    let output = world.try_admin(&["backup", copy, "--database-url", &address], "");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("mistyped.db"), "{said}");
+    assert!(!missing.exists(), "nothing was made");
 }

@@ -15,6 +15,8 @@ on_both!(
     texts_come_back_as_they_were,
     a_connection_serves_many_requests,
     strange_targets_are_answered,
+    a_nul_is_never_a_fault_of_ours,
+    a_target_without_a_path_is_refused,
 );
 
 const SOON: Duration = Duration::from_secs(5);
@@ -359,4 +361,32 @@ async fn strange_targets_are_answered(world: World) {
             .collect::<Vec<_>>(),
         ["fine"]
     );
+}
+
+async fn a_nul_is_never_a_fault_of_ours(world: World) {
+    let key = world.key();
+    for query in ["tag=%00", "tag=a&tag=b%00", "tag=%1b"] {
+        let path = format!("/api/changes?{query}");
+        key.get(&path).await.problem(400, "malformed_query");
+    }
+    key.get("/api/changes?q=%FF")
+        .await
+        .problem(400, "malformed_query");
+    key.get("/api/changes?q=%00").await.body(200);
+    let fields = [("email", "a\0@example.com"), ("password", "whatever it is")];
+    world
+        .anonymous()
+        .post_form("/sign-in", &fields)
+        .await
+        .is(401);
+}
+
+async fn a_target_without_a_path_is_refused(world: World) {
+    for head in ["CONNECT a:1 HTTP/1.1", "GET api HTTP/1.1"] {
+        let mut wire = Wire::connect(&world.server.address).await;
+        wire.send(format!("{head}\r\nHost: a\r\n\r\n")).await;
+        let heard = wire.hear(Duration::from_secs(10)).await;
+        assert_eq!(heard.status(), Some(400), "{head}: {}", heard.text);
+    }
+    assert!(!world.server.log().contains("panicked"));
 }

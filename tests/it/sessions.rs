@@ -16,6 +16,7 @@ on_both!(
     a_new_password_ends_every_session,
     guessing_is_throttled_and_never_for_good,
     sessions_survive_a_restart,
+    many_attempts_at_once_are_counted_all_the_same,
 );
 
 async fn try_sign_in(caller: &Caller, email: &str, password: &str) -> Answer {
@@ -471,4 +472,25 @@ async fn one_address_cannot_guess_everybody() {
     assert!(!throttled(&caller, 1, Some("192.0.2.2")).await);
     // Only what the proxy itself has added counts.
     assert!(throttled(&caller, 1, Some("198.51.100.7, 192.0.2.1")).await);
+}
+
+async fn many_attempts_at_once_are_counted_all_the_same(world: World) {
+    let caller = world.anonymous();
+    let email = world.organization.email.as_str();
+    let attempts = (0..20).map(|index| {
+        let caller = &caller;
+        async move {
+            let password = format!("wrong for the {index}th time");
+            let fields = [("email", email), ("password", password.as_str())];
+            caller.post_form("/sign-in", &fields).await.status
+        }
+    });
+    let statuses = futures_util::future::join_all(attempts).await;
+    let tried = statuses.iter().filter(|status| **status == 401).count();
+    // Five are free; a second may pass while they are being checked.
+    assert!((5..=7).contains(&tried), "{statuses:?}");
+    assert!(
+        statuses.iter().all(|status| matches!(status, 401 | 429)),
+        "{statuses:?}"
+    );
 }

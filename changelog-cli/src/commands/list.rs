@@ -69,10 +69,10 @@ pub(crate) async fn run(mut session: Session, args: ListArgs) -> Outcome {
     let client = session.client()?;
     let filter = filter(&client, &args).await?;
     if args.all {
-        return stream(&mut session.output, &client, filter, u64::MAX).await;
+        return stream(&mut session.output, &client, filter, None).await;
     }
     if args.limit > MAX_PER_PAGE {
-        return stream(&mut session.output, &client, filter, args.limit).await;
+        return stream(&mut session.output, &client, filter, Some(args.limit)).await;
     }
     let page = client.changes().list_with(filter).send().await?;
     session.output.page(page)
@@ -105,7 +105,18 @@ async fn filter(client: &Client, args: &ListArgs) -> Outcome<ChangeFilter> {
 
 /// Writes up to so many changes as they come. Only a table waits for all of
 /// them, since its columns are as wide as what is in them.
-async fn stream(output: &mut Output, client: &Client, filter: ChangeFilter, most: u64) -> Outcome {
+async fn stream(
+    output: &mut Output,
+    client: &Client,
+    filter: ChangeFilter,
+    limit: Option<u64>,
+) -> Outcome {
+    let first = ChangeFilter {
+        page: 1,
+        per_page: 1,
+        ..filter.clone()
+    };
+    let most = limit.unwrap_or(u64::MAX);
     let mut changes = client.changes().list_with(filter).stream();
     let mut count = 0;
     let mut kept: Vec<Change> = Vec::new();
@@ -128,14 +139,25 @@ async fn stream(output: &mut Output, client: &Client, filter: ChangeFilter, most
         }
         count += 1;
     }
+    // Only where the list was cut can there be more than were listed.
+    let in_all = match limit {
+        Some(limit) if count >= limit => client.changes().list_with(first).send().await?.count,
+        _ => count,
+    };
     if is_table {
         if kept.is_empty() {
             note("no changes match");
             return Ok(());
         }
-        return output.records(kept, |changes, width| {
+        output.records(kept, |changes, width| {
             table::changes(changes, width, moment::now())
-        });
+        })?;
+        if in_all > count {
+            note(&format!(
+                "the newest {count} of {in_all} changes; --all has everything"
+            ));
+        }
+        return Ok(());
     }
-    output.end(count)
+    output.end(limit.unwrap_or(count), in_all)
 }

@@ -85,6 +85,10 @@ impl ChangeFilter {
             );
             query.add("tag", Code::TooMany, message);
         }
+        if filter.tags.iter().any(|tag| tag.contains(char::is_control)) {
+            let message = "must not have control characters; no tag has any";
+            query.add("tag", Code::ControlCharacter, message);
+        }
         query.finish(filter)
     }
 

@@ -95,13 +95,15 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
-    let now = app.now();
-    let patch: ChangePatch = body::parse(&bytes, now.into())?;
+    let patch: ChangePatch = body::parse(&bytes, app.now().into())?;
     let mut tx = app.store.begin().await?;
-    let (change, changes) = tx.update_change(caller.tenant, id, &patch, now).await?;
+    let (change, changes) = tx
+        .update_change(caller.tenant, id, &patch, &app.clock)
+        .await?;
     if !changes.is_empty() {
         let entry = entry(Action::Updated, &change, super::changed(changes));
-        tx.record(caller.tenant, &caller.actor, entry, now).await?;
+        tx.record(caller.tenant, &caller.actor, entry, app.now())
+            .await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: change }))

@@ -72,8 +72,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: HostId = request.id()?;
     let bytes = request.json_body().await?;
-    let now = app.now();
-    let patch: HostPatch = body::parse(&bytes, now.into())?;
+    let patch: HostPatch = body::parse(&bytes, app.now().into())?;
     let mut tx = app.store.begin().await?;
     let (host, changes) = match tx.update_host(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {
@@ -83,7 +82,8 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     };
     if !changes.is_empty() {
         let entry = entry(Action::Updated, &host, super::changed(changes));
-        tx.record(caller.tenant, &caller.actor, entry, now).await?;
+        tx.record(caller.tenant, &caller.actor, entry, app.now())
+            .await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: host }))

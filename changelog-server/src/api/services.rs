@@ -73,8 +73,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: ServiceId = request.id()?;
     let bytes = request.json_body().await?;
-    let now = app.now();
-    let patch: ServicePatch = body::parse(&bytes, now.into())?;
+    let patch: ServicePatch = body::parse(&bytes, app.now().into())?;
     let mut tx = app.store.begin().await?;
     let (service, changes) = match tx.update_service(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {
@@ -84,7 +83,8 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     };
     if !changes.is_empty() {
         let entry = entry(Action::Updated, &service, super::changed(changes));
-        tx.record(caller.tenant, &caller.actor, entry, now).await?;
+        tx.record(caller.tenant, &caller.actor, entry, app.now())
+            .await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: service }))

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::{Failure, open, print, print_json};
+use super::{Failure, print, print_json};
 use crate::config::Common;
+use crate::store::{Purpose, Store};
 
 pub(super) async fn run(common: &Common, path: &Path) -> Result<(), Failure> {
-    let store = open(common).await?;
+    let (store, _) = Store::open(&common.database_url, Purpose::Copy).await?;
     let bytes = store.backup(path).await?;
     if common.json {
         return print_json(&serde_json::json!({ "path": path, "bytes": bytes }));

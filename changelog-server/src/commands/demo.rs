@@ -43,7 +43,7 @@ struct Access {
 }
 
 pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
-    serve::start_log("warn");
+    serve::start_log("warn")?;
     std::fs::create_dir_all(&demo.data_dir).map_err(|error| in_path(&demo.data_dir, &error))?;
     let path = demo.data_dir.join("changelog.db");
     let address = format!(

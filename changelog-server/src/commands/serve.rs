@@ -12,7 +12,7 @@ use crate::config::{Common, Serve};
 use crate::store::{Purpose, Store};
 
 pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
-    start_log("info");
+    start_log("info")?;
     let (store, serve_lock) = Store::open(&common.database_url, Purpose::Serve).await?;
     let listener = crate::serve::bind(serve.listen).await?;
     let address = listener.local_addr()?;
@@ -27,17 +27,27 @@ pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
 
 /// Starts the log on standard error; `CHANGELOG_LOG` filters it, and
 /// `CHANGELOG_LOG_FORMAT=json` makes it one JSON object a line.
-pub(super) fn start_log(default: &str) {
-    let filter =
-        EnvFilter::try_from_env("CHANGELOG_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+pub(super) fn start_log(default: &str) -> Result<(), Failure> {
+    let wanted = std::env::var("CHANGELOG_LOG")
+        .ok()
+        .filter(|filter| !filter.is_empty());
+    let filter = EnvFilter::try_new(wanted.as_deref().unwrap_or(default)).map_err(|error| {
+        Failure::Usage(format!(
+            "CHANGELOG_LOG must be a filter such as warn, got: {error}"
+        ))
+    })?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
-    if std::env::var("CHANGELOG_LOG_FORMAT").is_ok_and(|format| format == "json") {
-        log.json().init();
-    } else {
-        log.with_ansi(false).init();
+    match std::env::var("CHANGELOG_LOG_FORMAT").as_deref() {
+        Ok("json") => log.json().init(),
+        Ok("text" | "") | Err(_) => log.with_ansi(false).init(),
+        Ok(other) => {
+            let message = format!("CHANGELOG_LOG_FORMAT must be text or json, got {other:?}");
+            return Err(Failure::Usage(message));
+        }
     }
+    Ok(())
 }
 
 /// Resolves at the first SIGTERM or SIGINT.

@@ -59,9 +59,11 @@ async fn sign_in(app: App, mut request: Request) -> ApiResult {
     let form = request.form().await?;
     let (email, password) = (form.get("email"), form.get("password"));
     let now = app.clock.for_expiry();
-    if let Some(until) = app.store.sign_in_blocked_until(email, now).await? {
+    let mut tx = app.store.begin().await?;
+    if let Some(until) = tx.count_attempt(email, now).await? {
         return wait(email, until, now);
     }
+    tx.commit().await?;
     let known = app.store.user_by_email(email).await?;
     let hash = known.as_ref().map(|(_, hash)| hash.clone());
     let matches = app.passwords.verify(password.to_owned(), hash).await?;
@@ -69,13 +71,11 @@ async fn sign_in(app: App, mut request: Request) -> ApiResult {
         Some((user, _)) if matches => app.store.first_membership(user.id).await?,
         _ => None,
     };
-    let mut tx = app.store.begin().await?;
     let (Some((user, _)), Some(tenant)) = (known, tenant) else {
-        tx.remember_failure(email, now).await?;
-        tx.commit().await?;
         let error = "The address or the password is wrong.";
         return page::render(401, &SignIn { email, error });
     };
+    let mut tx = app.store.begin().await?;
     let token = session::new_token();
     tx.forget_failures(email).await?;
     tx.insert_session(&token, user.id, tenant, now).await?;

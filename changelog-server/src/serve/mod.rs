@@ -189,6 +189,10 @@ fn head_problem(request: &http::Request<IncomingBody>, both_lengths: bool) -> Op
     if both_lengths {
         return problem("a request must not have both content-length and transfer-encoding");
     }
+    // warp panics on a target without a path (`CONNECT a:1`, `GET api`).
+    if !request.uri().path().starts_with('/') && request.uri().path() != "*" {
+        return problem("the target of a request must begin with /");
+    }
     let hosts = request.headers().get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
         return problem("a request must have the header host, once");

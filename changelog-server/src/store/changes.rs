@@ -14,6 +14,7 @@ use super::activity::{clamped, difference};
 use super::engine::{execute, on};
 use super::search::SearchSyntax;
 use super::{Store, StoreError, Tenant, Tx, counts, new_id};
+use crate::clock::Clock;
 
 const INSERT: &str = "
 INSERT INTO changes (organization_id, id, title, description, risk_level, status, impact, service_id,
@@ -340,7 +341,7 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
         patch: &ChangePatch,
-        now: DateTime<Utc>,
+        clock: &Clock,
     ) -> Result<(Change, Map<String, Value>), StoreError> {
         execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
         let row: Row = on!(&mut self.connection, |db| {
@@ -385,6 +386,8 @@ impl Tx {
         if changes.is_empty() {
             return Ok((change, changes));
         }
+        // After the lock: a row's versions follow each other in time.
+        let now = clock.now();
         change.updated_at = now.into();
         execute!(
             self,

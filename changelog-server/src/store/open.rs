@@ -30,6 +30,8 @@ pub enum Purpose {
     Serve,
     /// To do one thing and leave, perhaps beside a process that serves.
     Administer,
+    /// To copy it: what is not there cannot be copied, and must not be made.
+    Copy,
 }
 
 /// Why the database could not be opened.
@@ -107,6 +109,10 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
 
     let serve_lock = match purpose {
         Purpose::Administer => None,
+        Purpose::Copy => {
+            std::fs::metadata(&path).map_err(in_path)?;
+            None
+        }
         Purpose::Serve => match file::serve_lock(&path).map_err(in_path)? {
             None => return Err(OpenError::Served(path)),
             lock => lock,

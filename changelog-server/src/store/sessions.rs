@@ -45,10 +45,16 @@ pub(super) const PURGE_IDLE: &str = "DELETE FROM sessions WHERE last_seen_at < $
 const FAILURES: &str = "
 SELECT failures, last_failed_at FROM sign_in_failures WHERE email_folded = $1";
 
-const FAIL: &str = "
-INSERT INTO sign_in_failures (email_folded, failures, last_failed_at) VALUES ($1, 1, $2)
-ON CONFLICT (email_folded) DO UPDATE
-SET failures = sign_in_failures.failures + 1, last_failed_at = excluded.last_failed_at";
+const FIRST_ATTEMPT: &str = "
+INSERT INTO sign_in_failures (email_folded, failures, last_failed_at) VALUES ($1, 0, 0)
+ON CONFLICT (email_folded) DO NOTHING";
+
+/// Locks the row on PostgreSQL, so that what was read is what is counted.
+const LOCK_ATTEMPTS: &str =
+    "UPDATE sign_in_failures SET failures = failures WHERE email_folded = $1";
+
+const COUNT_ATTEMPT: &str = "
+UPDATE sign_in_failures SET failures = failures + 1, last_failed_at = $2 WHERE email_folded = $1";
 
 const FORGIVE: &str = "DELETE FROM sign_in_failures WHERE email_folded = $1";
 pub(super) const PURGE_FAILURES: &str = "DELETE FROM sign_in_failures WHERE last_failed_at < $1";
@@ -125,30 +131,6 @@ impl Store {
             })
         }))
     }
-
-    /// Tells until when nobody may sign in under this address, if so: the
-    /// first few failures are free, then the wait doubles from a second to a
-    /// quarter of an hour, and never becomes a lock for good.
-    pub async fn sign_in_blocked_until(
-        &self,
-        email: &str,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let folded = fold_email(email);
-        let row: Option<(i64, i64)> = on!(&self.pool, |db| sqlx::query_as(FAILURES)
-            .bind(&folded)
-            .fetch_optional(db))?;
-        Ok(row.and_then(|(failures, last_failed_at)| {
-            let doublings = u32::try_from(failures - FREE_FAILURES).ok()?;
-            let wait = 1_i64
-                .checked_shl(doublings)
-                .filter(|wait| *wait > 0)
-                .unwrap_or(LONGEST_WAIT);
-            let wait = TimeDelta::seconds(wait.min(LONGEST_WAIT));
-            let until = Timestamp::from_millis(last_failed_at).plus(wait);
-            (until > now).then_some(until)
-        }))
-    }
 }
 
 impl Tx {
@@ -192,17 +174,38 @@ impl Tx {
         Ok(())
     }
 
-    /// Remembers a failed sign-in, of a known person or not.
-    pub async fn remember_failure(
+    /// Counts a sign-in under an address, of a known person or not, before the
+    /// password is looked at: of many at once, only so many may be tried. When
+    /// too many have failed it is not counted, and the answer is until when
+    /// nobody may try: the first few are free, then the wait doubles from a
+    /// second to a quarter of an hour, and never becomes a lock for good.
+    pub async fn count_attempt(
         &mut self,
         email: &str,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let folded = fold_email(email);
+        execute!(self, sqlx::query(FIRST_ATTEMPT).bind(&folded))?;
+        execute!(self, sqlx::query(LOCK_ATTEMPTS).bind(&folded))?;
+        let (failures, last_failed_at): (i64, i64) = on!(&mut self.connection, |db| {
+            sqlx::query_as(FAILURES).bind(&folded).fetch_one(&mut **db)
+        })?;
+        if let Ok(doublings) = u32::try_from(failures - FREE_FAILURES) {
+            let wait = 1_i64
+                .checked_shl(doublings)
+                .filter(|wait| *wait > 0)
+                .unwrap_or(LONGEST_WAIT);
+            let wait = TimeDelta::seconds(wait.min(LONGEST_WAIT));
+            let until = Timestamp::from_millis(last_failed_at).plus(wait);
+            if until > now {
+                return Ok(Some(until));
+            }
+        }
         execute!(
             self,
-            sqlx::query(FAIL).bind(fold_email(email)).bind(now.millis())
+            sqlx::query(COUNT_ATTEMPT).bind(&folded).bind(now.millis())
         )?;
-        Ok(())
+        Ok(None)
     }
 
     /// Forgets the failed sign-ins of an address.
