@@ -132,13 +132,16 @@ pub(crate) fn from_editor(title: &str, description: Option<&str>) -> Outcome<Wor
     let path = file.into_temp_path();
     let status = edit(&editor, &path).map_err(failed)?;
     if !status.success() {
-        return Err(Failure::new(
-            Exit::Other,
-            format!(
-                "the editor {} ended with {status}; nothing was recorded",
-                editor.display()
-            ),
-        ));
+        let message = format!(
+            "the editor {} ended with {status}; nothing was recorded",
+            editor.display()
+        );
+        // 126 and 127 are the shell's: there is no such editor. Any other
+        // failure is how a person leaves an editor to call it off (`:cq`).
+        return Err(match status.code() {
+            Some(126 | 127) => Failure::new(Exit::Other, message),
+            _ => Failure::cancelled(message),
+        });
     }
     let text = fs::File::open(&path).and_then(read).map_err(failed)?;
     let words = Words::split(edited(&text));

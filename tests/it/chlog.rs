@@ -208,6 +208,10 @@ async fn an_editor_is_opened(world: World) {
     said.ended(130);
     let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "false"));
     said.ended(130);
+    // One that does not exist has not been left by anybody.
+    let missing = "no-such-editor";
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", missing));
+    said.ended(1);
     assert_eq!(count(&world).await, 1);
 }
 
