@@ -1,0 +1,196 @@
+//! The changes that are stored: a year of them, the same in every run but for
+//! the day that it ends on.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+
+use crate::text::{mix, pick};
+
+/// How many changes there are of what is meant to be rare.
+const RARE: u64 = 100;
+/// How many high risks were rolled back: the oldest changes of all.
+const ROLLED_BACK: u64 = 10;
+const RISKS: [&str; 3] = ["high", "low", "medium"];
+const STATUSES: [&str; 4] = ["completed", "in_progress", "planned", "rolled_back"];
+const VERBS: [&str; 5] = ["Migrate", "Patch", "Restart", "Rotate", "Scale"];
+/// How many different words there are besides.
+const WORDS: u64 = 2_000;
+
+/// The changes of one organization.
+pub(crate) struct History {
+    pub(crate) count: u64,
+    begin: DateTime<Utc>,
+    /// Makes one organization's changes differ from another's.
+    salt: u64,
+    /// The ids of the services that about half of the changes are of.
+    pub(crate) services: Vec<String>,
+}
+
+/// One change of a history.
+pub(crate) struct Entry {
+    at: DateTime<Utc>,
+    random: u64,
+    pub(crate) risk: &'static str,
+    status: &'static str,
+    pub(crate) deploy: bool,
+    pub(crate) needle: bool,
+    tags: &'static [&'static str],
+    pub(crate) service: Option<usize>,
+}
+
+impl History {
+    pub(crate) fn new(count: u64, salt: u64, services: Vec<String>) -> Self {
+        // Ends a little ago: the newest change is one that the measures make.
+        let end = Utc::now() - TimeDelta::minutes(10);
+        Self {
+            count,
+            begin: end - year(),
+            salt: mix(salt),
+            services,
+        }
+    }
+
+    /// Returns the hour in the middle, in which some of the changes were.
+    pub(crate) fn middle_hour(&self) -> Range<DateTime<Utc>> {
+        let middle = self.begin + year() / 2;
+        middle..middle + TimeDelta::hours(1)
+    }
+
+    /// Counts the changes of which something is true.
+    pub(crate) fn matching(&self, is: impl Fn(&Entry) -> bool) -> u64 {
+        self.among(0..self.count, is)
+    }
+
+    /// The same among some of the changes.
+    pub(crate) fn among(&self, some: Range<u64>, is: impl Fn(&Entry) -> bool) -> u64 {
+        some.map(|index| u64::from(is(&self.entry(index)))).sum()
+    }
+
+    fn entry(&self, index: u64) -> Entry {
+        let random = mix(index ^ self.salt);
+        let bit = |number: u32| random >> number & 1 == 1;
+        let rolled_back = index < ROLLED_BACK;
+        let risk = if rolled_back {
+            RISKS[0]
+        } else {
+            *pick(&RISKS, random >> 8)
+        };
+        let status = match risk {
+            "high" if rolled_back => STATUSES[3],
+            "high" => *pick(&STATUSES[..3], random >> 24),
+            _ => *pick(&STATUSES, random >> 24),
+        };
+        let service = bit(2) && !self.services.is_empty();
+        let services = u64::try_from(self.services.len()).unwrap_or(u64::MAX);
+        let at = year().num_milliseconds() / i64::try_from(self.count).unwrap_or(i64::MAX);
+        let at = TimeDelta::milliseconds(at * i64::try_from(index).unwrap_or(i64::MAX));
+        Entry {
+            at: self.begin + at,
+            random,
+            risk,
+            status,
+            deploy: bit(0),
+            needle: self.is_rare(index, 2),
+            tags: match (bit(1), self.is_rare(index, 3)) {
+                (true, true) => &["common", "rare"],
+                (true, false) => &["common"],
+                (false, true) => &["rare"],
+                (false, false) => &[],
+            },
+            service: service.then(|| usize::try_from((random >> 40) % services).unwrap_or(0)),
+        }
+    }
+
+    /// Tells whether a change is one of the few that lie evenly among the others.
+    fn is_rare(&self, index: u64, part: u64) -> bool {
+        let step = self.count / RARE;
+        step > 0 && index % step == step / part && index / step < RARE
+    }
+
+    /// Writes some of the changes as JSON, with commas between them.
+    pub(crate) fn write(&self, some: Range<u64>, json: &mut String) {
+        for index in some.clone() {
+            if index > some.start {
+                json.push(',');
+            }
+            self.write_one(&self.entry(index), json);
+        }
+    }
+
+    fn write_one(&self, entry: &Entry, json: &mut String) {
+        let mut random = entry.random;
+        let mut next = || {
+            random = mix(random);
+            word(random)
+        };
+        json.push_str(r#"{"title":""#);
+        let verb = *pick(&VERBS, entry.random >> 32);
+        json.push_str(if entry.deploy { "Deploy" } else { verb });
+        for _ in 0..3 {
+            json.push(' ');
+            json.extend(next().map(char::from));
+        }
+        if entry.needle {
+            json.push_str(" needle");
+        }
+        json.push_str(r#"","description":"The next version of "#);
+        json.extend(next().map(char::from));
+        json.push_str("; the runbook says how to go back, and whom to ask.");
+        for (name, value) in [("risk_level", entry.risk), ("status", entry.status)] {
+            json.push_str("\",\"");
+            json.push_str(name);
+            json.push_str("\":\"");
+            json.push_str(value);
+        }
+        json.push_str(r#"","tags":["#);
+        for (index, tag) in entry.tags.iter().enumerate() {
+            json.push_str(if index == 0 { "\"" } else { "\",\"" });
+            json.push_str(tag);
+        }
+        json.push_str(if entry.tags.is_empty() { "]," } else { "\"]," });
+        if let Some(service) = entry.service {
+            json.push_str(r#""service_id":""#);
+            json.push_str(&self.services[service]);
+            json.push_str(r#"","#);
+        }
+        // Writing to a text cannot fail.
+        let _ = write!(json, r#""occurred_at":"{}"}}"#, moment(entry.at));
+    }
+}
+
+impl Entry {
+    pub(crate) fn carries(&self, tag: &str) -> bool {
+        self.tags.contains(&tag)
+    }
+
+    pub(crate) fn is_within(&self, times: &Range<DateTime<Utc>>) -> bool {
+        times.contains(&self.at)
+    }
+}
+
+/// Writes a time as the service does.
+pub(crate) fn moment(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// Returns one of the words; none begins like a word that is searched for,
+/// because consonants and vowels take turns.
+pub(crate) fn word(random: u64) -> [u8; 6] {
+    let number = random % WORDS;
+    let [first, second] = [number % 50, number / 50];
+    let mut word = [0; 6];
+    for (place, syllable) in [first, second, (first + second) % 50]
+        .into_iter()
+        .enumerate()
+    {
+        word[place * 2] = *pick(b"bdfgklmnrt", syllable);
+        word[place * 2 + 1] = *pick(b"aeiou", syllable / 10);
+    }
+    word
+}
+
+fn year() -> TimeDelta {
+    TimeDelta::days(365)
+}

@@ -1,0 +1,93 @@
+//! The lists that are measured, and how many changes each must count: a wrong
+//! answer would be worth nothing, however fast.
+
+use crate::history::{History, moment};
+use crate::seed::{OF_SMALL, Small};
+
+/// A list, and how many changes it must count.
+pub(crate) struct Expected {
+    pub(crate) name: String,
+    pub(crate) key: String,
+    pub(crate) query: String,
+    pub(crate) count: u64,
+}
+
+/// The list by risk, while only the first changes are stored.
+pub(crate) fn by_risk(key: &str, history: &History, stored: u64) -> Expected {
+    let high = history.among(0..stored, |change| change.risk == "high");
+    expected(key, "high risk", "risk_level=high", high)
+}
+
+/// The lists of the table.
+pub(crate) fn promised(key: &str, history: &History) -> Vec<Expected> {
+    let deploy = history.matching(|change| change.deploy);
+    vec![
+        expected(key, "everything", "", history.count),
+        by_risk(key, history, history.count),
+        expected(key, "a rare word", "q=needle", 100),
+        expected(key, "a common word", "q=deploy", deploy),
+    ]
+}
+
+/// The lists that are meant to be hard.
+pub(crate) fn hard(key: &str, history: &History, empty: &str, small: &Small) -> Vec<Expected> {
+    let hour = history.middle_hour();
+    let (since, until) = (moment(hour.start), moment(hour.end));
+    let services = &history.services;
+    let service = services.len() / 2;
+    let id = &services[service];
+    let list = |name: &str, query: &str, count| expected(key, name, query, count);
+    let of_small = |name: &str, query: &str, count| expected(&small.key, name, query, count);
+    vec![
+        list(
+            "high risk and rolled back: the oldest 10",
+            "risk_level=high&status=rolled_back",
+            10,
+        ),
+        of_small("a small organization's list", "", OF_SMALL),
+        of_small(
+            "a small organization's `q` of the common word",
+            "q=deploy",
+            small.history.matching(|change| change.deploy),
+        ),
+        list(
+            "one of 5,000 services",
+            &format!("service_id={id}"),
+            history.matching(|change| change.service == Some(service)),
+        ),
+        list(
+            "a service without changes",
+            &format!("service_id={empty}"),
+            0,
+        ),
+        list(
+            "a service together with high risk",
+            &format!("service_id={id}&risk_level=high"),
+            history.matching(|change| change.service == Some(service) && change.risk == "high"),
+        ),
+        list(
+            "a tag that half of the changes carry",
+            "tag=common",
+            history.matching(|change| change.carries("common")),
+        ),
+        list(
+            "a tag that 100 changes carry",
+            "tag=rare",
+            history.matching(|change| change.carries("rare")),
+        ),
+        list(
+            "one hour in the middle of the year",
+            &format!("since={since}&until={until}"),
+            history.matching(|change| change.is_within(&hour)),
+        ),
+    ]
+}
+
+fn expected(key: &str, name: &str, query: &str, count: u64) -> Expected {
+    Expected {
+        name: name.to_owned(),
+        key: key.to_owned(),
+        query: query.to_owned(),
+        count,
+    }
+}

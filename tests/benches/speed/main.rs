@@ -1,0 +1,215 @@
+//! How fast the service is: the release binary over real HTTP, each throughput
+//! beside what a bare warp handler does on the same machine a moment before.
+//!
+//! `cargo bench -p changelog-tests` prints the tables, for SQLite and then for
+//! PostgreSQL. `BENCH_CHANGES` (1,000,000) is how many changes are stored,
+//! `BENCH_SECONDS` (5) how long a measure takes, `BENCH_ENGINES`
+//! (`sqlite,postgres`) which databases are measured, and `BENCH_SERVER` the
+//! program to measure instead of the one built from these sources. It fails on
+//! a wrong answer, never on a missed floor.
+
+mod bare;
+mod disk;
+mod history;
+mod import;
+mod lists;
+mod load;
+mod machine;
+mod measure;
+mod postgres;
+mod report;
+mod seed;
+mod server;
+mod settings;
+mod text;
+#[path = "../../it/world/watchdog.rs"]
+mod watchdog;
+mod wire;
+mod work;
+mod world;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use measure::{CROWD, Gauge};
+use report::{Goal, Shapes, Table, Unit};
+use settings::{Engine, Settings};
+use work::Work;
+use world::World;
+
+/// Whatever kept a figure from being taken, or made it worthless.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> ExitCode {
+    let done = if bare::is_wanted() {
+        bare::serve()
+    } else if std::env::args().any(|argument| argument == "--bench") {
+        run()
+    } else {
+        // `cargo test --all-targets` starts this as well.
+        note("nothing is measured without --bench: cargo bench -p changelog-tests");
+        Ok(())
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            note(&format!("error: {failure}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Measures each database and prints its tables.
+fn run() -> Result<(), Failure> {
+    let settings = Settings::from_environment()?;
+    let server = server::program(&settings)?;
+    // One thread: the load shares the cores with what is measured.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        print(&machine::describe(&server)?)?;
+        for engine in &settings.engines {
+            if let Some(world) = World::new(*engine, &settings, &server).await? {
+                print_tables(&world).await?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Fills one database and prints what it does then.
+async fn print_tables(world: &World) -> Result<(), Failure> {
+    print(&format!("\n## {}\n", world.title()))?;
+    let seeded = seed::fill(world).await?;
+    let gauge = Gauge::new(world);
+    let table = table(world, &gauge, &seeded).await?;
+    print(&table.markdown())?;
+    let shapes = shapes(world, &gauge, &seeded).await?;
+    print(&shapes.markdown())
+}
+
+/// What the service promises, row by row.
+async fn table(world: &World, gauge: &Gauge<'_>, seeded: &seed::Seeded) -> Result<Table, Failure> {
+    // PostgreSQL answers from another process; half is what is asked of it.
+    let reads = match world.engine {
+        Engine::Sqlite => 1.0,
+        Engine::Postgres => 0.5,
+    };
+    let key = &seeded.key;
+    let create = Work::create(&[key], None);
+    let by_id = Work::get_any(key, &seeded.ids);
+    let by_risk = Work::list(key, "risk_level=high");
+    let rare_word = Work::list(key, "q=needle");
+    let common_word = Work::list(key, "q=deploy");
+    let first_page = Work::list(key, "");
+    let deep_page = Work::list(key, &format!("page={}", seeded.deep_page()));
+
+    let mut table = Table::default();
+    table.row(
+        "Create a change, durable",
+        &Goal::at_least(15.0, 30.0, Unit::PercentOfCeiling),
+        &gauge.beside_bare(&create, &create).await?,
+    );
+    table.row(
+        "Get a change by id",
+        &Goal::at_least(25.0 * reads, 60.0, Unit::PercentOfCeiling),
+        &gauge.beside_bare(&by_id, &by_id).await?,
+    );
+    table.row(
+        "List 25 filtered by risk, exact count",
+        &Goal::at_least(12.0 * reads, 25.0, Unit::PercentOfCeiling),
+        &gauge.beside_bare(&by_risk, &by_id).await?,
+    );
+    table.row(
+        "List with `q` of a rare word (100 matches)",
+        &Goal::at_least(8.0 * reads, 20.0, Unit::PercentOfCeiling),
+        &gauge.beside_bare(&rare_word, &by_id).await?,
+    );
+    table.row(
+        "16 connections creating beside 16 reading by id, p99 of reading",
+        &Goal::under(25.0, 10.0, Unit::Millis),
+        &gauge.beside_each_other(&by_id, &create).await?,
+    );
+    table.row(
+        "Create, one connection, p99",
+        &Goal::under(4.0, 2.0, Unit::Fsyncs),
+        &gauge.in_fsyncs(&create).await?,
+    );
+    table.row(
+        &format!(
+            "List by risk at {} against at {}, one connection, p50",
+            text::grouped(seeded.changes),
+            text::grouped(seeded.early),
+        ),
+        &Goal::under(1.3, 1.1, Unit::Times),
+        &gauge.against(&by_risk, seeded.early_list).await?,
+    );
+    table.row(
+        &format!(
+            "Page {} against page 1, one connection, p50",
+            text::grouped(seeded.deep_page()),
+        ),
+        &Goal::under(50.0, 5.0, Unit::Times),
+        &gauge.against_work(&deep_page, &first_page).await?,
+    );
+    table.row(
+        "List with `q` of a common word (half of all titles), one connection, p50",
+        &Goal::under(150.0, 30.0, Unit::Millis),
+        &gauge.median(&common_word).await?,
+    );
+    if world.engine == Engine::Postgres {
+        let many: Vec<&str> = seeded.small.iter().map(|small| &*small.key).collect();
+        let spread = Work::create(&many[..CROWD], None);
+        table.row(
+            "Create over 64 connections, in one organization against in 64",
+            // What two measures of the same differ by.
+            &Goal::at_least(0.95, 1.0, Unit::Times),
+            &gauge.crowds(&create, &spread).await?,
+        );
+    }
+    table.row(
+        "Resident memory after that load",
+        &Goal::under(200.0, 100.0, Unit::Megabytes),
+        &gauge.memory()?,
+    );
+    table.row(
+        &format!("Importing {} changes", text::grouped(seeded.changes)),
+        &Goal::under(300.0, 60.0, Unit::Seconds).for_part(seeded.changes, 1_000_000),
+        &seeded.imported,
+    );
+    Ok(table)
+}
+
+/// Shapes that are meant to be hard, with one connection each.
+async fn shapes(
+    world: &World,
+    gauge: &Gauge<'_>,
+    seeded: &seed::Seeded,
+) -> Result<Shapes, Failure> {
+    let mut shapes = Shapes::default();
+    for expected in &seeded.hard_lists {
+        let work = Work::list(&expected.key, &expected.query);
+        // Counted once more: creating meanwhile must not have changed it.
+        world.expect(expected).await?;
+        let taken = gauge.alone(&work).await?;
+        shapes.row(&expected.name, Some(expected.count), &taken);
+    }
+    let with_service = Work::create(&[&seeded.key], Some(&seeded.services[0]));
+    let taken = gauge.alone(&with_service).await?;
+    shapes.row("create with one of 5,000 services", None, &taken);
+    Ok(shapes)
+}
+
+/// Writes what was asked for.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Writes what goes on meanwhile.
+pub(crate) fn note(text: &str) {
+    // Nobody may be listening; the figures do not depend on it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,132 @@
+//! The requests that are measured, as bytes: made before the clock runs, as far
+//! as they are the same each time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::history::word;
+use crate::text::{mix, pick};
+
+/// Stands in a request where a number of 16 digits comes.
+const NUMBER: &str = "################";
+/// Stands in a request where a word of the titles comes.
+const WORD: &str = "@@@@@@";
+
+type Write = Box<dyn Fn(u64, &mut Vec<u8>)>;
+
+/// One kind of request, and the status that answers it.
+pub(crate) struct Work {
+    pub(crate) status: u16,
+    make: Write,
+}
+
+impl Work {
+    /// A page of 25 changes.
+    pub(crate) fn list(key: &str, query: &str) -> Self {
+        let and = if query.is_empty() { "" } else { "&" };
+        let request = get(key, &format!("/api/changes?per_page=25{and}{query}"));
+        Self {
+            status: 200,
+            make: Box::new(move |_, bytes| bytes.extend_from_slice(&request)),
+        }
+    }
+
+    /// Any one of these changes.
+    pub(crate) fn get_any(key: &str, ids: &[String]) -> Self {
+        let requests = ids.to_vec();
+        let (before, after) = ("GET /api/changes/", rest_of_get(key));
+        Self {
+            status: 200,
+            make: Box::new(move |random, bytes| {
+                bytes.extend_from_slice(before.as_bytes());
+                bytes.extend_from_slice(pick(&requests, random).as_bytes());
+                bytes.extend_from_slice(after.as_bytes());
+            }),
+        }
+    }
+
+    /// A change of any of the organizations with these keys, under an
+    /// idempotency key that is never used again. Its words are none of those
+    /// that are searched for.
+    pub(crate) fn create(keys: &[&str], service: Option<&str>) -> Self {
+        let service = service.map_or(String::new(), |id| format!(r#","service_id":"{id}""#));
+        let body = format!(
+            r#"{{"title":"Roll out {WORD} to {WORD}","description":"The next version of {WORD}; the runbook says how to go back, and whom to ask.","risk_level":"medium","tags":["release"]{service}}}"#
+        );
+        let requests: Vec<Template> = keys
+            .iter()
+            .map(|key| {
+                let head = format!("idempotency-key: bench-{NUMBER}\r\n");
+                Template::new(post(key, "/api/changes", &head, &body))
+            })
+            .collect();
+        Self {
+            status: 201,
+            make: Box::new(move |random, bytes| pick(&requests, random).write(random, bytes)),
+        }
+    }
+
+    /// Writes the next request.
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
+        // Counted through and then mixed: the same in every run, and no number
+        // comes twice, as idempotency keys require.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        (self.make)(mix(NEXT.fetch_add(1, Ordering::Relaxed)), bytes);
+    }
+}
+
+/// A request with places for a number and for words.
+struct Template {
+    bytes: Vec<u8>,
+    number: usize,
+    words: Vec<usize>,
+}
+
+impl Template {
+    fn new(bytes: Vec<u8>) -> Self {
+        let places = |mark: &str| -> Vec<usize> {
+            let mark = mark.as_bytes();
+            let starts = 0..=bytes.len() - mark.len();
+            starts
+                .filter(|start| bytes[*start..].starts_with(mark))
+                .collect()
+        };
+        Self {
+            number: places(NUMBER).first().copied().unwrap_or(0),
+            words: places(WORD),
+            bytes,
+        }
+    }
+
+    fn write(&self, random: u64, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        bytes.extend_from_slice(&self.bytes);
+        let made = &mut bytes[start..];
+        for (index, digit) in made[self.number..][..NUMBER.len()].iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(random >> (index * 4) & 15) as usize];
+        }
+        let mut random = random;
+        for place in &self.words {
+            random = mix(random);
+            made[*place..][..WORD.len()].copy_from_slice(&word(random));
+        }
+    }
+}
+
+/// The bytes of a request without a body.
+pub(crate) fn get(key: &str, target: &str) -> Vec<u8> {
+    format!("GET {target}{}", rest_of_get(key)).into_bytes()
+}
+
+fn rest_of_get(key: &str) -> String {
+    format!(" HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n\r\n")
+}
+
+/// The bytes of a request with a body; `head` are lines that it needs besides.
+pub(crate) fn post(key: &str, target: &str, head: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST {target} HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n{head}\r\n{body}"
+    )
+    .into_bytes()
+}
