@@ -30,7 +30,7 @@ impl Taken {
         self.ended += 1;
     }
 
-    /// Says how long all that took, after which it can be asked.
+    /// Says how long all that took together.
     pub(crate) fn within(mut self, window: Duration) -> Self {
         self.micros.sort_unstable();
         self.window = window;
@@ -55,9 +55,12 @@ impl Taken {
         Duration::from_micros(micros.into())
     }
 
-    fn join(&mut self, other: Self) {
+    /// Adds what else was taken.
+    pub(crate) fn join(&mut self, other: Self) {
         self.micros.extend(other.micros);
+        self.micros.sort_unstable();
         self.ended += other.ended;
+        self.window += other.window;
     }
 }
 

@@ -53,8 +53,10 @@ impl<'a> Gauge<'a> {
 
     /// The p99 of some work over one connection, in fsyncs.
     pub(crate) async fn in_fsyncs(&self, work: &Work) -> Result<Outcome, Failure> {
-        let fsync = disk::fsync(self.world.folder())?;
+        // Before and after: a disk that others use as well has its moods.
+        let mut fsync = disk::fsync(self.world.folder())?;
         let taken = self.alone(work).await?;
+        fsync.join(disk::fsync(self.world.folder())?);
         let measured = format!(
             "{}, p50 {}; an fsync {}, p99 {}",
             time(taken.p99()),
