@@ -11,7 +11,10 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
 pub use filter::{ChangeFilter, DEFAULT_PER_PAGE, MAX_PER_PAGE};
-pub use input::{ChangePatch, MAX_CLOCK_SKEW, MAX_LINKS, MAX_TAGS, MAX_TEXT, MAX_URL, NewChange};
+pub use input::{
+    ChangePatch, MAX_CHANGES, MAX_CLOCK_SKEW, MAX_LINKS, MAX_TAGS, MAX_TEXT, MAX_URL, NewChange,
+    NewChanges,
+};
 
 wire_enum! {
     /// How dangerous a change is.

@@ -107,12 +107,14 @@ fn parse_uuid(text: &str) -> Result<Uuid, BadValue> {
 
 /// Makes a UUID version 7 (RFC 9562) from a moment and ten random bytes.
 ///
-/// The twelve bits after the milliseconds carry the part of a millisecond
-/// (RFC 9562 section 6.2, method 3), so that two changes of one millisecond
-/// keep their order to a quarter of a microsecond.
-pub fn uuid_v7(at: Timestamp, nanos_of_milli: u32, mut random: [u8; 10]) -> Uuid {
-    let fraction = u64::from(nanos_of_milli.min(999_999)) * 4096 / 1_000_000;
-    random[..2].copy_from_slice(&u16::try_from(fraction).unwrap_or(0xfff).to_be_bytes());
+/// Where the part of a millisecond is known, the twelve bits after the
+/// milliseconds carry it (RFC 9562 section 6.2, method 3), so that two changes
+/// of one millisecond keep their order to a quarter of a microsecond.
+pub fn uuid_v7(at: Timestamp, nanos_of_milli: Option<u32>, mut random: [u8; 10]) -> Uuid {
+    if let Some(nanos) = nanos_of_milli {
+        let fraction = u64::from(nanos.min(999_999)) * 4096 / 1_000_000;
+        random[..2].copy_from_slice(&u16::try_from(fraction).unwrap_or(0xfff).to_be_bytes());
+    }
     let millis = u64::try_from(at.millis()).unwrap_or(0);
     Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
 }
@@ -130,7 +132,7 @@ mod tests {
 
     #[test]
     fn ids_sort_by_time() {
-        let at = |millis, nanos| uuid_v7(Timestamp::from_millis(millis), nanos, [7; 10]);
+        let at = |millis, nanos| uuid_v7(Timestamp::from_millis(millis), Some(nanos), [7; 10]);
         assert!(at(1_000, 0) < at(1_001, 0));
         assert!(at(1_000, 250_000) < at(1_000, 500_000));
         assert!(first_uuid_at(Timestamp::from_millis(1_000)) <= at(1_000, 0));

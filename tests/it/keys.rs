@@ -1,7 +1,7 @@
 //! API keys: their form, their end, their plan.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use changelog_core::api_key;
@@ -224,8 +224,12 @@ async fn an_expired_key_is_refused(world: World) {
 
 /// Sends requests to these servers in turn until the key is refused, and
 /// returns when each accepted request began.
-fn fire(callers: Vec<Caller>, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle<Vec<Instant>> {
-    let stop = stop.clone();
+fn fire(
+    callers: Vec<Caller>,
+    stop: &Arc<AtomicBool>,
+    in_all: &Arc<AtomicUsize>,
+) -> tokio::task::JoinHandle<Vec<Instant>> {
+    let (stop, in_all) = (stop.clone(), in_all.clone());
     tokio::spawn(async move {
         let mut accepted = Vec::new();
         let mut refused = 0;
@@ -240,7 +244,10 @@ fn fire(callers: Vec<Caller>, stop: &Arc<AtomicBool>) -> tokio::task::JoinHandle
                 caller.get("/api/changes?per_page=1").await
             };
             match answer.status {
-                200 | 201 => accepted.push(began),
+                200 | 201 => {
+                    in_all.fetch_add(1, Ordering::SeqCst);
+                    accepted.push(began);
+                }
                 _ => {
                     answer.problem(401, "unauthorized");
                     refused += 1;
@@ -265,10 +272,13 @@ async fn revoke_under_fire(world: &World, servers: &[&Server]) {
         .map(|server| Caller::new(&server.address).with("x-api-key", &key))
         .collect();
     let stop = Arc::new(AtomicBool::new(false));
-    let workers: Vec<_> = (0..6).map(|_| fire(callers.clone(), &stop)).collect();
+    let in_all = Arc::new(AtomicUsize::new(0));
+    let workers: Vec<_> = (0..6)
+        .map(|_| fire(callers.clone(), &stop, &in_all))
+        .collect();
     // Under load means: it works at every server right before.
-    for caller in &callers {
-        for _ in 0..10 {
+    while in_all.load(Ordering::SeqCst) < 50 {
+        for caller in &callers {
             caller.get("/api/hosts").await.is(200);
         }
     }

@@ -58,6 +58,7 @@ async fn every_endpoint_is_documented_and_exists(world: World) {
         "PATCH /api/hosts/{id}",
         "PATCH /api/services/{id}",
         "POST /api/changes",
+        "POST /api/changes/bulk",
         "POST /api/hosts",
         "POST /api/services",
     ];

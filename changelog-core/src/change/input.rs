@@ -18,6 +18,8 @@ pub const MAX_TAGS: usize = 20;
 pub const MAX_LINKS: usize = 10;
 /// The longest address of a link, in characters.
 pub const MAX_URL: usize = 2_048;
+/// The most changes that are made at once.
+pub const MAX_CHANGES: usize = 500;
 /// How far in the future `occurred_at` may lie, for clocks that differ.
 pub const MAX_CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
@@ -137,6 +139,40 @@ impl Input for NewChange {
                 let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
                 problems.add("/occurred_at", Code::OutOfRange, message);
             }
+        }
+    }
+}
+
+/// What makes several changes at once: all of them, or none when one breaks a
+/// rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewChanges {
+    /// 1 to 500.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 500))]
+    pub changes: Vec<NewChange>,
+}
+
+impl Input for NewChanges {
+    const FIELDS: &'static [&'static str] = &["changes"];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        let changes = fields.objects("changes", NewChange::FIELDS, NewChange::read);
+        Self {
+            changes: changes.unwrap_or_default(),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, now: Timestamp) {
+        if self.changes.is_empty() {
+            problems.add("/changes", Code::Required, "must have at least one change");
+        }
+        rules::at_most(problems, "/changes", &self.changes, MAX_CHANGES);
+        for (index, change) in self.changes.iter_mut().enumerate().take(MAX_CHANGES) {
+            let mut found = Violations::default();
+            change.check(&mut found, now);
+            problems.add_within(&format!("/changes/{index}"), found);
         }
     }
 }

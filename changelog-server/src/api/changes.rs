@@ -2,13 +2,14 @@
 
 use changelog_core::{
     Action, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, HostId, NewChange,
-    Page, ResourceType, RiskLevel, ServiceId, Status, Timestamp,
+    NewChanges, Page, ResourceType, RiskLevel, ServiceId, Status, Timestamp,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::idempotency::{self, Begun};
+use super::idempotency;
 use crate::app::App;
 use crate::store::activity::Entry;
+use crate::store::{ChangeJson, ChangeList, Creation, Draft, Form};
 use crate::web::{ApiResult, Request, body, reply};
 
 /// Lists a page of the changes that match every parameter given, newest first.
@@ -35,8 +36,23 @@ use crate::web::{ApiResult, Request, body, reply};
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     let filter = request.filter(ChangeFilter::from_query)?;
-    let page = app.store.changes(caller.tenant, &filter).await?;
-    Ok(reply::json(200, &page))
+    let list = app.store.changes(caller.tenant, &filter).await?;
+    Ok(reply::raw_json(page(&filter, &list)))
+}
+
+/// Writes the envelope of a page around changes that are JSON already.
+fn page(filter: &ChangeFilter, list: &ChangeList) -> String {
+    let ChangeList { json, count } = list;
+    let envelope = Page::<()>::new(Vec::new(), *count, filter.page, filter.per_page);
+    let Page {
+        page,
+        per_page,
+        total_pages,
+        ..
+    } = envelope;
+    format!(
+        "{{\"data\":[{json}],\"count\":{count},\"page\":{page},\"per_page\":{per_page},\"total_pages\":{total_pages}}}"
+    )
 }
 
 /// Finds a change.
@@ -46,8 +62,8 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
-    let data = app.store.change(caller.tenant, request.id()?).await?;
-    Ok(reply::json(200, &Data { data }))
+    let ChangeJson(json) = app.store.change(caller.tenant, request.id()?).await?;
+    Ok(reply::raw_json(format!("{{\"data\":{json}}}")))
 }
 
 /// Records a change.
@@ -60,30 +76,53 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let now = app.now();
     let new: NewChange = body::parse(&bytes, now.into())?;
-    let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
-        Begun::Fresh(create) => create,
-        Begun::Replayed(response) => return Ok(response),
-    };
-    let change = create.tx.insert_change(caller.tenant, &new, now).await?;
-    let metadata = json!({ "risk_level": change.risk_level, "status": change.status });
-    let metadata = metadata.as_object().cloned().unwrap_or_default();
-    let entry = entry(Action::Created, &change, metadata);
-    create
-        .tx
-        .record(caller.tenant, &caller.actor, entry, now)
-        .await?;
-    let data = ChangeCreated {
-        id: change.id,
-        title: change.title,
-        risk_level: change.risk_level,
-        status: change.status,
-        organization_id: change.organization_id,
-        created_at: change.created_at,
-    };
-    create
-        .created(format!("/api/changes/{}", data.id), &Data { data })
-        .await
+    let claim = idempotency::claim(&caller, &request, &bytes)?;
+    let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
+    let creation = Creation::new(caller.tenant, vec![draft], claim, ONE);
+    idempotency::create_changes(&app, creation).await
 }
+
+/// The form of a request for one change.
+const ONE: Form = Form {
+    pointer: |_| String::new(),
+    answer: |drafts| {
+        let data = drafts.first().map(Draft::created);
+        let location = data
+            .as_ref()
+            .map(|data| format!("/api/changes/{}", data.id));
+        idempotency::created(location, &Data { data })
+    },
+};
+
+/// Records several changes: all of them, or none when one of them breaks a rule.
+#[utoipa::path(post, path = "/api/changes/bulk", tag = "changes", operation_id = "create_changes",
+    request_body = NewChanges,
+    responses((status = 201, description = "The changes, recorded, in the order given",
+        body = Data<Vec<ChangeCreated>>)))]
+pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    request.no_parameters()?;
+    let bytes = request.json_body().await?;
+    let now = app.now();
+    let new: NewChanges = body::parse(&bytes, now.into())?;
+    let claim = idempotency::claim(&caller, &request, &bytes)?;
+    let drafts = new
+        .changes
+        .into_iter()
+        .map(|new| Draft::new(caller.tenant, &caller.actor, new, now))
+        .collect::<Result<Vec<_>, _>>()?;
+    let creation = Creation::new(caller.tenant, drafts, claim, MANY);
+    idempotency::create_changes(&app, creation).await
+}
+
+/// The form of a request for several changes.
+const MANY: Form = Form {
+    pointer: |index| format!("/changes/{index}"),
+    answer: |drafts| {
+        let data: Vec<ChangeCreated> = drafts.iter().map(Draft::created).collect();
+        idempotency::created(None, &Data { data })
+    },
+};
 
 /// Changes a change; each move of its status is recorded.
 #[utoipa::path(patch, path = "/api/changes/{id}", tag = "changes", operation_id = "update_change",

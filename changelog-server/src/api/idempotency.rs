@@ -7,7 +7,7 @@ use warp::reply::Response;
 
 use super::caller::Caller;
 use crate::app::App;
-use crate::store::{Claim, StoreError, StoredAnswer, Tenant, Tx};
+use crate::store::{Claim, Created, Creation, StoreError, StoredAnswer, Tx};
 use crate::web::error::PROBLEM_JSON;
 use crate::web::{ApiError, ApiResult, Request, reply};
 
@@ -30,8 +30,19 @@ pub(crate) enum Begun {
 pub(crate) struct Create {
     /// The transaction that the work belongs to.
     pub(crate) tx: Tx,
-    tenant: Tenant,
     claim: Option<Claim>,
+}
+
+/// Reads the claim that a request makes with its idempotency key, if it has one.
+pub(crate) fn claim(
+    caller: &Caller,
+    request: &Request,
+    body: &[u8],
+) -> Result<Option<Claim>, ApiError> {
+    let key = key_of(request)?;
+    let method = request.method.as_str();
+    let claim = |key| Claim::new(caller.tenant, caller.key, method, &request.path, key, body);
+    Ok(key.map(claim))
 }
 
 /// Begins a create; with an idempotency key that was used before, finds the
@@ -42,53 +53,55 @@ pub(crate) async fn begin(
     request: &Request,
     body: &[u8],
 ) -> Result<Begun, ApiError> {
-    let claim = key_of(request)?.map(|key| {
-        Claim::new(
-            caller.key,
-            request.method.as_str(),
-            &request.path,
-            key,
-            body,
-        )
-    });
+    let claim = claim(caller, request, body)?;
     let mut tx = app.store.begin().await?;
     if let Some(claim) = &claim {
-        let stored = match tx.claim(caller.tenant, claim, app.now().into()).await {
-            Err(StoreError::Locked) => return Err(still_running()),
-            stored => stored?,
-        };
-        if let Some(stored) = stored {
+        let stored = tx.claim(claim, app.now().into()).await;
+        if let Some(stored) = stored.map_err(or_still_running)? {
             // What was found may not be committed yet: on SQLite it may belong
             // to an earlier member of the same group.
             tx.commit().await?;
-            if !stored.same_request {
-                return Err(reused());
-            }
-            let mut response = respond(stored);
-            response
-                .headers_mut()
-                .insert(REPLAYED, HeaderValue::from_static("true"));
-            return Ok(Begun::Replayed(response));
+            return replay(stored).map(Begun::Replayed);
         }
     }
-    Ok(Begun::Fresh(Create {
-        tx,
-        tenant: caller.tenant,
-        claim,
-    }))
+    Ok(Begun::Fresh(Create { tx, claim }))
+}
+
+/// Records changes, or finds the answer that was given before.
+pub(crate) async fn create_changes(app: &App, creation: Creation) -> ApiResult {
+    let created = app.store.create_changes(creation).await;
+    match created.map_err(or_still_running)? {
+        Created::Fresh(answer) => Ok(respond(answer)),
+        Created::Replayed(stored) => replay(stored),
+    }
+}
+
+/// Makes the answer to a success, as it is sent and kept.
+pub(crate) fn created<T: Serialize>(location: Option<String>, body: &T) -> StoredAnswer {
+    StoredAnswer {
+        status: 201,
+        location,
+        // Our own types serialize; a map with keys that are no texts would not.
+        body: serde_json::to_string(body).unwrap_or_default(),
+        same_request: true,
+    }
+}
+
+/// Answers as the first time.
+fn replay(stored: StoredAnswer) -> ApiResult {
+    if !stored.same_request {
+        return Err(reused());
+    }
+    let mut response = respond(stored);
+    let headers = response.headers_mut();
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
 }
 
 impl Create {
     /// Commits the work and answers `201 Created`.
     pub(crate) async fn created<T: Serialize>(self, location: String, body: &T) -> ApiResult {
-        let body = serde_json::to_string(body).map_err(|error| ApiError::internal(&error))?;
-        self.finish(StoredAnswer {
-            status: 201,
-            location: Some(location),
-            body,
-            same_request: true,
-        })
-        .await
+        self.finish(created(Some(location), body)).await
     }
 
     /// Answers a refusal that will be the same next time.
@@ -106,7 +119,7 @@ impl Create {
 
     async fn finish(mut self, answer: StoredAnswer) -> ApiResult {
         if let Some(claim) = &self.claim {
-            self.tx.keep_answer(self.tenant, claim, &answer).await?;
+            self.tx.keep_answer(claim, &answer).await?;
         }
         self.tx.commit().await?;
         Ok(respond(answer))
@@ -150,7 +163,10 @@ fn key_of(request: &Request) -> Result<Option<&str>, ApiError> {
     }
 }
 
-fn still_running() -> ApiError {
+fn or_still_running(error: StoreError) -> ApiError {
+    if !matches!(error, StoreError::Locked) {
+        return error.into();
+    }
     let detail = "the first request with this idempotency key is still running; try again shortly";
     ApiError::new(ProblemCode::IdempotencyInProgress, detail).with_header(header::RETRY_AFTER, "1")
 }

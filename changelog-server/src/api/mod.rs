@@ -28,6 +28,9 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(changes::list)
             .post(changes::create)
             .filter(app),
+        at(path!("api" / "changes" / "bulk"))
+            .post(changes::create_many)
+            .filter(app),
         at_id(path!("api" / "changes" / String))
             .get(changes::get)
             .patch(changes::update)

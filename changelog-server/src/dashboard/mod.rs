@@ -37,7 +37,7 @@ async fn home(app: App, request: Request) -> ApiResult {
         200,
         &Home {
             session: &session,
-            changes: &changes.data,
+            changes: &changes.parse()?,
             count: changes.count,
         },
     )

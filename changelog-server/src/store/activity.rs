@@ -1,5 +1,7 @@
 //! The activity log: written with what it records, in one transaction.
 
+use std::collections::BTreeMap;
+
 use changelog_core::activity::ActorFilter;
 use changelog_core::{
     Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, ResourceType,
@@ -11,19 +13,8 @@ use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{execute, on};
+use super::engine::{Dialect, Engine, Script, Value as Sent, on, run};
 use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
-
-const INSERT: &str = "
-INSERT INTO activity (organization_id, id, actor_id, actor_name, action, resource_type, resource_id,
-                      resource_label, metadata, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-
-const INSERT_ACTOR: &str = "
-INSERT INTO activity_actors (organization_id, actor_key, actor_id, actor_name)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (organization_id, actor_key) DO UPDATE SET actor_name = excluded.actor_name
-WHERE activity_actors.actor_name <> excluded.actor_name";
 
 const SELECT: &str = "
 SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
@@ -47,6 +38,94 @@ pub struct Entry<'a> {
     pub label: &'a str,
     /// More about it; an object.
     pub metadata: Map<String, Value>,
+}
+
+/// An entry that is about to be recorded.
+pub(super) struct NewEntry<'a> {
+    tenant: Tenant,
+    id: ActivityId,
+    actor: &'a Actor,
+    entry: Entry<'a>,
+    now: DateTime<Utc>,
+}
+
+impl<'a> NewEntry<'a> {
+    pub(super) fn new(
+        tenant: Tenant,
+        id: ActivityId,
+        actor: &'a Actor,
+        entry: Entry<'a>,
+        now: DateTime<Utc>,
+    ) -> Self {
+        Self {
+            tenant,
+            id,
+            actor,
+            entry,
+            now,
+        }
+    }
+
+    fn person(&self) -> Option<Uuid> {
+        self.actor.person.map(|person| person.0)
+    }
+}
+
+/// Records entries, and actors that have none yet or another name.
+pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>]) {
+    let rows: Vec<[Sent<'_>; 10]> = entries
+        .iter()
+        .map(|new| {
+            [
+                new.tenant.uuid().into(),
+                new.id.0.into(),
+                new.person().into(),
+                new.actor.name.as_str().into(),
+                new.entry.action.as_str().into(),
+                new.entry.resource_type.as_str().into(),
+                new.entry.resource_id.into(),
+                new.entry.label.into(),
+                (&new.entry.metadata).into(),
+                new.now.timestamp_millis().into(),
+            ]
+        })
+        .collect();
+    script.insert(
+        "INSERT INTO activity (organization_id, id, actor_id, actor_name, action, resource_type, \
+         resource_id, resource_label, metadata, created_at) ",
+        &rows,
+        "",
+    );
+    let actors: BTreeMap<_, _> = entries
+        .iter()
+        .map(|new| {
+            let person = new.person();
+            let key = person.map_or_else(|| new.actor.name.clone(), |person| person.to_string());
+            ((new.tenant.uuid(), key), (person, new.actor.name.as_str()))
+        })
+        .collect();
+    let rows: Vec<[Sent<'_>; 4]> = actors
+        .iter()
+        .map(|((tenant, key), (person, name))| {
+            [
+                (*tenant).into(),
+                key.as_str().into(),
+                (*person).into(),
+                (*name).into(),
+            ]
+        })
+        .collect();
+    // Whoever is known is not touched: on PostgreSQL even an update that does
+    // nothing would lock the row until COMMIT.
+    script.insert(
+        "INSERT INTO activity_actors (organization_id, actor_key, actor_id, actor_name) \
+         SELECT column1, column2, column3, column4 FROM (",
+        &rows,
+        ") AS v WHERE NOT EXISTS (SELECT 1 FROM activity_actors known \
+         WHERE known.organization_id = column1 AND known.actor_key = column2 \
+         AND known.actor_name = column4) \
+         ON CONFLICT (organization_id, actor_key) DO UPDATE SET actor_name = excluded.actor_name",
+    );
 }
 
 #[derive(FromRow)]
@@ -86,7 +165,7 @@ impl Store {
         tenant: Tenant,
         filter: &ActivityFilter,
     ) -> Result<Vec<ActivityEntry>, StoreError> {
-        let rows: Vec<Row> = on!(&self.pool, |db| async move {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| async move {
             let mut query = QueryBuilder::new(SELECT);
             query.push_bind(tenant.uuid());
             if let Some(resource) = &filter.resource {
@@ -114,7 +193,7 @@ impl Store {
 
     /// Lists the distinct actors that have entries, by name.
     pub async fn actors(&self, tenant: Tenant) -> Result<Vec<NamedActor>, StoreError> {
-        let rows: Vec<(Option<Uuid>, String)> = on!(&self.pool, |db| {
+        let rows: Vec<(Option<Uuid>, String)> = on!(&self.database.pool, |db| {
             sqlx::query_as(ACTORS).bind(tenant.uuid()).fetch_all(db)
         })?;
         let actor = |(id, actor_name): (Option<Uuid>, String)| NamedActor {
@@ -134,32 +213,18 @@ impl Tx {
         entry: Entry<'_>,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let person = actor.person.map(|person| person.0);
-        let key = person.map_or_else(|| actor.name.clone(), |person| person.to_string());
-        execute!(
-            self,
-            sqlx::query(INSERT)
-                .bind(tenant.uuid())
-                .bind(new_id(now))
-                .bind(person)
-                .bind(&actor.name)
-                .bind(entry.action.as_str())
-                .bind(entry.resource_type.as_str())
-                .bind(entry.resource_id)
-                .bind(entry.label)
-                .bind(Json(&entry.metadata))
-                .bind(now.timestamp_millis())
-        )?;
-        execute!(
-            self,
-            sqlx::query(INSERT_ACTOR)
-                .bind(tenant.uuid())
-                .bind(&key)
-                .bind(person)
-                .bind(&actor.name)
-        )?;
-        Ok(())
+        let new = [NewEntry::new(tenant, new_id(now).into(), actor, entry, now)];
+        match &mut self.connection {
+            Engine::Sqlite(db) => run!(script_of(&new), db),
+            Engine::Postgres(db) => run!(script_of(&new), db),
+        }
     }
+}
+
+fn script_of<DB: Dialect>(entries: &[NewEntry<'_>]) -> Script<DB> {
+    let mut script = Script::new();
+    push(&mut script, entries);
+    script
 }
 
 /// Returns what differs between two versions of a record, as the activity log

@@ -1,5 +1,7 @@
 //! API keys: found by the hash of their value on every request.
 
+use std::collections::{BTreeSet, HashMap};
+
 use changelog_core::{
     Action, ApiKey, ApiKeyId, CreatedApiKey, NewApiKey, OrganizationId, Plan, ResourceType,
     Timestamp, api_key,
@@ -8,17 +10,16 @@ use chrono::{DateTime, Utc};
 use rand::distr::{Alphanumeric, SampleString};
 use serde_json::Map;
 use sha2::{Digest, Sha256};
-use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
+use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
-use super::engine::{execute, on};
-use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+use super::engine::{execute, on, push_values};
+use super::gather::Answers;
+use super::{Actor, Database, Store, StoreError, Tenant, Tx, new_id};
 
-const BY_HASH: &str = "
-SELECT k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, k.last_used_at, o.plan
-FROM api_keys k JOIN organizations o ON o.id = k.organization_id
-WHERE k.key_hash = $1";
+/// How many keys are looked up by one statement at most.
+pub(super) const MOST: usize = 64;
 
 const INSERT: &str = "
 INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at)
@@ -59,6 +60,7 @@ pub struct KeyOwner {
 
 #[derive(FromRow)]
 struct OwnerRow {
+    key_hash: KeyHash,
     #[sqlx(try_from = "Uuid")]
     id: ApiKeyId,
     #[sqlx(try_from = "Uuid")]
@@ -99,19 +101,45 @@ impl From<Row> for ApiKey {
     }
 }
 
-fn hash(key: &str) -> Vec<u8> {
+/// The SHA-256 of a key, all that is kept of its value.
+pub(super) type KeyHash = Vec<u8>;
+
+fn hash(key: &str) -> KeyHash {
     Sha256::digest(key).to_vec()
 }
 
-impl Store {
-    /// Finds whom a key acts for. Never from a cache: a key revoked a moment
-    /// ago, by any process, is seen revoked.
-    pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
-        let hash = hash(key);
-        let row: Option<OwnerRow> = on!(&self.pool, |db| sqlx::query_as(BY_HASH)
-            .bind(&hash)
-            .fetch_optional(db))?;
-        Ok(row.map(|row| KeyOwner {
+/// Finds whom keys act for.
+pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Answers<Option<KeyOwner>> {
+    // Most of those who call at one moment call with one key.
+    let distinct: BTreeSet<&KeyHash> = hashes.iter().collect();
+    let rows: Vec<OwnerRow> = on!(&database.pool, |db| async {
+        let mut query = QueryBuilder::new(
+            "SELECT k.key_hash, k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, \
+             k.last_used_at, o.plan FROM (",
+        );
+        push_values(
+            &mut query,
+            distinct.iter().map(|hash| [hash.as_slice().into()]),
+        );
+        query.push(
+            ") AS wanted JOIN api_keys k ON k.key_hash = wanted.column1 \
+             JOIN organizations o ON o.id = k.organization_id",
+        );
+        query.build_query_as().fetch_all(db).await
+    })?;
+    let found: HashMap<KeyHash, KeyOwner> = rows
+        .into_iter()
+        .map(|row| (row.key_hash.clone(), row.into()))
+        .collect();
+    Ok(hashes
+        .iter()
+        .map(|hash| Ok(found.get(hash).cloned()))
+        .collect())
+}
+
+impl From<OwnerRow> for KeyOwner {
+    fn from(row: OwnerRow) -> Self {
+        Self {
             tenant: Tenant(row.organization_id),
             key: row.id,
             name: row.name,
@@ -119,12 +147,20 @@ impl Store {
             expires_at: row.expires_at.map(Timestamp::from_millis),
             revoked_at: row.revoked_at.map(Timestamp::from_millis),
             last_used_at: row.last_used_at.map(Timestamp::from_millis),
-        }))
+        }
+    }
+}
+
+impl Store {
+    /// Finds whom a key acts for. Never from a cache: a key revoked a moment
+    /// ago, by any process, is seen revoked.
+    pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
+        self.keys.ask(hash(key)).await
     }
 
     /// Lists the keys of an organization, oldest first.
     pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<Row> = on!(&self.pool, |db| {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
                 .fetch_all(db)
@@ -134,7 +170,7 @@ impl Store {
 
     /// Finds a key by its id, with the organization that it acts for.
     pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
-        let row: Row = on!(&self.pool, |db| sqlx::query_as(BY_ID)
+        let row: Row = on!(&self.database.pool, |db| sqlx::query_as(BY_ID)
             .bind(id.0)
             .fetch_one(db))?;
         let key = ApiKey::from(row);

@@ -28,7 +28,7 @@ impl Store {
     /// Writes a copy beside its final name, checks it, makes it durable, and
     /// only then gives it its name. Returns its size in bytes.
     pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
-        let Engine::Sqlite(pool) = &self.pool else {
+        let Engine::Sqlite(pool) = &self.database.pool else {
             return Err(BackupError::Postgres);
         };
         if path.exists() {

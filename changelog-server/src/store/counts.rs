@@ -1,154 +1,350 @@
-//! Kept counts: how many changes there are by service or host, risk and status,
-//! so that an exact total costs the same at ten changes and at ten million.
+//! Kept counts: how many changes there are by service, host or tag, by span of
+//! time, by risk and status, so that an exact total costs the same at ten
+//! changes and at ten million, and so that the page that begins at the
+//! 500,000th change is found without walking there.
 //!
 //! A count is spread over slots, rows that are added up on reading: on
 //! PostgreSQL a transaction keeps the row that it adds to until it commits, and
 //! the writers of one organization would otherwise wait for each other.
 
-use changelog_core::{Change, ChangeFilter, RiskLevel, Status};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use changelog_core::{HostId, RiskLevel, ServiceId, Status};
+use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{execute, on};
-use super::{Store, StoreError, Tenant, Tx};
+use super::changes::place;
+use super::engine::{Dialect, Script, Value, on};
+use super::search::Marks;
+use super::{Store, StoreError, Tenant};
 
-/// How many rows one count is spread over on PostgreSQL.
-const SLOTS: i64 = 16;
-const ADD: &str = "
-INSERT INTO change_counts (organization_id, scope, scope_id, risk_level, status, slot, n)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (organization_id, scope, scope_id, risk_level, status, slot)
-DO UPDATE SET n = change_counts.n + excluded.n";
-
-/// PostgreSQL's sum of bigints is numeric, hence the cast.
-const SUM: &str = "
-SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts
-WHERE organization_id = $1 AND scope = $2 AND scope_id = $3
-  AND ($4 IS NULL OR risk_level = $4) AND ($5 IS NULL OR status = $5)";
-
-/// What changes are counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Scope {
-    Organization,
-    Service(Uuid),
-    Host(Uuid),
-}
-
-impl Scope {
-    /// Returns the word and the id that the database knows it by.
-    fn key(self) -> (&'static str, Uuid) {
-        match self {
-            Self::Organization => ("organization", Uuid::nil()),
-            Self::Service(id) => ("service", id),
-            Self::Host(id) => ("host", id),
-        }
-    }
-}
+/// How many rows one count is spread over on PostgreSQL: one for each
+/// transaction that a server writes changes in at once.
+pub(super) const SLOTS: usize = 4;
 
 /// Picks the slot of a transaction.
 pub(super) fn random_slot() -> i64 {
-    rand::random_range(0..SLOTS)
+    rand::random_range(0..i64::try_from(SLOTS).unwrap_or(1))
 }
 
-/// The counts that a change is part of: scope, risk and status.
-fn places(change: &Change) -> Vec<(Scope, String, String)> {
-    let scopes = [
-        Some(Scope::Organization),
-        change
-            .service
-            .as_ref()
-            .map(|service| Scope::Service(service.id.0)),
-        change.host_ref.as_ref().map(|host| Scope::Host(host.id.0)),
-    ];
-    scopes
-        .into_iter()
-        .flatten()
-        .map(|scope| {
-            (
-                scope,
-                change.risk_level.to_string(),
-                change.status.to_string(),
-            )
-        })
-        .collect()
+/// All time.
+const ALWAYS: i64 = 0;
+/// The spans of time that the changes of an organization are counted in, in
+/// milliseconds, longest first: each is a whole number of the next.
+const SPANS: [i64; 5] = [100 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1_000];
+
+/// What changes are counted by, besides risk and status.
+pub(super) enum Scope<'c> {
+    Organization,
+    Service(ServiceId),
+    Host(HostId),
+    Tag(&'c str),
 }
 
-/// Returns the scope whose kept counts answer a filter, if any does: none does
-/// for a service together with a host, or for words, tags and times.
-pub(super) fn scope(filter: &ChangeFilter, words: &[String]) -> Option<Scope> {
-    let kept = words.is_empty()
-        && filter.tags.is_empty()
-        && filter.since.is_none()
-        && filter.until.is_none();
-    match (filter.service_id, filter.host_id) {
-        _ if !kept => None,
-        (None, None) => Some(Scope::Organization),
-        (Some(service), None) => Some(Scope::Service(service.0)),
-        (None, Some(host)) => Some(Scope::Host(host.0)),
-        (Some(_), Some(_)) => None,
+impl<'c> Scope<'c> {
+    /// Returns how the database calls it.
+    fn key(&self) -> Cow<'c, str> {
+        match self {
+            Self::Organization => "organization".into(),
+            Self::Service(id) => format!("service/{}", id.0.simple()).into(),
+            Self::Host(id) => format!("host/{}", id.0.simple()).into(),
+            Self::Tag(tag) => format!("tag/{tag}").into(),
+        }
     }
+}
+
+/// What a change is counted by.
+#[derive(Debug)]
+pub(super) struct Counted<'c> {
+    pub(super) tenant: Tenant,
+    pub(super) marks: Marks<'c>,
+    /// When it happened, in milliseconds since 1970.
+    pub(super) millis: i64,
+}
+
+impl<'c> Counted<'c> {
+    /// Returns the rows that it adds to: scope, span and start.
+    fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
+        let millis = self.millis;
+        let always = [Scope::Organization]
+            .into_iter()
+            .chain(self.marks.service_id.map(Scope::Service))
+            .chain(self.marks.host_id.map(Scope::Host))
+            .chain(self.marks.tags.iter().map(|tag| Scope::Tag(tag)))
+            .map(|scope| (scope.key(), ALWAYS, 0));
+        let spans = SPANS
+            .into_iter()
+            .map(move |span| (Scope::Organization.key(), span, millis / span));
+        always.chain(spans)
+    }
+}
+
+/// Adds changes to the counts, or takes them away.
+pub(super) fn push<'c, DB: Dialect>(
+    script: &mut Script<DB>,
+    slot: i64,
+    steps: impl Iterator<Item = (i64, Counted<'c>)>,
+) {
+    // In one order, so that no two transactions wait for each other's rows.
+    let mut sums: BTreeMap<(Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str), i64> = BTreeMap::new();
+    for (step, counted) in steps {
+        for (scope, span, start) in counted.rows() {
+            let (risk, status) = (
+                counted.marks.risk_level.as_str(),
+                counted.marks.status.as_str(),
+            );
+            let key = (counted.tenant.uuid(), scope, span, start, risk, status);
+            *sums.entry(key).or_default() += step;
+        }
+    }
+    let rows: Vec<[Value<'_>; 8]> = sums
+        .iter()
+        .filter(|(_, sum)| **sum != 0)
+        .map(|((organization, scope, span, start, risk, status), sum)| {
+            [
+                (*organization).into(),
+                scope.as_ref().into(),
+                (*span).into(),
+                (*start).into(),
+                (*risk).into(),
+                (*status).into(),
+                slot.into(),
+                (*sum).into(),
+            ]
+        })
+        .collect();
+    script.insert(
+        "INSERT INTO change_counts \
+         (organization_id, scope, span, start, risk_level, status, slot, n) ",
+        &rows,
+        " ON CONFLICT (organization_id, scope, span, start, risk_level, status, slot) \
+         DO UPDATE SET n = change_counts.n + excluded.n",
+    );
+}
+
+/// Which changes are added up.
+#[derive(Clone, Copy)]
+pub(super) struct Kind<'c> {
+    pub(super) tenant: Tenant,
+    pub(super) risk_level: Option<&'c RiskLevel>,
+    pub(super) status: Option<&'c Status>,
+}
+
+impl Kind<'_> {
+    /// Writes the condition on organization, risk and status.
+    pub(super) fn push<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
+        query.push("organization_id = ");
+        DB::bind(query, self.tenant.uuid().into());
+        if let Some(risk) = self.risk_level {
+            query.push(" AND risk_level = ");
+            DB::bind(query, risk.as_str().into());
+        }
+        if let Some(status) = self.status {
+            query.push(" AND status = ");
+            DB::bind(query, status.as_str().into());
+        }
+    }
+
+    /// Writes the sum of the counts of some spans, numbered from one to before
+    /// another. PostgreSQL's sum of bigints is numeric, hence the cast.
+    fn push_sum<DB: Dialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        scope: &Scope<'_>,
+        span: i64,
+        numbers: Range<i64>,
+    ) {
+        query.push("(SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts WHERE ");
+        self.push(query);
+        push_spans(query, scope, span, numbers);
+        query.push(")");
+    }
+
+    /// Writes the count of all changes of a scope.
+    pub(super) fn push_all<DB: Dialect>(&self, query: &mut QueryBuilder<DB>, scope: &Scope<'_>) {
+        self.push_sum(query, scope, ALWAYS, 0..1);
+    }
+
+    /// Writes the count of the organization's changes within a range of
+    /// milliseconds: whole spans are added up, what lies at the ends, less than
+    /// a second each, is walked.
+    pub(super) fn push_within<DB: Dialect>(&self, query: &mut QueryBuilder<DB>, range: Range<i64>) {
+        let Cut { spans, ends } = cut(range);
+        query.push("CAST(0 AS BIGINT)");
+        for (span, numbers) in spans {
+            query.push(" + ");
+            self.push_sum(query, &Scope::Organization, span, numbers);
+        }
+        for end in ends {
+            query.push(" + (SELECT count(*) FROM changes WHERE ");
+            self.push(query);
+            place::push_range(query, "place", place::of_millis(end));
+            query.push(")");
+        }
+    }
+}
+
+fn push_spans<DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    scope: &Scope<'_>,
+    span: i64,
+    numbers: Range<i64>,
+) {
+    query.push(" AND scope = ");
+    DB::bind(query, scope.key().as_ref().into());
+    query.push(" AND span = ");
+    DB::bind(query, span.into());
+    query.push(" AND start >= ");
+    DB::bind(query, numbers.start.into());
+    query.push(" AND start < ");
+    DB::bind(query, numbers.end.into());
+}
+
+/// A range of milliseconds, cut into whole spans and what is left of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    /// Lengths of spans and their numbers.
+    spans: Vec<(i64, Range<i64>)>,
+    /// What is left at the ends.
+    ends: Vec<Range<i64>>,
+}
+
+/// Cuts a range into few pieces: the longest spans in the middle, shorter ones
+/// around them.
+fn cut(range: Range<i64>) -> Cut {
+    let mut cut = Cut {
+        spans: Vec::new(),
+        ends: Vec::new(),
+    };
+    let mut rest = range;
+    for (number, span) in SPANS.into_iter().enumerate().rev() {
+        // What lies between the whole spans of this length and the ends of what
+        // is left belongs to the shorter ones, which were here before.
+        let first = rest.start.div_euclid(span) + i64::from(rest.start.rem_euclid(span) > 0);
+        let whole = first..rest.end.div_euclid(span);
+        if whole.is_empty() {
+            break;
+        }
+        let shorter = SPANS.get(number + 1).copied();
+        cut.keep(shorter, rest.start..whole.start * span);
+        cut.keep(shorter, whole.end * span..rest.end);
+        rest = whole.start * span..whole.end * span;
+        if number == 0 {
+            cut.keep(Some(span), rest.clone());
+            rest = 0..0;
+        }
+    }
+    let shorter = SPANS
+        .into_iter()
+        .find(|span| rest.start % span == 0 && rest.end % span == 0);
+    cut.keep(shorter, rest);
+    cut
+}
+
+impl Cut {
+    /// Keeps a piece, in spans of a length that it is a whole number of.
+    fn keep(&mut self, span: Option<i64>, piece: Range<i64>) {
+        match span {
+            _ if piece.is_empty() => {}
+            Some(span) => self
+                .spans
+                .push((span, piece.start / span..piece.end / span)),
+            None => self.ends.push(piece),
+        }
+    }
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    /// Every change of the page is at a place before this one.
+    pub(super) before: i64,
+    /// How many changes before that are still to be left out.
+    pub(super) rest: i64,
 }
 
 impl Store {
-    /// Adds up a kept count.
-    pub(super) async fn kept_count(
+    /// Finds where a page begins that leaves out so many of the newest changes.
+    /// Spans are left out as a whole, from the longest to a second; only what
+    /// is left of that is walked.
+    pub(super) async fn start_of_page(
         &self,
-        tenant: Tenant,
-        scope: Scope,
-        filter: &ChangeFilter,
-    ) -> Result<u64, StoreError> {
-        let risk = filter.risk_level.as_ref().map(RiskLevel::as_str);
-        let status = filter.status.as_ref().map(Status::as_str);
-        let (scope, scope_id) = scope.key();
-        let (sum,): (i64,) = on!(&self.pool, |db| {
-            sqlx::query_as(SUM)
-                .bind(tenant.uuid())
-                .bind(scope)
-                .bind(scope_id)
-                .bind(risk)
-                .bind(status)
-                .fetch_one(db)
-        })?;
-        Ok(u64::try_from(sum).unwrap_or(0))
+        kind: Kind<'_>,
+        start: Start,
+    ) -> Result<Start, StoreError> {
+        let mut rest = start.rest;
+        let mut within = 0..i64::MAX / SPANS[0] * SPANS[0];
+        for span in SPANS {
+            let numbers = within.start / span..within.end / span;
+            let spans: Vec<(i64, i64)> = on!(&self.database.pool, |db| async {
+                let mut query = QueryBuilder::new(
+                    "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
+                );
+                kind.push(&mut query);
+                push_spans(&mut query, &Scope::Organization, span, numbers);
+                query.push(" GROUP BY start ORDER BY start DESC");
+                query.build_query_as().fetch_all(db).await
+            })?;
+            for (number, n) in spans {
+                if rest < n {
+                    within = number * span..(number + 1) * span;
+                    break;
+                }
+                rest -= n;
+                within.end = number * span;
+            }
+        }
+        let before = place::of_millis(within).end;
+        Ok(Start { before, rest })
     }
 }
 
-impl Tx {
-    /// Counts a change in, out, or from one place to another.
-    pub(super) async fn count(
-        &mut self,
-        tenant: Tenant,
-        before: Option<&Change>,
-        after: Option<&Change>,
-    ) -> Result<(), StoreError> {
-        let gone = before.map(places).unwrap_or_default();
-        let come = after.map(places).unwrap_or_default();
-        let mut steps: Vec<_> = gone
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every piece of a cut, in milliseconds.
+    fn pieces(cut: &Cut) -> Vec<Range<i64>> {
+        let spans = cut
+            .spans
             .iter()
-            .filter(|place| !come.contains(place))
-            .map(|place| (place, -1_i64))
-            .chain(
-                come.iter()
-                    .filter(|place| !gone.contains(place))
-                    .map(|place| (place, 1)),
-            )
-            .collect();
-        // Every transaction locks the rows in one order, so that none waits in
-        // a circle.
-        steps.sort();
-        for ((scope, risk, status), step) in steps {
-            let (scope, scope_id) = scope.key();
-            execute!(
-                self,
-                sqlx::query(ADD)
-                    .bind(tenant.uuid())
-                    .bind(scope)
-                    .bind(scope_id)
-                    .bind(risk)
-                    .bind(status)
-                    .bind(self.slot)
-                    .bind(step)
-            )?;
+            .map(|(span, n)| n.start * span..n.end * span);
+        let mut pieces: Vec<_> = spans.chain(cut.ends.iter().cloned()).collect();
+        pieces.sort_by_key(|piece| piece.start);
+        pieces
+    }
+
+    #[test]
+    fn a_range_is_cut_into_few_pieces_without_gaps() {
+        let day = 86_400_000;
+        for (from, to, most) in [
+            (0, 0, 0),
+            (5, 5, 0),
+            (5, 9, 1),
+            (999, 1_001, 2),
+            (0, 1_000, 1),
+            (1, 2_000, 2),
+            (0, 365 * day, 3),
+            (1_700_000_000_123, 1_763_713_800_456, 12),
+            (1_763_713_800_000, 1_763_713_860_000, 3),
+            (0, i64::MAX / SPANS[0] * SPANS[0], 1),
+        ] {
+            let pieces = pieces(&cut(from..to));
+            assert!(pieces.len() <= most, "{from}..{to}: {pieces:?}");
+            let mut at = from;
+            for piece in &pieces {
+                assert_eq!(piece.start, at, "{from}..{to}: {pieces:?}");
+                at = piece.end;
+            }
+            assert_eq!(at, to.max(from), "{from}..{to}: {pieces:?}");
+            let walked: i64 = cut(from..to)
+                .ends
+                .iter()
+                .map(|end| end.end - end.start)
+                .sum();
+            assert!(walked < 2_000, "{from}..{to} walks {walked} ms");
         }
-        Ok(())
     }
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use sqlx::{PgPool, Postgres, SqlitePool};
+use serde_json::Map;
+use sqlx::types::{Json, Uuid};
+use sqlx::{Database, PgPool, Postgres, QueryBuilder, Sqlite, SqlitePool};
 
 use super::error::StoreError;
 use super::writer::SqliteTx;
@@ -73,5 +75,175 @@ pub(crate) async fn bounded<T>(
         Err(_) => Err(StoreError::Unavailable(
             "the database did not answer in time".into(),
         )),
+    }
+}
+
+/// What the two databases call differently, for queries that are put together.
+pub(crate) trait Dialect: Database {
+    /// Whether several statements can be sent as one text.
+    const SCRIPTS: bool;
+    /// Whether the changes of all organizations share one list of places,
+    /// because a place is the number of the row.
+    const ONE_LIST: bool;
+
+    /// Adds a value to a query.
+    fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
+}
+
+/// A value of a query that is put together for either database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'v> {
+    Uuid(Uuid),
+    MaybeUuid(Option<Uuid>),
+    Text(&'v str),
+    MaybeText(Option<&'v str>),
+    Number(i64),
+    Bytes(&'v [u8]),
+    Json(&'v Map<String, serde_json::Value>),
+}
+
+macro_rules! dialect {
+    ($database:ty, scripts: $scripts:literal, one_list: $one_list:literal) => {
+        impl Dialect for $database {
+            const SCRIPTS: bool = $scripts;
+            const ONE_LIST: bool = $one_list;
+
+            fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>) {
+                match value {
+                    Value::Uuid(value) => query.push_bind(value),
+                    Value::MaybeUuid(value) => query.push_bind(value),
+                    Value::Text(value) => query.push_bind(value),
+                    Value::MaybeText(value) => query.push_bind(value),
+                    Value::Number(value) => query.push_bind(value),
+                    Value::Bytes(value) => query.push_bind(value),
+                    Value::Json(value) => query.push_bind(Json(value)),
+                };
+            }
+        }
+    };
+}
+dialect!(Sqlite, scripts: true, one_list: true);
+dialect!(Postgres, scripts: false, one_list: false);
+
+impl From<Uuid> for Value<'_> {
+    fn from(value: Uuid) -> Self {
+        Self::Uuid(value)
+    }
+}
+
+impl From<Option<Uuid>> for Value<'_> {
+    fn from(value: Option<Uuid>) -> Self {
+        Self::MaybeUuid(value)
+    }
+}
+
+impl<'v> From<&'v str> for Value<'v> {
+    fn from(value: &'v str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'v> From<Option<&'v str>> for Value<'v> {
+    fn from(value: Option<&'v str>) -> Self {
+        Self::MaybeText(value)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl<'v> From<&'v [u8]> for Value<'v> {
+    fn from(value: &'v [u8]) -> Self {
+        Self::Bytes(value)
+    }
+}
+
+impl<'v> From<&'v Map<String, serde_json::Value>> for Value<'v> {
+    fn from(value: &'v Map<String, serde_json::Value>) -> Self {
+        Self::Json(value)
+    }
+}
+
+/// Writes `VALUES (…), (…)`; both databases name the columns `column1`,
+/// `column2` and so on.
+pub(crate) fn push_values<'v, DB: Dialect, const N: usize>(
+    query: &mut QueryBuilder<DB>,
+    rows: impl IntoIterator<Item = [Value<'v>; N]>,
+) {
+    for (number, row) in rows.into_iter().enumerate() {
+        query.push(if number == 0 { "VALUES (" } else { "), (" });
+        for (number, value) in row.into_iter().enumerate() {
+            if number > 0 {
+                query.push(", ");
+            }
+            DB::bind(query, value);
+        }
+    }
+    query.push(")");
+}
+
+/// How many rows one statement inserts at most: SQLite takes 32,766 values.
+const ROWS: usize = 1_000;
+
+/// Statements that run one after the other. SQLite gets them as one text:
+/// its connection is another thread, and each way there and back costs two
+/// switches of thread, as much as a dozen rows.
+pub(crate) struct Script<DB: Database>(Vec<QueryBuilder<DB>>);
+
+impl<DB: Dialect> Script<DB> {
+    pub(crate) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Begins a statement.
+    pub(crate) fn statement(&mut self, sql: &str) -> &mut QueryBuilder<DB> {
+        if DB::SCRIPTS
+            && let Some(query) = self.0.first_mut()
+        {
+            query.push("; ").push(sql);
+        } else {
+            self.0.push(QueryBuilder::new(sql));
+        }
+        // There is one now.
+        self.0.last_mut().expect("a statement was just begun")
+    }
+
+    /// Inserts rows, between what stands before VALUES and what stands after.
+    pub(crate) fn insert<const N: usize>(
+        &mut self,
+        before: &str,
+        rows: &[[Value<'_>; N]],
+        after: &str,
+    ) {
+        for rows in rows.chunks(ROWS) {
+            let query = self.statement(before);
+            push_values(query, rows.iter().copied());
+            query.push(after);
+        }
+    }
+}
+
+/// Runs a script within a transaction.
+macro_rules! run {
+    ($script:expr, $connection:expr) => {
+        async {
+            let mut script = $script;
+            for query in script.queries() {
+                $crate::store::engine::bounded(query.build().execute(&mut **$connection)).await?;
+            }
+            Ok::<(), $crate::store::StoreError>(())
+        }
+        .await
+    };
+}
+pub(crate) use run;
+
+impl<DB: Database> Script<DB> {
+    /// Returns the statements, to be run in this order.
+    pub(crate) fn queries(&mut self) -> &mut [QueryBuilder<DB>] {
+        &mut self.0
     }
 }

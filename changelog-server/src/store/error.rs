@@ -1,10 +1,12 @@
 //! What can go wrong in the store.
 
+use std::sync::Arc;
+
 /// PostgreSQL's code for a lock that was not had within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// Why the store did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The name is taken in this organization.
     #[error("the name is taken")]
@@ -25,7 +27,7 @@ pub enum StoreError {
     Unavailable(String),
     /// A fault of this program or of its schema.
     #[error("the database refused: {0}")]
-    Database(#[source] sqlx::Error),
+    Database(#[source] Arc<sqlx::Error>),
 }
 
 impl From<sqlx::Error> for StoreError {
@@ -47,7 +49,7 @@ impl From<sqlx::Error> for StoreError {
         if unavailable {
             Self::Unavailable(error.to_string())
         } else {
-            Self::Database(error)
+            Self::Database(Arc::new(error))
         }
     }
 }
@@ -69,10 +71,11 @@ fn passes(code: &str) -> bool {
 /// Reads the breach of a unique constraint as a name that is taken. SQLite does
 /// not name the constraint and Citus renames it: the caller knows its noun.
 pub(super) fn or_conflict<T>(result: Result<T, StoreError>) -> Result<T, StoreError> {
-    match result {
-        Err(StoreError::Database(sqlx::Error::Database(error))) if error.is_unique_violation() => {
-            Err(StoreError::Conflict)
-        }
-        other => other,
-    }
+    result.map_err(|error| match &error {
+        StoreError::Database(cause) => match &**cause {
+            sqlx::Error::Database(cause) if cause.is_unique_violation() => StoreError::Conflict,
+            _ => error,
+        },
+        _ => error,
+    })
 }

@@ -1,15 +1,18 @@
 //! The SQLite database as a file: who may serve it, whose turn it is to write,
 //! and whether it is still where it was.
 //!
-//! Two companions stand beside it. `NAME-serve` is locked by the one process
+//! Three companions stand beside it. `NAME-serve` is locked by the one process
 //! that serves the file. `NAME-turn` is locked by whichever process writes:
 //! SQLite's own lock is polled, so that under steady load an admin command
 //! would hardly ever find it free, while the kernel wakes who waits for a file
-//! lock.
+//! lock. `NAME-next` is locked by whichever process waits for its turn, so that
+//! the service, which gives its turn back only to take it again, cannot pass
+//! by whoever waits.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::error::StoreError;
 
@@ -19,6 +22,7 @@ pub(crate) struct DataFile {
     path: PathBuf,
     /// Device and inode at the time of opening.
     identity: (u64, u64),
+    turns: Turns,
 }
 
 impl DataFile {
@@ -27,7 +31,12 @@ impl DataFile {
         // Absolute, so that it stays true whatever the process does later.
         let path = std::path::absolute(path)?;
         let identity = identity(&path)?;
-        Ok(Self { path, identity })
+        let turns = Turns::open(&path)?;
+        Ok(Self {
+            path,
+            identity,
+            turns,
+        })
     }
 
     /// Fails when the path no longer names the file that was opened: SQLite
@@ -41,10 +50,9 @@ impl DataFile {
         }
     }
 
-    /// Waits for the turn to write; it ends when the returned file is dropped.
-    pub(crate) async fn turn(&self) -> Result<File, StoreError> {
-        let path = companion(&self.path, "turn");
-        take_turn(path).await.map_err(|error| {
+    /// Waits for the turn to write; it ends when what is returned is dropped.
+    pub(crate) async fn turn(&self) -> Result<Turn, StoreError> {
+        self.turns.take().await.map_err(|error| {
             StoreError::Unavailable(format!("the turn to write could not be taken: {error}"))
         })
     }
@@ -58,12 +66,47 @@ impl DataFile {
 }
 
 /// Waits for the turn to write the database at `path`.
-pub(crate) async fn turn_of(path: &Path) -> std::io::Result<File> {
-    take_turn(companion(path, "turn")).await
+pub(crate) async fn turn_of(path: &Path) -> std::io::Result<Turn> {
+    Turns::open(path)?.take().await
 }
 
-async fn take_turn(path: PathBuf) -> std::io::Result<File> {
-    let file = open_lock(&path)?;
+/// The locks that pass the turn to write from process to process.
+#[derive(Debug)]
+struct Turns {
+    next: Arc<File>,
+    turn: Arc<File>,
+}
+
+impl Turns {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        Ok(Self {
+            next: Arc::new(open_lock(&companion(path, "next"))?),
+            turn: Arc::new(open_lock(&companion(path, "turn"))?),
+        })
+    }
+
+    /// Waits to be the next, then for the turn.
+    async fn take(&self) -> std::io::Result<Turn> {
+        let next = Turn(lock(&self.next).await?);
+        let turn = Turn(lock(&self.turn).await?);
+        drop(next);
+        Ok(turn)
+    }
+}
+
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn(Arc<File>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // It goes with the process at the latest.
+        let _ = self.0.unlock();
+    }
+}
+
+async fn lock(file: &Arc<File>) -> std::io::Result<Arc<File>> {
+    let file = Arc::clone(file);
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::Error(error)) => Err(error),

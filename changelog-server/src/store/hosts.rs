@@ -19,14 +19,12 @@ const BY_ID: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 AND id = $2";
 
-const REF: &str = "SELECT hostname, environment FROM hosts WHERE organization_id = $1 AND id = $2";
-
 /// A conflict is told by the row that is not inserted: an error would end the
 /// transaction on PostgreSQL, and the answer is kept in it.
 const INSERT: &str = "
 INSERT INTO hosts (organization_id, id, hostname, hostname_folded, fqdn, ip_address, os, platform,
-                   environment, roles, description, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                   environment, roles, description, created_at, reference)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (organization_id, hostname_folded) DO NOTHING";
 
 /// Locks the row on PostgreSQL, so that what was read is what is changed.
@@ -34,7 +32,8 @@ const LOCK: &str = "UPDATE hosts SET hostname = hostname WHERE organization_id =
 
 const UPDATE: &str = "
 UPDATE hosts SET hostname = $3, hostname_folded = $4, fqdn = $5, ip_address = $6, os = $7,
-                 platform = $8, environment = $9, roles = $10, description = $11
+                 platform = $8, environment = $9, roles = $10, description = $11,
+                 reference = $12
 WHERE organization_id = $1 AND id = $2";
 
 #[derive(FromRow)]
@@ -73,7 +72,7 @@ impl Row {
 impl Store {
     /// Lists the hosts of an organization, ordered by hostname.
     pub async fn hosts(&self, tenant: Tenant) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<Row> = on!(&self.pool, |db| {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| {
             sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
         })?;
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
@@ -81,7 +80,7 @@ impl Store {
 
     /// Finds a host of an organization.
     pub async fn host(&self, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
-        let row: Row = on!(&self.pool, |db| {
+        let row: Row = on!(&self.database.pool, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -127,6 +126,7 @@ impl Tx {
                 .bind(Json(&host.roles))
                 .bind(&host.description)
                 .bind(now.timestamp_millis())
+                .bind(reference(&host))
         )?;
         if inserted == 0 {
             Err(StoreError::Conflict)
@@ -187,27 +187,19 @@ impl Tx {
                     .bind(host.environment.as_ref().map(Environment::as_str))
                     .bind(Json(&host.roles))
                     .bind(&host.description)
+                    .bind(reference(&host))
             ))?;
         }
         Ok((host, changes))
     }
+}
 
-    /// Finds what a change shows of its host.
-    pub(super) async fn host_ref(
-        &mut self,
-        tenant: Tenant,
-        id: HostId,
-    ) -> Result<Option<HostRef>, StoreError> {
-        let found: Option<(String, Option<Text<Environment>>)> = on!(&mut self.connection, |db| {
-            sqlx::query_as(REF)
-                .bind(tenant.uuid())
-                .bind(id.0)
-                .fetch_optional(&mut **db)
-        })?;
-        Ok(found.map(|(hostname, environment)| HostRef {
-            id,
-            hostname,
-            environment: environment.map(|word| word.0),
-        }))
-    }
+/// Returns what changes show of a host, as it is put into them.
+pub(super) fn reference(host: &Host) -> String {
+    let reference = HostRef {
+        id: host.id,
+        hostname: host.hostname.clone(),
+        environment: host.environment.clone(),
+    };
+    serde_json::to_string(&reference).unwrap_or_default()
 }

@@ -40,7 +40,7 @@ impl Store {
     /// Finds a person by their address, with the hash of their password.
     pub async fn user_by_email(&self, email: &str) -> Result<Option<(User, String)>, StoreError> {
         let folded = fold_email(email);
-        let row: Option<Row> = on!(&self.pool, |db| sqlx::query_as(BY_EMAIL)
+        let row: Option<Row> = on!(&self.database.pool, |db| sqlx::query_as(BY_EMAIL)
             .bind(&folded)
             .fetch_optional(db))?;
         Ok(row.map(|row| {
@@ -57,7 +57,7 @@ impl Store {
 
     /// Finds the organization that a person joined first.
     pub async fn first_membership(&self, user: UserId) -> Result<Option<Tenant>, StoreError> {
-        let found: Option<(Uuid,)> = on!(&self.pool, |db| {
+        let found: Option<(Uuid,)> = on!(&self.database.pool, |db| {
             sqlx::query_as(FIRST_MEMBERSHIP)
                 .bind(user.0)
                 .fetch_optional(db)

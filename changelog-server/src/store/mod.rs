@@ -9,11 +9,14 @@
 pub(crate) mod activity;
 mod api_keys;
 mod backup;
+mod carry_over;
 mod changes;
+mod checkpoints;
 mod counts;
 pub(crate) mod engine;
 mod error;
 mod file;
+mod gather;
 mod hosts;
 mod idempotency;
 mod members;
@@ -24,24 +27,29 @@ mod services;
 mod sessions;
 mod writer;
 
+use std::sync::Arc;
+
 use changelog_core::ids::uuid_v7;
-use changelog_core::{OrganizationId, Timestamp};
+use changelog_core::{ChangeId, OrganizationId, Timestamp};
 use chrono::{DateTime, Utc};
 use sqlx::types::Uuid;
 
 pub use api_keys::KeyOwner;
 pub use backup::BackupError;
+pub use changes::{ChangeJson, ChangeList, Created, Creation, Draft, Form};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
 pub use open::{OpenError, Purpose};
 pub use sessions::{Person, Session};
 
+use api_keys::KeyHash;
 use engine::{Connection, Engine, Pool, execute, on};
 use file::DataFile;
+use gather::Gather;
 use writer::Writer;
 
 /// The organization that a request acts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tenant(OrganizationId);
 
 impl Tenant {
@@ -75,14 +83,24 @@ impl Actor {
     }
 }
 
-/// The database; cheap to clone.
+/// Everything that is kept; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
+    database: Database,
+    /// Where SQLite's file is; nothing on PostgreSQL.
+    file: Option<Arc<DataFile>>,
+    /// Whom keys act for, by their hashes.
+    keys: Gather<KeyHash, Option<KeyOwner>>,
+    changes_by_id: Gather<(Tenant, ChangeId), ChangeJson>,
+    creations: Gather<Creation, Created>,
+}
+
+/// The connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Database {
     pool: Pool,
     /// How writes begin: the writer on SQLite, the pool itself on PostgreSQL.
     writes: Engine<Writer, ()>,
-    /// Where SQLite's file is; nothing on PostgreSQL.
-    file: Option<std::sync::Arc<DataFile>>,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -93,9 +111,8 @@ pub struct Tx {
     slot: i64,
 }
 
-impl Store {
-    /// Begins a transaction.
-    pub async fn begin(&self) -> Result<Tx, StoreError> {
+impl Database {
+    async fn begin(&self) -> Result<Tx, StoreError> {
         let (connection, slot) = match (&self.writes, &self.pool) {
             (Engine::Sqlite(writer), _) => (Engine::Sqlite(writer.begin().await?), 0),
             (Engine::Postgres(()), Engine::Postgres(pool)) => {
@@ -108,6 +125,42 @@ impl Store {
         };
         Ok(Tx { connection, slot })
     }
+}
+
+impl Store {
+    /// Puts the store together; must be called within a tokio runtime.
+    fn new(database: Database, file: Option<Arc<DataFile>>) -> Self {
+        // SQLite writes one at a time; on PostgreSQL each writes into a slot of
+        // the kept counts of its own.
+        let writers = match database.pool {
+            Engine::Sqlite(_) => 1,
+            Engine::Postgres(_) => counts::SLOTS,
+        };
+        let work = database.clone();
+        let keys = Gather::start(1, api_keys::MOST, move |hashes| {
+            api_keys::owners(work.clone(), hashes)
+        });
+        let work = database.clone();
+        let changes_by_id = Gather::start(1, changes::MOST, move |ids| {
+            changes::by_id(work.clone(), ids)
+        });
+        let work = database.clone();
+        let creations = Gather::start(writers, changes::create::MOST, move |creations| {
+            changes::create::create_all(work.clone(), creations)
+        });
+        Self {
+            database,
+            file,
+            keys,
+            changes_by_id,
+            creations,
+        }
+    }
+
+    /// Begins a transaction.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        self.database.begin().await
+    }
 
     /// Makes a round trip that reads a real page of the database, and makes
     /// sure that a database file is still where it was.
@@ -115,7 +168,7 @@ impl Store {
         if let Some(file) = &self.file {
             file.is_in_place()?;
         }
-        let _: Option<(i64,)> = on!(&self.pool, |db| {
+        let _: Option<(i64,)> = on!(&self.database.pool, |db| {
             sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(db)
         })?;
         Ok(())
@@ -140,7 +193,7 @@ impl Store {
 
     /// Closes the connections; on SQLite the write-ahead log is folded in.
     pub async fn close(self) {
-        match self.pool {
+        match self.database.pool {
             Engine::Sqlite(pool) => pool.close().await,
             Engine::Postgres(pool) => pool.close().await,
         }
@@ -161,5 +214,5 @@ impl Tx {
 /// order in which they were made.
 pub(crate) fn new_id(now: DateTime<Utc>) -> Uuid {
     let nanos_of_milli = now.timestamp_subsec_nanos() % 1_000_000;
-    uuid_v7(now.into(), nanos_of_milli, rand::random())
+    uuid_v7(now.into(), Some(nanos_of_milli), rand::random())
 }

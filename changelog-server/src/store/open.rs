@@ -9,10 +9,11 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
+use super::checkpoints::Checkpoints;
 use super::engine::Engine;
 use super::file::{self, DataFile};
 use super::writer::Writer;
-use super::{Store, StoreError};
+use super::{Database, Store, StoreError, carry_over};
 
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,6 +21,9 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// SQLite's readers: more do not read faster on the machines measured.
 const READERS: u32 = 4;
+/// At so many pages of write-ahead log (32 MiB) the writer folds it in itself,
+/// with what the checkpoints beside it have left.
+const WAL_PAGES: u32 = 8_000;
 /// PostgreSQL's connections of one server.
 const POSTGRES_CONNECTIONS: u32 = 20;
 
@@ -129,7 +133,11 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         connection.close().await.map_err(OpenError::Connect)?;
     }
     let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
-    let writer = Writer::start(options.clone(), Arc::clone(&file)).await?;
+    let checkpoints = Checkpoints::start(options.clone().pragma("wal_autocheckpoint", "0"));
+    let writer = options
+        .clone()
+        .pragma("wal_autocheckpoint", WAL_PAGES.to_string());
+    let writer = Writer::start(writer, Arc::clone(&file), checkpoints).await?;
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .min_connections(0)
@@ -139,12 +147,12 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         .max_lifetime(None)
         .idle_timeout(None)
         .connect_lazy_with(options.read_only(true).create_if_missing(false));
-    let store = Store {
+    let database = Database {
         pool: Engine::Sqlite(readers),
         writes: Engine::Sqlite(writer),
-        file: Some(file),
     };
-    Ok((store, serve_lock))
+    carry_over::run(&database).await?;
+    Ok((Store::new(database, Some(file)), serve_lock))
 }
 
 async fn open_postgres(address: &str) -> Result<Store, OpenError> {
@@ -178,9 +186,10 @@ async fn open_postgres(address: &str) -> Result<Store, OpenError> {
         Ok(migrated) => migrated?,
         Err(_) => return Err(OpenError::NoAnswer),
     }
-    Ok(Store {
+    let database = Database {
         pool: Engine::Postgres(pool),
         writes: Engine::Postgres(()),
-        file: None,
-    })
+    };
+    carry_over::run(&database).await?;
+    Ok(Store::new(database, None))
 }

@@ -39,7 +39,7 @@ impl From<Row> for Organization {
 impl Store {
     /// Lists every organization, by name.
     pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
-        let rows: Vec<Row> = on!(&self.pool, |db| sqlx::query_as(ALL).fetch_all(db))?;
+        let rows: Vec<Row> = on!(&self.database.pool, |db| sqlx::query_as(ALL).fetch_all(db))?;
         Ok(rows.into_iter().map(Organization::from).collect())
     }
 

@@ -1,96 +1,223 @@
-//! Full-text search on titles: the one place where the two databases need two
-//! texts.
+//! Full-text search on titles, together with everything that changes are
+//! filtered by: the one place where the two databases need two texts.
 //!
-//! Both index the words that [`changelog_core::text::words`] finds, each with
-//! its organization in front, so that a word is looked up among the
-//! organization's own changes: SQLite in an FTS5 table, PostgreSQL in a
-//! tsvector with a GIN index. Words hold letters and digits only; nothing in
-//! them is syntax to either.
+//! A change is indexed under the words of its title that
+//! [`changelog_core::text::words`] finds, and under a mark for its risk, its
+//! status, its service, its host and each of its tags, so that a search with
+//! filters is answered, and counted, by the index alone. Each has its
+//! organization in front, so that it is looked up among the organization's own
+//! changes. SQLite keeps them in an FTS5 table, PostgreSQL in a tsvector with a
+//! GIN index. Words hold letters and digits only, marks begin with a colon;
+//! nothing in them is syntax to either.
 
-use changelog_core::ChangeId;
-use sqlx::{Database, Postgres, Sqlite};
+use std::fmt::Write;
 
-use super::engine::{Engine, bounded};
-use super::{StoreError, Tenant, Tx};
+use changelog_core::text::words;
+use changelog_core::{HostId, RiskLevel, ServiceId, Status};
+use sha2::{Digest, Sha256};
+use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-const INDEX_SQLITE: &str = "
-INSERT OR REPLACE INTO change_search (rowid, words)
-SELECT docid, $3 FROM changes WHERE organization_id = $1 AND id = $2";
+use super::engine::{Dialect, Engine, Pool, Script, Value, bounded};
+use super::{StoreError, Tenant};
 
-const INDEX_POSTGRES: &str = "
-INSERT INTO change_search (organization_id, change_id, words)
-VALUES ($1, $2, array_to_tsvector(string_to_array($3, ' ')))
-ON CONFLICT (organization_id, change_id) DO UPDATE SET words = excluded.words";
+/// How many words that begin like the one that is searched are looked up one by
+/// one. FTS5 merges what begins alike in memory before it gives the first row,
+/// 115 ms for 500,000; whole words it reads as it goes, 0.1 ms for a page.
+const ALIKE: usize = 64;
 
-/// How a database says "the title of change `c` matches"; the query stands
-/// between the two halves.
-pub(super) trait SearchSyntax: Database {
-    const BEFORE: &'static str;
-    const AFTER: &'static str;
+/// The words of the title that begin like one that is searched.
+const WORDS_SQLITE: &str = "
+SELECT term FROM change_search_words WHERE term >= $1 AND term < $2 LIMIT $3";
 
-    /// Writes the query: every word is the beginning of some word.
-    fn query(tenant: Tenant, words: &[String]) -> String;
+/// What a change is filtered by besides the words of its title.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marks<'c> {
+    pub(super) risk_level: &'c RiskLevel,
+    pub(super) status: &'c Status,
+    pub(super) service_id: Option<ServiceId>,
+    pub(super) host_id: Option<HostId>,
+    pub(super) tags: &'c [String],
 }
 
-impl SearchSyntax for Sqlite {
-    const BEFORE: &'static str =
-        " AND c.docid IN (SELECT rowid FROM change_search WHERE change_search MATCH ";
-    const AFTER: &'static str = ")";
-
-    fn query(tenant: Tenant, words: &[String]) -> String {
-        join(words, " AND ", |word| {
-            format!("\"{}\" *", scoped(tenant, word))
-        })
+/// Returns what a change is indexed under, with spaces between.
+pub(super) fn document(tenant: Tenant, title: &str, marks: &Marks<'_>) -> String {
+    let prefix = prefix(tenant);
+    let mut document = String::new();
+    let mut add = |term: &str| {
+        if !document.is_empty() {
+            document.push(' ');
+        }
+        document.push_str(&prefix);
+        document.push_str(term);
+    };
+    for word in words(title) {
+        add(&word);
     }
-}
-
-impl SearchSyntax for Postgres {
-    const BEFORE: &'static str = " AND EXISTS (SELECT 1 FROM change_search s \
-         WHERE s.organization_id = c.organization_id AND s.change_id = c.id AND s.words @@ CAST(";
-    const AFTER: &'static str = " AS tsquery))";
-
-    fn query(tenant: Tenant, words: &[String]) -> String {
-        join(words, " & ", |word| format!("'{}':*", scoped(tenant, word)))
+    add(&risk(marks.risk_level));
+    add(&status(marks.status));
+    if let Some(id) = marks.service_id {
+        add(&service(id));
     }
+    if let Some(id) = marks.host_id {
+        add(&host(id));
+    }
+    for name in marks.tags {
+        add(&tag(name));
+    }
+    document
 }
 
-/// Puts the organization in front of a word: the random half of its id.
-fn scoped(tenant: Tenant, word: &str) -> String {
+/// Returns the mark of a risk.
+pub(super) fn risk(risk: &RiskLevel) -> String {
+    format!(":r{risk}")
+}
+
+/// Returns the mark of a status. An underscore would end the word.
+pub(super) fn status(status: &Status) -> String {
+    format!(":s{}", status.as_str().replace('_', ""))
+}
+
+/// Returns the mark of a service.
+pub(super) fn service(id: ServiceId) -> String {
+    format!(":v{}", id.0.simple())
+}
+
+/// Returns the mark of a host.
+pub(super) fn host(id: HostId) -> String {
+    format!(":h{}", id.0.simple())
+}
+
+/// Returns the mark of a tag: a hash, because a tag may hold anything.
+pub(super) fn tag(name: &str) -> String {
+    format!(":t{}", hex::encode(&Sha256::digest(name)[..16]))
+}
+
+/// What stands in front of each word and mark of an organization: the random
+/// half of its id.
+fn prefix(tenant: Tenant) -> String {
     let (_, random) = tenant.uuid().as_u64_pair();
-    format!("{random:016x}{word}")
+    format!("{random:016x}")
 }
 
-fn join(words: &[String], between: &str, term: impl Fn(&String) -> String) -> String {
-    words.iter().map(term).collect::<Vec<_>>().join(between)
+/// How a database searches.
+pub(super) trait SearchDialect: Dialect {
+    /// What the place of a row of the index is called.
+    const PLACE: &'static str;
+
+    /// Writes FROM and WHERE for what matches a query.
+    fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, terms: &str);
+
+    /// Puts changes into the index, in place of what they were found by before.
+    fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]);
 }
 
-impl Tx {
-    /// Makes a change findable by its title, in place of what it was findable
-    /// by before.
-    pub(super) async fn index_title(
-        &mut self,
-        tenant: Tenant,
-        id: ChangeId,
-        title: &str,
-    ) -> Result<(), StoreError> {
-        let words = changelog_core::text::words(title);
-        let document = join(&words, " ", |word| scoped(tenant, word));
-        match &mut self.connection {
-            Engine::Sqlite(db) => {
-                let query = sqlx::query(INDEX_SQLITE)
-                    .bind(tenant.uuid())
-                    .bind(id.0)
-                    .bind(document);
-                bounded(query.execute(&mut **db)).await?;
+impl SearchDialect for Sqlite {
+    const PLACE: &'static str = "rowid";
+
+    fn push_matches(query: &mut QueryBuilder<Self>, _: Tenant, terms: &str) {
+        query.push(" FROM change_search WHERE change_search MATCH ");
+        query.push_bind(terms.to_owned());
+    }
+
+    fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
+        let rows: Vec<[Value<'_>; 2]> = rows
+            .iter()
+            .map(|(_, place, words)| [(*place).into(), (*words).into()])
+            .collect();
+        script.insert(
+            "INSERT OR REPLACE INTO change_search (rowid, words) ",
+            &rows,
+            "",
+        );
+    }
+}
+
+impl SearchDialect for Postgres {
+    const PLACE: &'static str = "place";
+
+    fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, terms: &str) {
+        query.push(" FROM change_search WHERE organization_id = ");
+        query.push_bind(tenant.uuid());
+        query
+            .push(" AND words @@ CAST(")
+            .push_bind(terms.to_owned());
+        query.push(" AS tsquery)");
+    }
+
+    fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
+        let rows: Vec<[Value<'_>; 3]> = rows
+            .iter()
+            .map(|(tenant, place, words)| [tenant.uuid().into(), (*place).into(), (*words).into()])
+            .collect();
+        script.insert(
+            "INSERT INTO change_search (organization_id, place, words) \
+             SELECT column1, column2, array_to_tsvector(string_to_array(column3, ' ')) FROM (",
+            &rows,
+            ") AS v ON CONFLICT (organization_id, place) DO UPDATE SET words = excluded.words",
+        );
+    }
+}
+
+/// Writes the query for changes that have, for each of the words, a word that
+/// begins so, and all of the marks; in the syntax of the database.
+pub(super) async fn terms(
+    pool: &Pool,
+    tenant: Tenant,
+    words: &[String],
+    marks: &[String],
+) -> Result<String, StoreError> {
+    let prefix = prefix(tenant);
+    let mut query = String::new();
+    match pool {
+        Engine::Sqlite(pool) => {
+            for word in words {
+                let word = format!("{prefix}{word}");
+                // Words are letters and digits of any script; the last character
+                // that there is sorts after all of them.
+                let after = format!("{word}{}", char::MAX);
+                let alike: Vec<(String,)> = bounded(
+                    sqlx::query_as(WORDS_SQLITE)
+                        .bind(&word)
+                        .bind(after)
+                        .bind(i64::try_from(ALIKE).unwrap_or(i64::MAX))
+                        .fetch_all(pool),
+                )
+                .await?;
+                query.push_str(if query.is_empty() { "(" } else { " AND (" });
+                match alike.len() {
+                    0 => return Ok(nothing(&word)),
+                    1..ALIKE => {
+                        for (number, (alike,)) in alike.iter().enumerate() {
+                            let or = if number > 0 { " OR " } else { "" };
+                            let _ = write!(query, "{or}\"{alike}\"");
+                        }
+                    }
+                    _ => {
+                        let _ = write!(query, "\"{word}\" *");
+                    }
+                }
+                query.push(')');
             }
-            Engine::Postgres(db) => {
-                let query = sqlx::query(INDEX_POSTGRES)
-                    .bind(tenant.uuid())
-                    .bind(id.0)
-                    .bind(document);
-                bounded(query.execute(&mut **db)).await?;
+            for mark in marks {
+                let and = if query.is_empty() { "" } else { " AND " };
+                let _ = write!(query, "{and}\"{prefix}{mark}\"");
             }
         }
-        Ok(())
+        Engine::Postgres(_) => {
+            for word in words {
+                let and = if query.is_empty() { "" } else { " & " };
+                let _ = write!(query, "{and}'{prefix}{word}':*");
+            }
+            for mark in marks {
+                let and = if query.is_empty() { "" } else { " & " };
+                let _ = write!(query, "{and}'{prefix}{mark}'");
+            }
+        }
     }
+    Ok(query)
+}
+
+/// Writes a query that nothing matches: no word begins like this one.
+fn nothing(word: &str) -> String {
+    format!("\"{word}\"")
 }

@@ -20,20 +20,19 @@ const BY_ID: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 AND id = $2";
 
-const REF: &str = "SELECT name, color FROM services WHERE organization_id = $1 AND id = $2";
-
 /// A conflict is told by the row that is not inserted: an error would end the
 /// transaction on PostgreSQL, and the answer is kept in it.
 const INSERT: &str = "
-INSERT INTO services (organization_id, id, name, name_folded, description, color, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO services (organization_id, id, name, name_folded, description, color, created_at,
+                      reference)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (organization_id, name_folded) DO NOTHING";
 
 /// Locks the row on PostgreSQL, so that what was read is what is changed.
 const LOCK: &str = "UPDATE services SET name = name WHERE organization_id = $1 AND id = $2";
 
 const UPDATE: &str = "
-UPDATE services SET name = $3, name_folded = $4, description = $5, color = $6
+UPDATE services SET name = $3, name_folded = $4, description = $5, color = $6, reference = $7
 WHERE organization_id = $1 AND id = $2";
 
 #[derive(FromRow)]
@@ -62,7 +61,7 @@ impl Row {
 impl Store {
     /// Lists the services of an organization, ordered by name.
     pub async fn services(&self, tenant: Tenant) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<Row> = on!(&self.pool, |db| {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| {
             sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
         })?;
         Ok(rows
@@ -73,7 +72,7 @@ impl Store {
 
     /// Finds a service of an organization.
     pub async fn service(&self, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
-        let row: Row = on!(&self.pool, |db| {
+        let row: Row = on!(&self.database.pool, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -112,6 +111,7 @@ impl Tx {
                 .bind(&service.description)
                 .bind(&service.color)
                 .bind(now.timestamp_millis())
+                .bind(reference(&service))
         )?;
         if inserted == 0 {
             Err(StoreError::Conflict)
@@ -157,23 +157,19 @@ impl Tx {
                     .bind(service.name.to_ascii_lowercase())
                     .bind(&service.description)
                     .bind(&service.color)
+                    .bind(reference(&service))
             ))?;
         }
         Ok((service, changes))
     }
+}
 
-    /// Finds what a change shows of its service.
-    pub(super) async fn service_ref(
-        &mut self,
-        tenant: Tenant,
-        id: ServiceId,
-    ) -> Result<Option<ServiceRef>, StoreError> {
-        let found: Option<(String, String)> = on!(&mut self.connection, |db| {
-            sqlx::query_as(REF)
-                .bind(tenant.uuid())
-                .bind(id.0)
-                .fetch_optional(&mut **db)
-        })?;
-        Ok(found.map(|(name, color)| ServiceRef { id, name, color }))
-    }
+/// Returns what changes show of a service, as it is put into them.
+pub(super) fn reference(service: &Service) -> String {
+    let reference = ServiceRef {
+        id: service.id,
+        name: service.name.clone(),
+        color: service.color.clone(),
+    };
+    serde_json::to_string(&reference).unwrap_or_default()
 }

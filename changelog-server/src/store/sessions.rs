@@ -111,7 +111,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Session>, StoreError> {
         let hash = hash(token);
-        let row: Option<Row> = on!(&self.pool, |db| sqlx::query_as(BY_TOKEN)
+        let row: Option<Row> = on!(&self.database.pool, |db| sqlx::query_as(BY_TOKEN)
             .bind(&hash)
             .fetch_optional(db))?;
         Ok(row.and_then(|row| {

@@ -13,7 +13,6 @@
 //! full, an I/O error), which shows in a savepoint that is gone, everybody in
 //! the group gets the error.
 
-use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,8 +21,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tokio::sync::{mpsc, oneshot};
 
+use super::checkpoints::Checkpoints;
 use super::error::StoreError;
-use super::file::DataFile;
+use super::file::{DataFile, Turn};
 
 /// The most writes that share a COMMIT.
 const GROUP_SIZE: usize = 256;
@@ -34,9 +34,6 @@ const QUEUE: usize = 1_024;
 /// How long the writer waits for one statement or for a caller to give the
 /// connection back. A caller that holds on to it for longer loses it.
 const LEASE: Duration = Duration::from_secs(10);
-/// After this long under steady load the writer leaves a gap, in which another
-/// process (an admin command) that waits for its turn gets it.
-const TURN: Duration = Duration::from_millis(50);
 /// The write-ahead log is truncated once it has grown beyond this many bytes.
 const WAL_LIMIT: u64 = 64 << 20;
 
@@ -54,12 +51,14 @@ impl Writer {
     pub(crate) async fn start(
         options: SqliteConnectOptions,
         file: Arc<DataFile>,
+        checkpoints: Checkpoints,
     ) -> Result<Self, StoreError> {
         let connection = options.connect().await?;
         let (queue, requests) = mpsc::channel(QUEUE);
         let task = Task {
             options,
             file,
+            checkpoints,
             connection: Some(Box::new(connection)),
             requests,
         };
@@ -137,6 +136,7 @@ impl DerefMut for SqliteTx {
 struct Task {
     options: SqliteConnectOptions,
     file: Arc<DataFile>,
+    checkpoints: Checkpoints,
     /// `None` after it was lost; the next group opens another.
     connection: Option<Box<SqliteConnection>>,
     requests: mpsc::Receiver<oneshot::Sender<Result<SqliteTx, StoreError>>>,
@@ -144,13 +144,7 @@ struct Task {
 
 impl Task {
     async fn run(mut self) {
-        let mut since_gap = Instant::now();
         while let Some(first) = self.requests.recv().await {
-            if since_gap.elapsed() > TURN {
-                // Long enough for another process that is blocked on its turn.
-                tokio::time::sleep(Duration::from_millis(1)).await;
-                since_gap = Instant::now();
-            }
             let turn = match self.open_group().await {
                 Ok(turn) => turn,
                 Err(error) => {
@@ -181,6 +175,7 @@ impl Task {
                     .map_or(Ok(()), |e| Err(StoreError::Unavailable(e)));
                 let _ = waiting.send(outcome);
             }
+            self.checkpoints.written();
             self.bound_wal().await;
         }
         if let Some(connection) = self.connection.take() {
@@ -190,7 +185,7 @@ impl Task {
     }
 
     /// Takes the turn, makes sure of the file and begins.
-    async fn open_group(&mut self) -> Result<File, StoreError> {
+    async fn open_group(&mut self) -> Result<Turn, StoreError> {
         self.file.is_in_place()?;
         let turn = self.file.turn().await?;
         if self.connection.is_none() {

@@ -16,6 +16,11 @@ pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {
     }
 }
 
+/// An answer with a body that is JSON already.
+pub(crate) fn raw_json(body: String) -> Response {
+    text(200, "application/json", body)
+}
+
 /// An answer with a body of a media type.
 pub(crate) fn text(status: u16, media_type: &'static str, body: String) -> Response {
     let mut response = Response::new(body.into());

@@ -1,0 +1,357 @@
+//! Creating changes: those that wait at the same moment are written by the same
+//! few statements.
+//!
+//! A change alone takes eight statements; so do a hundred of them together.
+//! What differs from one to the next is the length of the lists of values, and
+//! what each statement costs by itself (on SQLite two switches of thread, on
+//! PostgreSQL a round trip) is shared. Everything that can be made before is
+//! made before, in [`Draft`].
+
+use std::collections::HashSet;
+
+use changelog_core::{Action, Code, HostId, ResourceType, ServiceId, Timestamp, Violations};
+use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
+
+use super::Kept;
+use super::draft::Draft;
+use crate::store::activity::{self, Entry, NewEntry};
+use crate::store::engine::{Dialect, Engine, Script, on, push_values, run};
+use crate::store::gather::Answers;
+use crate::store::idempotency::{self, Claim, Stored, StoredAnswer};
+use crate::store::search::SearchDialect;
+use crate::store::{Database, Store, StoreError, Tenant, Tx};
+
+/// How many requests are written together at most.
+pub(in crate::store) const MOST: usize = 128;
+/// How often a request is tried again because the place of its id was taken. A
+/// try fails as often as the millisecond is full: half full, once in two.
+const TRIES: usize = 20;
+
+/// A request to record changes, all of them or none.
+#[derive(Debug)]
+pub struct Creation {
+    tenant: Tenant,
+    drafts: Vec<Draft>,
+    claim: Option<Claim>,
+    form: Form,
+    answer: StoredAnswer,
+}
+
+/// What a request to record changes looks like from outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Where a draft stands in the body, as a JSON pointer.
+    pub pointer: fn(usize) -> String,
+    /// Writes the answer, which is kept under the idempotency key.
+    pub answer: fn(&[Draft]) -> StoredAnswer,
+}
+
+/// What became of a [`Creation`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was recorded; this is the answer.
+    Fresh(StoredAnswer),
+    /// It had been recorded before under the same idempotency key.
+    Replayed(StoredAnswer),
+}
+
+impl Creation {
+    /// Makes a request of drafts of one organization, at least one.
+    pub fn new(tenant: Tenant, drafts: Vec<Draft>, claim: Option<Claim>, form: Form) -> Self {
+        Self {
+            answer: (form.answer)(&drafts),
+            tenant,
+            drafts,
+            claim,
+            form,
+        }
+    }
+
+    /// Gives another id to those drafts whose place is taken.
+    fn avoid(&mut self, mut taken: HashSet<i64>) -> Result<(), StoreError> {
+        for draft in &mut self.drafts {
+            while !taken.insert(draft.place) {
+                draft.take_place()?;
+            }
+        }
+        self.answer = (self.form.answer)(&self.drafts);
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Records changes; when this returns `Ok`, they survive a power cut.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when the organization does not have a service or
+    /// a host that is named, [`StoreError::Locked`] when the first request with
+    /// the same idempotency key is still running.
+    pub async fn create_changes(&self, creation: Creation) -> Result<Created, StoreError> {
+        self.creations.ask(creation).await
+    }
+}
+
+/// Records what several requests ask for. They are written on trust: that keys
+/// are new, services and hosts there, and places free. Where the database
+/// refuses one, all are looked at; where it still does, each goes alone.
+pub(in crate::store) async fn create_all(
+    database: Database,
+    creations: Vec<Creation>,
+) -> Answers<Created> {
+    match write(&database, &creations, Trust::Everybody).await {
+        Err(error) if may_be_one_of_them(&error) => {}
+        answers => return answers,
+    }
+    match write(&database, &creations, Trust::Nobody).await {
+        Err(error) if may_be_one_of_them(&error) => {}
+        answers => return answers,
+    }
+    let mut answers = Vec::new();
+    for creation in creations {
+        answers.push(create_alone(&database, creation).await);
+    }
+    Ok(answers)
+}
+
+async fn create_alone(database: &Database, mut creation: Creation) -> Result<Created, StoreError> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match write(database, std::slice::from_ref(&creation), Trust::Nobody).await {
+            Err(error) if is_refused(&error) && tries < TRIES => {
+                let taken = database.taken(&creation).await?;
+                creation.avoid(taken)?;
+            }
+            Err(error) => return Err(error),
+            Ok(answers) => {
+                let gone = || StoreError::Unavailable("a request got no answer".into());
+                return answers.into_iter().next().unwrap_or_else(|| Err(gone()));
+            }
+        }
+    }
+}
+
+/// Whether keys, services and hosts are looked up before anything is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    Everybody,
+    Nobody,
+}
+
+/// Tells whether a constraint was broken: a key, an id, a service, a host.
+fn is_refused(error: &StoreError) -> bool {
+    matches!(error, StoreError::Database(cause) if matches!(&**cause, sqlx::Error::Database(cause)
+        if cause.is_unique_violation() || cause.is_foreign_key_violation()))
+}
+
+/// Tells whether an error may be the fault of one request among several: when
+/// the database is away, it is nobody's.
+fn may_be_one_of_them(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Unavailable(_))
+}
+
+/// Writes requests in one transaction.
+async fn write(database: &Database, creations: &[Creation], trust: Trust) -> Answers<Created> {
+    let mut tx = database.begin().await?;
+    let mut found = Found::default();
+    if trust == Trust::Nobody {
+        found = tx.look_up(creations).await?;
+    }
+    let answers: Vec<_> = creations.iter().map(|one| found.answer(one)).collect();
+    let fresh: Vec<&Creation> = creations
+        .iter()
+        .zip(&answers)
+        .filter_map(|(one, answer)| matches!(answer, Ok(Created::Fresh(_))).then_some(one))
+        .collect();
+    if !fresh.is_empty() {
+        tx.write(&fresh, &found.expired).await?;
+    }
+    // Also when all of them are replays: what was found may not be committed
+    // yet, because on SQLite it may belong to an earlier member of the group.
+    tx.commit().await?;
+    Ok(answers)
+}
+
+/// What there is already of what requests ask for.
+#[derive(Debug, Default)]
+struct Found {
+    /// Whether anything was looked for.
+    looked: bool,
+    answers: Vec<Stored>,
+    expired: Vec<Stored>,
+    services: HashSet<(Uuid, Uuid)>,
+    hosts: HashSet<(Uuid, Uuid)>,
+}
+
+impl Found {
+    fn answer(&self, creation: &Creation) -> Result<Created, StoreError> {
+        if self.looked {
+            if let Some(claim) = &creation.claim
+                && let Some(stored) = self.answers.iter().find(|stored| stored.is_for(claim))
+            {
+                return Ok(Created::Replayed(stored.answer_to(claim)));
+            }
+            self.references(creation)?;
+        }
+        Ok(Created::Fresh(creation.answer.clone()))
+    }
+
+    /// Makes sure of the services and hosts that drafts name; all are looked
+    /// for before any is reported missing.
+    fn references(&self, creation: &Creation) -> Result<(), StoreError> {
+        let mut missing = Violations::default();
+        let organization = creation.tenant.uuid();
+        for (number, draft) in creation.drafts.iter().enumerate() {
+            let pointer = (creation.form.pointer)(number);
+            if let Some(id) = draft.new.service_id
+                && !self.services.contains(&(organization, id.0))
+            {
+                no_service(&mut missing, &pointer, id);
+            }
+            if let Some(id) = draft.new.host_id
+                && !self.hosts.contains(&(organization, id.0))
+            {
+                no_host(&mut missing, &pointer, id);
+            }
+        }
+        Ok(missing.into_result(())?)
+    }
+}
+
+/// Reports a service that the organization does not have.
+pub(super) fn no_service(missing: &mut Violations, pointer: &str, id: ServiceId) {
+    let message = format!("must be a service of the organization, which has none with the id {id}");
+    missing.add(format!("{pointer}/service_id"), Code::NotFound, message);
+}
+
+/// Reports a host that the organization does not have.
+pub(super) fn no_host(missing: &mut Violations, pointer: &str, id: HostId) {
+    let message = format!("must be a host of the organization, which has none with the id {id}");
+    missing.add(format!("{pointer}/host_id"), Code::NotFound, message);
+}
+
+impl Tx {
+    async fn look_up(&mut self, creations: &[Creation]) -> Result<Found, StoreError> {
+        let claims = creations.iter().filter_map(|one| one.claim.as_ref());
+        let now = creations
+            .iter()
+            .flat_map(|one| &one.drafts)
+            .map(|draft| draft.now);
+        let now = now.max().map_or(Timestamp::EPOCH, Timestamp::from);
+        let stored = self.stored_answers(claims).await?;
+        let (kept, expired): (Vec<_>, Vec<_>) = stored
+            .into_iter()
+            .partition(|stored| stored.is_kept_at(now));
+        let mut services = HashSet::new();
+        let mut hosts = HashSet::new();
+        for draft in creations.iter().flat_map(|one| &one.drafts) {
+            let organization = draft.tenant.uuid();
+            services.extend(draft.new.service_id.map(|id| (organization, id.0)));
+            hosts.extend(draft.new.host_id.map(|id| (organization, id.0)));
+        }
+        Ok(Found {
+            looked: true,
+            answers: kept,
+            expired,
+            services: self.existing("services", services).await?,
+            hosts: self.existing("hosts", hosts).await?,
+        })
+    }
+
+    /// Returns those of the rows named by organization and id that exist.
+    async fn existing(
+        &mut self,
+        table: &'static str,
+        wanted: HashSet<(Uuid, Uuid)>,
+    ) -> Result<HashSet<(Uuid, Uuid)>, StoreError> {
+        if wanted.is_empty() {
+            return Ok(wanted);
+        }
+        let rows: Vec<(Uuid, Uuid)> = on!(&mut self.connection, |db| async {
+            let mut query = QueryBuilder::new("SELECT t.organization_id, t.id FROM (");
+            push_values(
+                &mut query,
+                wanted
+                    .iter()
+                    .map(|(organization, id)| [(*organization).into(), (*id).into()]),
+            );
+            query
+                .push(") AS wanted JOIN ")
+                .push(table)
+                .push(" t ON t.organization_id = wanted.column1 AND t.id = wanted.column2");
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        Ok(rows.into_iter().collect())
+    }
+
+    async fn write(&mut self, fresh: &[&Creation], expired: &[Stored]) -> Result<(), StoreError> {
+        let slot = self.slot;
+        match &mut self.connection {
+            Engine::Sqlite(db) => run!(script(fresh, expired, slot), db),
+            Engine::Postgres(db) => run!(script(fresh, expired, slot), db),
+        }
+    }
+}
+
+impl Database {
+    /// Returns which places of a request's drafts are taken.
+    async fn taken(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
+        let rows: Vec<(i64,)> = on!(&self.pool, |db| async {
+            let mut query = taken(creation);
+            query.build_query_as().fetch_all(db).await
+        })?;
+        Ok(rows.into_iter().map(|(place,)| place).collect())
+    }
+}
+
+fn taken<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.place FROM (");
+    let places = creation.drafts.iter();
+    push_values(
+        &mut query,
+        places.map(|draft| [draft.tenant.uuid().into(), draft.place.into()]),
+    );
+    query.push(") AS wanted JOIN changes c ON c.place = wanted.column2");
+    if !DB::ONE_LIST {
+        query.push(" AND c.organization_id = wanted.column1");
+    }
+    query
+}
+
+/// Writes the statements that record changes.
+fn script<DB: SearchDialect>(fresh: &[&Creation], expired: &[Stored], slot: i64) -> Script<DB> {
+    let mut script = Script::new();
+    idempotency::push(
+        &mut script,
+        fresh.iter().filter_map(|one| {
+            let now = one.drafts.first()?.now.into();
+            Some((one.claim.as_ref()?, &one.answer, now))
+        }),
+        expired,
+    );
+    let drafts: Vec<&Draft> = fresh.iter().flat_map(|one| &one.drafts).collect();
+    let rows: Vec<Kept<'_>> = drafts.iter().map(|draft| draft.kept()).collect();
+    super::push_new(&mut script, &rows, slot);
+    let entries: Vec<_> = drafts
+        .iter()
+        .map(|draft| {
+            let entry = Entry {
+                action: Action::Created,
+                resource_type: ResourceType::Change,
+                resource_id: draft.id.0,
+                label: &draft.new.title,
+                metadata: draft.metadata.clone(),
+            };
+            NewEntry::new(
+                draft.tenant,
+                draft.activity_id,
+                &draft.actor,
+                entry,
+                draft.now,
+            )
+        })
+        .collect();
+    activity::push(&mut script, &entries);
+    script
+}

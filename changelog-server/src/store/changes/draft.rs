@@ -1,0 +1,178 @@
+//! A change that is about to be recorded, with everything that can be made
+//! before the database is asked: while it is written, others wait.
+
+use changelog_core::ids::uuid_v7;
+use changelog_core::{
+    ActivityId, Change, ChangeCreated, ChangeId, Link, NewChange, OrganizationId, RiskLevel,
+    Status, Timestamp,
+};
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Kept, place};
+use crate::store::{Actor, StoreError, Tenant, new_id, search};
+
+/// A change that is about to be recorded.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub(super) tenant: Tenant,
+    pub(super) actor: Actor,
+    pub(super) new: NewChange,
+    pub(super) now: DateTime<Utc>,
+    pub(super) id: ChangeId,
+    pub(super) place: i64,
+    pub(super) risk_level: RiskLevel,
+    pub(super) status: Status,
+    pub(super) document: String,
+    pub(super) words: String,
+    pub(super) activity_id: ActivityId,
+    pub(super) metadata: Map<String, Value>,
+}
+
+impl Draft {
+    /// Makes a change of what was asked for.
+    pub fn new(
+        tenant: Tenant,
+        actor: &Actor,
+        new: NewChange,
+        now: DateTime<Utc>,
+    ) -> Result<Self, StoreError> {
+        let risk_level = new.risk_level.clone().unwrap_or(RiskLevel::Low);
+        let status = new.status.clone().unwrap_or(Status::Planned);
+        let metadata = json!({ "risk_level": risk_level, "status": status });
+        let words = search::document(
+            tenant,
+            &new.title,
+            &search::Marks {
+                risk_level: &risk_level,
+                status: &status,
+                service_id: new.service_id,
+                host_id: new.host_id,
+                tags: &new.tags,
+            },
+        );
+        let mut draft = Self {
+            tenant,
+            actor: actor.clone(),
+            new,
+            now,
+            id: new_id(now).into(),
+            place: 0,
+            risk_level,
+            status,
+            document: String::new(),
+            words,
+            activity_id: new_id(now).into(),
+            metadata: metadata.as_object().cloned().unwrap_or_default(),
+        };
+        draft.take_place()?;
+        Ok(draft)
+    }
+
+    /// Gives the change an id, whose place nobody else is likely to have; asked
+    /// again when somebody has.
+    pub(super) fn take_place(&mut self) -> Result<(), StoreError> {
+        self.id = match self.new.occurred_at {
+            Some(at) => uuid_v7(at, None, rand::random()),
+            None => new_id(self.now),
+        }
+        .into();
+        self.place = place::of(self.id.0).ok_or_else(|| {
+            StoreError::Unavailable("the clock is beyond what an id can hold".into())
+        })?;
+        let created_at = Timestamp::from(self.now);
+        self.document = Document {
+            id: self.id,
+            title: &self.new.title,
+            description: self.new.description.as_deref(),
+            risk_level: &self.risk_level,
+            status: &self.status,
+            impact: self.new.impact.as_deref(),
+            tags: &self.new.tags,
+            links: &self.new.links,
+            scheduled_for: self.new.scheduled_for,
+            occurred_at: self.new.occurred_at.unwrap_or(created_at),
+            organization_id: self.tenant.id(),
+            created_at,
+            updated_at: created_at,
+        }
+        .to_json();
+        Ok(())
+    }
+
+    /// Returns the change as the tables will keep it.
+    pub(super) fn kept(&self) -> Kept<'_> {
+        Kept {
+            tenant: self.tenant,
+            place: self.place,
+            id: self.id,
+            risk_level: &self.risk_level,
+            status: &self.status,
+            service_id: self.new.service_id,
+            host_id: self.new.host_id,
+            tags: &self.new.tags,
+            document: self.document.as_str().into(),
+            words: self.words.as_str().into(),
+        }
+    }
+
+    /// Returns what the creation of the change answers.
+    pub fn created(&self) -> ChangeCreated {
+        ChangeCreated {
+            id: self.id,
+            title: self.new.title.clone(),
+            risk_level: self.risk_level.clone(),
+            status: self.status.clone(),
+            organization_id: self.tenant.id(),
+            created_at: self.now.into(),
+        }
+    }
+}
+
+/// A change as it is kept: the detail shape, without the service and the host,
+/// whose names may change; they are put in when it is read.
+#[derive(Serialize)]
+pub(super) struct Document<'c> {
+    id: ChangeId,
+    title: &'c str,
+    description: Option<&'c str>,
+    risk_level: &'c RiskLevel,
+    status: &'c Status,
+    impact: Option<&'c str>,
+    tags: &'c [String],
+    links: &'c [Link],
+    scheduled_for: Option<Timestamp>,
+    occurred_at: Timestamp,
+    organization_id: OrganizationId,
+    created_at: Timestamp,
+    /// The last one, and a text: what is put in stands between it and the brace.
+    updated_at: Timestamp,
+}
+
+impl Document<'_> {
+    fn to_json(&self) -> String {
+        // Texts, numbers and lists of them: nothing that cannot be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// Returns a change as it is kept.
+pub(super) fn document(change: &Change) -> String {
+    Document {
+        id: change.id,
+        title: &change.title,
+        description: change.description.as_deref(),
+        risk_level: &change.risk_level,
+        status: &change.status,
+        impact: change.impact.as_deref(),
+        tags: &change.tags,
+        links: &change.links,
+        scheduled_for: change.scheduled_for,
+        occurred_at: change.occurred_at,
+        organization_id: change.organization_id,
+        created_at: change.created_at,
+        updated_at: change.updated_at,
+    }
+    .to_json()
+}

@@ -1,0 +1,249 @@
+//! Lists of changes: one statement answers with the page, as JSON, and with the
+//! exact count of all that match.
+//!
+//! A list is read off an index that holds just its rows in its order. Which one
+//! follows from the filter ([`Source`]), because a condition that may be
+//! switched off (`$1 IS NULL OR …`) keeps an index from serving.
+
+use std::ops::Range;
+
+use changelog_core::{Change, ChangeFilter, Timestamp};
+use sqlx::QueryBuilder;
+
+use super::{JSON, REFERENCES, broken, place};
+use crate::store::activity::clamped;
+use crate::store::counts::{Kind, Scope, Start};
+use crate::store::engine::{Dialect, Engine, on};
+use crate::store::search::{self, SearchDialect};
+use crate::store::{Store, StoreError, Tenant};
+
+/// From this many changes to leave out on, it pays to find where the page
+/// begins by the kept counts (five short queries) instead of walking there.
+const FAR: i64 = 2_000;
+
+/// A page of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeList {
+    /// The changes in their detail shape, as JSON with commas between.
+    pub json: String,
+    /// How many match in all.
+    pub count: u64,
+}
+
+impl ChangeList {
+    /// Reads the changes.
+    pub fn parse(&self) -> Result<Vec<Change>, StoreError> {
+        serde_json::from_str(&format!("[{}]", self.json)).map_err(|error| broken(&error))
+    }
+}
+
+/// What a list is read off.
+enum Source {
+    /// The changes themselves, by their indexes.
+    Changes,
+    /// The changes of one tag.
+    Tag(String),
+    /// The search index, with this query.
+    Search(String),
+}
+
+impl Store {
+    /// Lists a page of the changes that match, newest first, with their exact
+    /// count.
+    pub async fn changes(
+        &self,
+        tenant: Tenant,
+        filter: &ChangeFilter,
+    ) -> Result<ChangeList, StoreError> {
+        let source = self.source(tenant, filter).await?;
+        let mut page = Page::new(tenant, filter, &source);
+        if page.is_far() {
+            page.start = self.start_of_page(page.kind(), page.start).await?;
+        }
+        let (count, json): (i64, Option<String>) = on!(&self.database.pool, |db| async {
+            let mut query = page.query();
+            query.build_query_as().fetch_one(db).await
+        })?;
+        Ok(ChangeList {
+            json: json.unwrap_or_default(),
+            count: u64::try_from(count).unwrap_or(0),
+        })
+    }
+
+    /// Chooses what a list is read off.
+    async fn source(&self, tenant: Tenant, filter: &ChangeFilter) -> Result<Source, StoreError> {
+        let words = filter.words();
+        let things = usize::from(filter.service_id.is_some())
+            + usize::from(filter.host_id.is_some())
+            + filter.tags.len();
+        let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
+        // Risk and status have an index together; the rest has one each.
+        let indexed = things == 0 || (things == 1 && kinds == 0);
+        if words.is_empty() && (indexed || !self.searches_in_order() && filter.tags.len() < 2) {
+            return Ok(match filter.tags.first() {
+                Some(tag) => Source::Tag(tag.clone()),
+                None => Source::Changes,
+            });
+        }
+        let marks: Vec<String> = (filter.risk_level.as_ref().map(search::risk).into_iter())
+            .chain(filter.status.as_ref().map(search::status))
+            .chain(filter.service_id.map(search::service))
+            .chain(filter.host_id.map(search::host))
+            .chain(filter.tags.iter().map(|tag| search::tag(tag)))
+            .collect();
+        let terms = search::terms(&self.database.pool, tenant, &words, &marks).await?;
+        Ok(Source::Search(terms))
+    }
+
+    fn searches_in_order(&self) -> bool {
+        matches!(self.database.pool, Engine::Sqlite(_))
+    }
+}
+
+/// A page to be read.
+struct Page<'p> {
+    tenant: Tenant,
+    filter: &'p ChangeFilter,
+    source: &'p Source,
+    /// When the changes happened, in milliseconds since 1970.
+    time: Range<i64>,
+    start: Start,
+}
+
+impl<'p> Page<'p> {
+    fn new(tenant: Tenant, filter: &'p ChangeFilter, source: &'p Source) -> Self {
+        let offset = (filter.page - 1).saturating_mul(filter.per_page);
+        let before = filter.before.and_then(|id| place::of(id.0));
+        Self {
+            tenant,
+            filter,
+            source,
+            time: filter.since.map_or(0, Timestamp::millis)
+                ..filter.until.map_or(i64::MAX, Timestamp::millis),
+            start: Start {
+                before: before.unwrap_or(i64::MAX),
+                rest: i64::try_from(offset).unwrap_or(i64::MAX),
+            },
+        }
+    }
+
+    /// Tells whether the page is worth being searched for in the kept counts of
+    /// spans of time, which know of risk and status.
+    fn is_far(&self) -> bool {
+        self.start.rest >= FAR
+            && self.filter.before.is_none()
+            && self.filter.until.is_none()
+            && self.has_kinds_only()
+    }
+
+    /// Tells whether nothing but risk, status and time is asked for.
+    fn has_kinds_only(&self) -> bool {
+        matches!(self.source, Source::Changes)
+            && self.filter.service_id.is_none()
+            && self.filter.host_id.is_none()
+    }
+
+    fn kind(&self) -> Kind<'p> {
+        Kind {
+            tenant: self.tenant,
+            risk_level: self.filter.risk_level.as_ref(),
+            status: self.filter.status.as_ref(),
+        }
+    }
+
+    /// Returns the scope whose kept count answers, if any does: none does for
+    /// words, times, and several things together.
+    fn kept_scope(&self) -> Option<Scope<'p>> {
+        let filter = self.filter;
+        if !filter.words().is_empty() || filter.since.is_some() || filter.until.is_some() {
+            return None;
+        }
+        match (filter.service_id, filter.host_id, filter.tags.as_slice()) {
+            (None, None, []) => Some(Scope::Organization),
+            (Some(service), None, []) => Some(Scope::Service(service)),
+            (None, Some(host), []) => Some(Scope::Host(host)),
+            (None, None, [tag]) => Some(Scope::Tag(tag)),
+            _ => None,
+        }
+    }
+
+    /// Writes the statement: the count, and the changes of the page.
+    fn query<DB: SearchDialect>(&self) -> QueryBuilder<DB> {
+        let mut query = QueryBuilder::new("SELECT ");
+        if let Some(scope) = self.kept_scope() {
+            self.kind().push_all(&mut query, &scope);
+        } else if self.has_kinds_only() {
+            self.kind().push_within(&mut query, self.time.clone());
+        } else {
+            query.push("(SELECT count(*)");
+            self.push_source(&mut query, i64::MAX);
+            query.push(")");
+        }
+        query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
+        query.push(JSON).push(" AS json FROM (SELECT ");
+        query.push(self.place::<DB>()).push(" AS place");
+        self.push_source(&mut query, self.start.before);
+        query.push(" ORDER BY ").push(self.place::<DB>());
+        query.push(" DESC LIMIT ");
+        DB::bind(&mut query, clamped(self.filter.per_page).into());
+        query.push(" OFFSET ");
+        DB::bind(&mut query, self.start.rest.into());
+        query.push(") AS page JOIN changes c ON c.place = page.place AND c.organization_id = ");
+        DB::bind(&mut query, self.tenant.uuid().into());
+        query.push(REFERENCES);
+        query.push(" ORDER BY page.place DESC) AS changes_of_page)");
+        query
+    }
+
+    /// Returns what the place of a row of the source is called.
+    fn place<DB: SearchDialect>(&self) -> &'static str {
+        match self.source {
+            Source::Changes | Source::Tag(_) => "place",
+            Source::Search(_) => DB::PLACE,
+        }
+    }
+
+    /// Writes FROM and WHERE of the source, for places before one.
+    fn push_source<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, before: i64) {
+        match self.source {
+            Source::Changes => {
+                query.push(" FROM changes WHERE ");
+                self.push_columns(query);
+            }
+            Source::Tag(tag) => {
+                query.push(" FROM change_tags WHERE organization_id = ");
+                DB::bind(query, self.tenant.uuid().into());
+                query.push(" AND tag = ");
+                DB::bind(query, tag.as_str().into());
+                if !self.is_of_tag_only() {
+                    query.push(" AND EXISTS (SELECT 1 FROM changes WHERE ");
+                    self.push_columns(query);
+                    query.push(" AND changes.place = change_tags.place)");
+                }
+            }
+            Source::Search(terms) => DB::push_matches(query, self.tenant, terms),
+        }
+        let mut places = place::of_millis(self.time.clone());
+        places.end = places.end.min(before);
+        place::push_range(query, self.place::<DB>(), places);
+    }
+
+    fn is_of_tag_only(&self) -> bool {
+        let filter = self.filter;
+        let kind = filter.risk_level.is_none() && filter.status.is_none();
+        kind && filter.service_id.is_none() && filter.host_id.is_none()
+    }
+
+    /// Writes the conditions that columns of the changes answer.
+    fn push_columns<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
+        self.kind().push(query);
+        if let Some(service) = self.filter.service_id {
+            query.push(" AND service_id = ");
+            DB::bind(query, service.0.into());
+        }
+        if let Some(host) = self.filter.host_id {
+            query.push(" AND host_id = ");
+            DB::bind(query, host.0.into());
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Changes: created, read one by one and in pages, updated.
+//!
+//! A change is kept as the JSON that it is answered with, so that reading one
+//! is neither decoding nor encoding it, and a page of them is one value; the
+//! columns beside it are what changes are found by. The service and the host
+//! are put in on reading, because their names may change.
+
+pub(super) mod create;
+mod draft;
+mod list;
+pub(super) mod place;
+mod update;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status};
+use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
+
+use super::counts::{self, Counted};
+use super::engine::{Dialect, Engine, Script, Value, on, push_values, run};
+use super::gather::Answers;
+use super::search::{self, Marks, SearchDialect};
+use super::{Database, Store, StoreError, Tenant, Tx};
+
+pub use create::{Created, Creation, Form};
+pub use draft::Draft;
+pub use list::ChangeList;
+
+/// How many changes are read by one statement at most.
+pub(super) const MOST: usize = 64;
+
+/// The JSON of a change: what is kept of it ends with a text and a brace.
+const JSON: &str = "rtrim(c.document, '}') || ',\"service\":' || COALESCE(s.reference, 'null')
+    || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}'";
+
+/// Where the service and the host of a change come from.
+const REFERENCES: &str = "
+LEFT JOIN services s ON s.organization_id = c.organization_id AND s.id = c.service_id
+LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id";
+
+/// A change as JSON, in its detail shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeJson(pub String);
+
+impl ChangeJson {
+    /// Reads it.
+    fn parse(&self) -> Result<Change, StoreError> {
+        serde_json::from_str(&self.0).map_err(|error| broken(&error))
+    }
+}
+
+/// What is kept cannot be read.
+fn broken(error: &serde_json::Error) -> StoreError {
+    StoreError::Database(std::sync::Arc::new(sqlx::Error::Decode(
+        format!("a change is kept in a form that cannot be read: {error}").into(),
+    )))
+}
+
+impl Store {
+    /// Finds a change of an organization.
+    pub async fn change(&self, tenant: Tenant, id: ChangeId) -> Result<ChangeJson, StoreError> {
+        self.changes_by_id.ask((tenant, id)).await
+    }
+}
+
+/// Finds changes, each of an organization.
+pub(super) async fn by_id(
+    database: Database,
+    wanted: Vec<(Tenant, ChangeId)>,
+) -> Answers<ChangeJson> {
+    let rows: Vec<(Uuid, Uuid, String)> = on!(&database.pool, |db| async {
+        let mut query = select_by_id(&wanted);
+        query.build_query_as().fetch_all(db).await
+    })?;
+    let found: HashMap<(Uuid, Uuid), String> = rows
+        .into_iter()
+        .map(|(organization, id, json)| ((organization, id), json))
+        .collect();
+    let answer = |(tenant, id): (Tenant, ChangeId)| {
+        let json = found.get(&(tenant.uuid(), id.0));
+        json.cloned().map(ChangeJson).ok_or(StoreError::NotFound)
+    };
+    Ok(wanted.into_iter().map(answer).collect())
+}
+
+fn select_by_id<DB: Dialect>(wanted: &[(Tenant, ChangeId)]) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.organization_id, c.id, ");
+    query.push(JSON).push(" FROM (");
+    let rows = wanted.iter().map(|(tenant, id)| {
+        let places = place::where_id_can_be(id.0);
+        [
+            tenant.uuid().into(),
+            id.0.into(),
+            places.start.into(),
+            places.end.into(),
+        ]
+    });
+    push_values(&mut query, rows);
+    query.push(
+        ") AS wanted JOIN changes c ON c.organization_id = wanted.column1 \
+         AND c.place >= wanted.column3 AND c.place < wanted.column4 AND c.id = wanted.column2",
+    );
+    query.push(REFERENCES);
+    query
+}
+
+/// A change as the tables keep it.
+struct Kept<'c> {
+    tenant: Tenant,
+    place: i64,
+    id: ChangeId,
+    risk_level: &'c RiskLevel,
+    status: &'c Status,
+    service_id: Option<ServiceId>,
+    host_id: Option<HostId>,
+    tags: &'c [String],
+    document: Cow<'c, str>,
+    /// What it is found by in a search.
+    words: Cow<'c, str>,
+}
+
+impl<'c> Kept<'c> {
+    /// Returns a change as the tables keep it at a place.
+    fn new(tenant: Tenant, place: i64, change: &'c Change) -> Self {
+        let mut kept = Self {
+            tenant,
+            place,
+            id: change.id,
+            risk_level: &change.risk_level,
+            status: &change.status,
+            service_id: change.service.as_ref().map(|service| service.id),
+            host_id: change.host_ref.as_ref().map(|host| host.id),
+            tags: &change.tags,
+            document: draft::document(change).into(),
+            words: Cow::default(),
+        };
+        kept.words = search::document(tenant, &change.title, &kept.marks()).into();
+        kept
+    }
+
+    /// Returns what it is filtered by.
+    fn marks(&self) -> Marks<'c> {
+        Marks {
+            risk_level: self.risk_level,
+            status: self.status,
+            service_id: self.service_id,
+            host_id: self.host_id,
+            tags: self.tags,
+        }
+    }
+
+    /// Returns what it is counted by.
+    fn counted(&self) -> Counted<'c> {
+        Counted {
+            tenant: self.tenant,
+            marks: self.marks(),
+            millis: place::millis(self.place),
+        }
+    }
+}
+
+/// Writes the statements that put new changes where they are read and found.
+fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[Kept<'_>], slot: i64) {
+    let rows: Vec<[Value<'_>; 8]> = changes
+        .iter()
+        .map(|change| {
+            [
+                change.place.into(),
+                change.tenant.uuid().into(),
+                change.id.0.into(),
+                change.risk_level.as_str().into(),
+                change.status.as_str().into(),
+                change.service_id.map(|id| id.0).into(),
+                change.host_id.map(|id| id.0).into(),
+                change.document.as_ref().into(),
+            ]
+        })
+        .collect();
+    script.insert(
+        "INSERT INTO changes \
+         (place, organization_id, id, risk_level, status, service_id, host_id, document) ",
+        &rows,
+        "",
+    );
+    let tags = changes.iter().flat_map(|change| {
+        let tags = change.tags.iter();
+        tags.map(|tag| (change.tenant, tag.as_str(), change.place))
+    });
+    push_tags(script, tags);
+    let words: Vec<_> = changes
+        .iter()
+        .map(|change| (change.tenant, change.place, change.words.as_ref()))
+        .collect();
+    DB::index(script, &words);
+    let counted = changes.iter().map(|change| (1, change.counted()));
+    counts::push(script, slot, counted);
+}
+
+/// Writes the statement that records tags of changes: organization, tag, place.
+fn push_tags<'c, DB: Dialect>(
+    script: &mut Script<DB>,
+    tags: impl Iterator<Item = (Tenant, &'c str, i64)>,
+) {
+    let rows: Vec<[Value<'_>; 3]> = tags
+        .map(|(tenant, tag, place)| [tenant.uuid().into(), tag.into(), place.into()])
+        .collect();
+    script.insert(
+        "INSERT INTO change_tags (organization_id, tag, place) ",
+        &rows,
+        "",
+    );
+}
+
+impl Tx {
+    /// Records changes that there were before this schema, at their places.
+    pub(super) async fn carry(
+        &mut self,
+        changes: &[(Tenant, i64, Change)],
+    ) -> Result<(), StoreError> {
+        let kept: Vec<Kept<'_>> = changes
+            .iter()
+            .map(|(tenant, place, change)| Kept::new(*tenant, *place, change))
+            .collect();
+        let slot = self.slot;
+        match &mut self.connection {
+            Engine::Sqlite(db) => run!(new(&kept, slot), db),
+            Engine::Postgres(db) => run!(new(&kept, slot), db),
+        }
+    }
+}
+
+fn new<DB: SearchDialect>(changes: &[Kept<'_>], slot: i64) -> Script<DB> {
+    let mut script = Script::new();
+    push_new(&mut script, changes, slot);
+    script
+}

@@ -1,0 +1,204 @@
+//! Changing a change.
+
+use changelog_core::{Change, ChangeId, ChangePatch, Violations};
+use serde_json::{Map, Value};
+use sqlx::QueryBuilder;
+
+use super::create::{no_host, no_service};
+use super::{ChangeJson, Kept, REFERENCES, place, push_tags};
+use crate::clock::Clock;
+use crate::store::activity::difference;
+use crate::store::counts;
+use crate::store::engine::{Dialect, Engine, Script, execute, on, run};
+use crate::store::search::SearchDialect;
+use crate::store::{StoreError, Tenant, Tx};
+
+/// Locks the row on PostgreSQL, so that what was read is what is changed.
+const LOCK: &str = "
+UPDATE changes SET document = document
+WHERE organization_id = $1 AND place >= $2 AND place < $3 AND id = $4";
+
+const SERVICE: &str = "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
+const HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
+
+impl Tx {
+    /// Changes a change and returns it with what differs, `{field: {from, to}}`.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] without such a change, [`StoreError::Invalid`]
+    /// when the organization does not have the service or the host.
+    pub async fn update_change(
+        &mut self,
+        tenant: Tenant,
+        id: ChangeId,
+        patch: &ChangePatch,
+        clock: &Clock,
+    ) -> Result<(Change, Map<String, Value>), StoreError> {
+        let places = place::where_id_can_be(id.0);
+        execute!(
+            self,
+            sqlx::query(LOCK)
+                .bind(tenant.uuid())
+                .bind(places.start)
+                .bind(places.end)
+                .bind(id.0)
+        )?;
+        let (place, json): (i64, String) = on!(&mut self.connection, |db| async {
+            let mut query = select(tenant, id);
+            query.build_query_as().fetch_one(&mut **db).await
+        })?;
+        let before = ChangeJson(json).parse()?;
+        let mut change = before.clone();
+        self.apply(tenant, &mut change, patch.clone()).await?;
+        let changes = difference(&before, &change);
+        if !changes.is_empty() {
+            // After the lock: a row's versions follow each other in time.
+            change.updated_at = clock.now().into();
+            let step = Step {
+                tenant,
+                place,
+                before: &before,
+                after: &change,
+                slot: self.slot,
+            };
+            match &mut self.connection {
+                Engine::Sqlite(db) => run!(step.script(), db)?,
+                Engine::Postgres(db) => run!(step.script(), db)?,
+            }
+        }
+        Ok((change, changes))
+    }
+
+    /// Puts what a patch has into a change; a service and a host are both
+    /// looked for before either is reported missing.
+    async fn apply(
+        &mut self,
+        tenant: Tenant,
+        change: &mut Change,
+        patch: ChangePatch,
+    ) -> Result<(), StoreError> {
+        let ChangePatch {
+            title,
+            description,
+            service_id,
+            host_id,
+            risk_level,
+            status,
+            impact,
+            tags,
+            links,
+            scheduled_for,
+        } = patch;
+        let mut missing = Violations::default();
+        match service_id {
+            None => {}
+            Some(None) => change.service = None,
+            Some(Some(id)) => match self.reference(SERVICE, tenant, id.0).await? {
+                None => no_service(&mut missing, "", id),
+                service => change.service = service,
+            },
+        }
+        match host_id {
+            None => {}
+            Some(None) => change.host_ref = None,
+            Some(Some(id)) => match self.reference(HOST, tenant, id.0).await? {
+                None => no_host(&mut missing, "", id),
+                host => change.host_ref = host,
+            },
+        }
+        set(&mut change.title, title);
+        set(&mut change.description, description);
+        set(&mut change.risk_level, risk_level);
+        set(&mut change.status, status);
+        set(&mut change.impact, impact);
+        set(&mut change.tags, tags);
+        set(&mut change.links, links);
+        set(&mut change.scheduled_for, scheduled_for);
+        Ok(missing.into_result(())?)
+    }
+
+    /// Finds what a change shows of a service or a host.
+    async fn reference<T: serde::de::DeserializeOwned>(
+        &mut self,
+        statement: &'static str,
+        tenant: Tenant,
+        id: sqlx::types::Uuid,
+    ) -> Result<Option<T>, StoreError> {
+        let found: Option<(String,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(statement)
+                .bind(tenant.uuid())
+                .bind(id)
+                .fetch_optional(&mut **db)
+        })?;
+        found
+            .map(|(json,)| serde_json::from_str(&json).map_err(|error| super::broken(&error)))
+            .transpose()
+    }
+}
+
+fn set<T>(field: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *field = value;
+    }
+}
+
+fn select<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.place, ");
+    query.push(super::JSON).push(" FROM changes c");
+    query.push(REFERENCES).push(" WHERE c.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    place::push_range(&mut query, "c.place", place::where_id_can_be(id.0));
+    query.push(" AND c.id = ");
+    DB::bind(&mut query, id.0.into());
+    query
+}
+
+/// A change from one version to the next.
+struct Step<'c> {
+    tenant: Tenant,
+    place: i64,
+    before: &'c Change,
+    after: &'c Change,
+    slot: i64,
+}
+
+impl Step<'_> {
+    /// Writes the statements: the row, its tags, what finds it, the counts.
+    fn script<DB: SearchDialect>(&self) -> Script<DB> {
+        let (tenant, place) = (self.tenant, self.place);
+        let before = Kept::new(tenant, place, self.before);
+        let after = Kept::new(tenant, place, self.after);
+        let mut script = Script::new();
+        let query = script.statement("UPDATE changes SET document = ");
+        DB::bind(query, after.document.as_ref().into());
+        query.push(", risk_level = ");
+        DB::bind(query, after.risk_level.as_str().into());
+        query.push(", status = ");
+        DB::bind(query, after.status.as_str().into());
+        query.push(", service_id = ");
+        DB::bind(query, after.service_id.map(|id| id.0).into());
+        query.push(", host_id = ");
+        DB::bind(query, after.host_id.map(|id| id.0).into());
+        query.push(" WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND place = ");
+        DB::bind(query, place.into());
+        let gone = before.tags.iter().filter(|tag| !after.tags.contains(tag));
+        for tag in gone {
+            let query = script.statement("DELETE FROM change_tags WHERE organization_id = ");
+            DB::bind(query, tenant.uuid().into());
+            query.push(" AND tag = ");
+            DB::bind(query, tag.as_str().into());
+            query.push(" AND place = ");
+            DB::bind(query, place.into());
+        }
+        let come = after.tags.iter().filter(|tag| !before.tags.contains(tag));
+        push_tags(&mut script, come.map(|tag| (tenant, tag.as_str(), place)));
+        if before.words != after.words {
+            DB::index(&mut script, &[(tenant, place, &after.words)]);
+        }
+        let steps = [(-1, before.counted()), (1, after.counted())];
+        counts::push(&mut script, self.slot, steps.into_iter());
+        script
+    }
+}
