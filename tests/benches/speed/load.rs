@@ -55,12 +55,9 @@ impl Taken {
         Duration::from_micros(micros.into())
     }
 
-    /// Adds what else was taken.
-    pub(crate) fn join(&mut self, other: Self) {
+    fn join(&mut self, other: Self) {
         self.micros.extend(other.micros);
-        self.micros.sort_unstable();
         self.ended += other.ended;
-        self.window += other.window;
     }
 }
 
