@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{Dialect, Engine, Script, Value as Sent, on, run};
+use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit, run};
 use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
 
 const SELECT: &str = "
@@ -182,10 +182,8 @@ impl Store {
                 }
                 None => {}
             }
-            query
-                .push(" ORDER BY id DESC LIMIT ")
-                .push_bind(clamped(filter.limit));
-            query.push(" OFFSET ").push_bind(clamped(filter.offset));
+            query.push(" ORDER BY id DESC");
+            push_limit(&mut query, filter.limit, clamped(filter.offset));
             query.build_query_as().fetch_all(db).await
         })?;
         Ok(rows.into_iter().map(ActivityEntry::from).collect())

@@ -185,6 +185,15 @@ pub(crate) fn push_values<'v, DB: Dialect, const N: usize>(
     query.push(")");
 }
 
+/// Writes how many rows to read and how many to leave out before them. The
+/// limit is written out: SQLite's planner looks at a limit that is bound, and
+/// prepares the statement anew each time because the next one may differ, which
+/// doubled what a list costs.
+pub(crate) fn push_limit<DB: Dialect>(query: &mut QueryBuilder<DB>, limit: u64, offset: i64) {
+    query.push(" LIMIT ").push(limit).push(" OFFSET ");
+    DB::bind(query, offset.into());
+}
+
 /// How many rows one statement inserts at most: SQLite takes 32,766 values.
 const ROWS: usize = 1_000;
 
@@ -223,6 +232,13 @@ impl<DB: Dialect> Script<DB> {
             push_values(query, rows.iter().copied());
             query.push(after);
         }
+    }
+}
+
+impl Script<Sqlite> {
+    /// Returns the statements as the one query that they are.
+    pub(crate) fn into_query(mut self) -> QueryBuilder<Sqlite> {
+        self.0.pop().unwrap_or_default()
     }
 }
 

@@ -54,7 +54,7 @@ where
         let (queue, asked) = mpsc::channel(QUEUE);
         let asked = Arc::new(Mutex::new(asked));
         for _ in 0..tasks {
-            tokio::spawn(answer(Arc::clone(&asked), most, work.clone()));
+            tokio::spawn(answer(Arc::clone(&asked), tasks, most, work.clone()));
         }
         Self { queue }
     }
@@ -71,16 +71,24 @@ where
     }
 }
 
-async fn answer<Q, A, F, W>(asked: Arc<Mutex<mpsc::Receiver<Asked<Q, A>>>>, most: usize, work: W)
-where
+async fn answer<Q, A, F, W>(
+    asked: Arc<Mutex<mpsc::Receiver<Asked<Q, A>>>>,
+    tasks: usize,
+    most: usize,
+    work: W,
+) where
     W: Fn(Vec<Q>) -> F,
     F: Future<Output = Answers<A>>,
 {
     loop {
         let mut batch = Vec::new();
-        if asked.lock().await.recv_many(&mut batch, most).await == 0 {
+        let mut asked = asked.lock().await;
+        // What waits is for all the tasks.
+        let share = asked.len().div_ceil(tasks).clamp(1, most);
+        if asked.recv_many(&mut batch, share).await == 0 {
             return;
         }
+        drop(asked);
         let (questions, replies): (Vec<Q>, Vec<_>) = batch.into_iter().unzip();
         match work(questions).await {
             Ok(answers) => {

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use changelog_core::ids::uuid_v7;
 use changelog_core::{ChangeId, OrganizationId, Timestamp};
 use chrono::{DateTime, Utc};
+use sqlx::PgPool;
 use sqlx::types::Uuid;
 
 pub use api_keys::KeyOwner;
@@ -43,6 +44,7 @@ pub use open::{OpenError, Purpose};
 pub use sessions::{Person, Session};
 
 use api_keys::KeyHash;
+use changes::list::Page;
 use engine::{Connection, Engine, Pool, execute, on};
 use file::DataFile;
 use gather::Gather;
@@ -92,6 +94,8 @@ pub struct Store {
     /// Whom keys act for, by their hashes.
     keys: Gather<KeyHash, Option<KeyOwner>>,
     changes_by_id: Gather<(Tenant, ChangeId), ChangeJson>,
+    /// Pages of changes: together where it pays, one by one where it does not.
+    pages: Engine<Gather<Page, ChangeList>, PgPool>,
     creations: Gather<Creation, Created>,
 }
 
@@ -144,6 +148,17 @@ impl Store {
         let changes_by_id = Gather::start(1, changes::MOST, move |ids| {
             changes::by_id(work.clone(), ids)
         });
+        let pages = match database.pool.clone() {
+            Engine::Sqlite(pool) => {
+                let read = move |pages| changes::list::pages(pool.clone(), pages);
+                Engine::Sqlite(Gather::start(
+                    changes::list::TASKS,
+                    changes::list::MOST,
+                    read,
+                ))
+            }
+            Engine::Postgres(pool) => Engine::Postgres(pool),
+        };
         let work = database.clone();
         let creations = Gather::start(writers, changes::create::MOST, move |creations| {
             changes::create::create_all(work.clone(), creations)
@@ -153,6 +168,7 @@ impl Store {
             file,
             keys,
             changes_by_id,
+            pages,
             creations,
         }
     }

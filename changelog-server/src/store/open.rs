@@ -19,8 +19,12 @@ use super::{Database, Store, StoreError, carry_over};
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an opening process waits for PostgreSQL to answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// SQLite's readers: more do not read faster on the machines measured.
-const READERS: u32 = 4;
+/// SQLite's readers: one for the keys, one for changes by id, four for lists,
+/// and some for the rest.
+const READERS: u32 = 8;
+/// How much of the database each connection keeps in memory, in KiB; the
+/// system's cache, which they share, is right behind it.
+const CACHE_KIB: &str = "-4000";
 /// At so many pages of write-ahead log (32 MiB) the writer folds it in itself,
 /// with what the checkpoints beside it have left.
 const WAL_PAGES: u32 = 8_000;
@@ -102,7 +106,7 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
-        .pragma("cache_size", "-8000")
+        .pragma("cache_size", CACHE_KIB)
         .pragma("temp_store", "memory")
         .disable_statement_logging();
     let path = options.get_filename().to_owned();

@@ -18,10 +18,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection, Executor};
+use sqlx::{ConnectOptions, Connection, Executor, QueryBuilder, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoints::Checkpoints;
+use super::engine::Script;
 use super::error::StoreError;
 use super::file::{DataFile, Turn};
 
@@ -38,11 +39,21 @@ const LEASE: Duration = Duration::from_secs(10);
 const WAL_LIMIT: u64 = 64 << 20;
 
 type Waiting = oneshot::Sender<Result<(), StoreError>>;
+type Borrower = oneshot::Sender<Result<SqliteTx, StoreError>>;
 
 /// A way to the task that writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
-    queue: mpsc::Sender<oneshot::Sender<Result<SqliteTx, StoreError>>>,
+    queue: mpsc::Sender<Request>,
+}
+
+/// What the writer is asked for.
+enum Request {
+    /// The connection, for a transaction.
+    Lend(Borrower),
+    /// To run statements that are a transaction of their own, from BEGIN to
+    /// COMMIT.
+    Run(Box<QueryBuilder<Sqlite>>, Waiting),
 }
 
 impl Writer {
@@ -61,6 +72,7 @@ impl Writer {
             checkpoints,
             connection: Some(Box::new(connection)),
             requests,
+            late: None,
         };
         tokio::spawn(task.run());
         Ok(Self { queue })
@@ -69,8 +81,28 @@ impl Writer {
     /// Waits for the connection, inside a savepoint of its own.
     pub(crate) async fn begin(&self) -> Result<SqliteTx, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.queue.send(reply).await.map_err(|_| gone())?;
+        let request = Request::Lend(reply);
+        self.queue.send(request).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
+    }
+
+    /// Runs a transaction that is known from the beginning: in one go, because
+    /// each way to the connection's thread and back costs two switches of
+    /// thread.
+    pub(crate) async fn run(&self, mut script: Script<Sqlite>) -> Result<(), StoreError> {
+        script.statement("COMMIT");
+        let script = Box::new(script.into_query());
+        let (done, answer) = oneshot::channel();
+        let request = Request::Run(script, done);
+        self.queue.send(request).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+
+    /// Begins a transaction for [`Self::run`].
+    pub(crate) fn script() -> Script<Sqlite> {
+        let mut script = Script::new();
+        script.statement("BEGIN IMMEDIATE");
+        script
     }
 }
 
@@ -139,41 +171,24 @@ struct Task {
     checkpoints: Checkpoints,
     /// `None` after it was lost; the next group opens another.
     connection: Option<Box<SqliteConnection>>,
-    requests: mpsc::Receiver<oneshot::Sender<Result<SqliteTx, StoreError>>>,
+    requests: mpsc::Receiver<Request>,
+    /// What was asked for when a group was full.
+    late: Option<Request>,
 }
 
 impl Task {
     async fn run(mut self) {
-        while let Some(first) = self.requests.recv().await {
-            let turn = match self.open_group().await {
-                Ok(turn) => turn,
-                Err(error) => {
-                    let _ = first.send(Err(error));
-                    continue;
+        while let Some(first) = self.next().await {
+            let turn = self.open_group().await;
+            match (turn, first) {
+                (Ok(turn), Request::Lend(first)) => self.lend_to_group(turn, first).await,
+                (Ok(turn), Request::Run(mut script, waiting)) => {
+                    let outcome = self.run_script(&mut script).await;
+                    drop(turn);
+                    let _ = waiting.send(outcome);
                 }
-            };
-            let mut group = Vec::new();
-            let result = self.fill_group(first, &mut group).await;
-            let result = match result {
-                Ok(()) => self.commit().await,
-                Err(error) => Err(error),
-            };
-            // The turn goes on before anybody is told: another process must
-            // not wait for our callers.
-            drop(turn);
-            if let Err(error) = &result {
-                tracing::error!(%error, writes = group.len(), "a group of writes failed");
-                self.abandon().await;
-            }
-            let failed = result.err().map(|error| match error {
-                StoreError::Unavailable(cause) => cause,
-                other => other.to_string(),
-            });
-            for waiting in group {
-                let outcome = failed
-                    .clone()
-                    .map_or(Ok(()), |e| Err(StoreError::Unavailable(e)));
-                let _ = waiting.send(outcome);
+                (Err(error), Request::Lend(first)) => drop(first.send(Err(error))),
+                (Err(error), Request::Run(_, waiting)) => drop(waiting.send(Err(error))),
             }
             self.checkpoints.written();
             self.bound_wal().await;
@@ -184,48 +199,100 @@ impl Task {
         }
     }
 
-    /// Takes the turn, makes sure of the file and begins.
+    /// Lends the connection to a group and tells everybody what became of it.
+    async fn lend_to_group(&mut self, turn: Turn, first: Borrower) {
+        let mut group = Vec::new();
+        let result = self.fill_group(first, &mut group).await;
+        // The turn goes on before anybody is told: another process must not
+        // wait for our callers.
+        drop(turn);
+        if let Err(error) = &result {
+            tracing::error!(%error, writes = group.len(), "a group of writes failed");
+            self.abandon().await;
+        }
+        let failed = result.err().map(|error| match error {
+            StoreError::Unavailable(cause) => cause,
+            other => other.to_string(),
+        });
+        for waiting in group {
+            let outcome = failed
+                .clone()
+                .map_or(Ok(()), |e| Err(StoreError::Unavailable(e)));
+            let _ = waiting.send(outcome);
+        }
+    }
+
+    /// Runs a transaction in one go. Not bounded: an fsync takes as long as it
+    /// takes, and a COMMIT whose outcome is unknown would be worse than a late
+    /// one.
+    async fn run_script(&mut self, script: &mut QueryBuilder<Sqlite>) -> Result<(), StoreError> {
+        let Some(connection) = self.connection.as_mut() else {
+            return Err(gone());
+        };
+        let outcome = script.build().execute(&mut **connection).await;
+        if outcome.is_err() {
+            self.abandon().await;
+        }
+        outcome.map(drop).map_err(StoreError::from)
+    }
+
+    /// Waits for what is next.
+    async fn next(&mut self) -> Option<Request> {
+        match self.late.take() {
+            Some(late) => Some(late),
+            None => self.requests.recv().await,
+        }
+    }
+
+    /// Takes the turn and makes sure of the file.
     async fn open_group(&mut self) -> Result<Turn, StoreError> {
         self.file.is_in_place()?;
         let turn = self.file.turn().await?;
         if self.connection.is_none() {
             self.connection = Some(Box::new(self.options.connect().await?));
         }
-        if let Err(error) = self.execute("BEGIN IMMEDIATE").await {
-            self.abandon().await;
-            return Err(error);
-        }
         Ok(turn)
     }
 
-    /// Lends the connection to one after the other.
+    /// Lends the connection to one after the other and commits. An error means
+    /// that the whole group is lost.
     async fn fill_group(
         &mut self,
-        first: oneshot::Sender<Result<SqliteTx, StoreError>>,
+        first: Borrower,
         group: &mut Vec<Waiting>,
     ) -> Result<(), StoreError> {
         let opened = Instant::now();
-        let mut next = Some(first);
-        while let Some(borrower) = next.take() {
-            self.lend(borrower, group).await?;
-            if group.len() < GROUP_SIZE && opened.elapsed() < GROUP_AGE {
-                next = self.requests.try_recv().ok();
+        let mut borrower = first;
+        let mut begin = "BEGIN IMMEDIATE; SAVEPOINT one";
+        loop {
+            self.lend(borrower, begin, group).await?;
+            let full = group.len() >= GROUP_SIZE || opened.elapsed() >= GROUP_AGE;
+            match self.requests.try_recv() {
+                Ok(Request::Lend(next)) if !full => borrower = next,
+                // What came too late for this group begins the next one.
+                last => {
+                    self.late = last.ok();
+                    return self.commit().await;
+                }
             }
+            self.execute("RELEASE one").await?;
+            begin = "SAVEPOINT one";
         }
-        Ok(())
     }
 
-    /// Lends the connection to one borrower and ends its savepoint. An error
-    /// means that the whole group is lost.
+    /// Lends the connection to one borrower, inside a savepoint that is left
+    /// for what comes next to end: each statement by itself costs two switches
+    /// of thread.
     async fn lend(
         &mut self,
-        borrower: oneshot::Sender<Result<SqliteTx, StoreError>>,
+        borrower: Borrower,
+        begin: &'static str,
         group: &mut Vec<Waiting>,
     ) -> Result<(), StoreError> {
-        if borrower.is_closed() {
-            return Ok(());
+        if let Err(error) = self.execute(begin).await {
+            let _ = borrower.send(Err(error.clone()));
+            return Err(error);
         }
-        self.execute("SAVEPOINT one").await?;
         let Some(connection) = self.connection.take() else {
             return Err(gone());
         };
@@ -246,10 +313,10 @@ impl Task {
         if let Some(waiting) = commit {
             // In the group whatever happens next: it must be told either way.
             group.push(waiting);
+            Ok(())
         } else {
-            self.execute("ROLLBACK TO one").await?;
+            self.execute("ROLLBACK TO one").await
         }
-        self.execute("RELEASE one").await
     }
 
     async fn commit(&mut self) -> Result<(), StoreError> {
@@ -258,7 +325,7 @@ impl Task {
         let Some(connection) = self.connection.as_mut() else {
             return Err(gone());
         };
-        connection.execute("COMMIT").await?;
+        connection.execute("RELEASE one; COMMIT").await?;
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use crate::store::engine::{Dialect, Engine, Script, on, push_values, run};
 use crate::store::gather::Answers;
 use crate::store::idempotency::{self, Claim, Stored, StoredAnswer};
 use crate::store::search::SearchDialect;
+use crate::store::writer::Writer;
 use crate::store::{Database, Store, StoreError, Tenant, Tx};
 
 /// How many requests are written together at most.
@@ -99,11 +100,14 @@ pub(in crate::store) async fn create_all(
     database: Database,
     creations: Vec<Creation>,
 ) -> Answers<Created> {
-    match write(&database, &creations, Trust::Everybody).await {
+    match database.record(&creations).await {
         Err(error) if may_be_one_of_them(&error) => {}
-        answers => return answers,
+        recorded => {
+            let answer = |one: &Creation| Ok(Created::Fresh(one.answer.clone()));
+            return recorded.map(|()| creations.iter().map(answer).collect());
+        }
     }
-    match write(&database, &creations, Trust::Nobody).await {
+    match look_and_write(&database, &creations).await {
         Err(error) if may_be_one_of_them(&error) => {}
         answers => return answers,
     }
@@ -118,7 +122,7 @@ async fn create_alone(database: &Database, mut creation: Creation) -> Result<Cre
     let mut tries = 0;
     loop {
         tries += 1;
-        match write(database, std::slice::from_ref(&creation), Trust::Nobody).await {
+        match look_and_write(database, std::slice::from_ref(&creation)).await {
             Err(error) if is_refused(&error) && tries < TRIES => {
                 let taken = database.taken(&creation).await?;
                 creation.avoid(taken)?;
@@ -130,13 +134,6 @@ async fn create_alone(database: &Database, mut creation: Creation) -> Result<Cre
             }
         }
     }
-}
-
-/// Whether keys, services and hosts are looked up before anything is written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Trust {
-    Everybody,
-    Nobody,
 }
 
 /// Tells whether a constraint was broken: a key, an id, a service, a host.
@@ -151,13 +148,10 @@ fn may_be_one_of_them(error: &StoreError) -> bool {
     !matches!(error, StoreError::Unavailable(_))
 }
 
-/// Writes requests in one transaction.
-async fn write(database: &Database, creations: &[Creation], trust: Trust) -> Answers<Created> {
+/// Writes requests in one transaction, each only if it is as good as it says.
+async fn look_and_write(database: &Database, creations: &[Creation]) -> Answers<Created> {
     let mut tx = database.begin().await?;
-    let mut found = Found::default();
-    if trust == Trust::Nobody {
-        found = tx.look_up(creations).await?;
-    }
+    let found = tx.look_up(creations).await?;
     let answers: Vec<_> = creations.iter().map(|one| found.answer(one)).collect();
     let fresh: Vec<&Creation> = creations
         .iter()
@@ -176,8 +170,6 @@ async fn write(database: &Database, creations: &[Creation], trust: Trust) -> Ans
 /// What there is already of what requests ask for.
 #[derive(Debug, Default)]
 struct Found {
-    /// Whether anything was looked for.
-    looked: bool,
     answers: Vec<Stored>,
     expired: Vec<Stored>,
     services: HashSet<(Uuid, Uuid)>,
@@ -186,14 +178,12 @@ struct Found {
 
 impl Found {
     fn answer(&self, creation: &Creation) -> Result<Created, StoreError> {
-        if self.looked {
-            if let Some(claim) = &creation.claim
-                && let Some(stored) = self.answers.iter().find(|stored| stored.is_for(claim))
-            {
-                return Ok(Created::Replayed(stored.answer_to(claim)));
-            }
-            self.references(creation)?;
+        if let Some(claim) = &creation.claim
+            && let Some(stored) = self.answers.iter().find(|stored| stored.is_for(claim))
+        {
+            return Ok(Created::Replayed(stored.answer_to(claim)));
         }
+        self.references(creation)?;
         Ok(Created::Fresh(creation.answer.clone()))
     }
 
@@ -251,7 +241,6 @@ impl Tx {
             hosts.extend(draft.new.host_id.map(|id| (organization, id.0)));
         }
         Ok(Found {
-            looked: true,
             answers: kept,
             expired,
             services: self.existing("services", services).await?,
@@ -288,13 +277,24 @@ impl Tx {
     async fn write(&mut self, fresh: &[&Creation], expired: &[Stored]) -> Result<(), StoreError> {
         let slot = self.slot;
         match &mut self.connection {
-            Engine::Sqlite(db) => run!(script(fresh, expired, slot), db),
-            Engine::Postgres(db) => run!(script(fresh, expired, slot), db),
+            Engine::Sqlite(db) => run!(script(Script::new(), fresh, expired, slot), db),
+            Engine::Postgres(db) => run!(script(Script::new(), fresh, expired, slot), db),
         }
     }
 }
 
 impl Database {
+    /// Writes requests in one transaction, as they are.
+    async fn record(&self, creations: &[Creation]) -> Result<(), StoreError> {
+        let fresh: Vec<&Creation> = creations.iter().collect();
+        if let Engine::Sqlite(writer) = &self.writes {
+            return writer.run(script(Writer::script(), &fresh, &[], 0)).await;
+        }
+        let mut tx = self.begin().await?;
+        tx.write(&fresh, &[]).await?;
+        tx.commit().await
+    }
+
     /// Returns which places of a request's drafts are taken.
     async fn taken(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
         let rows: Vec<(i64,)> = on!(&self.pool, |db| async {
@@ -320,8 +320,12 @@ fn taken<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
 }
 
 /// Writes the statements that record changes.
-fn script<DB: SearchDialect>(fresh: &[&Creation], expired: &[Stored], slot: i64) -> Script<DB> {
-    let mut script = Script::new();
+fn script<DB: SearchDialect>(
+    mut script: Script<DB>,
+    fresh: &[&Creation],
+    expired: &[Stored],
+    slot: i64,
+) -> Script<DB> {
     idempotency::push(
         &mut script,
         fresh.iter().filter_map(|one| {

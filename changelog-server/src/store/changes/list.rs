@@ -5,21 +5,28 @@
 //! follows from the filter ([`Source`]), because a condition that may be
 //! switched off (`$1 IS NULL OR …`) keeps an index from serving.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use changelog_core::{Change, ChangeFilter, Timestamp};
-use sqlx::QueryBuilder;
+use sqlx::{PgPool, QueryBuilder, Sqlite, SqlitePool};
 
 use super::{JSON, REFERENCES, broken, place};
 use crate::store::activity::clamped;
 use crate::store::counts::{Kind, Scope, Start};
-use crate::store::engine::{Dialect, Engine, on};
+use crate::store::engine::{self, Dialect, Engine, Script, push_limit};
+use crate::store::gather::Answers;
 use crate::store::search::{self, SearchDialect};
 use crate::store::{Store, StoreError, Tenant};
 
 /// From this many changes to leave out on, it pays to find where the page
 /// begins by the kept counts (five short queries) instead of walking there.
 const FAR: i64 = 2_000;
+
+/// How many tasks read pages at once.
+pub(in crate::store) const TASKS: usize = 4;
+/// How many pages one of them reads together at most.
+pub(in crate::store) const MOST: usize = 8;
 
 /// A page of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +37,17 @@ pub struct ChangeList {
     pub count: u64,
 }
 
+/// A row of what [`Page::query`] writes.
+type Row = (i64, Option<String>);
+
 impl ChangeList {
+    fn from_row((count, json): Row) -> Self {
+        Self {
+            json: json.unwrap_or_default(),
+            count: u64::try_from(count).unwrap_or(0),
+        }
+    }
+
     /// Reads the changes.
     pub fn parse(&self) -> Result<Vec<Change>, StoreError> {
         serde_json::from_str(&format!("[{}]", self.json)).map_err(|error| broken(&error))
@@ -38,6 +55,7 @@ impl ChangeList {
 }
 
 /// What a list is read off.
+#[derive(Debug)]
 enum Source {
     /// The changes themselves, by their indexes.
     Changes,
@@ -56,18 +74,14 @@ impl Store {
         filter: &ChangeFilter,
     ) -> Result<ChangeList, StoreError> {
         let source = self.source(tenant, filter).await?;
-        let mut page = Page::new(tenant, filter, &source);
+        let mut page = Page::new(tenant, filter, source);
         if page.is_far() {
             page.start = self.start_of_page(page.kind(), page.start).await?;
         }
-        let (count, json): (i64, Option<String>) = on!(&self.database.pool, |db| async {
-            let mut query = page.query();
-            query.build_query_as().fetch_one(db).await
-        })?;
-        Ok(ChangeList {
-            json: json.unwrap_or_default(),
-            count: u64::try_from(count).unwrap_or(0),
-        })
+        match &self.pages {
+            Engine::Sqlite(pages) => pages.ask(page).await,
+            Engine::Postgres(pool) => page.read(pool).await,
+        }
     }
 
     /// Chooses what a list is read off.
@@ -100,29 +114,78 @@ impl Store {
     }
 }
 
+/// Reads pages on SQLite. Those whose statements read the same, up to the
+/// values, go together: a list takes its connection's thread 55 µs, waking that
+/// thread and being woken by it takes as long.
+pub(in crate::store) async fn pages(pool: SqlitePool, pages: Vec<Page>) -> Answers<ChangeList> {
+    let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
+    for (number, page) in pages.iter().enumerate() {
+        alike
+            .entry(page.query::<Sqlite>().into_string())
+            .or_default()
+            .push(number);
+    }
+    let mut answers = vec![Err(StoreError::NotFound); pages.len()];
+    for numbers in alike.into_values() {
+        for numbers in in_powers_of_two(&numbers) {
+            let mut script: Script<Sqlite> = Script::new();
+            for number in numbers {
+                pages[*number].push(script.statement(""));
+            }
+            let mut query = script.into_query();
+            let rows: Result<Vec<Row>, _> =
+                engine::bounded(query.build_query_as().fetch_all(&pool)).await;
+            for (place, number) in numbers.iter().enumerate() {
+                answers[*number] = match &rows {
+                    Ok(rows) => rows
+                        .get(place)
+                        .cloned()
+                        .map(ChangeList::from_row)
+                        .ok_or(StoreError::NotFound),
+                    Err(error) => Err(error.clone()),
+                };
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// Cuts a list into pieces whose lengths are powers of two, so that few
+/// different texts are kept prepared.
+fn in_powers_of_two<T>(mut all: &[T]) -> Vec<&[T]> {
+    let mut pieces = Vec::new();
+    while !all.is_empty() {
+        let (piece, rest) = all.split_at(1 << all.len().ilog2());
+        pieces.push(piece);
+        all = rest;
+    }
+    pieces
+}
+
 /// A page to be read.
-struct Page<'p> {
+#[derive(Debug)]
+pub(in crate::store) struct Page {
     tenant: Tenant,
-    filter: &'p ChangeFilter,
-    source: &'p Source,
+    filter: ChangeFilter,
+    source: Source,
     /// When the changes happened, in milliseconds since 1970.
     time: Range<i64>,
     start: Start,
 }
 
-impl<'p> Page<'p> {
-    fn new(tenant: Tenant, filter: &'p ChangeFilter, source: &'p Source) -> Self {
+impl Page {
+    fn new(tenant: Tenant, filter: &ChangeFilter, source: Source) -> Self {
         let offset = (filter.page - 1).saturating_mul(filter.per_page);
         let before = filter.before.and_then(|id| place::of(id.0));
         Self {
             tenant,
-            filter,
+            filter: filter.clone(),
             source,
             time: filter.since.map_or(0, Timestamp::millis)
                 ..filter.until.map_or(i64::MAX, Timestamp::millis),
             start: Start {
                 before: before.unwrap_or(i64::MAX),
-                rest: i64::try_from(offset).unwrap_or(i64::MAX),
+                rest: clamped(offset),
             },
         }
     }
@@ -143,7 +206,7 @@ impl<'p> Page<'p> {
             && self.filter.host_id.is_none()
     }
 
-    fn kind(&self) -> Kind<'p> {
+    fn kind(&self) -> Kind<'_> {
         Kind {
             tenant: self.tenant,
             risk_level: self.filter.risk_level.as_ref(),
@@ -153,8 +216,8 @@ impl<'p> Page<'p> {
 
     /// Returns the scope whose kept count answers, if any does: none does for
     /// words, times, and several things together.
-    fn kept_scope(&self) -> Option<Scope<'p>> {
-        let filter = self.filter;
+    fn kept_scope(&self) -> Option<Scope<'_>> {
+        let filter = &self.filter;
         if !filter.words().is_empty() || filter.since.is_some() || filter.until.is_some() {
             return None;
         }
@@ -167,37 +230,46 @@ impl<'p> Page<'p> {
         }
     }
 
-    /// Writes the statement: the count, and the changes of the page.
+    async fn read(&self, pool: &PgPool) -> Result<ChangeList, StoreError> {
+        let mut query = self.query();
+        let row = engine::bounded(query.build_query_as().fetch_one(pool)).await?;
+        Ok(ChangeList::from_row(row))
+    }
+
+    /// Returns the statement: the count, and the changes of the page.
     fn query<DB: SearchDialect>(&self) -> QueryBuilder<DB> {
-        let mut query = QueryBuilder::new("SELECT ");
+        let mut query = QueryBuilder::default();
+        self.push(&mut query);
+        query
+    }
+
+    fn push<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
+        query.push("SELECT ");
         if let Some(scope) = self.kept_scope() {
-            self.kind().push_all(&mut query, &scope);
+            self.kind().push_all(query, &scope);
         } else if self.has_kinds_only() {
-            self.kind().push_within(&mut query, self.time.clone());
+            self.kind().push_within(query, self.time.clone());
         } else {
             query.push("(SELECT count(*)");
-            self.push_source(&mut query, i64::MAX);
+            self.push_source(query, i64::MAX);
             query.push(")");
         }
         query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
         query.push(JSON).push(" AS json FROM (SELECT ");
         query.push(self.place::<DB>()).push(" AS place");
-        self.push_source(&mut query, self.start.before);
+        self.push_source(query, self.start.before);
         query.push(" ORDER BY ").push(self.place::<DB>());
-        query.push(" DESC LIMIT ");
-        DB::bind(&mut query, clamped(self.filter.per_page).into());
-        query.push(" OFFSET ");
-        DB::bind(&mut query, self.start.rest.into());
+        query.push(" DESC");
+        push_limit(query, self.filter.per_page, self.start.rest);
         query.push(") AS page JOIN changes c ON c.place = page.place AND c.organization_id = ");
-        DB::bind(&mut query, self.tenant.uuid().into());
+        DB::bind(query, self.tenant.uuid().into());
         query.push(REFERENCES);
         query.push(" ORDER BY page.place DESC) AS changes_of_page)");
-        query
     }
 
     /// Returns what the place of a row of the source is called.
     fn place<DB: SearchDialect>(&self) -> &'static str {
-        match self.source {
+        match &self.source {
             Source::Changes | Source::Tag(_) => "place",
             Source::Search(_) => DB::PLACE,
         }
@@ -205,7 +277,7 @@ impl<'p> Page<'p> {
 
     /// Writes FROM and WHERE of the source, for places before one.
     fn push_source<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, before: i64) {
-        match self.source {
+        match &self.source {
             Source::Changes => {
                 query.push(" FROM changes WHERE ");
                 self.push_columns(query);
@@ -229,7 +301,7 @@ impl<'p> Page<'p> {
     }
 
     fn is_of_tag_only(&self) -> bool {
-        let filter = self.filter;
+        let filter = &self.filter;
         let kind = filter.risk_level.is_none() && filter.status.is_none();
         kind && filter.service_id.is_none() && filter.host_id.is_none()
     }

@@ -7,7 +7,7 @@
 
 pub(super) mod create;
 mod draft;
-mod list;
+pub(super) mod list;
 pub(super) mod place;
 mod update;
 
