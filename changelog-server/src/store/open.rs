@@ -107,8 +107,7 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
         .pragma("cache_size", CACHE_KIB)
-        .pragma("temp_store", "memory")
-        .disable_statement_logging();
+        .pragma("temp_store", "memory");
     let path = options.get_filename().to_owned();
     let in_path = |source| OpenError::File {
         path: path.clone(),
@@ -168,8 +167,7 @@ async fn open_postgres(address: &str) -> Result<Store, OpenError> {
             ("statement_timeout", "10s"),
             ("lock_timeout", "2s"),
             ("idle_in_transaction_session_timeout", "15s"),
-        ])
-        .disable_statement_logging();
+        ]);
     let pool = PgPoolOptions::new()
         .max_connections(POSTGRES_CONNECTIONS)
         .acquire_timeout(ACQUIRE_TIMEOUT)
