@@ -11,9 +11,9 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit, run};
+use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
 use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
 
 const SELECT: &str = "
@@ -213,8 +213,8 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let new = [NewEntry::new(tenant, new_id(now).into(), actor, entry, now)];
         match &mut self.connection {
-            Engine::Sqlite(db) => run!(script_of(&new), db),
-            Engine::Postgres(db) => run!(script_of(&new), db),
+            Engine::Sqlite(db) => script_of::<Sqlite>(&new).run(&mut **db).await,
+            Engine::Postgres(db) => script_of::<Postgres>(&new).run(&mut **db).await,
         }
     }
 }

@@ -152,10 +152,22 @@ impl From<OwnerRow> for KeyOwner {
 }
 
 impl Store {
-    /// Finds whom a key acts for. Never from a cache: a key revoked a moment
+    /// Finds whom a key acts for, as of now or later: a key revoked a moment
     /// ago, by any process, is seen revoked.
     pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
-        self.keys.ask(hash(key)).await
+        let hash = hash(key);
+        let Some(known) = &self.known_keys else {
+            return self.keys.ask(hash).await;
+        };
+        let version = known.version();
+        if let Some(owner) = known.get(version, &hash) {
+            return Ok(Some(owner));
+        }
+        let owner = self.keys.ask(hash.clone()).await?;
+        if let Some(owner) = &owner {
+            known.put(version, hash, owner.clone());
+        }
+        Ok(owner)
     }
 
     /// Lists the keys of an organization, oldest first.

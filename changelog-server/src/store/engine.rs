@@ -88,6 +88,13 @@ pub(crate) trait Dialect: Database {
 
     /// Adds a value to a query.
     fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
+
+    /// Runs a query, and keeps what it was prepared to, or not.
+    fn execute(
+        query: &mut QueryBuilder<Self>,
+        keep: bool,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
 /// A value of a query that is put together for either database.
@@ -118,6 +125,15 @@ macro_rules! dialect {
                     Value::Bytes(value) => query.push_bind(value),
                     Value::Json(value) => query.push_bind(Json(value)),
                 };
+            }
+
+            async fn execute(
+                query: &mut QueryBuilder<Self>,
+                keep: bool,
+                connection: &mut Self::Connection,
+            ) -> Result<(), sqlx::Error> {
+                query.build().persistent(keep).execute(connection).await?;
+                Ok(())
             }
         }
     };
@@ -200,24 +216,33 @@ const ROWS: usize = 1_000;
 /// Statements that run one after the other. SQLite gets them as one text:
 /// its connection is another thread, and each way there and back costs two
 /// switches of thread, as much as a dozen rows.
-pub(crate) struct Script<DB: Database>(Vec<QueryBuilder<DB>>);
+pub(crate) struct Script<DB: Database> {
+    statements: Vec<QueryBuilder<DB>>,
+    /// How many rows it inserts.
+    rows: usize,
+}
 
 impl<DB: Dialect> Script<DB> {
     pub(crate) fn new() -> Self {
-        Self(Vec::new())
+        Self {
+            statements: Vec::new(),
+            rows: 0,
+        }
     }
 
     /// Begins a statement.
     pub(crate) fn statement(&mut self, sql: &str) -> &mut QueryBuilder<DB> {
         if DB::SCRIPTS
-            && let Some(query) = self.0.first_mut()
+            && let Some(query) = self.statements.first_mut()
         {
             query.push("; ").push(sql);
         } else {
-            self.0.push(QueryBuilder::new(sql));
+            self.statements.push(QueryBuilder::new(sql));
         }
         // There is one now.
-        self.0.last_mut().expect("a statement was just begun")
+        self.statements
+            .last_mut()
+            .expect("a statement was just begun")
     }
 
     /// Inserts rows, between what stands before VALUES and what stands after.
@@ -231,6 +256,7 @@ impl<DB: Dialect> Script<DB> {
             let query = self.statement(before);
             push_values(query, rows.iter().copied());
             query.push(after);
+            self.rows += rows.len();
         }
     }
 }
@@ -238,28 +264,30 @@ impl<DB: Dialect> Script<DB> {
 impl Script<Sqlite> {
     /// Returns the statements as the one query that they are.
     pub(crate) fn into_query(mut self) -> QueryBuilder<Sqlite> {
-        self.0.pop().unwrap_or_default()
+        self.statements.pop().unwrap_or_default()
     }
 }
 
-/// Runs a script within a transaction.
-macro_rules! run {
-    ($script:expr, $connection:expr) => {
-        async {
-            let mut script = $script;
-            for query in script.queries() {
-                $crate::store::engine::bounded(query.build().execute(&mut **$connection)).await?;
-            }
-            Ok::<(), $crate::store::StoreError>(())
-        }
-        .await
-    };
-}
-pub(crate) use run;
+/// Of scripts that insert more rows than this the prepared statements are not
+/// kept: they come in as many lengths as there are, and one of 500 changes takes
+/// megabytes.
+const KEPT_ROWS: usize = 24;
 
-impl<DB: Database> Script<DB> {
-    /// Returns the statements, to be run in this order.
-    pub(crate) fn queries(&mut self) -> &mut [QueryBuilder<DB>] {
-        &mut self.0
+impl<DB: Dialect> Script<DB> {
+    /// Runs the statements, for as long as they take.
+    pub(crate) async fn execute(
+        &mut self,
+        connection: &mut DB::Connection,
+    ) -> Result<(), sqlx::Error> {
+        let keep = self.rows <= KEPT_ROWS;
+        for query in &mut self.statements {
+            DB::execute(query, keep, connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs the statements, but not for ever.
+    pub(crate) async fn run(mut self, connection: &mut DB::Connection) -> Result<(), StoreError> {
+        bounded(self.execute(connection)).await
     }
 }

@@ -138,7 +138,7 @@ fn open_lock(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-fn companion(path: &Path, purpose: &str) -> PathBuf {
+pub(super) fn companion(path: &Path, purpose: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-");
     name.push(purpose);

@@ -11,7 +11,6 @@ mod api_keys;
 mod backup;
 mod carry_over;
 mod changes;
-mod checkpoints;
 mod counts;
 pub(crate) mod engine;
 mod error;
@@ -19,12 +18,14 @@ mod file;
 mod gather;
 mod hosts;
 mod idempotency;
+mod key_cache;
 mod members;
 mod open;
 mod organizations;
 mod search;
 mod services;
 mod sessions;
+mod version;
 mod writer;
 
 use std::sync::Arc;
@@ -48,6 +49,7 @@ use changes::list::Page;
 use engine::{Connection, Engine, Pool, execute, on};
 use file::DataFile;
 use gather::Gather;
+use key_cache::KeyCache;
 use writer::Writer;
 
 /// The organization that a request acts in.
@@ -93,6 +95,8 @@ pub struct Store {
     file: Option<Arc<DataFile>>,
     /// Whom keys act for, by their hashes.
     keys: Gather<KeyHash, Option<KeyOwner>>,
+    /// What is remembered of that, on SQLite.
+    known_keys: Option<Arc<KeyCache>>,
     changes_by_id: Gather<(Tenant, ChangeId), ChangeJson>,
     /// Pages of changes: together where it pays, one by one where it does not.
     pages: Engine<Gather<Page, ChangeList>, PgPool>,
@@ -133,7 +137,11 @@ impl Database {
 
 impl Store {
     /// Puts the store together; must be called within a tokio runtime.
-    fn new(database: Database, file: Option<Arc<DataFile>>) -> Self {
+    fn new(
+        database: Database,
+        file: Option<Arc<DataFile>>,
+        known_keys: Option<Arc<KeyCache>>,
+    ) -> Self {
         // SQLite writes one at a time; on PostgreSQL each writes into a slot of
         // the kept counts of its own.
         let writers = match database.pool {
@@ -167,6 +175,7 @@ impl Store {
             database,
             file,
             keys,
+            known_keys,
             changes_by_id,
             pages,
             creations,

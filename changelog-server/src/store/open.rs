@@ -9,9 +9,10 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
-use super::checkpoints::Checkpoints;
 use super::engine::Engine;
 use super::file::{self, DataFile};
+use super::key_cache::KeyCache;
+use super::version::Versions;
 use super::writer::Writer;
 use super::{Database, Store, StoreError, carry_over};
 
@@ -25,9 +26,10 @@ const READERS: u32 = 8;
 /// How much of the database each connection keeps in memory, in KiB; the
 /// system's cache, which they share, is right behind it.
 const CACHE_KIB: &str = "-4000";
-/// At so many pages of write-ahead log (32 MiB) the writer folds it in itself,
-/// with what the checkpoints beside it have left.
-const WAL_PAGES: u32 = 8_000;
+/// At so many pages of write-ahead log (16 MiB) a COMMIT folds it into the
+/// database. Fewer, and pages that are written all the time are folded in all
+/// the time; more, and the write that meets it waits longer.
+const WAL_PAGES: &str = "4000";
 /// PostgreSQL's connections of one server.
 const POSTGRES_CONNECTIONS: u32 = 20;
 
@@ -136,11 +138,12 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         connection.close().await.map_err(OpenError::Connect)?;
     }
     let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
-    let checkpoints = Checkpoints::start(options.clone().pragma("wal_autocheckpoint", "0"));
-    let writer = options
-        .clone()
-        .pragma("wal_autocheckpoint", WAL_PAGES.to_string());
-    let writer = Writer::start(writer, Arc::clone(&file), checkpoints).await?;
+    // Keeps the database open from here on, and with it the index of its log.
+    let writing = options.clone().pragma("wal_autocheckpoint", WAL_PAGES);
+    let writer = writing.connect().await.map_err(OpenError::Connect)?;
+    let known_keys = Versions::open(&path).map_err(in_path)?;
+    let known_keys = Arc::new(KeyCache::new(known_keys));
+    let writer = Writer::start(writing, writer, Arc::clone(&file), Arc::clone(&known_keys));
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .min_connections(0)
@@ -155,7 +158,10 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         writes: Engine::Sqlite(writer),
     };
     carry_over::run(&database).await?;
-    Ok((Store::new(database, Some(file)), serve_lock))
+    Ok((
+        Store::new(database, Some(file), Some(known_keys)),
+        serve_lock,
+    ))
 }
 
 async fn open_postgres(address: &str) -> Result<Store, OpenError> {
@@ -193,5 +199,5 @@ async fn open_postgres(address: &str) -> Result<Store, OpenError> {
         writes: Engine::Postgres(()),
     };
     carry_over::run(&database).await?;
-    Ok(Store::new(database, None))
+    Ok(Store::new(database, None, None))
 }

@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection, Executor, QueryBuilder, Sqlite};
+use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
-use super::checkpoints::Checkpoints;
 use super::engine::Script;
 use super::error::StoreError;
 use super::file::{DataFile, Turn};
+use super::key_cache::KeyCache;
 
 /// The most writes that share a COMMIT.
 const GROUP_SIZE: usize = 256;
@@ -53,29 +53,29 @@ enum Request {
     Lend(Borrower),
     /// To run statements that are a transaction of their own, from BEGIN to
     /// COMMIT.
-    Run(Box<QueryBuilder<Sqlite>>, Waiting),
+    Run(Box<Script<Sqlite>>, Waiting),
 }
 
 impl Writer {
-    /// Opens the connection and starts the task; it ends when every `Writer`
+    /// Starts the task that owns the connection; it ends when every `Writer`
     /// is gone.
-    pub(crate) async fn start(
+    pub(crate) fn start(
         options: SqliteConnectOptions,
+        connection: SqliteConnection,
         file: Arc<DataFile>,
-        checkpoints: Checkpoints,
-    ) -> Result<Self, StoreError> {
-        let connection = options.connect().await?;
+        known_keys: Arc<KeyCache>,
+    ) -> Self {
         let (queue, requests) = mpsc::channel(QUEUE);
         let task = Task {
             options,
             file,
-            checkpoints,
+            known_keys,
             connection: Some(Box::new(connection)),
             requests,
             late: None,
         };
         tokio::spawn(task.run());
-        Ok(Self { queue })
+        Self { queue }
     }
 
     /// Waits for the connection, inside a savepoint of its own.
@@ -86,12 +86,12 @@ impl Writer {
         answer.await.map_err(|_| gone())?
     }
 
-    /// Runs a transaction that is known from the beginning: in one go, because
-    /// each way to the connection's thread and back costs two switches of
+    /// Runs a transaction that is known from the beginning and touches no key:
+    /// in one go, because each way to the connection's thread and back costs two switches of
     /// thread.
     pub(crate) async fn run(&self, mut script: Script<Sqlite>) -> Result<(), StoreError> {
         script.statement("COMMIT");
-        let script = Box::new(script.into_query());
+        let script = Box::new(script);
         let (done, answer) = oneshot::channel();
         let request = Request::Run(script, done);
         self.queue.send(request).await.map_err(|_| gone())?;
@@ -168,7 +168,7 @@ impl DerefMut for SqliteTx {
 struct Task {
     options: SqliteConnectOptions,
     file: Arc<DataFile>,
-    checkpoints: Checkpoints,
+    known_keys: Arc<KeyCache>,
     /// `None` after it was lost; the next group opens another.
     connection: Option<Box<SqliteConnection>>,
     requests: mpsc::Receiver<Request>,
@@ -190,7 +190,6 @@ impl Task {
                 (Err(error), Request::Lend(first)) => drop(first.send(Err(error))),
                 (Err(error), Request::Run(_, waiting)) => drop(waiting.send(Err(error))),
             }
-            self.checkpoints.written();
             self.bound_wal().await;
         }
         if let Some(connection) = self.connection.take() {
@@ -225,13 +224,18 @@ impl Task {
     /// Runs a transaction in one go. Not bounded: an fsync takes as long as it
     /// takes, and a COMMIT whose outcome is unknown would be worse than a late
     /// one.
-    async fn run_script(&mut self, script: &mut QueryBuilder<Sqlite>) -> Result<(), StoreError> {
+    async fn run_script(&mut self, script: &mut Script<Sqlite>) -> Result<(), StoreError> {
         let Some(connection) = self.connection.as_mut() else {
             return Err(gone());
         };
-        let outcome = script.build().execute(&mut **connection).await;
-        if outcome.is_err() {
-            self.abandon().await;
+        let before = self.known_keys.version();
+        let outcome = script.execute(connection).await;
+        match &outcome {
+            Ok(_) => {
+                let after = self.known_keys.version();
+                self.known_keys.carry_on(before, after);
+            }
+            Err(_) => self.abandon().await,
         }
         outcome.map(drop).map_err(StoreError::from)
     }

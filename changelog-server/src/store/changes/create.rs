@@ -10,13 +10,13 @@
 use std::collections::HashSet;
 
 use changelog_core::{Action, Code, HostId, ResourceType, ServiceId, Timestamp, Violations};
-use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
+use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::Kept;
 use super::draft::Draft;
 use crate::store::activity::{self, Entry, NewEntry};
-use crate::store::engine::{Dialect, Engine, Script, on, push_values, run};
+use crate::store::engine::{Dialect, Engine, Script, on, push_values};
 use crate::store::gather::Answers;
 use crate::store::idempotency::{self, Claim, Stored, StoredAnswer};
 use crate::store::search::SearchDialect;
@@ -277,8 +277,16 @@ impl Tx {
     async fn write(&mut self, fresh: &[&Creation], expired: &[Stored]) -> Result<(), StoreError> {
         let slot = self.slot;
         match &mut self.connection {
-            Engine::Sqlite(db) => run!(script(Script::new(), fresh, expired, slot), db),
-            Engine::Postgres(db) => run!(script(Script::new(), fresh, expired, slot), db),
+            Engine::Sqlite(db) => {
+                script::<Sqlite>(Script::new(), fresh, expired, slot)
+                    .run(&mut **db)
+                    .await
+            }
+            Engine::Postgres(db) => {
+                script::<Postgres>(Script::new(), fresh, expired, slot)
+                    .run(&mut **db)
+                    .await
+            }
         }
     }
 }

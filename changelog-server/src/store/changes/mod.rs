@@ -15,11 +15,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status};
-use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
+use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::counts::{self, Counted};
-use super::engine::{Dialect, Engine, Script, Value, on, push_values, run};
+use super::engine::{Dialect, Engine, Script, Value, on, push_values};
 use super::gather::Answers;
 use super::search::{self, Marks, SearchDialect};
 use super::{Database, Store, StoreError, Tenant, Tx};
@@ -225,8 +225,8 @@ impl Tx {
             .collect();
         let slot = self.slot;
         match &mut self.connection {
-            Engine::Sqlite(db) => run!(new(&kept, slot), db),
-            Engine::Postgres(db) => run!(new(&kept, slot), db),
+            Engine::Sqlite(db) => new::<Sqlite>(&kept, slot).run(&mut **db).await,
+            Engine::Postgres(db) => new::<Postgres>(&kept, slot).run(&mut **db).await,
         }
     }
 }

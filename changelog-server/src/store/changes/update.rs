@@ -2,14 +2,14 @@
 
 use changelog_core::{Change, ChangeId, ChangePatch, Violations};
 use serde_json::{Map, Value};
-use sqlx::QueryBuilder;
+use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::create::{no_host, no_service};
 use super::{ChangeJson, Kept, REFERENCES, place, push_tags};
 use crate::clock::Clock;
 use crate::store::activity::difference;
 use crate::store::counts;
-use crate::store::engine::{Dialect, Engine, Script, execute, on, run};
+use crate::store::engine::{Dialect, Engine, Script, execute, on};
 use crate::store::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
 
@@ -62,8 +62,8 @@ impl Tx {
                 slot: self.slot,
             };
             match &mut self.connection {
-                Engine::Sqlite(db) => run!(step.script(), db)?,
-                Engine::Postgres(db) => run!(step.script(), db)?,
+                Engine::Sqlite(db) => step.script::<Sqlite>().run(&mut **db).await?,
+                Engine::Postgres(db) => step.script::<Postgres>().run(&mut **db).await?,
             }
         }
         Ok((change, changes))
