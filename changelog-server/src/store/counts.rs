@@ -32,8 +32,9 @@ pub(super) fn random_slot() -> i64 {
 /// All time.
 const ALWAYS: i64 = 0;
 /// The spans of time that the changes of an organization are counted in, in
-/// milliseconds, longest first: each is a whole number of the next.
-const SPANS: [i64; 5] = [100 * 86_400_000, 86_400_000, 3_600_000, 60_000, 1_000];
+/// milliseconds, longest first: days, hours and seconds; each is a whole number
+/// of the next.
+const SPANS: [i64; 3] = [86_400_000, 3_600_000, 1_000];
 
 /// What changes are counted by, besides risk and status.
 pub(super) enum Scope<'c> {
@@ -267,7 +268,7 @@ pub(super) struct Start {
 
 impl Store {
     /// Finds where a page begins that leaves out so many of the newest changes.
-    /// Spans are left out as a whole, from the longest to a second; only what
+    /// Spans are left out as a whole, from a day to a second; only what
     /// is left of that is walked.
     pub(super) async fn start_of_page(
         &self,
@@ -326,9 +327,9 @@ mod tests {
             (999, 1_001, 2),
             (0, 1_000, 1),
             (1, 2_000, 2),
-            (0, 365 * day, 3),
-            (1_700_000_000_123, 1_763_713_800_456, 12),
-            (1_763_713_800_000, 1_763_713_860_000, 3),
+            (0, 365 * day, 1),
+            (1_700_000_000_123, 1_763_713_800_456, 7),
+            (1_763_713_800_000, 1_763_713_860_000, 1),
             (0, i64::MAX / SPANS[0] * SPANS[0], 1),
         ] {
             let pieces = pieces(&cut(from..to));

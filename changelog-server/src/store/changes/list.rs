@@ -232,7 +232,12 @@ impl Page {
 
     async fn read(&self, pool: &PgPool) -> Result<ChangeList, StoreError> {
         let mut query = self.query();
-        let row = engine::bounded(query.build_query_as().fetch_one(pool)).await?;
+        // Whether an index of words or the order of the list serves better
+        // depends on the words; a statement that is kept prepared is planned
+        // without knowing them, and reads a million rows for a rare one.
+        let keep = !matches!(self.source, Source::Search(_));
+        let query = query.build_query_as().persistent(keep);
+        let row = engine::bounded(query.fetch_one(pool)).await?;
         Ok(ChangeList::from_row(row))
     }
 

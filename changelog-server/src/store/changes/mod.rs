@@ -78,31 +78,58 @@ pub(super) async fn by_id(
         .into_iter()
         .map(|(organization, id, json)| ((organization, id), json))
         .collect();
-    let answer = |(tenant, id): (Tenant, ChangeId)| {
-        let json = found.get(&(tenant.uuid(), id.0));
-        json.cloned().map(ChangeJson).ok_or(StoreError::NotFound)
-    };
-    Ok(wanted.into_iter().map(answer).collect())
+    let mut answers = Vec::new();
+    for (tenant, id) in wanted {
+        let json = match found.get(&(tenant.uuid(), id.0)) {
+            Some(json) => Some(json.clone()),
+            None => database.displaced(tenant, id).await?,
+        };
+        answers.push(json.map(ChangeJson).ok_or(StoreError::NotFound));
+    }
+    Ok(answers)
 }
 
+/// Reads changes off the places that their ids say.
 fn select_by_id<DB: Dialect>(wanted: &[(Tenant, ChangeId)]) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.organization_id, c.id, ");
     query.push(JSON).push(" FROM (");
     let rows = wanted.iter().map(|(tenant, id)| {
-        let places = place::where_id_can_be(id.0);
         [
             tenant.uuid().into(),
             id.0.into(),
-            places.start.into(),
-            places.end.into(),
+            place::where_id_can_be(id.0).start.into(),
         ]
     });
     push_values(&mut query, rows);
     query.push(
         ") AS wanted JOIN changes c ON c.organization_id = wanted.column1 \
-         AND c.place >= wanted.column3 AND c.place < wanted.column4 AND c.id = wanted.column2",
+         AND c.id = wanted.column2 AND c.place = wanted.column3",
     );
     query.push(REFERENCES);
+    query
+}
+
+impl Database {
+    /// Finds a change that is not where its id says: it may be older than
+    /// places are, or not be there at all.
+    async fn displaced(&self, tenant: Tenant, id: ChangeId) -> Result<Option<String>, StoreError> {
+        let row: Option<(i64, String)> = on!(&self.pool, |db| async {
+            let mut query = select_one(tenant, id);
+            query.build_query_as().fetch_optional(db).await
+        })?;
+        Ok(row.map(|(_, json)| json))
+    }
+}
+
+/// Reads a change and its place.
+fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.place, ");
+    query.push(JSON).push(" FROM changes c");
+    query.push(REFERENCES).push(" WHERE c.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    place::push_range(&mut query, "c.place", place::where_id_can_be(id.0));
+    query.push(" AND c.id = ");
+    DB::bind(&mut query, id.0.into());
     query
 }
 

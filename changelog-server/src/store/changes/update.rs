@@ -2,14 +2,14 @@
 
 use changelog_core::{Change, ChangeId, ChangePatch, Violations};
 use serde_json::{Map, Value};
-use sqlx::{Postgres, QueryBuilder, Sqlite};
+use sqlx::{Postgres, Sqlite};
 
 use super::create::{no_host, no_service};
-use super::{ChangeJson, Kept, REFERENCES, place, push_tags};
+use super::{ChangeJson, Kept, place, push_tags, select_one};
 use crate::clock::Clock;
 use crate::store::activity::difference;
 use crate::store::counts;
-use crate::store::engine::{Dialect, Engine, Script, execute, on};
+use crate::store::engine::{Engine, Script, execute, on};
 use crate::store::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
 
@@ -44,7 +44,7 @@ impl Tx {
                 .bind(id.0)
         )?;
         let (place, json): (i64, String) = on!(&mut self.connection, |db| async {
-            let mut query = select(tenant, id);
+            let mut query = select_one(tenant, id);
             query.build_query_as().fetch_one(&mut **db).await
         })?;
         let before = ChangeJson(json).parse()?;
@@ -140,17 +140,6 @@ fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;
     }
-}
-
-fn select<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.place, ");
-    query.push(super::JSON).push(" FROM changes c");
-    query.push(REFERENCES).push(" WHERE c.organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
-    place::push_range(&mut query, "c.place", place::where_id_can_be(id.0));
-    query.push(" AND c.id = ");
-    DB::bind(&mut query, id.0.into());
-    query
 }
 
 /// A change from one version to the next.
