@@ -7,8 +7,8 @@ use futures_util::stream::try_unfold;
 
 use changelog_core::change::MAX_PER_PAGE;
 use changelog_core::{
-    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, HostId, Link, NewChange, Page,
-    RiskLevel, ServiceId, Status, Timestamp,
+    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, HostId, Link, NewChange,
+    NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
 };
 
 use crate::client::Client;
@@ -41,6 +41,18 @@ impl Changes {
         CreateChange {
             client: self.client.clone(),
             change,
+            idempotency_key: None,
+        }
+    }
+
+    /// Starts several changes at once: 1 to [`MAX_CHANGES`](crate::MAX_CHANGES)
+    /// of them, and at most 256 KiB as JSON.
+    pub fn create_many(&self, changes: impl IntoIterator<Item = NewChange>) -> CreateChanges {
+        CreateChanges {
+            client: self.client.clone(),
+            changes: NewChanges {
+                changes: changes.into_iter().collect(),
+            },
             idempotency_key: None,
         }
     }
@@ -172,6 +184,33 @@ impl CreateChange {
     /// Creates the change.
     pub async fn send(self) -> Result<ChangeCreated, Error> {
         let call = Call::create(&[PATH], &self.change, self.idempotency_key)?;
+        self.client.record(&call).await
+    }
+}
+
+/// Several changes that are to be created; [`CreateChanges::send`] does it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent until `send`"]
+pub struct CreateChanges {
+    client: Client,
+    changes: NewChanges,
+    idempotency_key: Option<String>,
+}
+
+impl CreateChanges {
+    /// Sets the idempotency key of all of them together: 1 to 255 printable
+    /// ASCII characters. Without it, each call of [`CreateChanges::send`] takes
+    /// a random one for all its attempts.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Creates all of them, in the order given, or none when one of them breaks
+    /// a rule; the [`Violation`](crate::Violation)s of [`Error::Invalid`] then
+    /// say which: `/changes/3/title` is the title of the fourth.
+    pub async fn send(self) -> Result<Vec<ChangeCreated>, Error> {
+        let call = Call::create(&[PATH, "bulk"], &self.changes, self.idempotency_key)?;
         self.client.record(&call).await
     }
 }

@@ -8,6 +8,7 @@
 mod activity;
 mod admin;
 mod browser;
+mod bulk;
 mod changes;
 mod chlog;
 mod chlog_changes;
@@ -15,6 +16,7 @@ mod chlog_keys;
 mod chlog_output;
 mod connections;
 mod counts;
+mod deep;
 mod demo;
 mod durability;
 mod health;

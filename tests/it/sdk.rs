@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use changelog_client::{
-    Client, DbStatus, Environment, Error, Platform, RetryPolicy, RiskLevel, Status, Timestamp,
+    Client, DbStatus, Environment, Error, MAX_CHANGES, NewChange, Platform, RetryPolicy, RiskLevel,
+    Status, Timestamp,
 };
 use chrono::{TimeDelta, Utc};
 use futures_util::TryStreamExt;
@@ -15,6 +16,7 @@ on_both!(
     a_stream_walks_over_everything_once,
     errors_tell_what_to_do,
     one_idempotency_key_makes_one,
+    many_are_made_at_once_or_none,
     a_restart_is_survived,
 );
 
@@ -227,6 +229,59 @@ async fn one_idempotency_key_makes_one(world: World) {
         .send()
         .await;
     assert!(matches!(error, Err(Error::Invalid { .. })), "{error:?}");
+}
+
+async fn many_are_made_at_once_or_none(world: World) {
+    let client = client(&world);
+    let start = Utc::now() - TimeDelta::hours(1);
+    let titled = |index: usize, title: String| NewChange {
+        title,
+        occurred_at: Some(Timestamp::from(
+            start + TimeDelta::seconds(i64::try_from(index).expect("a small number")),
+        )),
+        ..NewChange::default()
+    };
+    let number = |index: usize| titled(index, format!("number {index}"));
+    let made = client
+        .changes()
+        .create_many((0..MAX_CHANGES).map(number))
+        .send()
+        .await
+        .expect("made");
+    let titles: Vec<String> = made.iter().map(|made| made.title.clone()).collect();
+    let expected: Vec<String> = (0..MAX_CHANGES).map(|index| number(index).title).collect();
+    assert_eq!(titles, expected, "in the order given");
+    let stream = client.changes().list().stream();
+    let listed: Vec<_> = stream
+        .map_ok(|change| change.id)
+        .try_collect()
+        .await
+        .expect("no error");
+    let newest_first: Vec<_> = made.iter().rev().map(|made| made.id).collect();
+    assert_eq!(listed, newest_first);
+
+    let wrong = vec![number(0), titled(1, "ab".into())];
+    let error = client.changes().create_many(wrong).send().await;
+    let Err(Error::Invalid { violations, .. }) = &error else {
+        panic!("{error:?}");
+    };
+    let places: Vec<&str> = violations
+        .iter()
+        .map(|violation| &*violation.pointer)
+        .collect();
+    assert_eq!(places, ["/changes/1/title"]);
+    let none = client.changes().create_many([]).send().await;
+    assert!(matches!(none, Err(Error::Invalid { .. })), "{none:?}");
+
+    // One key is for all of them together, and another without it is another.
+    let twice = || client.changes().create_many([number(1), number(2)]);
+    let first = twice().idempotency_key("run-42").send().await;
+    let first = first.expect("made");
+    let again = twice().idempotency_key("run-42").send().await;
+    assert_eq!(again.expect("the same answer"), first);
+    assert_ne!(twice().send().await.expect("made"), first);
+    let page = client.changes().list().send().await.expect("a page");
+    assert_eq!(page.count, MAX_CHANGES as u64 + 4);
 }
 
 /// The service goes away and comes back at the same address: whoever retries

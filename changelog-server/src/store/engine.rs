@@ -201,13 +201,16 @@ pub(crate) fn push_values<'v, DB: Dialect, const N: usize>(
     query.push(")");
 }
 
-/// Writes how many rows to read and how many to leave out before them. The
-/// limit is written out: SQLite's planner looks at a limit that is bound, and
-/// prepares the statement anew each time because the next one may differ, which
-/// doubled what a list costs.
+/// Writes how many rows to read and how many to leave out before them. What can
+/// be is written out: SQLite's planner looks at a limit that is bound (and for
+/// the search index at an offset), and prepares the statement anew each time
+/// because the next one may differ, which doubled what a list costs.
 pub(crate) fn push_limit<DB: Dialect>(query: &mut QueryBuilder<DB>, limit: u64, offset: i64) {
-    query.push(" LIMIT ").push(limit).push(" OFFSET ");
-    DB::bind(query, offset.into());
+    query.push(" LIMIT ").push(limit);
+    if offset > 0 {
+        query.push(" OFFSET ");
+        DB::bind(query, offset.into());
+    }
 }
 
 /// How many rows one statement inserts at most: SQLite takes 32,766 values.
