@@ -16,7 +16,6 @@ mod chlog_keys;
 mod chlog_output;
 mod connections;
 mod counts;
-mod deep;
 mod demo;
 mod durability;
 mod health;

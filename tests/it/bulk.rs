@@ -1,0 +1,411 @@
+//! Several changes in one request: all of them, or none.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::join_all;
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::shape::{self, is_id, is_recent};
+use crate::world::{Answer, Caller, KEY_NAME, World, each, keys, on_both, send, text};
+
+on_both!(
+    all_are_recorded_in_the_order_given,
+    none_and_too_many_are_refused,
+    a_broken_rule_says_where_and_records_nothing,
+    what_is_not_there_is_named_and_records_nothing,
+    another_organizations_service_is_not_there,
+    one_key_is_for_all_of_them,
+    another_body_under_one_key_is_refused,
+    fifty_at_once_make_one,
+    unknown_fields_are_refused_with_a_hint,
+    a_body_has_at_most_256_kib,
+    one_millisecond_has_room_for_many,
+    one_that_is_refused_disturbs_no_other,
+);
+
+const BULK: &str = "/api/changes/bulk";
+
+async fn post(key: &Caller, changes: &[Value]) -> Answer {
+    key.post(BULK, json!({ "changes": changes })).await
+}
+
+async fn post_under(key: &Caller, idempotency_key: &str, changes: &[Value]) -> Answer {
+    let value = HeaderValue::from_str(idempotency_key).expect("a header's value");
+    let request = key
+        .request("POST", BULK)
+        .header("idempotency-key", value)
+        .json(&json!({ "changes": changes }));
+    send(request).await
+}
+
+/// Changes of which each happened a second after the one before.
+fn numbered(count: usize, word: &str, start: DateTime<Utc>) -> Vec<Value> {
+    let change = |index: usize| {
+        let after = TimeDelta::seconds(i64::try_from(index).expect("a small number"));
+        json!({
+            "title": format!("{word} number {index}"),
+            "occurred_at": shape::time(start + after),
+            "tags": [word],
+        })
+    };
+    (0..count).map(change).collect()
+}
+
+async fn count(key: &Caller, query: &str) -> u64 {
+    let path = format!("/api/changes?{query}");
+    let body = key.get(&path).await.body(200);
+    body["count"].as_u64().expect("a number")
+}
+
+/// Walks all pages of a list and returns the changes; no two pages overlap.
+async fn walk(key: &Caller, query: &str, per_page: usize) -> Vec<Value> {
+    let mut walked: Vec<Value> = Vec::new();
+    for page in 1.. {
+        let path = format!("/api/changes?{query}&per_page={per_page}&page={page}");
+        let body = key.get(&path).await.body(200);
+        let data = body["data"].as_array().expect("a list");
+        walked.extend(data.iter().cloned());
+        if data.len() < per_page {
+            assert_eq!(body["count"], walked.len(), "{path}");
+            break;
+        }
+    }
+    let ids: BTreeSet<String> = ids(&walked).into_iter().collect();
+    assert_eq!(ids.len(), walked.len(), "{query}: each once");
+    walked
+}
+
+fn ids(changes: &[Value]) -> Vec<String> {
+    changes.iter().map(|change| text(&change["id"])).collect()
+}
+
+async fn all_are_recorded_in_the_order_given(world: World) {
+    let (key, browser) = (world.key(), world.browser().await);
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let mut total = 0;
+    for (number, size) in [1, 2, 500].into_iter().enumerate() {
+        let word = format!("round{size}");
+        let days = TimeDelta::days(9 - i64::try_from(number).expect("a small number"));
+        let mut given = numbered(size, &word, Utc::now() - days);
+        for change in given.iter_mut().step_by(2) {
+            change["service_id"] = json!(service);
+            change["risk_level"] = json!("high");
+        }
+        let answer = post(&key, &given).await;
+        let made = answer.data(201);
+        assert_eq!(answer.header("location"), "", "there is not one place");
+        assert_eq!(each(&made, "title"), each(&json!(given), "title"));
+        let made = made.as_array().expect("a list");
+        for (made, given) in made.iter().zip(&given) {
+            assert_eq!(keys(made), shape::CHANGE_CREATED);
+            is_id(&made["id"]);
+            is_recent(&made["created_at"]);
+            let risk = given.get("risk_level").cloned().unwrap_or(json!("low"));
+            assert_eq!(made["risk_level"], risk);
+            assert_eq!(made["status"], "planned");
+            assert_eq!(made["organization_id"], world.organization.id);
+        }
+
+        // Found by the tag and by the words, newest first; one by one by id.
+        let mut newest_first = ids(made);
+        newest_first.reverse();
+        for query in [format!("tag={word}"), format!("q={word}")] {
+            let found = walk(&key, &query, 100).await;
+            assert_eq!(ids(&found), newest_first, "{query}");
+            for (found, given) in found.iter().rev().zip(&given) {
+                for name in ["title", "tags", "occurred_at"] {
+                    assert_eq!(found[name], given[name]);
+                }
+            }
+        }
+        for index in [0, size / 2, size - 1] {
+            let path = format!("/api/changes/{}", text(&made[index]["id"]));
+            let found = key.get(&path).await.data(200);
+            assert_eq!(keys(&found), shape::CHANGE);
+            assert_eq!(found["title"], given[index]["title"]);
+            assert_eq!(found["service"]["id"], given[index]["service_id"]);
+        }
+        let high = size.div_ceil(2) as u64;
+        let of_service = format!("q={word}&service_id={service}");
+        for query in [&of_service, &format!("tag={word}&risk_level=high")] {
+            assert_eq!(count(&key, query).await, high, "{query}");
+        }
+        total += size;
+        assert_eq!(count(&key, "").await, total as u64);
+
+        // Each has its entry in the activity log.
+        let mut logged = BTreeSet::new();
+        for offset in (0..size).step_by(100) {
+            let limit = (size - offset).min(100);
+            let path = format!("/api/activity?resource=change&limit={limit}&offset={offset}");
+            let body = browser.get(&path).await.body(200);
+            for entry in body["items"].as_array().expect("a list") {
+                assert_eq!(entry["action"], "created");
+                assert_eq!(entry["actor_name"], format!("API key: {KEY_NAME}"));
+                let (id, label) = (&entry["resource_id"], &entry["resource_label"]);
+                logged.insert((text(id), text(label)));
+            }
+        }
+        let pair = |made: &Value| (text(&made["id"]), text(&made["title"]));
+        assert_eq!(logged, made.iter().map(pair).collect());
+    }
+    assert_eq!(count(&key, "risk_level=high").await, 1 + 1 + 250);
+    assert_eq!(count(&key, &format!("service_id={service}")).await, 252);
+}
+
+async fn none_and_too_many_are_refused(world: World) {
+    let key = world.key();
+    let many = numbered(501, "many", Utc::now() - TimeDelta::days(1));
+    post(&key, &many)
+        .await
+        .violates(&[("/changes", "too_many")]);
+    post(&key, &[]).await.violates(&[("/changes", "required")]);
+    key.post(BULK, json!({}))
+        .await
+        .violates(&[("/changes", "required")]);
+    key.post(BULK, json!({ "changes": { "title": "not a list" } }))
+        .await
+        .violates(&[("/changes", "wrong_type")]);
+    assert_eq!(count(&key, "").await, 0);
+}
+
+async fn a_broken_rule_says_where_and_records_nothing(world: World) {
+    let (key, browser) = (world.key(), world.browser().await);
+    let mut given = numbered(6, "broken", Utc::now() - TimeDelta::days(1));
+    given[3]["title"] = json!("ab");
+    post(&key, &given)
+        .await
+        .violates(&[("/changes/3/title", "too_short")]);
+    given[0]["risk_level"] = json!("huge");
+    given[5]["links"] = json!([{ "label": "x", "url": "https://a.example" }, { "label": "x" }]);
+    given[5]["occurred_at"] = json!("2999-01-01T00:00:00Z");
+    given[4]["tags"] = json!(vec!["x"; 21]);
+    let answer = post(&key, &given).await;
+    let problem = answer.problem(422, "validation_failed");
+    let found = each(&problem["errors"], "pointer");
+    for pointer in [
+        "/changes/0/risk_level",
+        "/changes/3/title",
+        "/changes/4/tags",
+        "/changes/5/links/1/url",
+        "/changes/5/occurred_at",
+    ] {
+        assert!(found.contains(&&json!(pointer)), "{pointer}: {problem}");
+    }
+    assert_eq!(count(&key, "").await, 0);
+    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    assert_eq!(entries["items"], json!([]));
+}
+
+async fn what_is_not_there_is_named_and_records_nothing(world: World) {
+    let (key, browser) = (world.key(), world.browser().await);
+    let mut given = numbered(3, "missing", Utc::now() - TimeDelta::days(1));
+    given[1]["service_id"] = json!(Uuid::now_v7());
+    // Others are at work meanwhile, and notice nothing.
+    let others = (0..10).map(|index| {
+        let body = json!({ "title": format!("other {index}") });
+        key.create("/api/changes", body)
+    });
+    let (answers, others) = tokio::join!(
+        join_all((0..5).map(|_| post(&key, &given))),
+        join_all(others)
+    );
+    for answer in answers {
+        answer.violates(&[("/changes/1/service_id", "not_found")]);
+    }
+    let others: BTreeSet<String> = others.into_iter().collect();
+    assert_eq!(others.len(), 10);
+    assert_eq!(count(&key, "").await, 10);
+    assert_eq!(count(&key, "q=missing").await, 0);
+    assert_eq!(count(&key, "tag=missing").await, 0);
+    let entries = browser.get("/api/activity?resource=change").await.body(200);
+    let logged = each(&entries["items"], "resource_id").into_iter().map(text);
+    assert_eq!(logged.collect::<BTreeSet<_>>(), others);
+
+    // Everything that is missing is named at once.
+    given[0]["host_id"] = json!(Uuid::now_v7());
+    given[2]["host_id"] = json!(Uuid::now_v7());
+    post(&key, &given).await.violates(&[
+        ("/changes/0/host_id", "not_found"),
+        ("/changes/1/service_id", "not_found"),
+        ("/changes/2/host_id", "not_found"),
+    ]);
+}
+
+async fn another_organizations_service_is_not_there(world: World) {
+    let key = world.key();
+    let stranger = world.with_key(&world.second_organization().key);
+    let theirs = stranger
+        .create("/api/services", json!({ "name": "theirs" }))
+        .await;
+    let nowhere = Uuid::now_v7().to_string();
+    let mut said = Vec::new();
+    for id in [&theirs, &nowhere] {
+        let mut given = numbered(2, "linked", Utc::now() - TimeDelta::days(1));
+        given[1]["service_id"] = json!(id);
+        let answer = post(&key, &given).await;
+        answer.violates(&[("/changes/1/service_id", "not_found")]);
+        let message = text(&answer.json()["errors"][0]["message"]);
+        said.push(message.replace(id.as_str(), "ID"));
+    }
+    assert_eq!(said[0], said[1], "in the same words");
+    assert_eq!(count(&key, "").await, 0);
+    assert_eq!(count(&stranger, "").await, 0);
+}
+
+async fn one_key_is_for_all_of_them(world: World) {
+    let key = world.key();
+    let given = numbered(3, "once", Utc::now() - TimeDelta::days(1));
+    let first = post_under(&key, "run-42", &given).await;
+    first.is(201);
+    assert_eq!(first.header("idempotent-replayed"), "");
+    let again = post_under(&key, "run-42", &given).await;
+    again.is(201);
+    assert_eq!(again.header("idempotent-replayed"), "true");
+    assert_eq!(again.text, first.text, "to the byte");
+    assert_eq!(count(&key, "").await, 3);
+    // The key of a single change is another one, because its path is.
+    let single = key
+        .request("POST", "/api/changes")
+        .header("idempotency-key", "run-42")
+        .json(&given[0]);
+    let single = send(single).await;
+    single.is(201);
+    assert_eq!(single.header("idempotent-replayed"), "");
+    assert_eq!(count(&key, "").await, 4);
+}
+
+async fn another_body_under_one_key_is_refused(world: World) {
+    let key = world.key();
+    let given = numbered(3, "once", Utc::now() - TimeDelta::days(1));
+    post_under(&key, "run-42", &given).await.is(201);
+    post_under(&key, "run-42", &given[..2])
+        .await
+        .problem(422, "idempotency_key_reused");
+    assert_eq!(count(&key, "").await, 3);
+    // What was refused has not used its key.
+    let mut broken = given.clone();
+    broken[1]["host_id"] = json!(Uuid::now_v7());
+    post_under(&key, "run-43", &broken).await.is(422);
+    let mended = post_under(&key, "run-43", &given).await;
+    mended.is(201);
+    assert_eq!(mended.header("idempotent-replayed"), "");
+    assert_eq!(count(&key, "").await, 6);
+}
+
+async fn fifty_at_once_make_one(world: World) {
+    let key = world.key();
+    for (size, word) in [(1, "one"), (20, "twenty")] {
+        let given = numbered(size, word, Utc::now() - TimeDelta::days(1));
+        let answers = join_all((0..50).map(|_| post_under(&key, word, &given))).await;
+        for answer in &answers {
+            answer.is(201);
+            assert_eq!(answer.text, answers[0].text);
+        }
+        let replayed = answers
+            .iter()
+            .filter(|answer| answer.header("idempotent-replayed") == "true");
+        assert_eq!(replayed.count(), 49);
+        let found = walk(&key, &format!("tag={word}"), 100).await;
+        let made = answers[0].data(201);
+        let made = made.as_array().expect("a list");
+        assert_eq!(ids(&found), ids(made).into_iter().rev().collect::<Vec<_>>());
+    }
+}
+
+async fn unknown_fields_are_refused_with_a_hint(world: World) {
+    let key = world.key();
+    let mut given = numbered(2, "typo", Utc::now() - TimeDelta::days(1));
+    given[1]["riks_level"] = json!("high");
+    let answer = post(&key, &given).await;
+    answer.violates(&[("/changes/1/riks_level", "unknown_field")]);
+    assert!(
+        answer.text.contains("did you mean risk_level?"),
+        "{answer:?}"
+    );
+    given[1]
+        .as_object_mut()
+        .expect("an object")
+        .remove("riks_level");
+    let answer = key
+        .post(BULK, json!({ "changes": given, "chnages": [] }))
+        .await;
+    answer.violates(&[("/chnages", "unknown_field")]);
+    assert!(answer.text.contains("did you mean changes?"), "{answer:?}");
+    // What a single change would be is none of several.
+    let answer = key.post(BULK, json!({ "title": "alone" })).await;
+    answer.violates(&[("/changes", "required"), ("/title", "unknown_field")]);
+    assert_eq!(count(&key, "").await, 0);
+}
+
+async fn a_body_has_at_most_256_kib(world: World) {
+    let key = world.key();
+    let given = numbered(500, "large", Utc::now() - TimeDelta::days(1));
+    let mut body = json!({ "changes": given }).to_string().into_bytes();
+    body.resize(256 * 1024, b' ');
+    let mut over = body.clone();
+    over.push(b' ');
+    key.post_bytes(BULK, over)
+        .await
+        .problem(413, "payload_too_large");
+    assert_eq!(count(&key, "").await, 0);
+    key.post_bytes(BULK, body).await.data(201);
+    assert_eq!(count(&key, "").await, 500);
+}
+
+/// An import with whole seconds, or days, has many changes of one moment.
+async fn one_millisecond_has_room_for_many(world: World) {
+    let key = world.key();
+    let mut created = BTreeSet::new();
+    for round in 0..3 {
+        let given: Vec<Value> = (0..400)
+            .map(|index| {
+                json!({
+                    "title": format!("round {round} number {index}"),
+                    "occurred_at": "2026-01-01T00:00:00Z",
+                })
+            })
+            .collect();
+        let made = post(&key, &given).await.data(201);
+        assert_eq!(each(&made, "title"), each(&json!(given), "title"));
+        created.extend(each(&made, "id").into_iter().map(text));
+    }
+    assert_eq!(created.len(), 1_200, "ids are distinct");
+    let newest_first: Vec<String> = created.into_iter().rev().collect();
+    for (query, per_page) in [("", 100), ("", 37), ("q=number", 100), ("status=planned", 99)] {
+        let found = walk(&key, query, per_page).await;
+        assert_eq!(ids(&found), newest_first, "{query}, {per_page} a page");
+    }
+    let path = "/api/changes?since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00.001Z";
+    assert_eq!(key.get(path).await.body(200)["count"], 1_200);
+}
+
+/// Creates that arrive together are written together; the one that cannot be
+/// is refused alone.
+async fn one_that_is_refused_disturbs_no_other(world: World) {
+    let key = world.key();
+    for round in 0..5 {
+        let answers = join_all((0..30).map(|index| {
+            let mut body = json!({ "title": format!("round {round} number {index}") });
+            if index == 17 {
+                body["host_id"] = json!(Uuid::now_v7());
+            }
+            key.post("/api/changes", body)
+        }))
+        .await;
+        for (index, answer) in answers.iter().enumerate() {
+            if index == 17 {
+                answer.violates(&[("/host_id", "not_found")]);
+            } else {
+                let title = format!("round {round} number {index}");
+                assert_eq!(answer.data(201)["title"], title);
+            }
+        }
+        assert_eq!(count(&key, "").await, 29 * (round + 1));
+    }
+}
