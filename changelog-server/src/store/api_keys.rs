@@ -157,13 +157,13 @@ impl Store {
     pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
         let hash = hash(key);
         let Some(known) = &self.known_keys else {
-            return self.keys.ask(hash).await;
+            return self.keys.read(hash).await;
         };
         let version = known.version();
         if let Some(owner) = known.get(version, &hash) {
             return Ok(Some(owner));
         }
-        let owner = self.keys.ask(hash.clone()).await?;
+        let owner = self.keys.read(hash.clone()).await?;
         if let Some(owner) = &owner {
             known.put(version, hash, owner.clone());
         }

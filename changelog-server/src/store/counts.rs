@@ -82,6 +82,10 @@ impl<'c> Counted<'c> {
     }
 }
 
+/// What tells a row of the counts from the others: organization, scope, span,
+/// start, risk and status.
+type Row<'c> = (Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str);
+
 /// Adds changes to the counts, or takes them away.
 pub(super) fn push<'c, DB: Dialect>(
     script: &mut Script<DB>,
@@ -89,7 +93,7 @@ pub(super) fn push<'c, DB: Dialect>(
     steps: impl Iterator<Item = (i64, Counted<'c>)>,
 ) {
     // In one order, so that no two transactions wait for each other's rows.
-    let mut sums: BTreeMap<(Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str), i64> = BTreeMap::new();
+    let mut sums: BTreeMap<Row<'c>, i64> = BTreeMap::new();
     for (step, counted) in steps {
         for (scope, span, start) in counted.rows() {
             let (risk, status) = (

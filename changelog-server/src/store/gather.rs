@@ -10,6 +10,7 @@
 //! older than its question.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 
@@ -17,6 +18,9 @@ use super::StoreError;
 
 /// How many questions may wait before a caller waits for a place.
 const QUEUE: usize = 4_096;
+
+/// How long a caller waits for what is to be read; it has five seconds in all.
+const DEADLINE: Duration = Duration::from_secs(4);
 
 /// A way to the tasks that answer questions `Q` with answers `A`.
 #[derive(Debug)]
@@ -57,6 +61,16 @@ where
             tokio::spawn(answer(Arc::clone(&asked), tasks, most, work.clone()));
         }
         Self { queue }
+    }
+
+    /// Asks for something to be read, and waits for the answer, but not for
+    /// ever: what is asked just after a database has stopped to answer waits
+    /// until that shows, and then for its own turn.
+    pub(super) async fn read(&self, question: Q) -> Result<A, StoreError> {
+        let late = || StoreError::Unavailable("the database did not answer in time".into());
+        tokio::time::timeout(DEADLINE, self.ask(question))
+            .await
+            .unwrap_or_else(|_| Err(late()))
     }
 
     /// Asks, and waits for the answer.

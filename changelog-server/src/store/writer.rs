@@ -231,13 +231,13 @@ impl Task {
         let before = self.known_keys.version();
         let outcome = script.execute(connection).await;
         match &outcome {
-            Ok(_) => {
+            Ok(()) => {
                 let after = self.known_keys.version();
                 self.known_keys.carry_on(before, after);
             }
             Err(_) => self.abandon().await,
         }
-        outcome.map(drop).map_err(StoreError::from)
+        outcome.map_err(StoreError::from)
     }
 
     /// Waits for what is next.

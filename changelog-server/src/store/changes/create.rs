@@ -25,6 +25,9 @@ use crate::store::{Database, Store, StoreError, Tenant, Tx};
 
 /// How many requests are written together at most.
 pub(in crate::store) const MOST: usize = 128;
+/// How many changes one transaction records at most, unless one request has
+/// more.
+const MOST_DRAFTS: usize = 1_000;
 /// How often a request is tried again because the place of its id was taken. A
 /// try fails as often as the millisecond is full: half full, once in two.
 const TRIES: usize = 20;
@@ -93,29 +96,53 @@ impl Store {
     }
 }
 
-/// Records what several requests ask for. They are written on trust: that keys
-/// are new, services and hosts there, and places free. Where the database
-/// refuses one, all are looked at; where it still does, each goes alone.
+/// Records what several requests ask for, some hundred changes at a time.
 pub(in crate::store) async fn create_all(
     database: Database,
     creations: Vec<Creation>,
 ) -> Answers<Created> {
-    match database.record(&creations).await {
-        Err(error) if may_be_one_of_them(&error) => {}
-        recorded => {
-            let answer = |one: &Creation| Ok(Created::Fresh(one.answer.clone()));
-            return recorded.map(|()| creations.iter().map(answer).collect());
-        }
-    }
-    match look_and_write(&database, &creations).await {
-        Err(error) if may_be_one_of_them(&error) => {}
-        answers => return answers,
-    }
     let mut answers = Vec::new();
+    let mut together = Vec::new();
+    let mut drafts = 0;
     for creation in creations {
-        answers.push(create_alone(&database, creation).await);
+        if !together.is_empty() && drafts + creation.drafts.len() > MOST_DRAFTS {
+            answers.extend(create_together(&database, std::mem::take(&mut together)).await);
+            drafts = 0;
+        }
+        drafts += creation.drafts.len();
+        together.push(creation);
     }
+    answers.extend(create_together(&database, together).await);
     Ok(answers)
+}
+
+/// Records what requests ask for in one transaction. They are written on trust:
+/// that keys are new, services and hosts there, and places free. Where the
+/// database refuses one, all are looked at; where it still does, each goes
+/// alone.
+async fn create_together(
+    database: &Database,
+    creations: Vec<Creation>,
+) -> Vec<Result<Created, StoreError>> {
+    let written = match database.record(&creations).await {
+        Ok(()) => {
+            let answer = |one: &Creation| Ok(Created::Fresh(one.answer.clone()));
+            Ok(creations.iter().map(answer).collect())
+        }
+        Err(error) if may_be_one_of_them(&error) => look_and_write(database, &creations).await,
+        Err(error) => Err(error),
+    };
+    match written {
+        Ok(answers) => answers,
+        Err(error) if may_be_one_of_them(&error) => {
+            let mut answers = Vec::new();
+            for creation in creations {
+                answers.push(create_alone(database, creation).await);
+            }
+            answers
+        }
+        Err(error) => vec![Err(error); creations.len()],
+    }
 }
 
 async fn create_alone(database: &Database, mut creation: Creation) -> Result<Created, StoreError> {

@@ -79,7 +79,7 @@ impl Store {
             page.start = self.start_of_page(page.kind(), page.start).await?;
         }
         match &self.pages {
-            Engine::Sqlite(pages) => pages.ask(page).await,
+            Engine::Sqlite(pages) => pages.read(page).await,
             Engine::Postgres(pool) => page.read(pool).await,
         }
     }

@@ -61,7 +61,7 @@ fn broken(error: &serde_json::Error) -> StoreError {
 impl Store {
     /// Finds a change of an organization.
     pub async fn change(&self, tenant: Tenant, id: ChangeId) -> Result<ChangeJson, StoreError> {
-        self.changes_by_id.ask((tenant, id)).await
+        self.changes_by_id.read((tenant, id)).await
     }
 }
 
