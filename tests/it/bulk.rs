@@ -377,7 +377,12 @@ async fn one_millisecond_has_room_for_many(world: World) {
     }
     assert_eq!(created.len(), 1_200, "ids are distinct");
     let newest_first: Vec<String> = created.into_iter().rev().collect();
-    for (query, per_page) in [("", 100), ("", 37), ("q=number", 100), ("status=planned", 99)] {
+    for (query, per_page) in [
+        ("", 100),
+        ("", 37),
+        ("q=number", 100),
+        ("status=planned", 99),
+    ] {
         let found = walk(&key, query, per_page).await;
         assert_eq!(ids(&found), newest_first, "{query}, {per_page} a page");
     }

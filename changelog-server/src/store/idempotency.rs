@@ -36,7 +36,10 @@ const KEEP: &str = "
 UPDATE idempotency SET status = $3, location = $4, body = $5
 WHERE organization_id = $1 AND scope = $2";
 
-pub(super) const PURGE: &str = "DELETE FROM idempotency WHERE created_at < $1";
+pub(super) const PURGE: &str = "
+DELETE FROM idempotency WHERE (organization_id, scope) IN
+    (SELECT organization_id, scope FROM idempotency WHERE created_at < $1
+     ORDER BY created_at LIMIT 1000)";
 
 /// What identifies a request and what it asks for.
 #[derive(Clone, Debug)]

@@ -208,10 +208,18 @@ impl Store {
             (sessions::PURGE_IDLE, sessions::IDLE),
             (sessions::PURGE_FAILURES, sessions::FAILURES_KEPT),
         ] {
-            let mut tx = self.begin().await?;
             let before = now.plus(-kept).millis();
-            deleted += execute!(tx, sqlx::query(statement).bind(before))?;
-            tx.commit().await?;
+            // A thousand at a time: a million in one transaction would keep
+            // everybody else from writing for as long as that takes.
+            loop {
+                let mut tx = self.begin().await?;
+                let rows = execute!(tx, sqlx::query(statement).bind(before))?;
+                tx.commit().await?;
+                deleted += rows;
+                if rows == 0 {
+                    break;
+                }
+            }
         }
         Ok(deleted)
     }

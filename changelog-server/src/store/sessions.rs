@@ -40,7 +40,9 @@ VALUES ($1, $2, $3, $4, $4)";
 const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
 const DELETE: &str = "DELETE FROM sessions WHERE token_hash = $1";
 const DELETE_OF_USER: &str = "DELETE FROM sessions WHERE user_id = $1";
-pub(super) const PURGE_IDLE: &str = "DELETE FROM sessions WHERE last_seen_at < $1";
+pub(super) const PURGE_IDLE: &str = "
+DELETE FROM sessions WHERE token_hash IN
+    (SELECT token_hash FROM sessions WHERE last_seen_at < $1 ORDER BY last_seen_at LIMIT 1000)";
 
 const FAILURES: &str = "
 SELECT failures, last_failed_at FROM sign_in_failures WHERE email_folded = $1";
@@ -57,7 +59,10 @@ const COUNT_ATTEMPT: &str = "
 UPDATE sign_in_failures SET failures = failures + 1, last_failed_at = $2 WHERE email_folded = $1";
 
 const FORGIVE: &str = "DELETE FROM sign_in_failures WHERE email_folded = $1";
-pub(super) const PURGE_FAILURES: &str = "DELETE FROM sign_in_failures WHERE last_failed_at < $1";
+pub(super) const PURGE_FAILURES: &str = "
+DELETE FROM sign_in_failures WHERE email_folded IN
+    (SELECT email_folded FROM sign_in_failures WHERE last_failed_at < $1
+     ORDER BY last_failed_at LIMIT 1000)";
 
 /// A person, acting in one organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
