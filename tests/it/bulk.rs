@@ -89,9 +89,9 @@ async fn all_are_recorded_in_the_order_given(world: World) {
         .await;
     let mut total = 0;
     for (number, size) in [1, 2, 500].into_iter().enumerate() {
-        let word = format!("round{size}");
+        let tag = format!("round{size}");
         let days = TimeDelta::days(9 - i64::try_from(number).expect("a small number"));
-        let mut given = numbered(size, &word, Utc::now() - days);
+        let mut given = numbered(size, &tag, Utc::now() - days);
         for change in given.iter_mut().step_by(2) {
             change["service_id"] = json!(service);
             change["risk_level"] = json!("high");
@@ -114,7 +114,7 @@ async fn all_are_recorded_in_the_order_given(world: World) {
         // Found by the tag and by the words, newest first; one by one by id.
         let mut newest_first = ids(made);
         newest_first.reverse();
-        for query in [format!("tag={word}"), format!("q={word}")] {
+        for query in [format!("tag={tag}"), format!("q={tag}")] {
             let found = walk(&key, &query, 100).await;
             assert_eq!(ids(&found), newest_first, "{query}");
             for (found, given) in found.iter().rev().zip(&given) {
@@ -131,8 +131,8 @@ async fn all_are_recorded_in_the_order_given(world: World) {
             assert_eq!(found["service"]["id"], given[index]["service_id"]);
         }
         let high = size.div_ceil(2) as u64;
-        let of_service = format!("q={word}&service_id={service}");
-        for query in [&of_service, &format!("tag={word}&risk_level=high")] {
+        let of_service = format!("q={tag}&service_id={service}");
+        for query in [&of_service, &format!("tag={tag}&risk_level=high")] {
             assert_eq!(count(&key, query).await, high, "{query}");
         }
         total += size;

@@ -234,14 +234,14 @@ async fn one_idempotency_key_makes_one(world: World) {
 async fn many_are_made_at_once_or_none(world: World) {
     let client = client(&world);
     let start = Utc::now() - TimeDelta::hours(1);
-    let titled = |index: usize, title: String| NewChange {
+    let entitled = |index: usize, title: String| NewChange {
         title,
         occurred_at: Some(Timestamp::from(
             start + TimeDelta::seconds(i64::try_from(index).expect("a small number")),
         )),
         ..NewChange::default()
     };
-    let number = |index: usize| titled(index, format!("number {index}"));
+    let number = |index: usize| entitled(index, format!("number {index}"));
     let made = client
         .changes()
         .create_many((0..MAX_CHANGES).map(number))
@@ -260,7 +260,7 @@ async fn many_are_made_at_once_or_none(world: World) {
     let newest_first: Vec<_> = made.iter().rev().map(|made| made.id).collect();
     assert_eq!(listed, newest_first);
 
-    let wrong = vec![number(0), titled(1, "ab".into())];
+    let wrong = vec![number(0), entitled(1, "ab".into())];
     let error = client.changes().create_many(wrong).send().await;
     let Err(Error::Invalid { violations, .. }) = &error else {
         panic!("{error:?}");
