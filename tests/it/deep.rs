@@ -1,0 +1,517 @@
+//! Thousands of changes, spread over milliseconds and decades: every page,
+//! every range of time and every combination of filters against a model that
+//! only filters a list.
+
+use chrono::DateTime;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use sqlx::Connection;
+
+use crate::world::shape;
+use crate::world::{Caller, Engine, World, each, on_both, text};
+
+on_both!(
+    every_page_is_the_right_one,
+    every_range_counts_exactly,
+    every_combination_counts_exactly,
+);
+
+const RISKS: [&str; 3] = ["low", "medium", "high"];
+const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
+const TAGS: [&str; 4] = ["prod", "eu", "a b", "ä&=%"];
+/// A word as it is written, and as it is searched.
+const VERBS: [(&str, &str); 3] = [
+    ("Deploy", "deploy"),
+    ("rotate", "rotate"),
+    ("MIGRATE", "migrate"),
+];
+const NOUNS: [(&str, &str); 3] = [
+    ("alpha", "alpha"),
+    ("Überlauf", "uberlauf"),
+    ("alphabet", "alphabet"),
+];
+
+const SECOND: i64 = 1_000;
+const HOUR: i64 = 3_600 * SECOND;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
+/// The middle of it all: a midnight, in milliseconds since 1970.
+const MIDDLE: i64 = 19_844 * DAY;
+
+/// Scatters numbers, the same way in every run (splitmix64).
+struct Scatter(u64);
+
+impl Scatter {
+    fn below(&mut self, end: i64) -> i64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        i64::try_from((z ^ (z >> 31)) >> 1).expect("63 bits") % end
+    }
+
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.index(all.len())].clone()
+    }
+
+    fn index(&mut self, end: usize) -> usize {
+        let end = i64::try_from(end).expect("a small number");
+        usize::try_from(self.below(end)).expect("a small number")
+    }
+
+    /// Mostly the first one, so that a filter leaves enough for far pages.
+    fn mostly<T: Clone>(&mut self, all: &[T]) -> T {
+        if self.below(10) < 9 {
+            all[0].clone()
+        } else {
+            self.pick(all)
+        }
+    }
+
+    fn some_tags(&mut self) -> Vec<&'static str> {
+        let mut tags = TAGS.to_vec();
+        tags.retain(|_| self.below(5) < 2);
+        tags
+    }
+
+    fn title(&mut self, number: usize) -> (String, Vec<String>) {
+        let (verb, noun) = (self.pick(&VERBS), self.pick(&NOUNS));
+        let words = [verb.1, noun.1, &number.to_string()].map(str::to_owned);
+        (format!("{} {} {number}", verb.0, noun.0), words.to_vec())
+    }
+}
+
+/// A change as the model knows it.
+#[derive(Clone, Debug)]
+struct Known {
+    id: String,
+    millis: i64,
+    words: Vec<String>,
+    risk: &'static str,
+    status: &'static str,
+    service: Option<String>,
+    host: Option<String>,
+    tags: Vec<&'static str>,
+}
+
+/// A list that is asked for.
+#[derive(Clone, Debug, Default)]
+struct Query {
+    words: Vec<&'static str>,
+    risk: Option<&'static str>,
+    status: Option<&'static str>,
+    service: Option<String>,
+    host: Option<String>,
+    tags: Vec<&'static str>,
+    since: Option<i64>,
+    until: Option<i64>,
+    before: Option<String>,
+}
+
+impl Query {
+    fn selects(&self, change: &Known) -> bool {
+        let wanted = |wanted: &Option<String>, is: &Option<String>| {
+            wanted.is_none() || wanted.as_ref() == is.as_ref()
+        };
+        let begins = |word: &&str| change.words.iter().any(|known| known.starts_with(*word));
+        self.words.iter().all(begins)
+            && self.risk.is_none_or(|risk| risk == change.risk)
+            && self.status.is_none_or(|status| status == change.status)
+            && wanted(&self.service, &change.service)
+            && wanted(&self.host, &change.host)
+            && self.tags.iter().all(|tag| change.tags.contains(tag))
+            && self.since.is_none_or(|since| change.millis >= since)
+            && self.until.is_none_or(|until| change.millis < until)
+    }
+
+    fn path(&self, page: usize, per_page: usize) -> String {
+        let mut pairs = url::form_urlencoded::Serializer::new("/api/changes?".to_owned());
+        pairs.append_pair("page", &page.to_string());
+        pairs.append_pair("per_page", &per_page.to_string());
+        if !self.words.is_empty() {
+            pairs.append_pair("q", &self.words.join(" "));
+        }
+        for (name, value) in [
+            ("risk_level", self.risk),
+            ("status", self.status),
+            ("service_id", self.service.as_deref()),
+            ("host_id", self.host.as_deref()),
+            ("since", self.since.map(time).as_deref()),
+            ("until", self.until.map(time).as_deref()),
+            ("before", self.before.as_deref()),
+        ] {
+            if let Some(value) = value {
+                pairs.append_pair(name, value);
+            }
+        }
+        for tag in &self.tags {
+            pairs.append_pair("tag", tag);
+        }
+        pairs.finish()
+    }
+}
+
+fn time(millis: i64) -> String {
+    shape::time(DateTime::from_timestamp_millis(millis).expect("a time"))
+}
+
+/// What there is, newest first.
+struct Model {
+    key: Caller,
+    services: Vec<String>,
+    hosts: Vec<String>,
+    changes: Vec<Known>,
+}
+
+impl Model {
+    /// Records 3,000 changes.
+    async fn new(world: &World) -> Self {
+        let key = world.key();
+        let (mut services, mut hosts, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..3 {
+            let body = json!({ "name": format!("service {index}") });
+            services.push(key.create("/api/services", body).await);
+            let body = json!({ "hostname": format!("host-{index}") });
+            hosts.push(key.create("/api/hosts", body).await);
+        }
+        let mut scatter = Scatter(1);
+        for round in 0..6 {
+            let (mut given, mut known): (Vec<Value>, Vec<Known>) = (Vec::new(), Vec::new());
+            for index in 0..500 {
+                let number = round * 500 + index;
+                let (title, words) = scatter.title(number);
+                let change = Known {
+                    id: String::new(),
+                    millis: moment(&mut scatter, number),
+                    words,
+                    risk: scatter.mostly(&RISKS),
+                    status: scatter.mostly(&STATUSES),
+                    service: services.get(scatter.index(4)).cloned(),
+                    host: hosts.get(scatter.index(4)).cloned(),
+                    tags: scatter.some_tags(),
+                };
+                given.push(json!({
+                    "title": title,
+                    "occurred_at": time(change.millis),
+                    "risk_level": change.risk,
+                    "status": change.status,
+                    "service_id": change.service,
+                    "host_id": change.host,
+                    "tags": change.tags,
+                }));
+                known.push(change);
+            }
+            let body = json!({ "changes": given });
+            let made = key.post("/api/changes/bulk", body).await.data(201);
+            for (change, id) in known.iter_mut().zip(each(&made, "id")) {
+                change.id = text(id);
+            }
+            changes.extend(known);
+        }
+        changes.sort_by(|one, other| other.id.cmp(&one.id));
+        assert!(
+            changes.is_sorted_by_key(|change| std::cmp::Reverse(change.millis)),
+            "the order of ids is that of time"
+        );
+        Self {
+            key,
+            services,
+            hosts,
+            changes,
+        }
+    }
+
+    /// Changes every seventh of them in something that it is found by.
+    async fn update(&mut self) {
+        let mut scatter = Scatter(2);
+        let mut updates = Vec::new();
+        for (number, change) in self.changes.iter_mut().enumerate().step_by(7) {
+            let mut patch = json!({});
+            if scatter.below(2) == 0 {
+                let (title, words) = scatter.title(number);
+                patch["title"] = json!(title);
+                change.words = words;
+            }
+            if scatter.below(2) == 0 {
+                change.risk = scatter.pick(&RISKS);
+                patch["risk_level"] = json!(change.risk);
+            }
+            if scatter.below(2) == 0 {
+                change.status = scatter.pick(&STATUSES);
+                patch["status"] = json!(change.status);
+            }
+            if scatter.below(2) == 0 {
+                change.service = self.services.get(scatter.index(6)).cloned();
+                patch["service_id"] = json!(change.service);
+            }
+            if scatter.below(2) == 0 {
+                change.host = self.hosts.get(scatter.index(6)).cloned();
+                patch["host_id"] = json!(change.host);
+            }
+            if scatter.below(2) == 0 {
+                change.tags = scatter.some_tags();
+                patch["tags"] = json!(change.tags);
+            }
+            updates.push((format!("/api/changes/{}", change.id), patch));
+        }
+        for updates in updates.chunks(16) {
+            let updates = updates
+                .iter()
+                .map(|(path, patch)| self.key.patch(path, patch.clone()));
+            for answer in join_all(updates).await {
+                answer.is(200);
+            }
+        }
+    }
+
+    /// Requires that pages of lists hold what the model says.
+    async fn holds(&self, asked: &[(Query, usize, usize)]) {
+        for asked in asked.chunks(16) {
+            join_all(asked.iter().map(|(query, page, per_page)| async move {
+                let selected: Vec<&str> = self.selected(query);
+                let path = query.path(*page, *per_page);
+                let body = self.key.get(&path).await.body(200);
+                assert_eq!(body["count"], selected.len(), "{path}");
+                let start = query.before.as_ref().map_or(0, |before| {
+                    selected.partition_point(|id| *id >= before.as_str())
+                });
+                let page: Vec<&str> = selected[start..]
+                    .iter()
+                    .skip((page - 1) * per_page)
+                    .take(*per_page)
+                    .copied()
+                    .collect();
+                assert_eq!(each(&body["data"], "id"), page, "{path}");
+            }))
+            .await;
+        }
+    }
+
+    /// The ids of what a query selects, newest first.
+    fn selected(&self, query: &Query) -> Vec<&str> {
+        let selected = self.changes.iter().filter(|change| query.selects(change));
+        selected.map(|change| change.id.as_str()).collect()
+    }
+
+    fn holds_pages(&self) -> Vec<(Query, usize, usize)> {
+        let mut asked = Vec::new();
+        for query in kinds() {
+            for since in [None, Some(0), Some(10 * YEAR), Some(MIDDLE)] {
+                let query = Query {
+                    since,
+                    ..query.clone()
+                };
+                let count = self.selected(&query).len();
+                for per_page in [1, 3, 7, 50, 99, 100] {
+                    let around = (1_995 / per_page + 1)..=(2_012 / per_page + 1);
+                    let last = count.div_ceil(per_page);
+                    let ends = [1, 2, last.max(2) - 1, last.max(1), last + 1, last + 1_000];
+                    asked.extend(
+                        around
+                            .chain(ends)
+                            .map(|page| (query.clone(), page, per_page)),
+                    );
+                }
+            }
+        }
+        asked
+    }
+}
+
+/// Nothing, a risk, a status, and both.
+fn kinds() -> [Query; 4] {
+    [
+        (None, None),
+        (Some("low"), None),
+        (None, Some("planned")),
+        (Some("low"), Some("planned")),
+    ]
+    .map(|(risk, status)| Query {
+        risk,
+        status,
+        ..Query::default()
+    })
+}
+
+/// When a change happened: many at one moment, the others within seconds,
+/// minutes, hours, days or decades.
+fn moment(scatter: &mut Scatter, number: usize) -> i64 {
+    if number.is_multiple_of(60) {
+        return if number == 0 { 0 } else { MIDDLE };
+    }
+    match number % 5 {
+        0 => MIDDLE + scatter.below(5 * SECOND) - 2 * SECOND,
+        1 => MIDDLE + scatter.below(600 * SECOND),
+        2 => MIDDLE - scatter.below(36 * HOUR),
+        3 => MIDDLE - scatter.below(60 * DAY),
+        _ => scatter.below(54 * YEAR),
+    }
+}
+
+async fn every_page_is_the_right_one(world: World) {
+    let mut model = Model::new(&world).await;
+    for round in 0..2 {
+        if round == 1 {
+            model.update().await;
+        }
+        model.holds(&model.holds_pages()).await;
+        // All pages of a list, far ones found by counts, and no gap between.
+        let all = |page| (Query::default(), page, 10);
+        let pages: Vec<_> = (1..=301).map(all).collect();
+        model.holds(&pages).await;
+    }
+    // A walk by cursors meets each change once, whatever selects them.
+    let with = |change: fn(&mut Query, &Model)| {
+        let mut query = Query::default();
+        change(&mut query, &model);
+        query
+    };
+    for query in [
+        with(|_, _| {}),
+        with(|query, _| query.risk = Some("low")),
+        with(|query, _| (query.risk, query.status) = (Some("low"), Some("planned"))),
+        with(|query, _| query.tags = vec!["prod"]),
+        with(|query, _| query.tags = vec!["prod", "eu"]),
+        with(|query, model| query.service = Some(model.services[0].clone())),
+        with(|query, model| query.host = Some(model.hosts[1].clone())),
+        with(|query, _| query.words = vec!["alph"]),
+        with(|query, _| (query.since, query.until) = (Some(MIDDLE - DAY), Some(MIDDLE + 5))),
+    ] {
+        for per_page in [37, 100] {
+            let mut query = query.clone();
+            let expected = model.selected(&query);
+            let mut walked: Vec<String> = Vec::new();
+            loop {
+                let path = query.path(1, per_page);
+                let body = model.key.get(&path).await.body(200);
+                assert_eq!(body["count"], expected.len(), "{path}");
+                walked.extend(each(&body["data"], "id").into_iter().map(text));
+                let last = walked.last().cloned();
+                if last == query.before {
+                    break;
+                }
+                query.before = last;
+            }
+            assert_eq!(walked, expected, "{query:?}");
+        }
+    }
+    // Pages behind a cursor are pages of what is left.
+    let cursors: Vec<_> = [0, 1, 700, 2_500, 2_999]
+        .into_iter()
+        .flat_map(|index| {
+            let before = Some(model.changes[index].id.clone());
+            let pages = [(1, 10), (2, 10), (23, 99), (2_000, 1), (2_299, 1)];
+            kinds().into_iter().flat_map(move |query| {
+                let query = Query {
+                    before: before.clone(),
+                    ..query
+                };
+                pages.map(|(page, per_page)| (query.clone(), page, per_page))
+            })
+        })
+        .collect();
+    model.holds(&cursors).await;
+}
+
+async fn every_range_counts_exactly(world: World) {
+    let mut model = Model::new(&world).await;
+    for round in 0..2 {
+        if round == 1 {
+            model.update().await;
+        }
+        let mut scatter = Scatter(3 + round);
+        let mut asked = Vec::new();
+        for number in 0..400 {
+            let since = an_end(&mut scatter, &model);
+            // Often a short one, sometimes none or an inverted one.
+            let until = match scatter.below(4) {
+                0 => since.map(|since| since + scatter.below(3 * SECOND) - 500),
+                1 => since.map(|since| since + scatter.below(3 * HOUR) / SECOND * SECOND),
+                _ => an_end(&mut scatter, &model),
+            };
+            let query = Query {
+                since,
+                until,
+                ..kinds()[number % 4].clone()
+            };
+            let page = if number % 10 == 0 { 2 } else { 1 };
+            asked.push((query, page, 7));
+        }
+        // With what has no counts by time, too.
+        for number in 0..60 {
+            let mut query = Query {
+                since: an_end(&mut scatter, &model),
+                until: an_end(&mut scatter, &model),
+                ..kinds()[scatter.index(4)].clone()
+            };
+            match number % 4 {
+                0 => query.tags = vec![scatter.pick(&TAGS)],
+                1 => query.service = Some(scatter.pick(&model.services)),
+                2 => query.host = Some(scatter.pick(&model.hosts)),
+                _ => query.words = vec!["de"],
+            }
+            asked.push((query, 1, 7));
+        }
+        model.holds(&asked).await;
+    }
+}
+
+/// An end of a range: open, at a change or beside it, on a boundary of a
+/// second, an hour or a day, or anywhere, before 1970 and far ahead included.
+fn an_end(scatter: &mut Scatter, model: &Model) -> Option<i64> {
+    let at = scatter.pick(&model.changes).millis;
+    match scatter.below(9) {
+        0 => None,
+        1 | 2 => Some(at + scatter.below(3) - 1),
+        3 => Some(at / SECOND * SECOND),
+        4 => Some((at / HOUR + scatter.below(2)) * HOUR),
+        5 => Some((at / DAY + scatter.below(2)) * DAY),
+        6 => Some(MIDDLE + scatter.below(4 * SECOND) - 2 * SECOND),
+        7 => Some(scatter.below(60 * YEAR)),
+        _ => Some(scatter.pick(&[-YEAR, -1, 0, 1, MIDDLE, 300 * YEAR, 7_000 * YEAR])),
+    }
+}
+
+async fn every_combination_counts_exactly(world: World) {
+    let mut model = Model::new(&world).await;
+    if world.engine == Engine::Postgres {
+        // It does so by itself, within a minute.
+        let connection = sqlx::PgConnection::connect(&world.database).await;
+        let mut connection = connection.expect("PostgreSQL answers");
+        let analyzed = sqlx::query("ANALYZE").execute(&mut connection).await;
+        analyzed.expect("it is analyzed");
+    }
+    for round in 0..2 {
+        if round == 1 {
+            model.update().await;
+        }
+        let nowhere = Some(uuid::Uuid::now_v7().to_string());
+        let services = [None, Some(model.services[0].clone()), nowhere];
+        let hosts = [None, Some(model.hosts[2].clone())];
+        let tags: [&[&str]; 5] = [&[], &["prod"], &["ä&=%"], &["prod", "a b"], &["PROD"]];
+        let words: [&[&str]; 4] = [&[], &["deploy"], &["alph", "r"], &["uber"]];
+        let mut asked = Vec::new();
+        for kind in kinds().into_iter().chain([Query {
+            status: Some("rolled_back"),
+            ..Query::default()
+        }]) {
+            for service in &services {
+                for host in &hosts {
+                    for tags in tags {
+                        for words in words {
+                            let query = Query {
+                                service: service.clone(),
+                                host: host.clone(),
+                                tags: tags.to_vec(),
+                                words: words.to_vec(),
+                                ..kind.clone()
+                            };
+                            asked.push((query, 1 + asked.len() % 3, 20));
+                        }
+                    }
+                }
+            }
+        }
+        model.holds(&asked).await;
+    }
+}
