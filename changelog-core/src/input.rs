@@ -190,14 +190,20 @@ impl<'a> Fields<'a> {
         let elements = self.list(name)?;
         let mut objects = Vec::with_capacity(elements.len());
         for (index, element) in elements.into_iter().enumerate() {
+            let place = format!("{}/{name}/{index}", self.place);
             match element {
                 Value::Object(object) => {
-                    let place = format!("{}/{name}/{index}", self.place);
                     let mut fields = Fields::new(object, place, known, self.problems);
                     objects.push(read(&mut fields));
                     fields.finish();
                 }
-                other => self.wrong_type(&format!("{name}/{index}"), "an object", &other),
+                other => {
+                    self.wrong_type(&format!("{name}/{index}"), "an object", &other);
+                    // Keeps its place, so that those after it keep theirs.
+                    let mut reported = Violations::default();
+                    let mut fields = Fields::new(Map::new(), place, known, &mut reported);
+                    objects.push(read(&mut fields));
+                }
             }
         }
         Some(objects)

@@ -24,6 +24,9 @@ on_both!(
     a_body_has_at_most_256_kib,
     one_millisecond_has_room_for_many,
     one_that_is_refused_disturbs_no_other,
+    many_of_this_moment_are_recorded,
+    many_of_this_moment_keep_their_order,
+    what_is_no_object_moves_no_pointer,
 );
 
 const BULK: &str = "/api/changes/bulk";
@@ -413,4 +416,46 @@ async fn one_that_is_refused_disturbs_no_other(world: World) {
         }
         assert_eq!(count(&key, "").await, 29 * (round + 1));
     }
+}
+
+/// Changes that happen now, all of them: the most usual request.
+async fn many_of_this_moment_keep_their_order(world: World) {
+    let key = world.key();
+    for size in [50, 200, 500] {
+        let given: Vec<Value> = (0..size)
+            .map(|index| json!({ "title": format!("now{size} number {index}") }))
+            .collect();
+        let made = post(&key, &given).await.data(201);
+        let made = made.as_array().expect("a list");
+        let found = walk(&key, &format!("q=now{size}"), 100).await;
+        let newest_first: Vec<String> = ids(made).into_iter().rev().collect();
+        assert_eq!(ids(&found), newest_first, "{size}: as they were given");
+    }
+}
+
+async fn many_of_this_moment_are_recorded(world: World) {
+    let key = world.key();
+    for size in [100, 256, 257, 500] {
+        let given: Vec<Value> = (0..size)
+            .map(|index| json!({ "title": format!("now{size} number {index}") }))
+            .collect();
+        eprintln!("{size}");
+        post(&key, &given).await.data(201);
+        eprintln!("{size} done");
+    }
+}
+
+async fn what_is_no_object_moves_no_pointer(world: World) {
+    let key = world.key();
+    let answer = key
+        .post(
+            BULK,
+            json!({ "changes": [5, { "title": "good", "riks": 1 }, { "title": "ab" }] }),
+        )
+        .await;
+    answer.violates(&[
+        ("/changes/0", "wrong_type"),
+        ("/changes/1/riks", "unknown_field"),
+        ("/changes/2/title", "too_short"),
+    ]);
 }

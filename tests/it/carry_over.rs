@@ -19,6 +19,7 @@ on_both!(
     opening_it_again_changes_nothing,
     what_was_carried_over_can_be_changed,
     answers_and_entries_are_kept,
+    cursors_walk_over_a_crowd,
 );
 
 const RISKS: [&str; 3] = ["low", "medium", "high"];
@@ -730,4 +731,22 @@ VALUES ($1, $2, NULL, 'API key: old', 'created', 'change', $2, 'Änderung', $3, 
             "created_at": "2025-11-21T08:30:00.123Z",
         })
     );
+}
+
+/// A walk by cursors meets each change once, also those that shared a place.
+async fn cursors_walk_over_a_crowd(mut world: World) {
+    let past = Past::open(&mut world).await;
+    let key = world.key();
+    let mut walked: Vec<Value> = Vec::new();
+    let mut before = String::new();
+    loop {
+        let path = format!("/api/changes?per_page=37{before}");
+        let body = key.get(&path).await.body(200);
+        let data = body["data"].as_array().expect("a list");
+        walked.extend(data.iter().cloned());
+        let Some(last) = data.last() else { break };
+        before = format!("&before={}", last["id"].as_str().expect("an id"));
+    }
+    assert_eq!(walked.len(), past.changes.len());
+    assert_eq!(walked, past.changes);
 }

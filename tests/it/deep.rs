@@ -5,10 +5,9 @@
 use chrono::DateTime;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use sqlx::Connection;
 
 use crate::world::shape;
-use crate::world::{Caller, Engine, World, each, on_both, text};
+use crate::world::{Caller, World, each, on_both, text};
 
 on_both!(
     every_page_is_the_right_one,
@@ -474,13 +473,6 @@ fn an_end(scatter: &mut Scatter, model: &Model) -> Option<i64> {
 
 async fn every_combination_counts_exactly(world: World) {
     let mut model = Model::new(&world).await;
-    if world.engine == Engine::Postgres {
-        // It does so by itself, within a minute.
-        let connection = sqlx::PgConnection::connect(&world.database).await;
-        let mut connection = connection.expect("PostgreSQL answers");
-        let analyzed = sqlx::query("ANALYZE").execute(&mut connection).await;
-        analyzed.expect("it is analyzed");
-    }
     for round in 0..2 {
         if round == 1 {
             model.update().await;

@@ -4,6 +4,7 @@ use changelog_core::{
     Action, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, HostId, NewChange,
     NewChanges, Page, ResourceType, RiskLevel, ServiceId, Status, Timestamp,
 };
+use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use super::idempotency;
@@ -106,10 +107,13 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let now = app.now();
     let new: NewChanges = body::parse(&bytes, now.into())?;
     let claim = idempotency::claim(&caller, &request, &bytes)?;
+    // One after the other, as far apart as ids can tell.
+    let moments = (0..).map(|turn| now + TimeDelta::nanoseconds(turn * 250));
     let drafts = new
         .changes
         .into_iter()
-        .map(|new| Draft::new(caller.tenant, &caller.actor, new, now))
+        .zip(moments)
+        .map(|(new, now)| Draft::new(caller.tenant, &caller.actor, new, now))
         .collect::<Result<Vec<_>, _>>()?;
     let creation = Creation::new(caller.tenant, drafts, claim, MANY);
     idempotency::create_changes(&app, creation).await

@@ -115,7 +115,7 @@ async fn batch(database: &Database) -> Result<usize, StoreError> {
         let taken: (Option<i64>,) = on!(&mut tx.connection, |db| {
             sqlx::query_as(LAST)
                 .bind(millisecond.start)
-                .bind(millisecond.end)
+                .bind(here.end)
                 .fetch_one(&mut **db)
         })?;
         let free = taken.0.max(last).map_or(0, |place| place + 1);

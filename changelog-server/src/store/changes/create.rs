@@ -75,8 +75,12 @@ impl Creation {
     /// Gives another id to those drafts whose place is taken.
     fn avoid(&mut self, mut taken: HashSet<i64>) -> Result<(), StoreError> {
         for draft in &mut self.drafts {
-            while !taken.insert(draft.place) {
-                draft.take_place()?;
+            // Not for ever: a millisecond has a million places.
+            for _ in 0..TRIES {
+                if taken.insert(draft.place) {
+                    break;
+                }
+                draft.take_other_place()?;
             }
         }
         self.answer = (self.form.answer)(&self.drafts);

@@ -66,18 +66,23 @@ impl Draft {
             activity_id: new_id(now).into(),
             metadata: metadata.as_object().cloned().unwrap_or_default(),
         };
-        draft.take_place()?;
+        let id = match draft.new.occurred_at {
+            Some(at) => uuid_v7(at, None, rand::random()),
+            None => new_id(now),
+        };
+        draft.be(id.into())?;
         Ok(draft)
     }
 
-    /// Gives the change an id, whose place nobody else is likely to have; asked
-    /// again when somebody has.
-    pub(super) fn take_place(&mut self) -> Result<(), StoreError> {
-        self.id = match self.new.occurred_at {
-            Some(at) => uuid_v7(at, None, rand::random()),
-            None => new_id(self.now),
-        }
-        .into();
+    /// Gives the change another id, because the place of its own is taken: any
+    /// place of its millisecond.
+    pub(super) fn take_other_place(&mut self) -> Result<(), StoreError> {
+        let at = self.new.occurred_at.unwrap_or(self.now.into());
+        self.be(uuid_v7(at, None, rand::random()).into())
+    }
+
+    fn be(&mut self, id: ChangeId) -> Result<(), StoreError> {
+        self.id = id;
         self.place = place::of(self.id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;

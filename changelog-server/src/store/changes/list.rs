@@ -75,6 +75,9 @@ impl Store {
     ) -> Result<ChangeList, StoreError> {
         let source = self.source(tenant, filter).await?;
         let mut page = Page::new(tenant, filter, source);
+        if let Some(id) = filter.before {
+            page.start.before = self.database.place_of(tenant, id).await?;
+        }
         if page.is_far() {
             page.start = self.start_of_page(page.kind(), page.start).await?;
         }
@@ -93,7 +96,7 @@ impl Store {
         let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
         // Risk and status have an index together; the rest has one each.
         let indexed = things == 0 || (things == 1 && kinds == 0);
-        if words.is_empty() && (indexed || !self.searches_in_order() && filter.tags.len() < 2) {
+        if words.is_empty() && indexed {
             return Ok(match filter.tags.first() {
                 Some(tag) => Source::Tag(tag.clone()),
                 None => Source::Changes,
@@ -107,10 +110,6 @@ impl Store {
             .collect();
         let terms = search::terms(&self.database.pool, tenant, &words, &marks).await?;
         Ok(Source::Search(terms))
-    }
-
-    fn searches_in_order(&self) -> bool {
-        matches!(self.database.pool, Engine::Sqlite(_))
     }
 }
 
@@ -176,7 +175,6 @@ pub(in crate::store) struct Page {
 impl Page {
     fn new(tenant: Tenant, filter: &ChangeFilter, source: Source) -> Self {
         let offset = (filter.page - 1).saturating_mul(filter.per_page);
-        let before = filter.before.and_then(|id| place::of(id.0));
         Self {
             tenant,
             filter: filter.clone(),
@@ -184,7 +182,7 @@ impl Page {
             time: filter.since.map_or(0, Timestamp::millis)
                 ..filter.until.map_or(i64::MAX, Timestamp::millis),
             start: Start {
-                before: before.unwrap_or(i64::MAX),
+                before: i64::MAX,
                 rest: clamped(offset),
             },
         }
@@ -292,23 +290,12 @@ impl Page {
                 DB::bind(query, self.tenant.uuid().into());
                 query.push(" AND tag = ");
                 DB::bind(query, tag.as_str().into());
-                if !self.is_of_tag_only() {
-                    query.push(" AND EXISTS (SELECT 1 FROM changes WHERE ");
-                    self.push_columns(query);
-                    query.push(" AND changes.place = change_tags.place)");
-                }
             }
             Source::Search(terms) => DB::push_matches(query, self.tenant, terms),
         }
         let mut places = place::of_millis(self.time.clone());
         places.end = places.end.min(before);
         place::push_range(query, self.place::<DB>(), places);
-    }
-
-    fn is_of_tag_only(&self) -> bool {
-        let filter = &self.filter;
-        let kind = filter.risk_level.is_none() && filter.status.is_none();
-        kind && filter.service_id.is_none() && filter.host_id.is_none()
     }
 
     /// Writes the conditions that columns of the changes answer.

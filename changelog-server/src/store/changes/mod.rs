@@ -113,11 +113,26 @@ impl Database {
     /// Finds a change that is not where its id says: it may be older than
     /// places are, or not be there at all.
     async fn displaced(&self, tenant: Tenant, id: ChangeId) -> Result<Option<String>, StoreError> {
-        let row: Option<(i64, String)> = on!(&self.pool, |db| async {
+        Ok(self.find(tenant, id).await?.map(|(_, json)| json))
+    }
+
+    /// Finds a change and its place.
+    async fn find(
+        &self,
+        tenant: Tenant,
+        id: ChangeId,
+    ) -> Result<Option<(i64, String)>, StoreError> {
+        on!(&self.pool, |db| async {
             let mut query = select_one(tenant, id);
             query.build_query_as().fetch_optional(db).await
-        })?;
-        Ok(row.map(|(_, json)| json))
+        })
+    }
+
+    /// Returns the place of a change, or, where there is none with this id, the
+    /// place that it would have.
+    async fn place_of(&self, tenant: Tenant, id: ChangeId) -> Result<i64, StoreError> {
+        let found = self.find(tenant, id).await?.map(|(place, _)| place);
+        Ok(found.or(place::of(id.0)).unwrap_or(i64::MAX))
     }
 }
 

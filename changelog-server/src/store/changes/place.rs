@@ -28,10 +28,11 @@ pub(super) fn of(id: Uuid) -> Option<i64> {
 }
 
 /// Returns where a change with this id can be: at its place, or, if it was
-/// there before places were and its place was taken, later in its millisecond.
+/// there before places were and its place was taken, after it in its millisecond
+/// or at the start of the next.
 pub(in crate::store) fn where_id_can_be(id: Uuid) -> Range<i64> {
     match of(id) {
-        Some(place) => place..((place >> BITS) + 1) << BITS,
+        Some(place) => place..((place >> BITS) + 2) << BITS,
         None => 0..0,
     }
 }
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(millis(places[0]), at.millis());
         assert_eq!(of(first_uuid_at(at)), Some(of_millis(at.millis()..0).start));
         assert!(where_id_can_be(ids[0]).contains(&places[0]));
-        assert!(!where_id_can_be(ids[0]).contains(&of_millis(at.millis() + 1..0).start));
+        assert!(!where_id_can_be(ids[0]).contains(&of_millis(at.millis() + 2..0).start));
     }
 
     #[test]
