@@ -28,6 +28,7 @@ mod limits;
 mod list;
 mod nasty;
 mod openapi;
+mod plans;
 mod problems;
 mod sdk;
 mod search;

@@ -49,6 +49,11 @@ impl Postgres {
 
     /// Starts an instance of its own; none where the program is not installed.
     pub(crate) async fn start() -> Option<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// The same, with more settings.
+    pub(crate) async fn start_with(settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
             requirement::missing("postgres", "PostgreSQL");
             return None;
@@ -91,12 +96,14 @@ impl Postgres {
         let mut server = as_user(&user, &programs.join("postgres"));
         server.arg("-D").arg(&data).arg("-k").arg(folder.path());
         server.arg("-p").arg(port.to_string());
-        for setting in [
+        let own = [
             "listen_addresses=127.0.0.1",
             "max_connections=300",
             "fsync=off",
             "shared_buffers=64MB",
-        ] {
+        ];
+        // Of two settings of one name the last one counts.
+        for setting in own.iter().chain(settings) {
             server.args(["-c", setting]);
         }
         let mut watchdog = Command::new("sh")
@@ -186,7 +193,12 @@ impl Postgres {
 
     /// What it logged: the place to look when a query fails.
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// The file that it logs to.
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.folder.path().join("log")
     }
 
     /// Every byte in its data folder that may hold a row.

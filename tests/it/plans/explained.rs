@@ -1,0 +1,211 @@
+//! What PostgreSQL's log tells of the statements that it has run
+//! (`auto_explain`, with what came of each step).
+
+use super::sql::in_short;
+
+/// How many rows a request may look at in one step.
+const MOST: f64 = 20_000.0;
+
+/// A statement with the plan by which it was run.
+#[derive(Debug)]
+pub(super) struct Explained {
+    /// Where in the log it stands.
+    pub(super) at: usize,
+    /// Without what only repeats.
+    pub(super) statement: String,
+    pub(super) plan: String,
+}
+
+/// A step of a plan.
+#[derive(Debug, Default)]
+struct Step {
+    /// Such as `Seq Scan on changes c`.
+    what: String,
+    /// How many rows were expected.
+    expected: f64,
+    /// How often it was run.
+    runs: f64,
+    /// How many rows it gave, and looked at in vain, in all of its runs.
+    seen: f64,
+    is_filtered: bool,
+    /// What takes its rows, up to the root: the nearest last.
+    takers: Vec<String>,
+}
+
+/// Reads what the server has run out of the log of the database.
+pub(super) fn read(log: &str) -> Vec<Explained> {
+    let mut all = Vec::new();
+    let mut lines = log.split_inclusive('\n').peekable();
+    let mut at = 0;
+    while let Some(line) = lines.next() {
+        let start = at;
+        at += line.len();
+        let mut text = String::new();
+        // What belongs to a line begins with a tab.
+        while let Some(more) = lines.next_if(|next| next.starts_with('\t')) {
+            at += more.len();
+            text.push_str(&more[1..]);
+        }
+        let is_ours = line.starts_with("changelog-server[") && line.ends_with("  plan:\n");
+        if !is_ours {
+            continue;
+        }
+        let cost = text.find("  (cost=").expect("a plan has costs");
+        let end = text[..cost].rfind('\n').map_or(0, |end| end + 1);
+        let (statement, plan) = text.split_at(end);
+        let (statement, _) = statement
+            .split_once("\nQuery Parameters: ")
+            .unwrap_or((statement, ""));
+        let statement = statement.trim_start_matches("Query Text: ");
+        all.push(Explained {
+            at: start,
+            statement: in_short(statement.trim()),
+            plan: plan.to_owned(),
+        });
+    }
+    all
+}
+
+impl Explained {
+    /// Tells whether the plan is one for any values.
+    pub(super) fn is_generic(&self) -> bool {
+        let mut conditions = self.plan.lines().filter(|line| {
+            let (name, _) = line.split_once(": ").unwrap_or_default();
+            name.ends_with("Cond") || name.ends_with("Filter")
+        });
+        conditions.any(|line| line.contains('$'))
+    }
+
+    /// Returns the steps that walk a table; `counts_words` says that the
+    /// request asks how many of the changes have words that very many have.
+    pub(super) fn problems(&self, counts_words: bool) -> Vec<String> {
+        let walks = |step: &Step| step.walks() && !(counts_words && step.counts_words());
+        let steps = self.steps();
+        let walking = steps.iter().filter(|step| walks(step));
+        walking.map(|step| step.what.clone()).collect()
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps: Vec<Step> = Vec::new();
+        let mut open: Vec<(usize, String)> = Vec::new();
+        for line in self.plan.lines() {
+            let Some((what, numbers)) = line.split_once("  (cost=") else {
+                if let Some(step) = steps.last_mut() {
+                    step.is_filtered |= line.trim_start().starts_with("Filter: ");
+                    if let Some((_, removed)) = line.split_once("Rows Removed by ") {
+                        step.seen += after(removed, ": ") * step.runs;
+                    }
+                }
+                continue;
+            };
+            let what = what.trim_end();
+            let indent = what.len() - what.trim_start().len();
+            let what = what.trim_start().trim_start_matches("->  ").to_owned();
+            open.retain(|(outer, _)| *outer < indent);
+            let runs = after(numbers, " loops=");
+            steps.push(Step {
+                expected: after(numbers, " rows="),
+                runs,
+                seen: after(numbers, "(actual rows=") * runs,
+                is_filtered: false,
+                takers: open.iter().map(|(_, what)| what.clone()).collect(),
+                what: what.clone(),
+            });
+            open.push((indent, what));
+        }
+        steps
+    }
+}
+
+impl Step {
+    /// Tells whether it looks at a whole table, or at more rows than a request
+    /// may.
+    fn walks(&self) -> bool {
+        let is = |kind: &str| self.what.starts_with(kind);
+        let is_first_rows = self.takers.last().is_some_and(|taker| taker == "Limit");
+        if self.what.contains("Seq Scan on ") {
+            // A few rows, whichever.
+            return self.is_filtered || !is_first_rows;
+        }
+        let is_whole = is("Sort") || is("Bitmap Heap Scan");
+        let reads = is_whole || is("Incremental Sort") || self.what.contains("Scan ");
+        reads && self.seen > MOST || is_whole && self.expected > MOST
+    }
+
+    /// Tells whether it finds what is counted in the search index. How many
+    /// changes have a word is kept nowhere, so a count of half a million takes
+    /// half a million steps; the page beside it does not.
+    fn counts_words(&self) -> bool {
+        let is_search = self.what.contains(" on change_search");
+        let taker = |kinds: &[&str]| {
+            let mut takers = self.takers.iter().rev();
+            takers.position(|taker| kinds.iter().any(|kind| taker.contains(kind)))
+        };
+        let counted = taker(&["Aggregate"]);
+        let paged = taker(&["Limit"]);
+        is_search && counted.is_some() && paged.is_none_or(|paged| counted < Some(paged))
+    }
+}
+
+/// Reads the number after some text.
+fn after(text: &str, before: &str) -> f64 {
+    let (_, rest) = text.split_once(before).unwrap_or_default();
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+    rest[..end.unwrap_or(rest.len())]
+        .parse()
+        .unwrap_or_default()
+}
+
+#[test]
+fn what_walks_is_seen() {
+    let plan = |lines: &[&str]| {
+        let begin = [
+            "Query Text: SELECT 1",
+            "  FROM a",
+            "Query Parameters: $1 = '1'",
+        ];
+        let text = [&begin, lines].concat().join("\n\t");
+        let log = format!("a[1] LOG:  no\nchangelog-server[2] LOG:  a  plan:\n\t{text}\n");
+        let mut read = read(&log);
+        assert_eq!(read[0].statement, "SELECT 1\n  FROM a");
+        read.remove(0)
+    };
+    let scan = "Seq Scan on a  (cost=0.00..1.00 rows=1 width=8) (actual rows=1 loops=1)";
+    assert_eq!(plan(&[scan]).problems(true), ["Seq Scan on a"]);
+    let limit = "Limit  (cost=0.00..1.00 rows=1 width=8) (actual rows=1 loops=1)";
+    let within = format!("  ->  {scan}");
+    assert!(plan(&[limit, &within]).problems(false).is_empty());
+    let filter = "        Filter: (b = 1)";
+    assert_eq!(
+        plan(&[limit, &within, filter]).problems(false),
+        ["Seq Scan on a"]
+    );
+
+    let index =
+        "  ->  Index Scan using b on a  (cost=0.42..8.44 rows=1 width=8) (actual rows=25 loops=9)";
+    let removed = |rows: u32| format!("        Rows Removed by Filter: {rows}");
+    assert!(
+        plan(&[limit, index, &removed(2_000)])
+            .problems(false)
+            .is_empty()
+    );
+    let generic = plan(&[
+        limit,
+        index,
+        "        Index Cond: (b = $1)",
+        &removed(2_500),
+    ]);
+    assert_eq!(generic.problems(false), ["Index Scan using b on a"]);
+    assert!(generic.is_generic() && !plan(&[limit, index]).is_generic());
+
+    let sort = "  ->  Sort  (cost=0.42..8.44 rows=20001 width=8) (never executed)";
+    assert_eq!(plan(&[limit, sort]).problems(true), ["Sort"]);
+
+    let words = "        ->  Bitmap Index Scan on change_search_by_words  \
+        (cost=0.00..5.00 rows=9 width=0) (actual rows=500000 loops=1)";
+    let count = "  ->  Aggregate  (cost=0.00..1.00 rows=1 width=8) (actual rows=1 loops=1)";
+    assert!(plan(&[limit, count, words]).problems(true).is_empty());
+    assert_eq!(plan(&[limit, count, words]).problems(false).len(), 1);
+    let page = "     ->  Limit  (cost=0.00..1.00 rows=1 width=8) (actual rows=1 loops=1)";
+    assert_eq!(plan(&[count, page, words]).problems(true).len(), 1);
+}

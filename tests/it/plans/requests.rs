@@ -1,0 +1,451 @@
+//! Every shape of request that asks the database for something.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+use reqwest::RequestBuilder;
+use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection, SqliteConnection};
+use uuid::Uuid;
+
+use crate::world::caller::form;
+use crate::world::document::Document;
+use crate::world::{Answer, Caller, Engine, World, send};
+
+/// A request that writes: method, path, body, and the status of the answer.
+type Write = (&'static str, String, Value, u16);
+
+/// What there is to ask for.
+pub(super) struct Known {
+    pub(super) change: String,
+    pub(super) service: String,
+    pub(super) host: String,
+    pub(super) tag: String,
+    pub(super) other_tag: String,
+    pub(super) word: String,
+    pub(super) other_word: String,
+    /// How a word begins.
+    pub(super) beginning: String,
+    pub(super) since: String,
+    pub(super) until: String,
+}
+
+impl Known {
+    /// The paths of lists: each filter alone, each pair of them, and what
+    /// changes the way in which a page is found.
+    pub(super) fn lists(&self) -> Vec<String> {
+        let filters = [
+            "risk_level=high".to_owned(),
+            "status=completed".to_owned(),
+            format!("service_id={}", self.service),
+            format!("host_id={}", self.host),
+            format!("tag={}", self.tag),
+            format!("q={}", self.word),
+            format!("since={}", self.since),
+            format!("until={}", self.until),
+            format!("before={}", self.change),
+        ];
+        let mut queries = vec![
+            String::new(),
+            "per_page=100".to_owned(),
+            format!("q={}+{}", self.word, self.other_word),
+            format!("q={}", self.beginning),
+            format!("tag={}&tag={}", self.tag, self.other_tag),
+            format!(
+                "risk_level=low&since={}&until={}&status=planned",
+                self.since, self.until
+            ),
+            format!("service_id={}&q={}&page=2", self.service, self.word),
+            filters.join("&"),
+        ];
+        // So far down that the page is looked for in the kept counts, and
+        // beyond the end.
+        for page in ["page=100", "page=9000000"] {
+            for kind in [
+                "",
+                "&risk_level=low",
+                "&status=planned",
+                "&risk_level=low&status=planned",
+            ] {
+                queries.push(format!("{page}{kind}"));
+            }
+            queries.push(format!("{page}&since={}", self.since));
+        }
+        for (number, one) in filters.iter().enumerate() {
+            queries.push(one.clone());
+            for other in &filters[number + 1..] {
+                queries.push(format!("{one}&{other}"));
+            }
+        }
+        let path = |query: String| format!("/api/changes?{query}");
+        queries.into_iter().map(path).collect()
+    }
+
+    /// What a key reads besides the lists of changes.
+    fn reads(&self) -> Vec<(String, u16)> {
+        let mut reads = vec![
+            ("/api/hosts".to_owned(), 200),
+            ("/api/services".to_owned(), 200),
+        ];
+        for (path, id) in [
+            ("changes", &self.change),
+            ("hosts", &self.host),
+            ("services", &self.service),
+        ] {
+            reads.push((format!("/api/{path}/{id}"), 200));
+            reads.push((format!("/api/{path}/{}", Uuid::now_v7()), 404));
+        }
+        reads
+    }
+
+    /// What a key writes. No two rounds write the same, so that each changes
+    /// something.
+    fn writes(&self, round: usize) -> Vec<Write> {
+        let mut writes = self.new_changes();
+        writes.extend(self.patches(round));
+        let nobody = Uuid::now_v7();
+        for (path, id, name) in [
+            ("hosts", &self.host, "hostname"),
+            ("services", &self.service, "name"),
+        ] {
+            let all = format!("/api/{path}");
+            let one = format!("/api/{path}/{id}");
+            let taken = json!({ name: format!("taken-{round}") });
+            let renamed = json!({ name: format!("renamed-{round}") });
+            let described = json!({ "description": format!("described {round}") });
+            writes.extend([
+                ("POST", all.clone(), taken.clone(), 201),
+                ("POST", all, taken.clone(), 409),
+                ("PATCH", one.clone(), renamed, 200),
+                ("PATCH", one.clone(), described.clone(), 200),
+                ("PATCH", one, taken, 409),
+                ("PATCH", format!("/api/{path}/{nobody}"), described, 404),
+            ]);
+        }
+        writes
+    }
+
+    fn new_changes(&self) -> Vec<Write> {
+        let plain = json!({ "title": "Nothing but a title" });
+        let full = json!({
+            "title": format!("Everything {} {}", self.word, self.other_word),
+            "description": "all of it",
+            "impact": "none",
+            "service_id": self.service,
+            "host_id": self.host,
+            "risk_level": "high",
+            "status": "in_progress",
+            "tags": [self.tag, self.other_tag],
+            "links": [{ "label": "runbook", "url": "https://example.com/" }],
+            "scheduled_for": "2030-01-01T00:00:00Z",
+            "occurred_at": self.since,
+        });
+        let of_nobody = |field: &str| json!({ "title": "Of nobody", field: Uuid::now_v7() });
+        let all = "/api/changes".to_owned();
+        let bulk = json!({ "changes": [plain, full] });
+        vec![
+            ("POST", all.clone(), plain, 201),
+            ("POST", all.clone(), full, 201),
+            ("POST", all.clone(), of_nobody("service_id"), 422),
+            ("POST", all, of_nobody("host_id"), 422),
+            ("POST", "/api/changes/bulk".to_owned(), bulk, 201),
+        ]
+    }
+
+    /// Changes every field of a change, one at a time.
+    fn patches(&self, round: usize) -> Vec<Write> {
+        let nobody = Uuid::now_v7();
+        let (risk, status) = match round % 2 {
+            0 => ("medium", "completed"),
+            _ => ("high", "planned"),
+        };
+        let text = format!("new in round {round}");
+        let links = json!([{ "label": text, "url": "https://example.com/" }]);
+        let moment = format!("2031-01-01T00:00:{round:02}Z");
+        let path = format!("/api/changes/{}", self.change);
+        let mut writes: Vec<Write> = [
+            (json!({ "title": text }), 200),
+            (json!({ "description": text }), 200),
+            (json!({ "impact": text }), 200),
+            (json!({ "risk_level": risk }), 200),
+            (json!({ "status": status }), 200),
+            (json!({ "service_id": null }), 200),
+            (json!({ "service_id": self.service }), 200),
+            (json!({ "host_id": null }), 200),
+            (json!({ "host_id": self.host }), 200),
+            (json!({ "tags": [self.tag, text] }), 200),
+            (json!({ "links": links }), 200),
+            (json!({ "scheduled_for": moment }), 200),
+            // Nothing is different.
+            (json!({ "service_id": self.service }), 200),
+            (json!({ "service_id": nobody }), 422),
+            (json!({ "host_id": nobody }), 422),
+        ]
+        .into_iter()
+        .map(|(patch, status)| ("PATCH", path.clone(), patch, status))
+        .collect();
+        let path = format!("/api/changes/{nobody}");
+        writes.push(("PATCH", path, json!({ "impact": text }), 404));
+        writes
+    }
+}
+
+/// Sends requests, and says after each what it was.
+pub(super) struct Courier<'w, F> {
+    world: &'w World,
+    key: Caller,
+    browser: Caller,
+    after: F,
+    /// Methods and paths of all that was sent.
+    sent: BTreeSet<String>,
+}
+
+impl<'w, F: FnMut(&str)> Courier<'w, F> {
+    pub(super) async fn new(world: &'w World, after: F) -> Self {
+        Self {
+            world,
+            key: world.key(),
+            browser: world.browser().await,
+            after,
+            sent: BTreeSet::new(),
+        }
+    }
+
+    /// Sends every shape of request so many times.
+    pub(super) async fn send_all(&mut self, known: &Known, times: usize) {
+        for path in known.lists() {
+            self.read(&path, 200, times).await;
+        }
+        for (path, status) in known.reads() {
+            self.read(&path, status, times).await;
+        }
+        for round in 0..times {
+            for (method, path, body, status) in known.writes(round) {
+                let request = self.key.request(method, &path).json(&body);
+                self.send(method, &path, Some(&body), request, status).await;
+            }
+        }
+        self.send_again(times).await;
+        self.sign_in_and_out(times).await;
+        for path in self.pages() {
+            for _ in 0..times {
+                let request = self.browser.request("GET", &path);
+                self.send("GET", &path, None, request, 200).await;
+            }
+        }
+        self.send_as_nobody(times).await;
+        self.send_together(known).await;
+        self.fill_a_millisecond(known).await;
+        self.nothing_is_left_out().await;
+    }
+
+    /// Sends what a key reads so many times.
+    pub(super) async fn read(&mut self, path: &str, status: u16, times: usize) {
+        for _ in 0..times {
+            let request = self.key.request("GET", path);
+            self.send("GET", path, None, request, status).await;
+        }
+    }
+
+    async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        request: RequestBuilder,
+        status: u16,
+    ) -> Answer {
+        let answer = send(request).await;
+        answer.is(status);
+        let mut name = format!("{method} {path}");
+        self.sent.insert(name.clone());
+        if let Some(body) = body {
+            name.push(' ');
+            // As much as tells it from others.
+            name.extend(body.to_string().chars().take(100));
+        }
+        (self.after)(&name);
+        answer
+    }
+
+    /// Sends creates again under their idempotency key: for the answer, with
+    /// another body, and when the answer has outlived its time.
+    async fn send_again(&mut self, times: usize) {
+        for round in 0..times {
+            for (path, body) in [
+                ("/api/changes", json!({ "title": "Once" })),
+                (
+                    "/api/changes/bulk",
+                    json!({ "changes": [{ "title": "Once" }] }),
+                ),
+                ("/api/hosts", json!({ "hostname": format!("once-{round}") })),
+                ("/api/services", json!({ "name": format!("once {round}") })),
+            ] {
+                let other = json!({ "title": "Twice" });
+                for (body, status) in [(&body, 201), (&body, 201), (&other, 422)] {
+                    self.send_keyed(path, round, body, status).await;
+                }
+            }
+            forget_answers(self.world).await;
+            for (path, name) in [
+                ("/api/changes", "title"),
+                ("/api/hosts", "hostname"),
+                ("/api/services", "name"),
+            ] {
+                let body = json!({ name: format!("again-{round}") });
+                self.send_keyed(path, round, &body, 201).await;
+            }
+        }
+    }
+
+    async fn send_keyed(&mut self, path: &str, round: usize, body: &Value, status: u16) {
+        let request = self.key.request("POST", path).json(body);
+        let request = request.header("idempotency-key", format!("round {round}"));
+        self.send("POST", path, Some(body), request, status).await;
+    }
+
+    async fn sign_in_and_out(&mut self, times: usize) {
+        let anonymous = self.world.anonymous();
+        let owner = self.world.organization.clone();
+        for _ in 0..times {
+            for (password, status) in [("not this one", 401), (&owner.password, 303)] {
+                let fields = [("email", owner.email.as_str()), ("password", password)];
+                let request = form(anonymous.request("POST", "/sign-in"), &fields);
+                let answer = self.send("POST", "/sign-in", None, request, status).await;
+                let Some((cookie, _)) = answer.header("set-cookie").split_once(';') else {
+                    continue;
+                };
+                let request = anonymous.request("POST", "/sign-out");
+                let request = form(request.header("cookie", cookie), &[]);
+                self.send("POST", "/sign-out", None, request, 303).await;
+            }
+        }
+    }
+
+    /// What a person reads in a browser.
+    fn pages(&self) -> Vec<String> {
+        let owner = &self.world.organization.owner_id;
+        let mut pages = vec!["/".to_owned(), "/api/activity/actors".to_owned()];
+        for query in [
+            String::new(),
+            "limit=100&offset=2500".to_owned(),
+            "resource=change".to_owned(),
+            "resource=host&offset=100".to_owned(),
+            "actor_id=__api_key__".to_owned(),
+            format!("actor_id={owner}"),
+            "actor_id=__api_key__&resource=service".to_owned(),
+            format!("actor_id={owner}&resource=change"),
+        ] {
+            pages.push(format!("/api/activity?{query}"));
+        }
+        pages
+    }
+
+    async fn send_as_nobody(&mut self, times: usize) {
+        let anonymous = self.world.anonymous();
+        let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
+        let stranger = self.world.with_key(&unknown);
+        let signed_out = anonymous.clone().with("cookie", "changelog_session=none");
+        for _ in 0..times {
+            for (caller, path, status) in [
+                (&anonymous, "/api/health", 200),
+                (&anonymous, "/api/openapi.json", 200),
+                (&anonymous, "/sign-in", 200),
+                (&anonymous, "/", 303),
+                (&signed_out, "/", 303),
+                (&signed_out, "/api/activity", 401),
+                (&stranger, "/api/hosts", 401),
+            ] {
+                let request = caller.request("GET", path);
+                self.send("GET", path, None, request, status).await;
+            }
+        }
+    }
+
+    /// Sends few and many requests at once, so that some share a statement.
+    async fn send_together(&mut self, known: &Known) {
+        for count in [4, 16, 64, 128] {
+            for (path, most) in [
+                (format!("/api/changes/{}", known.change), 128),
+                (format!("/api/changes?service_id={}", known.service), 16),
+                (format!("/api/changes?q={}", known.word), 16),
+            ] {
+                let count = count.min(most);
+                let reads = (0..count).map(|_| send(self.key.request("GET", &path)));
+                for answer in join_all(reads).await {
+                    answer.is(200);
+                }
+                (self.after)(&format!("{count} times GET {path} at once"));
+            }
+            let body = json!({
+                "title": "Together", "service_id": known.service, "host_id": known.host,
+            });
+            let creates = (0..count).map(|number| {
+                let request = self.key.request("POST", "/api/changes").json(&body);
+                // Each twice, so that the second has to be looked for.
+                send(request.header("idempotency-key", format!("{count} {}", number / 2)))
+            });
+            for answer in join_all(creates).await {
+                answer.is(201);
+            }
+            (self.after)(&format!("{count} times POST /api/changes at once"));
+        }
+    }
+
+    /// Makes so many changes of one millisecond that two of them want one place.
+    async fn fill_a_millisecond(&mut self, known: &Known) {
+        let changes = vec![json!({ "title": "Crowded", "occurred_at": known.until }); 500];
+        let body = json!({ "changes": changes });
+        for _ in 0..12 {
+            let path = "/api/changes/bulk";
+            let request = self.key.request("POST", path).json(&body);
+            self.send("POST", path, Some(&body), request, 201).await;
+        }
+    }
+
+    /// Requires that every operation of the API was asked for, and each list by
+    /// each of its parameters.
+    async fn nothing_is_left_out(&self) {
+        let document = Document::of(self.world).await;
+        let paths = document.0["paths"].as_object().expect("paths");
+        for (path, operations) in paths {
+            let (start, _) = path.split_once("{id}").unwrap_or((path, ""));
+            for (method, operation) in operations.as_object().expect("operations") {
+                let method = method.to_uppercase();
+                let sent = |what: &str| {
+                    self.sent.iter().any(|sent| {
+                        let is_it = sent.strip_prefix(&format!("{method} {start}"));
+                        is_it.is_some_and(|rest| rest.contains(what))
+                    })
+                };
+                assert!(sent(""), "{method} {path} was never sent");
+                let parameters = operation["parameters"].as_array();
+                for parameter in parameters.into_iter().flatten() {
+                    let name = parameter["name"].as_str().expect("a name");
+                    let is_sent = parameter["in"] != "query" || sent(&format!("{name}="));
+                    assert!(is_sent, "{method} {path} was never sent with {name}");
+                }
+            }
+        }
+    }
+}
+
+/// Makes every answer that is kept older than answers are kept.
+async fn forget_answers(world: &World) {
+    let statement = "UPDATE idempotency SET created_at = 0 WHERE organization_id = $1";
+    let organization: Uuid = world.organization.id.parse().expect("an id");
+    match world.engine {
+        Engine::Sqlite => {
+            let connection = SqliteConnection::connect(&world.database).await;
+            let mut connection = connection.expect("a database");
+            let update = sqlx::query(statement).bind(organization);
+            update.execute(&mut connection).await.expect("answers");
+        }
+        Engine::Postgres => {
+            let connection = PgConnection::connect(&world.database).await;
+            let mut connection = connection.expect("a database");
+            let update = sqlx::query(statement).bind(organization);
+            update.execute(&mut connection).await.expect("answers");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! A million changes of one organization on PostgreSQL, put into the tables as
+//! the store would have done it: through the API it would take too long. That
+//! they are put in well is shown by the API, which finds and counts them.
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use uuid::Uuid;
+
+use super::requests::Known;
+use crate::world::shape;
+use crate::world::{World, keys};
+
+/// What makes the values.
+const FUNCTIONS: [&str; 4] = [
+    "CREATE FUNCTION dice(number bigint, which bigint) RETURNS int LANGUAGE sql IMMUTABLE AS $$
+        SELECT (hashint8extended(number, which) & 1073741823)::int $$",
+    // One of 500 words, none of which begins with n: 6,000 changes have it.
+    "CREATE FUNCTION word(number bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+        SELECT translate(lpad((number % 500)::text, 4, '0'), '0123456789', 'bdfgklmnrt') $$",
+    "CREATE FUNCTION moment(millis bigint) RETURNS text LANGUAGE sql STABLE AS $$
+        SELECT to_char(to_timestamp(millis / 1000.0) AT TIME ZONE 'UTC',
+            'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') $$",
+    // A UUID version 7; of the twenty bits that a place has of it, eight come
+    // after the variant.
+    "CREATE FUNCTION id_at(millis bigint, twenty bigint, rest bigint) RETURNS uuid
+        LANGUAGE sql IMMUTABLE AS $$
+        SELECT (lpad(to_hex(millis), 12, '0') || '7' || lpad(to_hex(twenty >> 8), 3, '0')
+            || to_hex(32768 | ((twenty & 255) << 6)) || lpad(to_hex(rest), 12, '0'))::uuid $$",
+];
+
+/// 20,000 organizations, each with a person, a key and a session; fifty of them
+/// with services, hosts and, later, changes. A table that is small may be
+/// scanned, so none is.
+const OTHERS: [&str; 9] = [
+    "CREATE UNLOGGED TABLE others AS
+        SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
+            id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
+            (extract(epoch FROM now()) * 1000)::bigint AS now
+        FROM generate_series(1, 20000) AS n",
+    "INSERT INTO organizations (id, name, plan, created_at)
+        SELECT organization_id, 'Other ' || n, 'pro', now FROM others",
+    "INSERT INTO users (id, email, email_folded, name, password_hash, created_at)
+        SELECT id, n || '@example.org', n || '@example.org', 'P', '', now FROM others",
+    "INSERT INTO memberships (organization_id, user_id, role, created_at)
+        SELECT organization_id, id, 'owner', now FROM others",
+    "INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at)
+        SELECT id, organization_id, 'other', hash, '', now FROM others",
+    "INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at)
+        SELECT hash, id, organization_id, now, now FROM others",
+    "INSERT INTO sign_in_failures (email_folded, failures, last_failed_at)
+        SELECT n || '@example.org', 1, now FROM others",
+    "INSERT INTO activity_actors (organization_id, actor_key, actor_name)
+        SELECT organization_id, 'API key: other', 'API key: other' FROM others",
+    "INSERT INTO idempotency
+        (organization_id, scope, fingerprint, status, location, body, created_at)
+        SELECT organization_id, substring(sha256((n + 20000 * m)::text::bytea) FOR 16), hash, 201,
+            NULL, '{}', now
+        FROM others, generate_series(1, 5) AS m",
+];
+
+/// 5,000 services and 500 hosts, and more of the others.
+const THINGS: [&str; 2] = [
+    "INSERT INTO services (organization_id, id, name, name_folded, color, created_at, reference)
+        SELECT organization_id, id, name, name, '#6b7280', 0,
+            json_build_object('id', id, 'name', name, 'color', '#6b7280')
+        FROM (SELECT organization_id, id_at(1600000000000 + n, 0, n) AS id, 'service-' || n AS name
+            FROM (SELECT $1 AS organization_id, n FROM generate_series(1, 5000) AS n
+                UNION ALL SELECT organization_id, m
+                FROM others, generate_series(5000 + 2000 * n, 6999 + 2000 * n) AS m
+                WHERE n <= 50) AS numbers) AS services",
+    "INSERT INTO hosts
+        (organization_id, id, hostname, hostname_folded, platform, roles, created_at, reference)
+        SELECT organization_id, id, name, name, 'aws', '[]', 0,
+            json_build_object('id', id, 'hostname', name, 'environment', NULL)
+        FROM (SELECT organization_id, id_at(1600000000000 + n, 0, n) AS id, 'host-' || n AS name
+            FROM (SELECT $1 AS organization_id, n FROM generate_series(1, 500) AS n
+                UNION ALL SELECT organization_id, m
+                FROM others, generate_series(5000 + 1000 * n, 5999 + 1000 * n) AS m
+                WHERE n <= 50) AS numbers) AS hosts",
+];
+
+/// What is known of each change: a year of them, in bursts of ten that are of
+/// one risk and status, so that there are fewer kept counts than changes.
+const SEED: &str = "
+CREATE UNLOGGED TABLE seed AS
+SELECT organization_id, right(replace(organization_id::text, '-', ''), 16) AS prefix, number,
+    millis, moment(millis) AS at, (millis << 20) | twenty AS place,
+    id_at(millis, twenty, number) AS id,
+    (ARRAY['low', 'medium', 'high'])[1 + dice(number / 10, 1) % 3] AS risk_level,
+    (ARRAY['planned', 'in_progress', 'completed', 'rolled_back'])
+        [1 + dice(number / 10, 2) % 4] AS status,
+    CASE WHEN is_large AND service % 2 = 0
+        THEN id_at(1600000000001 + service % 5000, 0, 1 + service % 5000) END AS service_id,
+    CASE WHEN is_large AND host % 3 = 0
+        THEN id_at(1600000000001 + host % 500, 0, 1 + host % 500) END AS host_id,
+    CASE WHEN dice(number, 3) % 2 = 0 THEN ARRAY['common'] ELSE '{}' END
+        || CASE WHEN number % 500 = 7 THEN ARRAY['seldom'] ELSE '{}' END
+        || CASE WHEN number % 10000 = 7 THEN ARRAY['rare'] ELSE '{}' END AS tags,
+    (ARRAY['Deploy', 'Restart'])[1 + dice(number, 4) % 2] || ' ' || word(dice(number, 5))
+        || ' ' || word(dice(number, 6)) || ' ' || word(dice(number, 7))
+        || CASE WHEN number % 10000 = 3 THEN ' needle' ELSE '' END AS title
+FROM (SELECT organization_id, number, is_large,
+        1700000000000 + number / 10 * 315360 + number % 10 AS millis,
+        dice(number, 8) & 1048575 AS twenty, dice(number, 9) AS service, dice(number, 10) AS host
+    FROM (SELECT $1 AS organization_id, number, true AS is_large
+            FROM generate_series(0, 999999::bigint) AS number
+        UNION ALL SELECT organization_id, number, false
+            FROM others, generate_series(0, 9::bigint) AS number WHERE n <= 50) AS numbers
+    ) AS thrown";
+
+/// What the store keeps of them.
+const CHANGES: [&str; 4] = [
+    r#"INSERT INTO changes
+        (place, organization_id, id, risk_level, status, service_id, host_id, document)
+        SELECT place, organization_id, id, risk_level, status, service_id, host_id,
+            '{"id":"' || id || '","title":"' || title || '","description":null,"risk_level":"'
+            || risk_level || '","status":"' || status || '","impact":null,"tags":'
+            || array_to_json(tags) || ',"links":[],"scheduled_for":null,"occurred_at":"' || at
+            || '","organization_id":"' || organization_id || '","created_at":"' || at
+            || '","updated_at":"' || at || '"}'
+        FROM seed ORDER BY organization_id, place"#,
+    "INSERT INTO change_tags (organization_id, tag, place)
+        SELECT organization_id, unnest(tags) AS tag, place FROM seed ORDER BY 1, 2, 3",
+    "INSERT INTO change_search (organization_id, place, words)
+        SELECT organization_id, place, array_to_tsvector(string_to_array(
+            prefix || replace(lower(title), ' ', ' ' || prefix) || ' ' || prefix || ':r'
+            || risk_level || ' ' || prefix || ':s' || replace(status, '_', '')
+            || coalesce(' ' || prefix || ':v' || replace(service_id::text, '-', ''), '')
+            || coalesce(' ' || prefix || ':h' || replace(host_id::text, '-', ''), '')
+            || coalesce((SELECT string_agg(' ' || prefix || ':t' || encode(substring(sha256(
+                convert_to(tag, 'UTF8')) FOR 16), 'hex'), '') FROM unnest(tags) AS tag), ''),
+            ' '))
+        FROM seed ORDER BY organization_id, place",
+    "INSERT INTO change_counts
+        (organization_id, scope, span, start, risk_level, status, slot, n)
+        SELECT organization_id, scope, span, start, risk_level, status, 0, count(*)
+        FROM (SELECT organization_id, 'organization' AS scope, span,
+                CASE WHEN span = 0 THEN 0 ELSE millis / span END AS start, risk_level, status
+            FROM seed, unnest(ARRAY[0, 1000, 60000, 3600000, 86400000, 8640000000]) AS span
+            UNION ALL
+            SELECT organization_id, scope, 0, 0, risk_level, status
+            FROM (SELECT *, unnest(ARRAY['service/' || replace(service_id::text, '-', ''),
+                'host/' || replace(host_id::text, '-', '')]) AS scope FROM seed) AS things
+            WHERE scope IS NOT NULL
+            UNION ALL
+            SELECT organization_id, 'tag/' || unnest(tags), 0, 0, risk_level, status FROM seed
+        ) AS counted
+        GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6",
+];
+
+/// The activity log: a tenth of it by a person, and little of it about others
+/// than changes.
+const ACTIVITY: &str =
+    "INSERT INTO activity (organization_id, id, actor_id, actor_name, action, resource_type,
+            resource_id, resource_label, metadata, created_at)
+        SELECT organization_id, id, CASE WHEN number % 10 = 3 THEN $1 END,
+            CASE WHEN number % 10 = 3 THEN 'Ada' ELSE 'API key: terraform' END, 'created',
+            CASE WHEN number % 200 = 0 THEN 'service' WHEN number % 2000 = 1 THEN 'host'
+                WHEN number % 10000 = 2 THEN 'member' ELSE 'change' END,
+            id, title, json_build_object('risk_level', risk_level, 'status', status), millis
+        FROM seed ORDER BY organization_id, id";
+
+/// Puts everything in, and returns what there is to ask for.
+pub(super) async fn fill(world: &World) -> Known {
+    let mut connection = connect(world).await;
+    let organization: Uuid = world.organization.id.parse().expect("an id");
+    let owner: Uuid = world.organization.owner_id.parse().expect("an id");
+    for statement in FUNCTIONS.iter().chain(&OTHERS) {
+        execute(&mut connection, statement, None).await;
+    }
+    for statement in THINGS {
+        execute(&mut connection, statement, Some(organization)).await;
+    }
+    execute(&mut connection, SEED, Some(organization)).await;
+    // An index that is made at the end takes a fraction of the time.
+    let indexes: Vec<(String, String)> = sqlx::query_as(
+        "SELECT indexname::text, indexdef FROM pg_indexes
+        WHERE tablename IN ('changes', 'change_search', 'activity') AND indexname NOT LIKE '%_pkey'",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .expect("indexes");
+    for (name, _) in &indexes {
+        execute(&mut connection, &format!("DROP INDEX {name}"), None).await;
+    }
+    for statement in CHANGES {
+        execute(&mut connection, statement, None).await;
+    }
+    execute(&mut connection, ACTIVITY, Some(owner)).await;
+    for (_, index) in &indexes {
+        execute(&mut connection, index, None).await;
+    }
+    let known = known(&mut connection).await;
+    for statement in ["DROP TABLE seed, others", "VACUUM (ANALYZE)"] {
+        execute(&mut connection, statement, None).await;
+    }
+    known
+}
+
+/// Connects in a way that looks up no foreign keys, which are right, and leaves
+/// a core to the other stories.
+async fn connect(world: &World) -> PgConnection {
+    let connection = PgConnection::connect(&world.database).await;
+    let mut connection = connection.expect("PostgreSQL answers");
+    for setting in [
+        "session_replication_role = replica",
+        "maintenance_work_mem = '256MB'",
+        "max_parallel_workers_per_gather = 0",
+        "max_parallel_maintenance_workers = 0",
+    ] {
+        execute(&mut connection, &format!("SET {setting}"), None).await;
+    }
+    connection
+}
+
+async fn execute(connection: &mut PgConnection, statement: &str, value: Option<Uuid>) {
+    // CREATE TABLE takes no values.
+    let text = match value {
+        Some(value) => statement.replace("$1", &format!("'{value}'::uuid")),
+        None => statement.to_owned(),
+    };
+    let done = sqlx::query(AssertSqlSafe(text)).execute(connection).await;
+    done.unwrap_or_else(|error| panic!("{error}: {statement}"));
+}
+
+async fn known(connection: &mut PgConnection) -> Known {
+    let (change, service, host, since, until): (Uuid, Uuid, Uuid, String, String) = sqlx::query_as(
+        "SELECT c.id, s.id, h.id, moment(c.millis - 7654321), moment(c.millis + 1234567890)
+        FROM seed c, services s, hosts h
+        WHERE c.number = 500007 AND s.name = 'service-1234' AND h.hostname = 'host-123'",
+    )
+    .fetch_one(connection)
+    .await
+    .expect("a change, a service and a host");
+    Known {
+        change: change.to_string(),
+        service: service.to_string(),
+        host: host.to_string(),
+        tag: "seldom".to_owned(),
+        other_tag: "rare".to_owned(),
+        word: "bdfg".to_owned(),
+        other_word: "needle".to_owned(),
+        beginning: "need".to_owned(),
+        since,
+        until,
+    }
+}
+
+/// Requires that the service finds and counts what was put in, by each of the
+/// ways to a list.
+pub(super) async fn is_well_made(world: &World, known: &Known) {
+    let key = world.key();
+    let path = format!("/api/changes/{}", known.change);
+    let change = key.get(&path).await.data(200);
+    assert_eq!(keys(&change), shape::CHANGE);
+    let count = async |query: String| {
+        let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+        body["count"].as_u64().expect("a count")
+    };
+    assert_eq!(count(String::new()).await, 1_000_000);
+    for (query, expected) in [
+        ("tag=seldom", 2_000),
+        ("tag=rare", 100),
+        ("tag=rare&tag=seldom", 100),
+        ("q=needle", 100),
+    ] {
+        assert_eq!(count(query.to_owned()).await, expected, "{query}");
+    }
+    // The search index knows of the marks what the kept counts do.
+    let by_word = |query: &str| format!("q={}&{query}", known.word);
+    let (mut sum, all) = (0, count(by_word("")).await);
+    for status in ["planned", "in_progress", "completed", "rolled_back"] {
+        sum += count(by_word(&format!("status={status}"))).await;
+    }
+    assert_eq!(sum, all);
+    let (before, after) = (
+        format!("until={}", known.since),
+        format!("since={}", known.since),
+    );
+    assert_eq!(
+        count(before.clone()).await + count(after.clone()).await,
+        1_000_000
+    );
+    assert_eq!(
+        count(by_word(&before)).await + count(by_word(&after)).await,
+        all
+    );
+    let Value::Array(services) = key.get("/api/services").await.data(200) else {
+        panic!("no list of services");
+    };
+    assert_eq!(services.len(), 5_000);
+}

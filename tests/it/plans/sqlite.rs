@@ -1,0 +1,355 @@
+//! SQLite: the service logs its statements, and `EXPLAIN QUERY PLAN` tells how
+//! each is run. A plan depends on the schema alone and not on the rows, because
+//! nothing has counted them (`ANALYZE`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+
+use super::requests::{Courier, Known};
+use super::sql::{Conditions, conditions, in_short, split};
+use crate::world::{Engine, Server, World};
+
+/// Conditions that an index need not answer, and why.
+const LEFT_OVER: [(&str, &str, &str); 3] = [
+    (
+        "change_counts",
+        "risk_level",
+        "a span has a dozen rows at most",
+    ),
+    ("change_counts", "status", "a span has a dozen rows at most"),
+    (
+        "changes",
+        "id",
+        "the places of a millisecond are asked for with it",
+    ),
+];
+
+/// Tables of which an organization has so few rows that they may be sorted.
+const SMALL: [&str; 4] = ["activity_actors", "hosts", "memberships", "services"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_statement_walks_a_table() {
+    let world = World::new(Engine::Sqlite).await;
+    let mut world = world.expect("SQLite is always there");
+    let statements = statements_of_everything(&mut world).await;
+    let mut schema = Schema::read(&world.database).await;
+    let problems = schema.problems(&statements).await;
+    assert!(
+        problems.is_empty(),
+        "{} of {} statements:\n{}",
+        problems.len(),
+        statements.len(),
+        problems.join("\n")
+    );
+    // A log that is off would have nothing to find fault with.
+    let different: BTreeSet<String> = statements.iter().map(|text| in_short(text)).collect();
+    assert!(different.len() >= 70, "only {different:#?}");
+    for table in &schema.tables {
+        let named = statements.iter().any(|text| text.contains(table));
+        assert!(named, "no statement names {table}");
+    }
+    schema.lost_indexes_are_noticed(&statements).await;
+}
+
+/// Asks for everything, and returns what the service has run for it.
+async fn statements_of_everything(world: &mut World) -> BTreeSet<String> {
+    let mut command = world.serve_command();
+    command
+        .env("CHANGELOG_LOG", "info,sqlx::query=debug")
+        .env("CHANGELOG_LOG_FORMAT", "json");
+    world.server.kill9();
+    let server = Server::start(command).await;
+    world.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
+    let known = known(world).await;
+    let mut courier = Courier::new(world, |_| {}).await;
+    courier.send_all(&known, 2).await;
+    // So that the whole log is there.
+    world.server.terminate();
+    let ended = world.server.ended(Duration::from_mins(1)).await;
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    let log = world.server.log();
+    // What comes before, the migrations, is run for nobody's request.
+    let (_, log) = log.split_once("listening on http://").expect("it listened");
+    log.lines().flat_map(statements).collect()
+}
+
+async fn known(world: &World) -> Known {
+    let key = world.key();
+    let service = json!({ "name": "payments" });
+    let service = key.create("/api/services", service).await;
+    let host = json!({ "hostname": "web-1" });
+    let host = key.create("/api/hosts", host).await;
+    let body = json!({
+        "title": "Deploy with a needle",
+        "service_id": service,
+        "host_id": host,
+        "tags": ["often", "seldom"],
+    });
+    Known {
+        change: key.create("/api/changes", body).await,
+        service,
+        host,
+        tag: "often".to_owned(),
+        other_tag: "seldom".to_owned(),
+        word: "deploy".to_owned(),
+        other_word: "needle".to_owned(),
+        beginning: "de".to_owned(),
+        since: "2026-01-01T00:00:00.500Z".to_owned(),
+        until: "2026-02-03T04:05:06.500Z".to_owned(),
+    }
+}
+
+/// Reads the statements, if any, of a line of the log.
+fn statements(line: &str) -> Vec<String> {
+    let line: Value = serde_json::from_str(line).unwrap_or_default();
+    if line["target"] != "sqlx::query" {
+        return Vec::new();
+    }
+    let fields = &line["fields"];
+    // A short one stands in the summary alone.
+    let text = [&fields["db.statement"], &fields["summary"]]
+        .into_iter()
+        .filter_map(Value::as_str)
+        .find(|text| !text.trim().is_empty());
+    let mut statements = split(text.unwrap_or_default());
+    statements.retain(|statement| {
+        let first = statement.split_whitespace().next().unwrap_or_default();
+        ![
+            "BEGIN",
+            "COMMIT",
+            "PRAGMA",
+            "RELEASE",
+            "ROLLBACK",
+            "SAVEPOINT",
+        ]
+        .contains(&first)
+    });
+    statements
+}
+
+/// A step of a plan.
+#[derive(Debug, sqlx::FromRow)]
+struct Step {
+    id: i64,
+    parent: i64,
+    detail: String,
+}
+
+impl Step {
+    /// Returns the name of what is searched.
+    fn searches(&self) -> Option<&str> {
+        self.detail.strip_prefix("SEARCH ")?.split(' ').next()
+    }
+
+    /// Returns the conditions that the search is for, such as `place>?`.
+    fn terms(&self) -> BTreeSet<&str> {
+        let (_, terms) = self.detail.rsplit_once('(').unwrap_or_default();
+        let (terms, _) = terms.rsplit_once(')').unwrap_or_default();
+        terms.split(" AND ").collect()
+    }
+}
+
+/// The database, and what its schema says.
+struct Schema {
+    connection: SqliteConnection,
+    tables: Vec<String>,
+    /// The columns of each index; `None` where several rows may have the same.
+    indexes: BTreeMap<String, Option<BTreeSet<String>>>,
+}
+
+impl Schema {
+    async fn read(database: &str) -> Self {
+        let connection = SqliteConnection::connect(database).await;
+        let mut connection = connection.expect("a database");
+        // Without what is left of before, and what the search index is made of.
+        let tables: Vec<(String,)> = sqlx::query_as(
+            "SELECT name FROM pragma_table_list WHERE type IN ('table', 'virtual') \
+             AND schema = 'main' AND name NOT LIKE 'sqlite%' \
+             AND name NOT IN ('_sqlx_migrations', 'changes_before')",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .expect("tables");
+        let indexes: Vec<(String, bool, String)> = sqlx::query_as(
+            "SELECT i.name, i.\"unique\", (SELECT group_concat(name) FROM pragma_index_info(i.name)) \
+             FROM sqlite_schema t JOIN pragma_index_list(t.name) i WHERE t.type = 'table'",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .expect("indexes");
+        let columns = |text: String| text.split(',').map(str::to_owned).collect();
+        Self {
+            connection,
+            tables: tables.into_iter().map(|(name,)| name).collect(),
+            indexes: indexes
+                .into_iter()
+                .map(|(name, unique, text)| (name, unique.then(|| columns(text))))
+                .collect(),
+        }
+    }
+
+    async fn plan(&mut self, statement: &str) -> Vec<Step> {
+        sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")))
+            .fetch_all(&mut self.connection)
+            .await
+            .unwrap_or_else(|error| panic!("{error}: {statement}"))
+    }
+
+    /// Returns what is wrong with the plans of statements.
+    async fn problems(&mut self, statements: &BTreeSet<String>) -> Vec<String> {
+        let mut all = Vec::new();
+        for statement in statements {
+            let plan = self.plan(statement).await;
+            let mut problems = self.problems_of(statement, &plan);
+            if problems.is_empty() {
+                continue;
+            }
+            problems.push(in_short(statement));
+            let mut text = problems.join("\n  ");
+            for Step { detail, .. } in plan {
+                // Writing to a text cannot fail.
+                let _ = write!(text, "\n    {detail}");
+            }
+            all.push(text);
+        }
+        all
+    }
+
+    fn problems_of(&self, statement: &str, plan: &[Step]) -> Vec<String> {
+        let mut problems = Vec::new();
+        for step in plan {
+            let detail = &step.detail;
+            if let Some(what) = detail.strip_prefix("SCAN ")
+                && !is_bounded(what, statement, plan)
+            {
+                problems.push(format!("! {detail}"));
+            }
+            if detail.contains("AUTOMATIC") {
+                problems.push(format!("! {detail}"));
+            }
+            if detail.starts_with("USE TEMP B-TREE") && !sorts_little(step, statement, plan) {
+                problems.push(format!("! {detail}"));
+            }
+        }
+        for wanted in conditions(statement) {
+            // Each of the steps answers one.
+            let alike = conditions(statement);
+            let alike = alike.iter().filter(|other| **other == wanted).count();
+            let answering = plan.iter().filter(|step| self.answers(step, &wanted));
+            if wanted.table.starts_with("change_search") || answering.count() >= alike {
+                continue;
+            }
+            problems.push(format!("! no index answers {wanted}"));
+        }
+        problems
+    }
+
+    /// Tells whether a step finds the rows without looking at others.
+    fn answers(&self, step: &Step, wanted: &Conditions) -> bool {
+        if step.searches() != Some(&wanted.alias) {
+            return false;
+        }
+        let terms = step.terms();
+        let primary = format!("sqlite_autoindex_{}_1", wanted.table);
+        let is_one_row = terms.contains("rowid=?")
+            || step.detail.split(' ').any(|word| {
+                let index = if word == "PRIMARY" { &primary } else { word };
+                let columns = self.indexes.get(index).and_then(Option::as_ref);
+                columns.is_some_and(|columns| {
+                    let is_given = |column| terms.contains(format!("{column}=?").as_str());
+                    columns.iter().all(is_given)
+                })
+            });
+        let given: BTreeSet<&str> = terms
+            .iter()
+            .filter_map(|term| term.split(['=', '<', '>']).next())
+            .collect();
+        let is_answered = |column: &String| {
+            let column = column.as_str();
+            let left_over =
+                |(table, name, _): &(&str, &str, &str)| *table == wanted.table && *name == column;
+            given.contains(column)
+                || column == "place" && given.contains("rowid")
+                || LEFT_OVER.iter().any(left_over)
+        };
+        is_one_row || wanted.columns.iter().all(is_answered)
+    }
+
+    /// Requires that without any of the indexes that lists are read off, there
+    /// is something wrong: otherwise none of this would find a fault.
+    async fn lost_indexes_are_noticed(&mut self, statements: &BTreeSet<String>) {
+        let names: Vec<String> = self.indexes.keys().cloned().collect();
+        let lists =
+            |name: &&String| name.starts_with("changes_by_") || name.starts_with("activity_by_");
+        let mut lost = 0;
+        for name in names.iter().filter(lists) {
+            self.execute("BEGIN").await;
+            self.execute(&format!("DROP INDEX {name}")).await;
+            let problems = self.problems(statements).await;
+            assert!(!problems.is_empty(), "nobody misses {name}");
+            self.execute("ROLLBACK").await;
+            lost += 1;
+        }
+        assert!(lost >= 8, "there are more indexes than {names:?}");
+    }
+
+    async fn execute(&mut self, statement: &str) {
+        let done = sqlx::query(AssertSqlSafe(statement.to_owned()))
+            .execute(&mut self.connection)
+            .await;
+        done.unwrap_or_else(|error| panic!("{error}: {statement}"));
+    }
+}
+
+/// Tells whether what is scanned is no table, or no more of it than is wanted.
+fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
+    let name = what.split(' ').next().unwrap_or_default();
+    // The rows of a statement's own select, whose steps are looked at too.
+    let is_select = plan.iter().any(|step| {
+        let made = ["CO-ROUTINE ", "MATERIALIZE "].map(|how| step.detail.strip_prefix(how));
+        made.contains(&Some(name))
+    });
+    let is_values = what.contains("CONSTANT ROW") || what.ends_with("-ROW VALUES CLAUSE");
+    let is_one = statement.ends_with(&format!("FROM {name} LIMIT 1"));
+    is_select || is_values || is_one || looks_up(what)
+}
+
+/// Tells whether a virtual table is asked for words or rows, and not for all.
+fn looks_up(what: &str) -> bool {
+    let Some((name, index)) = what.split_once(" VIRTUAL TABLE INDEX ") else {
+        return false;
+    };
+    let (number, text) = index.split_once(':').unwrap_or_default();
+    match name {
+        // M is a match, = a row by its number.
+        "change_search" => text.contains(['M', '=']),
+        // One word, or those between two.
+        "change_search_words" => {
+            let number: u32 = number.parse().unwrap_or_default();
+            number & 0x100 != 0 || number & 0x600 == 0x600
+        }
+        _ => false,
+    }
+}
+
+/// Tells whether what is sorted is a page, or rows of a table that is small.
+fn sorts_little(sort: &Step, statement: &str, plan: &[Step]) -> bool {
+    // The steps that a sort belongs to have the same parent.
+    let first = plan.iter().find(|step| {
+        let reads = ["SCAN ", "SEARCH "].map(|how| step.detail.starts_with(how));
+        step.parent == sort.parent && step.id < sort.id && reads.contains(&true)
+    });
+    let name = first.and_then(|step| step.detail.split(' ').nth(1));
+    name.is_some_and(|name| {
+        let page = statement.split_once(&format!(") AS {name}"));
+        let is_page = page.is_some_and(|(select, _)| {
+            let limit = select.rsplit_once(" LIMIT ");
+            limit.is_some_and(|(_, rest)| !rest.contains([')', '(']))
+        });
+        is_page || SMALL.contains(&name)
+    })
+}
