@@ -240,11 +240,16 @@ impl fmt::Display for Violation {
 pub struct Violations(Vec<Violation>);
 
 impl Violations {
-    /// Adds a violation, unless its place already has one: a title that is not
-    /// a text is not also too short.
+    /// Adds a violation, unless its place already has one (a title that is not
+    /// a text is not also too short), or lies within something of a wrong type.
     pub fn add(&mut self, pointer: impl Into<String>, code: Code, message: impl Into<String>) {
         let pointer = pointer.into();
-        if self.0.iter().all(|known| known.pointer != pointer) {
+        let covers = |known: &Violation| {
+            pointer.strip_prefix(&known.pointer).is_some_and(|rest| {
+                rest.is_empty() || known.code == Code::WrongType && rest.starts_with('/')
+            })
+        };
+        if !self.0.iter().any(covers) {
             self.0.push(Violation {
                 pointer,
                 code,
