@@ -65,6 +65,7 @@ pub use client::{Client, ClientBuilder};
 pub use error::{Error, Gibberish, Refusal, Silence};
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use retry::RetryPolicy;
+pub use send::new_idempotency_key;
 pub use services::{CreateService, Services, UpdateService};
 
 /// The examples of the README compile.

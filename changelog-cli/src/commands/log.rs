@@ -95,7 +95,7 @@ pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
     // is lost.
     let key = args
         .idempotency_key
-        .unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+        .unwrap_or_else(changelog_client::new_idempotency_key);
     let created = session
         .client()?
         .changes()

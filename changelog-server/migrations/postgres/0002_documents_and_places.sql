@@ -80,3 +80,12 @@ CREATE INDEX change_search_by_words ON change_search USING gin (words)
 
 -- Half of the hash tells scopes apart just as well.
 UPDATE idempotency SET scope = substring(scope FROM 1 FOR 16);
+
+-- What an API key did (the actor is NULL) and what a person did, by the kind of
+-- thing; each entry is in one of the two. The last column is so that SQLite sees
+-- that the index has all it needs.
+DROP INDEX activity_by_actor;
+CREATE INDEX activity_by_person ON activity (organization_id, actor_id, resource_type, id)
+    WHERE actor_id IS NOT NULL;
+CREATE INDEX activity_by_key ON activity (organization_id, resource_type, id, actor_id)
+    WHERE actor_id IS NULL;

@@ -83,8 +83,9 @@ CREATE VIRTUAL TABLE change_search USING fts5 (
 CREATE VIRTUAL TABLE change_search_words USING fts5vocab (change_search, row);
 
 -- An answer is appended and found by its scope, so that what a hash scatters
--- over the pages is the index only; the hash, of which half tells scopes apart
--- just as well, covers the organization.
+-- over the pages is the index only; and there only the answers to keys without
+-- a time in them. The hash, of which half tells scopes apart just as well,
+-- covers the organization.
 ALTER TABLE idempotency RENAME TO idempotency_before;
 DROP INDEX idempotency_by_age;
 CREATE TABLE idempotency (
@@ -102,3 +103,12 @@ FROM idempotency_before ORDER BY created_at;
 DROP TABLE idempotency_before;
 CREATE UNIQUE INDEX idempotency_by_scope ON idempotency (scope);
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+-- What an API key did (the actor is NULL) and what a person did, by the kind of
+-- thing; each entry is in one of the two. The last column is so that SQLite sees
+-- that the index has all it needs.
+DROP INDEX activity_by_actor;
+CREATE INDEX activity_by_person ON activity (organization_id, actor_id, resource_type, id)
+    WHERE actor_id IS NOT NULL;
+CREATE INDEX activity_by_key ON activity (organization_id, resource_type, id, actor_id)
+    WHERE actor_id IS NULL;

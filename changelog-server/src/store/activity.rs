@@ -16,10 +16,10 @@ use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
 use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
 
-const SELECT: &str = "
-SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
-       created_at
-FROM activity WHERE organization_id = ";
+const COLUMNS: &str = "
+SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
+       a.metadata, a.created_at
+FROM (";
 
 const ACTORS: &str = "
 SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
@@ -166,24 +166,13 @@ impl Store {
         filter: &ActivityFilter,
     ) -> Result<Vec<ActivityEntry>, StoreError> {
         let rows: Vec<Row> = on!(&self.database.pool, |db| async move {
-            let mut query = QueryBuilder::new(SELECT);
-            query.push_bind(tenant.uuid());
-            if let Some(resource) = &filter.resource {
-                query
-                    .push(" AND resource_type = ")
-                    .push_bind(resource.as_str());
-            }
-            match filter.actor {
-                Some(ActorFilter::ApiKeys) => {
-                    query.push(" AND actor_id IS NULL");
-                }
-                Some(ActorFilter::Person(person)) => {
-                    query.push(" AND actor_id = ").push_bind(person.0);
-                }
-                None => {}
-            }
-            query.push(" ORDER BY id DESC");
-            push_limit(&mut query, filter.limit, clamped(filter.offset));
+            let mut query = QueryBuilder::new(COLUMNS);
+            push_page(&mut query, tenant, filter);
+            // LEFT, so that SQLite begins with the page.
+            query
+                .push(") AS page LEFT JOIN activity a ON a.organization_id = ")
+                .push_bind(tenant.uuid())
+                .push(" AND a.id = page.id ORDER BY page.id DESC");
             query.build_query_as().fetch_all(db).await
         })?;
         Ok(rows.into_iter().map(ActivityEntry::from).collect())
@@ -200,6 +189,60 @@ impl Store {
         };
         Ok(rows.into_iter().map(actor).collect())
     }
+}
+
+/// Writes the statement that finds the entries of a page, by an index that
+/// holds just those in their order. What an actor did to whatever is put
+/// together from the first of what was done to each kind of thing: an index by
+/// actor alone would be one more to write for every change.
+fn push_page<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant, filter: &ActivityFilter) {
+    let offset = clamped(filter.offset);
+    if filter.resource.is_some() || filter.actor.is_none() {
+        push_entries(
+            query,
+            tenant,
+            filter,
+            filter.resource.as_ref().map(ResourceType::as_str),
+        );
+        return push_limit(query, filter.limit, offset);
+    }
+    let first = filter.limit.saturating_add(filter.offset);
+    for (number, kind) in ResourceType::WORDS.iter().enumerate() {
+        query.push(if number == 0 { "" } else { " UNION ALL " });
+        query.push("SELECT id FROM (");
+        push_entries(query, tenant, filter, Some(kind));
+        query.push(" LIMIT ");
+        DB::bind(query, clamped(first).into());
+        query.push(") AS ").push(kind);
+    }
+    query.push(" ORDER BY id DESC");
+    push_limit(query, filter.limit, offset);
+}
+
+/// Writes the statement that finds entries of a kind, newest first.
+fn push_entries<DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    tenant: Tenant,
+    filter: &ActivityFilter,
+    kind: Option<&str>,
+) {
+    query.push("SELECT id FROM activity WHERE organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    match filter.actor {
+        Some(ActorFilter::ApiKeys) => {
+            query.push(" AND actor_id IS NULL");
+        }
+        Some(ActorFilter::Person(person)) => {
+            query.push(" AND actor_id = ");
+            DB::bind(query, person.0.into());
+        }
+        None => {}
+    }
+    if let Some(kind) = kind {
+        query.push(" AND resource_type = ");
+        DB::bind(query, kind.into());
+    }
+    query.push(" ORDER BY id DESC");
 }
 
 impl Tx {

@@ -60,12 +60,8 @@ impl History {
 
     /// Counts the changes of which something is true.
     pub(crate) fn matching(&self, is: impl Fn(&Entry) -> bool) -> u64 {
-        self.among(0..self.count, is)
-    }
-
-    /// The same among some of the changes.
-    pub(crate) fn among(&self, some: Range<u64>, is: impl Fn(&Entry) -> bool) -> u64 {
-        some.map(|index| u64::from(is(&self.entry(index)))).sum()
+        let all = 0..self.count;
+        all.map(|index| u64::from(is(&self.entry(index)))).sum()
     }
 
     fn entry(&self, index: u64) -> Entry {

@@ -140,14 +140,6 @@ impl<'a> Importer<'a> {
     }
 }
 
-impl Imported {
-    pub(crate) fn and(mut self, more: Self) -> Self {
-        self.ids.extend(more.ids);
-        self.time += more.time;
-        self
-    }
-}
-
 /// Sends requests over some connections until there are none left, and hands
 /// over each answer, which must be 201, with what its request was for.
 async fn create_all<T>(

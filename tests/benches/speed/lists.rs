@@ -12,9 +12,9 @@ pub(crate) struct Expected {
     pub(crate) count: u64,
 }
 
-/// The list by risk, while only the first changes are stored.
-pub(crate) fn by_risk(key: &str, history: &History, stored: u64) -> Expected {
-    let high = history.among(0..stored, |change| change.risk == "high");
+/// The list by risk.
+pub(crate) fn by_risk(key: &str, history: &History) -> Expected {
+    let high = history.matching(|change| change.risk == "high");
     expected(key, "high risk", "risk_level=high", high)
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn promised(key: &str, history: &History) -> Vec<Expected> {
     let deploy = history.matching(|change| change.deploy);
     vec![
         expected(key, "everything", "", history.count),
-        by_risk(key, history, history.count),
+        by_risk(key, history),
         expected(key, "a rare word", "q=needle", 100),
         expected(key, "a common word", "q=deploy", deploy),
     ]

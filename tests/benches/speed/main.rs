@@ -33,6 +33,7 @@ use std::process::ExitCode;
 
 use measure::{CROWD, Gauge};
 use report::{Goal, Shapes, Table, Unit};
+use seed::Seeded;
 use settings::{Engine, Settings};
 use work::Work;
 use world::World;
@@ -70,29 +71,35 @@ fn run() -> Result<(), Failure> {
     runtime.block_on(async {
         print(&machine::describe(&server)?)?;
         for engine in &settings.engines {
-            if let Some(world) = World::new(*engine, &settings, &server).await? {
-                print_tables(&world).await?;
+            let many = World::new(*engine, settings.changes, &settings, &server).await?;
+            let few = World::new(*engine, FEW, &settings, &server).await?;
+            if let (Some(many), Some(few)) = (many, few) {
+                print_tables(&many, &few).await?;
             }
         }
         Ok(())
     })
 }
 
-/// Fills one database and prints what it does then.
-async fn print_tables(world: &World) -> Result<(), Failure> {
+/// How many changes there are where there are few.
+const FEW: u64 = 10_000;
+
+/// Fills a database, and one with few changes beside it, and prints what it does
+/// then.
+async fn print_tables(world: &World, few: &World) -> Result<(), Failure> {
     print(&format!("\n## {}\n", world.title()))?;
     let seeded = seed::fill(world).await?;
     let gauge = Gauge::new(world);
-    let table = table(world, &gauge, &seeded).await?;
+    let table = table(&gauge, &seeded, few).await?;
     print(&table.markdown())?;
     let shapes = shapes(world, &gauge, &seeded).await?;
     print(&shapes.markdown())
 }
 
 /// What the service promises, row by row.
-async fn table(world: &World, gauge: &Gauge<'_>, seeded: &seed::Seeded) -> Result<Table, Failure> {
+async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table, Failure> {
     // PostgreSQL answers from another process; half is what is asked of it.
-    let reads = match world.engine {
+    let reads = match few.engine {
         Engine::Sqlite => 1.0,
         Engine::Postgres => 0.5,
     };
@@ -104,6 +111,8 @@ async fn table(world: &World, gauge: &Gauge<'_>, seeded: &seed::Seeded) -> Resul
     let common_word = Work::list(key, "q=deploy");
     let first_page = Work::list(key, "");
     let deep_page = Work::list(key, &format!("page={}", seeded.deep_page()));
+    let elsewhere = Gauge::new(few);
+    let among_few = Work::list(&seed::few(few).await?, "risk_level=high");
 
     let mut table = Table::default();
     table.row(
@@ -140,10 +149,10 @@ async fn table(world: &World, gauge: &Gauge<'_>, seeded: &seed::Seeded) -> Resul
         &format!(
             "List by risk at {} against at {}, one connection, p50",
             text::grouped(seeded.changes),
-            text::grouped(seeded.early),
+            text::grouped(few.changes),
         ),
         &Goal::under(1.3, 1.1, Unit::Times),
-        &gauge.against(&by_risk, seeded.early_list).await?,
+        &gauge.against(&by_risk, (&elsewhere, &among_few)).await?,
     );
     table.row(
         &format!(
@@ -151,14 +160,14 @@ async fn table(world: &World, gauge: &Gauge<'_>, seeded: &seed::Seeded) -> Resul
             text::grouped(seeded.deep_page()),
         ),
         &Goal::under(50.0, 5.0, Unit::Times),
-        &gauge.against_work(&deep_page, &first_page).await?,
+        &gauge.against(&deep_page, (gauge, &first_page)).await?,
     );
     table.row(
         "List with `q` of a common word (half of all titles), one connection, p50",
         &Goal::under(150.0, 30.0, Unit::Millis),
         &gauge.median(&common_word).await?,
     );
-    if world.engine == Engine::Postgres {
+    if few.engine == Engine::Postgres {
         let many: Vec<&str> = seeded.small.iter().map(|small| &*small.key).collect();
         let spread = Work::create(&many[..CROWD], None);
         table.row(
@@ -182,11 +191,7 @@ async fn table(world: &World, gauge: &Gauge<'_>, seeded: &seed::Seeded) -> Resul
 }
 
 /// Shapes that are meant to be hard, with one connection each.
-async fn shapes(
-    world: &World,
-    gauge: &Gauge<'_>,
-    seeded: &seed::Seeded,
-) -> Result<Shapes, Failure> {
+async fn shapes(world: &World, gauge: &Gauge<'_>, seeded: &Seeded) -> Result<Shapes, Failure> {
     let mut shapes = Shapes::default();
     for expected in &seeded.hard_lists {
         let work = Work::list(&expected.key, &expected.query);

@@ -72,16 +72,20 @@ impl<'a> Gauge<'a> {
         Ok(Outcome::new(times(taken.p99(), fsync.p50()), measured))
     }
 
-    /// The p50 of some work over one connection, against what it was before.
-    pub(crate) async fn against(&self, work: &Work, before: Duration) -> Result<Outcome, Failure> {
-        let now = self.alone(work).await?.p50();
-        Ok(compared(now, before))
-    }
-
-    /// The p50 of some work over one connection, against that of other work.
-    pub(crate) async fn against_work(&self, work: &Work, other: &Work) -> Result<Outcome, Failure> {
-        let other = self.alone(other).await?.p50();
-        self.against(work, other).await
+    /// The p50 of some work over one connection, against that of other work,
+    /// maybe elsewhere: each in two turns, so that what drifts does so for both.
+    pub(crate) async fn against(
+        &self,
+        work: &Work,
+        (elsewhere, other): (&Self, &Work),
+    ) -> Result<Outcome, Failure> {
+        let both = [(self, work), (elsewhere, other)];
+        let mut times = [Duration::ZERO; 2];
+        for index in [0, 1, 1, 0] {
+            let (gauge, work) = both[index];
+            times[index] += gauge.alone(work).await?.p50() / 2;
+        }
+        Ok(compared(times[0], times[1]))
     }
 
     /// The p50 of some work over one connection, in milliseconds.

@@ -5,14 +5,11 @@ use std::time::{Duration, Instant};
 use crate::history::History;
 use crate::import::{Imported, Importer};
 use crate::lists::{self, Expected};
-use crate::measure::{CROWD, Gauge};
+use crate::measure::CROWD;
 use crate::report::Outcome;
-use crate::work::Work;
 use crate::world::World;
 use crate::{Failure, note, text};
 
-/// How many changes there are when the list is measured for the first time.
-const EARLY: u64 = 10_000;
 /// Services of the large organization; one more has no changes.
 const SERVICES: usize = 5_000;
 /// How many small organizations there are beside the large one, and how many
@@ -31,10 +28,6 @@ pub(crate) struct Seeded {
     pub(crate) services: Vec<String>,
     /// The organizations beside the large one.
     pub(crate) small: Vec<Small>,
-    /// How many changes there were when the list was measured for the first
-    /// time, and its p50 then.
-    pub(crate) early: u64,
-    pub(crate) early_list: Duration,
     /// Lists that are meant to be hard.
     pub(crate) hard_lists: Vec<Expected>,
     /// How long importing the changes took.
@@ -57,18 +50,10 @@ pub(crate) async fn fill(world: &World) -> Result<Seeded, Failure> {
     let empty = services.pop().ok_or("no service was made")?;
     let history = History::new(world.changes, 0, services);
 
-    let early = EARLY.min(history.count);
-    let first = importer.changes(&key, &history, 0..early).await?;
-    world.settle().await?;
-    world.expect(&lists::by_risk(&key, &history, early)).await?;
-    let by_risk = Work::list(&key, "risk_level=high");
-    let early_list = Gauge::new(world).alone(&by_risk).await?.p50();
-
     for Small { key, history } in &small {
         importer.changes(key, history, 0..OF_SMALL).await?;
     }
-    let rest = early..history.count;
-    let all = first.and(importer.changes(&key, &history, rest).await?);
+    let all = importer.changes(&key, &history, 0..history.count).await?;
     world.settle().await?;
     let hard_lists = lists::hard(&key, &history, &empty, &small[small.len() / 2]);
     for expected in lists::promised(&key, &history).iter().chain(&hard_lists) {
@@ -79,12 +64,23 @@ pub(crate) async fn fill(world: &World) -> Result<Seeded, Failure> {
         services: history.services,
         key,
         small,
-        early,
-        early_list,
         hard_lists,
         imported: told(&all, world.changes, &importer.how()),
         ids: all.ids,
     })
+}
+
+/// Makes few changes of the kind that another database has many of, and returns
+/// the key of their organization.
+pub(crate) async fn few(world: &World) -> Result<String, Failure> {
+    let key = world.organization("large")?;
+    let importer = Importer::new(&world.service.address, &key).await?;
+    let services = importer.services(&key, SERVICES / 10).await?;
+    let history = History::new(world.changes, 0, services);
+    importer.changes(&key, &history, 0..history.count).await?;
+    world.settle().await?;
+    world.expect(&lists::by_risk(&key, &history)).await?;
+    Ok(key)
 }
 
 fn told(imported: &Imported, changes: u64, how: &str) -> Outcome {

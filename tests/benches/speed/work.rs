@@ -3,11 +3,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use uuid::Uuid;
+
 use crate::history::word;
 use crate::text::{mix, pick};
 
-/// Stands in a request where a number of 16 digits comes.
-const NUMBER: &str = "################";
+/// Stands in a request where a UUID comes.
+const KEY: &str = "########-####-####-####-############";
 /// Stands in a request where a word of the titles comes.
 const WORD: &str = "@@@@@@";
 
@@ -45,8 +47,8 @@ impl Work {
     }
 
     /// A change of any of the organizations with these keys, under an
-    /// idempotency key that is never used again. Its words are none of those
-    /// that are searched for.
+    /// idempotency key such as the SDK makes. Its words are none of those that
+    /// are searched for.
     pub(crate) fn create(keys: &[&str], service: Option<&str>) -> Self {
         let service = service.map_or(String::new(), |id| format!(r#","service_id":"{id}""#));
         let body = format!(
@@ -55,7 +57,7 @@ impl Work {
         let requests: Vec<Template> = keys
             .iter()
             .map(|key| {
-                let head = format!("idempotency-key: bench-{NUMBER}\r\n");
+                let head = format!("idempotency-key: {KEY}\r\n");
                 Template::new(post(key, "/api/changes", &head, &body))
             })
             .collect();
@@ -67,17 +69,16 @@ impl Work {
 
     /// Writes the next request.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
-        // Counted through and then mixed: the same in every run, and no number
-        // comes twice, as idempotency keys require.
+        // Counted through and then mixed: the same in every run.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         (self.make)(mix(NEXT.fetch_add(1, Ordering::Relaxed)), bytes);
     }
 }
 
-/// A request with places for a number and for words.
+/// A request with places for an idempotency key and for words.
 struct Template {
     bytes: Vec<u8>,
-    number: usize,
+    key: usize,
     words: Vec<usize>,
 }
 
@@ -91,7 +92,7 @@ impl Template {
                 .collect()
         };
         Self {
-            number: places(NUMBER).first().copied().unwrap_or(0),
+            key: places(KEY).first().copied().unwrap_or(0),
             words: places(WORD),
             bytes,
         }
@@ -101,9 +102,9 @@ impl Template {
         let start = bytes.len();
         bytes.extend_from_slice(&self.bytes);
         let made = &mut bytes[start..];
-        for (index, digit) in made[self.number..][..NUMBER.len()].iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(random >> (index * 4) & 15) as usize];
-        }
+        Uuid::now_v7()
+            .hyphenated()
+            .encode_lower(&mut made[self.key..]);
         let mut random = random;
         for place in &self.words {
             random = mix(random);

@@ -41,6 +41,7 @@ impl World {
     /// Starts everything; none where the database's program is not installed.
     pub(crate) async fn new(
         engine: Engine,
+        changes: u64,
         settings: &Settings,
         program: &Path,
     ) -> Result<Option<Self>, Failure> {
@@ -71,7 +72,7 @@ impl World {
             engine,
             service: Process::start(service, &home.folder.join("service.log")).await?,
             bare: Process::start(bare::command()?, &home.folder.join("bare.log")).await?,
-            changes: settings.changes,
+            changes,
             window: settings.window,
             home,
             postgres,

@@ -159,6 +159,8 @@ struct Schema {
     tables: Vec<String>,
     /// The columns of each index; `None` where several rows may have the same.
     indexes: BTreeMap<String, Option<BTreeSet<String>>>,
+    /// The column that is NULL in every row of an index.
+    nulls: BTreeMap<String, String>,
 }
 
 impl Schema {
@@ -181,6 +183,14 @@ impl Schema {
         .fetch_all(&mut connection)
         .await
         .expect("indexes");
+        let nulls: Vec<(String, String)> = sqlx::query_as(
+            "SELECT name, substr(sql, instr(sql, ' WHERE ') + 7) FROM sqlite_schema \
+             WHERE type = 'index' AND sql LIKE '% WHERE % IS NULL'",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .expect("partial indexes");
+        let null = |text: String| text.trim_end_matches(" IS NULL").to_owned();
         let columns = |text: String| text.split(',').map(str::to_owned).collect();
         Self {
             connection,
@@ -188,6 +198,10 @@ impl Schema {
             indexes: indexes
                 .into_iter()
                 .map(|(name, unique, text)| (name, unique.then(|| columns(text))))
+                .collect(),
+            nulls: nulls
+                .into_iter()
+                .map(|(name, text)| (name, null(text)))
                 .collect(),
         }
     }
@@ -264,9 +278,12 @@ impl Schema {
                     columns.iter().all(is_given)
                 })
             });
+        let words = step.detail.split(' ');
+        let nulls = words.filter_map(|word| self.nulls.get(word).map(String::as_str));
         let given: BTreeSet<&str> = terms
             .iter()
             .filter_map(|term| term.split(['=', '<', '>']).next())
+            .chain(nulls)
             .collect();
         let is_answered = |column: &String| {
             let column = column.as_str();
