@@ -109,7 +109,7 @@ async fn a_create_is_retried_under_one_idempotency_key() {
     assert_eq!(keys[0], keys[1]);
     assert_eq!(keys[1], keys[2]);
     assert_ne!(keys[2], keys[3], "another create has another key");
-    assert_eq!(keys[0].parse::<uuid::Uuid>().unwrap().get_version_num(), 4);
+    assert_eq!(keys[0].parse::<uuid::Uuid>().unwrap().get_version_num(), 7);
 }
 
 #[tokio::test]
