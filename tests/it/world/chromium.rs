@@ -1,6 +1,7 @@
 //! A real browser: headless Chromium, driven through its driver.
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -32,22 +33,11 @@ impl Chromium {
             return None;
         };
         let profile = tempfile::tempdir().expect("a folder");
-        let mut driver = Command::new(driver)
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the driver starts");
-        watchdog::server(driver.id());
-        let port = BufReader::new(driver.stdout.take().expect("a pipe"))
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|line| {
-                let (_, port) = line.split_once("started successfully on port ")?;
-                Some(port.trim_end_matches('.').to_owned())
-            })
-            .expect("the driver says its port");
+        // It takes a port that is free for IPv4 and gives up where another has
+        // it for IPv6: the next try takes another.
+        let (driver, port) = (0..5)
+            .find_map(|_| start_driver(&driver))
+            .expect("the driver starts and says its port");
         let options = json!({
             "binary": browser,
             "args": [
@@ -102,6 +92,28 @@ impl Chromium {
             .path()
             .to_owned()
     }
+}
+
+/// Starts the driver, and returns it with the port that it says.
+fn start_driver(program: &Path) -> Option<(Child, String)> {
+    let mut driver = Command::new(program)
+        .arg("--port=0")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the driver starts");
+    watchdog::server(driver.id());
+    let said = BufReader::new(driver.stdout.take().expect("a pipe"));
+    let port = said.lines().map_while(Result::ok).find_map(|line| {
+        let (_, port) = line.split_once("started successfully on port ")?;
+        Some(port.trim_end_matches('.').to_owned())
+    });
+    if port.is_none() {
+        // It has closed its output, and ends by itself.
+        let _ = driver.wait();
+    }
+    port.map(|port| (driver, port))
 }
 
 impl Drop for Chromium {
