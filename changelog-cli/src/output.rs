@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::args::Format;
 use crate::failure::{Exit, Failure, Outcome, note};
 use crate::moment;
-use record::{Record, guarded};
+use record::Record;
 
 /// Standard output in the format that was asked for.
 pub(crate) struct Output {
@@ -202,7 +202,7 @@ impl Output {
     fn csv(&mut self, cells: Vec<String>) -> Outcome {
         let terminal = self.terminal;
         let cells = cells.into_iter().map(|cell| {
-            let cell = guarded(cell);
+            let cell = changelog_core::csv::guarded(cell);
             // A file gets what the service has, a terminal what is safe.
             if terminal {
                 printable(&cell).into_owned()

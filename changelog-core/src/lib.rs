@@ -12,6 +12,7 @@
 pub mod activity;
 pub mod api_key;
 pub mod change;
+pub mod csv;
 pub mod health;
 pub mod host;
 pub mod ids;

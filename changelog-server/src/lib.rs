@@ -28,7 +28,7 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
     let housekeeping = tokio::spawn(keep_house(app.clone()));
-    serve::serve(app, web::route::join(routes), listener, shutdown).await;
+    serve::serve(app, web::route::join(routes, dashboard::failure), listener, shutdown).await;
     housekeeping.abort();
 }
 

@@ -1,148 +1,88 @@
-//! What people see in a browser: for now the way in and out. The pages are
-//! separate work; sessions, passwords and the cross-site check are here.
+//! What people see in a browser. This page lists every page; a handler reads top
+//! to bottom as the API's do: who looks, what was sent, store, page. Everything
+//! works without scripts; `assets/app.js` adds what makes it quicker.
 
+mod account;
+mod activity;
+mod assets;
+mod changes;
+mod charts;
+mod download;
+mod entrance;
+mod entries;
+mod form;
+mod hosts;
+mod markdown;
+mod overview;
 mod page;
+mod pager;
+mod services;
+mod settings;
+mod show;
+mod things;
+mod visit;
 
-use changelog_core::Timestamp;
-use http::{HeaderValue, header};
 use warp::path;
-use warp::reply::Response;
 
 use crate::app::App;
-use crate::web::route::{Routes, at};
-use crate::web::{ApiError, ApiResult, Request, session};
-use page::{Home, SignIn};
+use crate::web::route::{Endpoint, Routes, at, at_id};
+use settings::{api_keys, members, organization};
+
+pub(crate) use page::failure;
 
 /// Every page.
 pub(crate) fn routes(app: &App) -> Routes {
-    vec![
-        at(path::end()).get(home).filter(app),
+    let pages: Vec<Endpoint> = vec![
+        at(path::end()).get(overview::get),
+        at(path!("changes")).get(changes::list).post(changes::create),
+        at(path!("changes.csv")).get(download::as_csv),
+        at(path!("changes.ndjson")).get(download::as_ndjson),
+        at(path!("changes" / "new")).get(changes::new),
+        at_id(path!("changes" / String))
+            .get(changes::one)
+            .post(changes::update),
+        at_id(path!("changes" / String / "edit")).get(changes::edit),
+        at_id(path!("changes" / String / "delete")).post(changes::delete),
+        at(path!("services")).get(services::list).post(services::create),
+        at_id(path!("services" / String))
+            .get(services::one)
+            .post(services::update),
+        at(path!("hosts")).get(hosts::list).post(hosts::create),
+        at_id(path!("hosts" / String))
+            .get(hosts::one)
+            .post(hosts::update),
+        at(path!("activity")).get(activity::get),
+        at(path!("settings")).get(settings::first),
+        at(path!("settings" / "api-keys"))
+            .get(api_keys::list)
+            .post(api_keys::create),
+        at_id(path!("settings" / "api-keys" / String / "revoke")).post(api_keys::revoke),
+        at(path!("settings" / "members")).get(members::list),
+        at(path!("settings" / "members" / "invite")).post(members::invite),
+        at_id(path!("settings" / "members" / "invitations" / String / "withdraw"))
+            .post(members::withdraw),
+        at_id(path!("settings" / "members" / String / "role")).post(members::set_role),
+        at_id(path!("settings" / "members" / String / "remove")).post(members::remove),
+        at(path!("settings" / "organization"))
+            .get(organization::get)
+            .post(organization::rename),
+        at(path!("settings" / "integrations")).get(settings::integrations),
+        at(path!("account")).get(account::get).post(account::rename),
+        at(path!("account" / "password")).post(account::change_password),
+        at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),
+        at(path!("organization")).post(entrance::switch),
         at(path!("sign-in"))
-            .get(sign_in_form)
-            .post(sign_in)
-            .filter(app),
-        at(path!("sign-out")).post(sign_out).filter(app),
-    ]
-}
-
-async fn home(app: App, request: Request) -> ApiResult {
-    let Some(session) = session::find(&app, &request).await? else {
-        return Ok(see_other("/sign-in"));
-    };
-    let changes = app
-        .store
-        .changes(session.tenant, &changelog_core::ChangeFilter::default())
-        .await?;
-    page::render(
-        200,
-        &Home {
-            session: &session,
-            changes: &changes.parse()?,
-            count: changes.count,
-        },
-    )
-}
-
-async fn sign_in_form(_app: App, _request: Request) -> ApiResult {
-    page::render(
-        200,
-        &SignIn {
-            email: "",
-            error: "",
-        },
-    )
-}
-
-async fn sign_in(app: App, mut request: Request) -> ApiResult {
-    session::refuse_cross_site(&app, &request)?;
-    app.limits.sign_in(request.incoming.address)?;
-    let form = request.form().await?;
-    let (email, password) = (form.get("email"), form.get("password"));
-    let now = app.clock.for_expiry();
-    let mut tx = app.store.begin().await?;
-    if let Some(until) = tx.count_attempt(email, now).await? {
-        return wait(email, until, now);
-    }
-    tx.commit().await?;
-    let known = app.store.user_by_email(email).await?;
-    let hash = known.as_ref().map(|(_, hash)| hash.clone());
-    let matches = app.passwords.verify(password.to_owned(), hash).await?;
-    let tenant = match &known {
-        Some((user, _)) if matches => app.store.first_membership(user.id).await?,
-        _ => None,
-    };
-    let (Some((user, _)), Some(tenant)) = (known, tenant) else {
-        let error = "The address or the password is wrong.";
-        return page::render(401, &SignIn { email, error });
-    };
-    let mut tx = app.store.begin().await?;
-    let token = session::new_token();
-    tx.forget_failures(email).await?;
-    tx.insert_session(&token, user.id, tenant, now).await?;
-    tx.record_sign_in(tenant, &user, app.now()).await?;
-    tx.commit().await?;
-    let mut response = see_other("/");
-    session::set_cookie(&app, &mut response, &token);
-    Ok(response)
-}
-
-async fn sign_out(app: App, request: Request) -> ApiResult {
-    session::refuse_cross_site(&app, &request)?;
-    if let Some(token) = session::token(&app, &request) {
-        let mut tx = app.store.begin().await?;
-        tx.end_session(token).await?;
-        tx.commit().await?;
-    }
-    let mut response = see_other("/sign-in");
-    session::clear_cookie(&app, &mut response);
-    Ok(response)
-}
-
-/// Answers that too many sign-ins have failed, with the form again.
-fn wait(email: &str, until: Timestamp, now: Timestamp) -> ApiResult {
-    let millis = u64::try_from(until.millis() - now.millis()).unwrap_or(0);
-    let seconds = millis.div_ceil(1_000).max(1);
-    let error = format!("Too many failed attempts. Try again in {seconds} s.");
-    let mut response = page::render(
-        429,
-        &SignIn {
-            email,
-            error: &error,
-        },
-    )?;
-    response
-        .headers_mut()
-        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    Ok(response)
-}
-
-fn see_other(location: &'static str) -> Response {
-    let mut response = Response::new(String::new().into());
-    *response.status_mut() = http::StatusCode::SEE_OTHER;
-    response
-        .headers_mut()
-        .insert(header::LOCATION, HeaderValue::from_static(location));
-    response
-}
-
-/// The fields of an HTML form.
-struct Form(Vec<(String, String)>);
-
-impl Form {
-    /// Returns the first value of a field; empty when it was not sent.
-    fn get(&self, name: &str) -> &str {
-        self.0
-            .iter()
-            .find(|(found, _)| found == name)
-            .map_or("", |(_, value)| value)
-    }
-}
-
-impl Request {
-    async fn form(&mut self) -> Result<Form, ApiError> {
-        let body = self
-            .body_of_type("application/x-www-form-urlencoded")
-            .await?;
-        Ok(Form(form_urlencoded::parse(&body).into_owned().collect()))
-    }
+            .get(entrance::sign_in_form)
+            .post(entrance::sign_in),
+        at(path!("sign-out")).post(entrance::sign_out),
+        at(path!("setup"))
+            .get(entrance::setup_form)
+            .post(entrance::setup),
+        at_id(path!("invitations" / String))
+            .get(entrance::invitation)
+            .post(entrance::accept),
+        at_id(path!("assets" / String)).get(assets::get),
+    ];
+    let filter = |page: Endpoint| page.failing_with(failure).filter(app);
+    pages.into_iter().map(filter).collect()
 }

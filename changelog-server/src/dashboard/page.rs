@@ -1,32 +1,70 @@
-//! The templates, and how a page is answered.
+//! How a page is answered, and which address comes next.
 
 use askama::Template;
-use changelog_core::Change;
+use bytes::Bytes;
+use changelog_core::ProblemCode;
+use http::{HeaderValue, Method, StatusCode, header};
+use sha2::{Digest, Sha256};
+use warp::reply::Response;
 
-use crate::store::Session;
-use crate::web::{ApiError, ApiResult, reply};
+use super::entrance;
+use crate::web::route::Asked;
+use crate::web::{ApiError, ApiResult, Request, reply};
 
-/// `/sign-in`
-#[derive(Template)]
-#[template(path = "sign_in.html")]
-pub(super) struct SignIn<'a> {
-    /// What was typed before.
-    pub(super) email: &'a str,
-    /// What was wrong with it; empty when nothing was.
-    pub(super) error: &'a str,
-}
-
-/// `/`
-#[derive(Template)]
-#[template(path = "home.html")]
-pub(super) struct Home<'a> {
-    pub(super) session: &'a Session,
-    pub(super) changes: &'a [Change],
-    pub(super) count: u64,
-}
+const HTML: &str = "text/html; charset=utf-8";
 
 /// Answers a page.
 pub(super) fn render(status: u16, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
-    Ok(reply::text(status, "text/html; charset=utf-8", html))
+    Ok(reply::text(status, HTML, html))
 }
+
+/// Answers a page that browsers look at again and again: one that has not
+/// changed since costs them nothing.
+pub(super) fn render_live(request: &Request, page: &impl Template) -> ApiResult {
+    let html = page.render().map_err(|error| ApiError::internal(&error))?;
+    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&html)[..12]));
+    let is_known = request.header(header::IF_NONE_MATCH.as_str()) == Some(tag.as_str());
+    let mut response = if is_known {
+        let mut response = Response::new(Bytes::new().into());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        reply::text(200, HTML, html)
+    };
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    Ok(response)
+}
+
+/// Sends the browser to another page.
+pub(super) fn see_other(location: &str) -> Response {
+    let mut response = Response::new(String::new().into());
+    *response.status_mut() = StatusCode::SEE_OTHER;
+    if let Ok(location) = HeaderValue::try_from(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+#[derive(Template)]
+#[template(path = "failure.html")]
+struct Failure<'p> {
+    problem: &'p changelog_core::Problem,
+}
+
+/// Answers a failure with a page; who is not signed in is asked to.
+pub(crate) fn failure(error: ApiError, asked: &Asked) -> Response {
+    if *error.code() == ProblemCode::Unauthorized {
+        let is_read = matches!(asked.method, Method::GET | Method::HEAD);
+        let next = if is_read { asked.address.as_str() } else { "/" };
+        return see_other(&entrance::sign_in_address(next));
+    }
+    error.answer(&asked.id, |problem| {
+        let page = Failure { problem };
+        render(problem.status, &page).unwrap_or_else(|error| error.into_response(&asked.id))
+    })
+}
+
+use super::assets;

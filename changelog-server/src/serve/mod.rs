@@ -5,6 +5,7 @@
 //! the drain, and no cap on connections; hence a loop of our own over
 //! [`warp::service`].
 
+mod body;
 mod connection;
 mod places;
 
@@ -78,8 +79,7 @@ pub(crate) async fn serve(
                 async move {
                     let both_lengths = phases.request_begins(request.headers());
                     let response = answer(&app, routes, peer, request, both_lengths).await;
-                    phases.request_ends();
-                    Ok::<_, Infallible>(response)
+                    Ok::<_, Infallible>(body::of(response, phases))
                 }
             })
         };

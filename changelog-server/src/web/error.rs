@@ -94,6 +94,11 @@ impl ApiError {
         self.code.status()
     }
 
+    /// Returns what kind of failure it is.
+    pub(crate) fn code(&self) -> &ProblemCode {
+        &self.code
+    }
+
     /// Returns the body.
     pub(crate) fn problem(&self, request_id: &str) -> Problem {
         Problem {
@@ -107,9 +112,25 @@ impl ApiError {
         }
     }
 
-    /// Makes the answer, and tells the log what only it may know. This is the
-    /// one place where failures are logged.
+    /// Answers with a problem.
     pub(crate) fn into_response(self, request_id: &str) -> Response {
+        self.answer(request_id, |problem| {
+            let mut response = reply::json(problem.status, problem);
+            let content_type = HeaderValue::from_static(PROBLEM_JSON);
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, content_type);
+            response
+        })
+    }
+
+    /// Makes the answer in some form, and tells the log what only it may know.
+    /// This is the one place where failures are logged.
+    pub(crate) fn answer(
+        self,
+        request_id: &str,
+        form: impl FnOnce(&Problem) -> Response,
+    ) -> Response {
         if let Some(cause) = &self.cause {
             tracing::error!(
                 request_id,
@@ -118,13 +139,10 @@ impl ApiError {
                 "a request failed"
             );
         }
-        let problem = self.problem(request_id);
-        let mut response = reply::json(self.status(), &problem);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        let mut response = form(&self.problem(request_id));
         for (name, value) in self.headers {
             if let Ok(value) = HeaderValue::try_from(value) {
-                headers.insert(name, value);
+                response.headers_mut().insert(name, value);
             }
         }
         response

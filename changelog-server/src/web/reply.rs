@@ -1,8 +1,48 @@
 //! Answers.
 
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures_util::Stream;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use warp::reply::Response;
+
+use crate::store::StoreError;
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, StoreError>> + Send>>;
+
+/// A body that is made while it is sent. warp's own body cannot be made of one
+/// from outside, so it goes beside the answer to the accept loop.
+#[derive(Clone)]
+pub(crate) struct Streamed(Arc<Mutex<Option<Chunks>>>);
+
+impl Streamed {
+    /// Takes the body, once.
+    pub(crate) fn take(&self) -> Option<Chunks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Streamed")
+    }
+}
+
+/// An answer whose body is made while it is sent; one that fails in the middle
+/// is broken off, so that nobody takes it for whole.
+pub(crate) fn streamed(
+    media_type: &'static str,
+    chunks: impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static,
+) -> Response {
+    let mut response = text(200, media_type, String::new());
+    let body = Streamed(Arc::new(Mutex::new(Some(Box::pin(chunks)))));
+    response.extensions_mut().insert(body);
+    response
+}
 
 /// An answer with a JSON body.
 pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {

@@ -12,6 +12,7 @@ use futures_util::Stream;
 use http::{HeaderMap, Method};
 
 use super::ApiError;
+use super::route::Asked;
 use crate::limits::Allowance;
 
 /// What the accept loop knows of a request and puts beside it.
@@ -42,6 +43,16 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Returns what a failure tells of it.
+    pub(crate) fn asked(&self) -> Asked {
+        let question = if self.query.is_empty() { "" } else { "?" };
+        Asked {
+            id: Arc::clone(&self.incoming.id),
+            method: self.method.clone(),
+            address: format!("{}{question}{}", self.path, self.query),
+        }
+    }
+
     /// Reads the id in the path.
     pub(crate) fn id<T: FromStr<Err = BadValue>>(&self) -> Result<T, ApiError> {
         let decoded = percent_encoding::percent_decode_str(&self.parameter).decode_utf8_lossy();

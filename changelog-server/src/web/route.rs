@@ -26,11 +26,25 @@ pub(crate) type Routes = Vec<BoxedFilter<(Response,)>>;
 
 type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync>;
 
+/// Answers a failure with a page, for a request that a person sent.
+pub(crate) type FailurePage = fn(ApiError, &Asked) -> Response;
+
+/// What was asked for, as far as a failure tells of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Under which id the log knows the request.
+    pub(crate) id: Arc<str>,
+    pub(crate) method: Method,
+    /// The path, with the query string if there is one.
+    pub(crate) address: String,
+}
+
 /// One path and what its methods do.
 pub(crate) struct Endpoint {
     /// Extracts the parameter of the path, or an empty text.
     path: BoxedFilter<(String,)>,
     handlers: Vec<(Method, Handler)>,
+    failure: Option<FailurePage>,
 }
 
 /// Begins the endpoint of a path without a parameter.
@@ -41,6 +55,7 @@ where
     Endpoint {
         path: path.map(String::new).boxed(),
         handlers: Vec::new(),
+        failure: None,
     }
 }
 
@@ -52,6 +67,7 @@ where
     Endpoint {
         path: path.boxed(),
         handlers: Vec::new(),
+        failure: None,
     }
 }
 
@@ -98,9 +114,16 @@ impl Endpoint {
         self
     }
 
+    /// Has failures answered with pages instead of problems.
+    pub(crate) fn failing_with(mut self, failure: FailurePage) -> Self {
+        self.failure = Some(failure);
+        self
+    }
+
     /// Makes the filter.
     pub(crate) fn filter(self, app: &App) -> BoxedFilter<(Response,)> {
         let app = app.clone();
+        let failure = self.failure;
         let handlers: Arc<[(Method, Handler)]> = self.handlers.into();
         self.path
             .and(warp::method())
@@ -127,7 +150,7 @@ impl Endpoint {
                         body: Some(boxed(body)),
                         allowance: Arc::new(OnceLock::new()),
                     };
-                    answer(app.clone(), Arc::clone(&handlers), request)
+                    answer(app.clone(), Arc::clone(&handlers), failure, request)
                 },
             )
             .boxed()
@@ -145,14 +168,23 @@ where
 
 /// Runs the handler of the method and gives its answer the headers that every
 /// answer has.
-async fn answer(app: App, handlers: Arc<[(Method, Handler)]>, request: Request) -> Response {
+async fn answer(
+    app: App,
+    handlers: Arc<[(Method, Handler)]>,
+    failure: Option<FailurePage>,
+    request: Request,
+) -> Response {
     let id = Arc::clone(&request.incoming.id);
+    let page = failure.map(|page| (page, request.asked()));
     let allowance = Arc::clone(&request.allowance);
     let result = match find(&handlers, &request) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
     };
-    let mut response = result.unwrap_or_else(|error| error.into_response(&id));
+    let mut response = result.unwrap_or_else(|error| match page {
+        Some((page, asked)) => page(error, &asked),
+        None => error.into_response(&id),
+    });
     if let Some(allowance) = allowance.get() {
         let headers = response.headers_mut();
         let policy = format!("\"key\";q={};w=1", allowance.quota);
@@ -189,11 +221,28 @@ fn find(handlers: &[(Method, Handler)], request: &Request) -> Result<Handler, Ap
         .with_header(http::header::ALLOW, allowed))
 }
 
-/// Joins endpoints into one filter; what none of them knows is a 404.
-pub(crate) fn join(routes: Routes) -> BoxedFilter<(Response,)> {
+/// Joins endpoints into one filter; what none of them knows is a 404, as a page
+/// outside of `/api`.
+pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Response,)> {
     let unknown = warp::any()
+        .and(warp::method())
+        .and(warp::path::full())
         .and(warp::ext::get::<Incoming>())
-        .map(|incoming: Incoming| ApiError::unknown_path().into_response(&incoming.id))
+        .map(
+            move |method: Method, path: warp::path::FullPath, incoming: Incoming| {
+                let address = path.as_str().to_owned();
+                if address == "/api" || address.starts_with("/api/") {
+                    return ApiError::unknown_path().into_response(&incoming.id);
+                }
+                let id = incoming.id;
+                let asked = Asked {
+                    id,
+                    method,
+                    address,
+                };
+                failure(ApiError::unknown_path(), &asked)
+            },
+        )
         .boxed();
     let join =
         |all: BoxedFilter<(Response,)>, one: BoxedFilter<(Response,)>| all.or(one).unify().boxed();

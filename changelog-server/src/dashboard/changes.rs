@@ -1,0 +1,447 @@
+//! `/changes`: the list, one change, and what makes, changes and deletes one.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use changelog_core::query::Pairs;
+use changelog_core::{
+    Action, Change, ChangeFilter, ChangeId, ChangePatch, Invalid, NewChange, ResourceType,
+    RiskLevel, Status, Timestamp,
+};
+use chrono::TimeDelta;
+
+use super::entries::Entry;
+use super::form::{self, Form, Kind};
+use super::pager::Pager;
+use super::visit::{Section, Visit};
+use super::{assets, markdown, page, show};
+use crate::api;
+use crate::app::App;
+use crate::store::activity;
+use crate::store::{ChangeList, Created, Creation, Draft, StoreError, Tenant};
+use crate::web::{ApiError, ApiResult, Request};
+
+/// The fields of the form, and what they are in the API.
+const FIELDS: [(&str, Kind); 11] = [
+    ("title", Kind::Required),
+    ("description", Kind::Optional),
+    ("service_id", Kind::Optional),
+    ("host_id", Kind::Optional),
+    ("risk_level", Kind::Optional),
+    ("status", Kind::Optional),
+    ("impact", Kind::Optional),
+    ("tags", Kind::List),
+    ("links", Kind::Links),
+    ("scheduled_for", Kind::Moment),
+    ("occurred_at", Kind::Moment),
+];
+
+/// How far around a change others are shown.
+const AROUND: TimeDelta = TimeDelta::hours(1);
+/// How many of them.
+const MOST_AROUND: u64 = 15;
+
+/// A link to a span of time.
+struct Preset {
+    label: &'static str,
+    address: String,
+}
+
+#[derive(Template)]
+#[template(path = "changes/list.html")]
+struct List<'a> {
+    visit: &'a Visit,
+    form: &'a Form,
+    presets: Vec<Preset>,
+    risks: &'static [&'static str],
+    statuses: &'static [&'static str],
+    is_filtered: bool,
+    count: u64,
+    changes: &'a [Change],
+    days: Vec<(i64, Vec<&'a Change>)>,
+    query: &'a str,
+    pager: Pager,
+}
+
+impl List<'_> {
+    fn download(&self, format: &str) -> String {
+        let query = without(self.query, "page");
+        if query.is_empty() {
+            format!("/changes.{format}")
+        } else {
+            format!("/changes.{format}?{query}")
+        }
+    }
+}
+
+/// `GET /changes`
+pub(super) async fn list(app: App, request: Request) -> ApiResult {
+    let visit = Visit::read(&app, &request, Section::Changes).await?;
+    let form = request.query_form();
+    let tenant = visit.tenant();
+    let (query, mut form) = canonical(&app, tenant, form).await?;
+    if !form.is_refused() && query != request.query {
+        let question = if query.is_empty() { "" } else { "?" };
+        return Ok(page::see_other(&format!("/changes{question}{query}")));
+    }
+    let filter = match ChangeFilter::from_query(&query) {
+        Ok(filter) => filter,
+        Err(invalid) => {
+            form = form.refuse(&invalid);
+            ChangeFilter::default()
+        }
+    };
+    let list = if form.is_refused() {
+        ChangeList {
+            json: String::new(),
+            count: 0,
+        }
+    } else {
+        app.store.changes(tenant, &filter).await?
+    };
+    let changes = list.parse()?;
+    let mut days: BTreeMap<_, Vec<&Change>> = BTreeMap::new();
+    for change in &changes {
+        let day = change.occurred_at.millis().div_euclid(86_400_000);
+        days.entry(std::cmp::Reverse(day)).or_default().push(change);
+    }
+    let now = Timestamp::from(app.now());
+    let without_time = without(&without(&query, "since"), "page");
+    let page = List {
+        visit: &visit,
+        form: &shown(&app, tenant, form, &filter).await?,
+        presets: super::overview::PRESETS
+            .iter()
+            .map(|preset| {
+                let since = show::query("since", preset.start(now));
+                let and = if without_time.is_empty() { "" } else { "&" };
+                Preset {
+                    label: preset.label,
+                    address: format!("/changes?{without_time}{and}{since}"),
+                }
+            })
+            .collect(),
+        risks: RiskLevel::WORDS,
+        statuses: Status::WORDS,
+        is_filtered: !without(&query, "page").is_empty(),
+        count: list.count,
+        changes: &changes,
+        days: days
+            .into_iter()
+            .map(|(day, changes)| (day.0, changes))
+            .collect(),
+        query: &query,
+        pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, list.count),
+    };
+    page::render_live(&request, &page)
+}
+
+/// Makes the address of a list of what the filters say: what is empty is left
+/// out, names become ids, moments in UTC become RFC 3339. What cannot be read
+/// is noted in the form.
+async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, Form), ApiError> {
+    let mut pairs = Pairs::default();
+    let mut refused = Vec::new();
+    for (name, value) in form.pairs() {
+        let value = value.trim();
+        match name {
+            _ if value.is_empty() => {}
+            "page" if value == "1" => {}
+            "since" | "until" => pairs.push(name, form::moment(value)),
+            "tag" => {
+                for tag in value.split(',').map(str::trim) {
+                    pairs.push_some("tag", Some(tag).filter(|tag| !tag.is_empty()));
+                }
+            }
+            "service" => match app.store.service_named(tenant, value).await? {
+                Some(service) => pairs.push("service_id", service.id),
+                None => refused.push(("service", "there is no service of this name")),
+            },
+            "host" => match app.store.host_named(tenant, value).await? {
+                Some(host) => pairs.push("host_id", host.id),
+                None => refused.push(("host", "there is no host of this name")),
+            },
+            // The form says it by name; the name wins when it was typed anew.
+            "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
+            _ => pairs.push(name, value),
+        }
+    }
+    let query = pairs.finish();
+    let refuse = |form: Form, (field, message): (&str, &str)| form.refuse_field(field, message);
+    Ok((query, refused.into_iter().fold(form, refuse)))
+}
+
+/// Fills the form for the filters with what they are.
+async fn shown(
+    app: &App,
+    tenant: Tenant,
+    form: Form,
+    filter: &ChangeFilter,
+) -> Result<Form, ApiError> {
+    if form.is_refused() {
+        return Ok(form);
+    }
+    let service = match filter.service_id {
+        Some(id) => name_of(app.store.service(tenant, id).await)?.map(|service| service.name),
+        None => None,
+    };
+    let host = match filter.host_id {
+        Some(id) => name_of(app.store.host(tenant, id).await)?.map(|host| host.hostname),
+        None => None,
+    };
+    let moment = |at: &Option<Timestamp>| at.as_ref().map(show::field).unwrap_or_default();
+    let word = |word: Option<&str>| word.unwrap_or_default().to_owned();
+    Ok(Form::showing([
+        ("q", filter.q.clone().unwrap_or_default()),
+        ("service", service.unwrap_or_default()),
+        ("host", host.unwrap_or_default()),
+        ("risk_level", word(filter.risk_level.as_ref().map(RiskLevel::as_str))),
+        ("status", word(filter.status.as_ref().map(Status::as_str))),
+        ("tag", filter.tags.join(", ")),
+        ("since", moment(&filter.since)),
+        ("until", moment(&filter.until)),
+    ]))
+}
+
+/// Takes what is not there for nothing.
+fn name_of<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Leaves a parameter out of a query string.
+fn without(query: &str, name: &str) -> String {
+    let mut kept = Pairs::default();
+    for (found, value) in form_urlencoded::parse(query.as_bytes()) {
+        if found != name {
+            kept.push(&found, value);
+        }
+    }
+    kept.finish()
+}
+
+#[derive(Template)]
+#[template(path = "changes/one.html")]
+struct One<'a> {
+    visit: &'a Visit,
+    change: &'a Change,
+    description: Option<String>,
+    impact: Option<String>,
+    /// Statuses that a button moves it to.
+    moves: Vec<(&'static str, &'static str)>,
+    around: Vec<Change>,
+    around_count: u64,
+    around_query: String,
+    history: Vec<Entry>,
+    chlog: String,
+    curl: String,
+}
+
+/// `GET /changes/ID`
+pub(super) async fn one(app: App, request: Request) -> ApiResult {
+    let visit = Visit::read(&app, &request, Section::Changes).await?;
+    let tenant = visit.tenant();
+    let change = find(&app, tenant, request.id()?).await?;
+    let around = ChangeFilter {
+        since: Some(change.occurred_at.plus(-AROUND)),
+        // Exclusive.
+        until: Some(change.occurred_at.plus(AROUND).plus(TimeDelta::milliseconds(1))),
+        per_page: MOST_AROUND + 1,
+        ..ChangeFilter::default()
+    };
+    let list = app.store.changes(tenant, &around).await?;
+    let mut others = list.parse()?;
+    others.retain(|other| other.id != change.id);
+    let history = app
+        .store
+        .history(tenant, ResourceType::Change, change.id.0, change.created_at)
+        .await?;
+    let url = app.url();
+    let page = One {
+        visit: &visit,
+        description: change.description.as_deref().map(markdown::render),
+        impact: change.impact.as_deref().map(markdown::render),
+        moves: moves(&change.status),
+        around: others,
+        around_count: list.count,
+        around_query: without(&without(&around.to_query(), "page"), "per_page"),
+        history: history.into_iter().map(Entry::from).collect(),
+        chlog: format!("chlog show {}", change.id),
+        curl: format!(
+            "curl -H \"x-api-key: $CHLOG_API_KEY\" {url}/api/changes/{}",
+            change.id
+        ),
+        change: &change,
+    };
+    page::render_live(&request, &page)
+}
+
+/// Returns the statuses that usually follow one.
+fn moves(status: &Status) -> Vec<(&'static str, &'static str)> {
+    match status {
+        Status::Planned => vec![("in_progress", "Start"), ("completed", "Mark completed")],
+        Status::InProgress => vec![("completed", "Mark completed"), ("rolled_back", "Roll back")],
+        Status::Completed => vec![("rolled_back", "Roll back")],
+        _ => Vec::new(),
+    }
+}
+
+async fn find(app: &App, tenant: Tenant, id: ChangeId) -> Result<Change, ApiError> {
+    Ok(app.store.change(tenant, id).await?.parse()?)
+}
+
+#[derive(Template)]
+#[template(path = "changes/form.html")]
+struct Edit<'a> {
+    visit: &'a Visit,
+    form: Form,
+    heading: String,
+    action: String,
+    back: String,
+    button: &'static str,
+    is_new: bool,
+    risks: &'static [&'static str],
+    statuses: &'static [&'static str],
+    services: Vec<(String, String)>,
+    hosts: Vec<(String, String)>,
+}
+
+/// Shows the form, for a new change or for one that there is.
+async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>) -> ApiResult {
+    let status = if form.is_refused() { 422 } else { 200 };
+    let services = app.store.services(visit.tenant()).await?;
+    let hosts = app.store.hosts(visit.tenant()).await?;
+    let (heading, action, button) = match change {
+        None => ("Log a change".to_owned(), "/changes".to_owned(), "Log change"),
+        Some(change) => (
+            format!("Edit {}", change.title),
+            format!("/changes/{}", change.id),
+            "Save",
+        ),
+    };
+    let page = Edit {
+        visit,
+        form,
+        heading,
+        back: action.clone(),
+        action,
+        button,
+        is_new: change.is_none(),
+        risks: RiskLevel::WORDS,
+        statuses: Status::WORDS,
+        services: services
+            .into_iter()
+            .map(|service| (service.id.to_string(), service.name))
+            .collect(),
+        hosts: hosts
+            .into_iter()
+            .map(|host| (host.id.to_string(), host.hostname))
+            .collect(),
+    };
+    page::render(status, &page)
+}
+
+/// `GET /changes/new`
+pub(super) async fn new(app: App, request: Request) -> ApiResult {
+    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    // What the address says is filled in already.
+    edit_page(&app, &visit, request.query_form(), None).await
+}
+
+/// `POST /changes`
+pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
+    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let form = request.form().await?;
+    let now = app.now();
+    let new: NewChange = match form.create(&FIELDS, now.into()) {
+        Ok(new) => new,
+        Err(invalid) => return edit_page(&app, &visit, form.refuse(&invalid), None).await,
+    };
+    let draft = Draft::new(visit.tenant(), &visit.actor(), new, now)?;
+    let creation = Creation::new(visit.tenant(), vec![draft], None, api::ONE_CHANGE);
+    match app.store.create_changes(creation).await {
+        Ok(Created::Fresh(answer) | Created::Replayed(answer)) => {
+            let location = answer.location.unwrap_or_default();
+            Ok(page::see_other(location.trim_start_matches("/api")))
+        }
+        Err(StoreError::Invalid(invalid)) => {
+            edit_page(&app, &visit, form.refuse(&invalid), None).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `GET /changes/ID/edit`
+pub(super) async fn edit(app: App, request: Request) -> ApiResult {
+    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let change = find(&app, visit.tenant(), request.id()?).await?;
+    let id = |id: Option<String>| id.unwrap_or_default();
+    let links = change.links.iter();
+    let links: Vec<String> = links.map(|link| format!("{}={}", link.label, link.url)).collect();
+    let form = Form::showing([
+        ("title", change.title.clone()),
+        ("description", change.description.clone().unwrap_or_default()),
+        ("impact", change.impact.clone().unwrap_or_default()),
+        ("risk_level", change.risk_level.to_string()),
+        ("status", change.status.to_string()),
+        ("service_id", id(change.service.as_ref().map(|service| service.id.to_string()))),
+        ("host_id", id(change.host_ref.as_ref().map(|host| host.id.to_string()))),
+        ("tags", change.tags.join(", ")),
+        ("links", links.join("\n")),
+        ("scheduled_for", id(change.scheduled_for.as_ref().map(show::field))),
+    ]);
+    edit_page(&app, &visit, form, Some(&change)).await
+}
+
+/// `POST /changes/ID`
+pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
+    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let id: ChangeId = request.id()?;
+    let form = request.form().await?;
+    let outcome = match form.patch(&FIELDS, app.now().into()) {
+        Ok(patch) => save(&app, &visit, id, &patch).await,
+        Err(invalid) => Err(StoreError::Invalid(invalid)),
+    };
+    match outcome {
+        Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
+        Err(StoreError::Invalid(invalid)) => refused(&app, &visit, id, form, &invalid).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn refused(
+    app: &App,
+    visit: &Visit,
+    id: ChangeId,
+    form: Form,
+    invalid: &Invalid,
+) -> ApiResult {
+    let change = find(app, visit.tenant(), id).await?;
+    edit_page(app, visit, form.refuse(invalid), Some(&change)).await
+}
+
+async fn save(app: &App, visit: &Visit, id: ChangeId, patch: &ChangePatch) -> Result<(), StoreError> {
+    let (tenant, actor) = (visit.tenant(), visit.actor());
+    let mut tx = app.store.begin().await?;
+    let (change, changes) = tx.update_change(tenant, id, patch, &app.clock).await?;
+    if !changes.is_empty() {
+        let entry = activity::Entry::of_change(Action::Updated, &change, activity::changed(changes));
+        tx.record(tenant, &actor, entry, app.now()).await?;
+    }
+    tx.commit().await
+}
+
+/// `POST /changes/ID/delete`
+pub(super) async fn delete(app: App, request: Request) -> ApiResult {
+    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let (tenant, actor) = (visit.tenant(), visit.actor());
+    let mut tx = app.store.begin().await?;
+    let change = tx.delete_change(tenant, request.id()?).await?;
+    let entry = activity::Entry::of_change(Action::Deleted, &change, serde_json::Map::new());
+    tx.record(tenant, &actor, entry, app.now()).await?;
+    tx.commit().await?;
+    Ok(page::see_other("/changes"))
+}

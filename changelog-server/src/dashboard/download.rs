@@ -1,0 +1,93 @@
+//! `/changes.csv` and `/changes.ndjson`: everything that matches, however much,
+//! made while it is sent.
+
+use bytes::Bytes;
+use changelog_core::change::MAX_PER_PAGE;
+use changelog_core::{Change, ChangeFilter, csv};
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
+use http::{HeaderValue, header};
+
+use super::visit::{Section, Visit};
+use crate::app::App;
+use crate::store::{StoreError, Tenant};
+use crate::web::{ApiResult, Request, reply};
+
+/// `GET /changes.csv`
+pub(super) async fn as_csv(app: App, request: Request) -> ApiResult {
+    let head = csv_row(csv::CHANGE.map(str::to_owned));
+    download(app, request, "csv", "text/csv; charset=utf-8", head, |change| {
+        csv_row(csv::change(&change))
+    })
+    .await
+}
+
+/// `GET /changes.ndjson`
+pub(super) async fn as_ndjson(app: App, request: Request) -> ApiResult {
+    let line = |change: Change| {
+        let mut line = serde_json::to_vec(&change).unwrap_or_default();
+        line.push(b'\n');
+        line
+    };
+    download(app, request, "ndjson", "application/x-ndjson", Vec::new(), line).await
+}
+
+async fn download(
+    app: App,
+    request: Request,
+    ending: &str,
+    media_type: &'static str,
+    head: Vec<u8>,
+    line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
+) -> ApiResult {
+    let visit = Visit::read(&app, &request, Section::Changes).await?;
+    let filter = request.filter(ChangeFilter::from_query)?;
+    let chunks = chunks(app, visit.tenant(), filter, head, line);
+    let mut response = reply::streamed(media_type, chunks);
+    let name = format!("attachment; filename=\"changes.{ending}\"");
+    if let Ok(name) = HeaderValue::try_from(name) {
+        response
+            .headers_mut()
+            .insert(header::CONTENT_DISPOSITION, name);
+    }
+    Ok(response)
+}
+
+/// Makes the pages of a list, one after the other, each after what was sent.
+fn chunks(
+    app: App,
+    tenant: Tenant,
+    filter: ChangeFilter,
+    head: Vec<u8>,
+    line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
+) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
+    let first = ChangeFilter {
+        page: 1,
+        per_page: MAX_PER_PAGE,
+        ..filter
+    };
+    let begin = (Some(first), head, app, line);
+    try_unfold(begin, move |(filter, mut chunk, app, line)| async move {
+        let Some(mut filter) = filter else {
+            return Ok(None);
+        };
+        let changes = app.store.changes_without_count(tenant, &filter).await?;
+        filter.before = changes.last().map(|change| change.id);
+        let is_last = (changes.len() as u64) < MAX_PER_PAGE;
+        for change in changes {
+            chunk.extend(line(change));
+        }
+        let next = (!is_last).then_some(filter);
+        Ok(Some((Bytes::from(chunk), (next, Vec::new(), app, line))))
+    })
+}
+
+/// Writes a row, RFC 4180.
+fn csv_row(cells: [String; csv::CHANGE.len()]) -> Vec<u8> {
+    let mut writer = ::csv::WriterBuilder::new()
+        .terminator(::csv::Terminator::CRLF)
+        .from_writer(Vec::new());
+    // Writing to memory cannot fail.
+    let _ = writer.write_record(cells.map(csv::guarded));
+    writer.into_inner().unwrap_or_default()
+}

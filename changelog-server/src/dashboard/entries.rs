@@ -1,0 +1,88 @@
+//! Entries of the activity log, as pages show them.
+
+use changelog_core::{ActivityEntry, ResourceType, Timestamp};
+use serde_json::Value;
+
+use super::show;
+
+/// An entry.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) at: Timestamp,
+    pub(super) actor: String,
+    pub(super) action: String,
+    pub(super) kind: String,
+    pub(super) label: String,
+    /// The page of what it is about, if it has one.
+    pub(super) address: Option<String>,
+    pub(super) details: Vec<Detail>,
+}
+
+/// Something that an entry tells besides: a value, or what it was before.
+#[derive(Debug)]
+pub(super) struct Detail {
+    pub(super) name: String,
+    pub(super) from: Option<String>,
+    pub(super) to: String,
+}
+
+impl From<ActivityEntry> for Entry {
+    fn from(entry: ActivityEntry) -> Self {
+        let path = match entry.resource_type {
+            ResourceType::Change => Some("changes"),
+            ResourceType::Service => Some("services"),
+            ResourceType::Host => Some("hosts"),
+            _ => None,
+        };
+        Self {
+            at: entry.created_at,
+            actor: entry.actor_name,
+            action: entry.action.to_string(),
+            kind: entry.resource_type.to_string(),
+            address: path.map(|path| format!("/{path}/{}", entry.resource_id)),
+            label: entry.resource_label,
+            details: details(&entry.metadata),
+        }
+    }
+}
+
+fn details(metadata: &Value) -> Vec<Detail> {
+    let fields = metadata.as_object().into_iter().flatten();
+    fields
+        .flat_map(|(name, value)| match (name.as_str(), value) {
+            ("changes", Value::Object(changes)) => changes
+                .iter()
+                .map(|(name, change)| Detail {
+                    name: show::words(name),
+                    from: Some(told(&change["from"])),
+                    to: told(&change["to"]),
+                })
+                .collect(),
+            _ => vec![Detail {
+                name: show::words(name),
+                from: None,
+                to: told(value),
+            }],
+        })
+        .collect()
+}
+
+/// Tells a value of the log in a line.
+fn told(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => show::excerpt(text),
+        Value::Array(values) if values.is_empty() => "nothing".to_owned(),
+        Value::Array(values) => {
+            let all: Vec<String> = values.iter().map(told).collect();
+            show::excerpt(&all.join(", "))
+        }
+        // A service or a host, as changes show it.
+        Value::Object(fields) => {
+            let name = fields.get("name").or_else(|| fields.get("hostname"));
+            name.or_else(|| fields.get("label"))
+                .map_or_else(|| show::excerpt(&value.to_string()), told)
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Forms: what was typed, as the JSON object that the API would have been sent,
+//! so that both have the same rules; and what was wrong with it, beside its
+//! field, with everything that was typed still there.
+
+use std::collections::BTreeMap;
+
+use changelog_core::input::from_object;
+use changelog_core::{Input, Invalid, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::web::{ApiError, Request};
+
+/// The fields of a form that was sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Form {
+    values: Vec<(String, String)>,
+    /// What was wrong, by field; what belongs to none is under "".
+    errors: BTreeMap<String, Vec<String>>,
+}
+
+/// How a field of a form becomes a member of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A text that must be there.
+    Required,
+    /// A text; nothing when it is empty.
+    Optional,
+    /// Names with commas between them.
+    List,
+    /// One `label=address` a line.
+    Links,
+    /// A moment as browsers give it, in UTC, or RFC 3339.
+    Moment,
+}
+
+impl Request {
+    /// Reads the form that was sent.
+    pub(super) async fn form(&mut self) -> Result<Form, ApiError> {
+        let body = self
+            .body_of_type("application/x-www-form-urlencoded")
+            .await?;
+        Ok(Form::of(form_urlencoded::parse(&body)))
+    }
+
+    /// Reads the query string as the form that it was sent by.
+    pub(super) fn query_form(&self) -> Form {
+        Form::of(form_urlencoded::parse(self.query.as_bytes()))
+    }
+}
+
+impl Form {
+    fn of(pairs: form_urlencoded::Parse<'_>) -> Self {
+        Self {
+            values: pairs.into_owned().collect(),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Makes a form that shows values.
+    pub(super) fn showing<const N: usize>(values: [(&str, String); N]) -> Self {
+        Self {
+            values: values
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the first value of a field; empty when it was not sent.
+    pub(super) fn value(&self, name: &str) -> &str {
+        self.sent(name).unwrap_or_default()
+    }
+
+    fn sent(&self, name: &str) -> Option<&str> {
+        let found = self.values.iter().find(|(found, _)| found == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns every field with its value.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.values.iter();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Reads the form as what makes something: what is empty is absent.
+    pub(super) fn create<T: Input>(
+        &self,
+        fields: &[(&str, Kind)],
+        now: Timestamp,
+    ) -> Result<T, Invalid> {
+        let mut object = self.object(fields);
+        object.retain(|_, value| !value.is_null());
+        from_object(object, now)
+    }
+
+    /// Reads the form as what changes something: what was not sent stays, what
+    /// is empty goes.
+    pub(super) fn patch<T: Input>(
+        &self,
+        fields: &[(&str, Kind)],
+        now: Timestamp,
+    ) -> Result<T, Invalid> {
+        from_object(self.object(fields), now)
+    }
+
+    fn object(&self, fields: &[(&str, Kind)]) -> Map<String, Value> {
+        let sent = fields.iter().filter_map(|(name, kind)| {
+            let text = self.sent(name)?;
+            Some(((*name).to_owned(), kind.read(text)))
+        });
+        sent.collect()
+    }
+
+    /// Notes what was wrong.
+    pub(super) fn refuse(mut self, invalid: &Invalid) -> Self {
+        for violation in &invalid.violations {
+            let mut tokens = violation.pointer.split('/').skip(1);
+            let field = tokens.next().unwrap_or_default().to_owned();
+            let message = match tokens.next().and_then(|index| index.parse::<usize>().ok()) {
+                Some(index) => format!("number {}: {}", index + 1, violation.message),
+                None => violation.message.clone(),
+            };
+            self.errors.entry(field).or_default().push(message);
+        }
+        self
+    }
+
+    /// Notes that a field, or the whole for "", was refused.
+    pub(super) fn refuse_field(mut self, field: &str, message: impl Into<String>) -> Self {
+        let messages = self.errors.entry(field.to_owned()).or_default();
+        messages.push(message.into());
+        self
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// Returns what is wrong with no field that the page shows.
+    pub(super) fn general(&self) -> &[String] {
+        self.errors("")
+    }
+
+    /// Returns what is wrong with a field.
+    pub(super) fn errors(&self, name: &str) -> &[String] {
+        self.errors.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn has_errors(&self, name: &str) -> bool {
+        !self.errors(name).is_empty()
+    }
+
+    /// Returns the ids of the elements that say what is wrong with a field.
+    pub(super) fn described_by(&self, name: &str) -> String {
+        let ids = (1..=self.errors(name).len()).map(|number| format!("{name}-error-{number}"));
+        ids.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Kind {
+    fn read(self, text: &str) -> Value {
+        match self {
+            Self::Required => json!(text),
+            _ if text.trim().is_empty() => Value::Null,
+            Self::Optional => json!(text.replace("\r\n", "\n")),
+            Self::List => {
+                let names = text.split(',').map(str::trim);
+                names.filter(|name| !name.is_empty()).collect()
+            }
+            Self::Links => {
+                let lines = text.lines().map(str::trim);
+                lines.filter(|line| !line.is_empty()).map(link).collect()
+            }
+            Self::Moment => json!(moment(text.trim())),
+        }
+    }
+}
+
+/// Reads a line of the field for links.
+fn link(line: &str) -> Value {
+    let (label, url) = match line.split_once('=') {
+        // The sign may be a part of the address.
+        Some((label, url)) if !label.contains("://") => (label.trim(), url.trim()),
+        _ => ("link", line),
+    };
+    json!({ "label": label, "url": url })
+}
+
+/// Makes RFC 3339 of what a field for a moment in UTC gives.
+pub(super) fn moment(text: &str) -> String {
+    let is_local = text.contains('T') && !text.ends_with(['Z', 'z']);
+    match text.len() {
+        16 if is_local => format!("{text}:00Z"),
+        19 | 21..=23 if is_local => format!("{text}Z"),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_become_what_the_api_takes() {
+        for (kind, text, expected) in [
+            (Kind::Required, "", json!("")),
+            (Kind::Optional, " ", Value::Null),
+            (Kind::Optional, "a\r\nb", json!("a\nb")),
+            (Kind::List, " a, b ,, c", json!(["a", "b", "c"])),
+            (Kind::List, " , ", json!([])),
+            (
+                Kind::Links,
+                "run = https://a/b?c=d\r\n\r\nhttps://e/?f=g",
+                json!([{"label": "run", "url": "https://a/b?c=d"},
+                       {"label": "link", "url": "https://e/?f=g"}]),
+            ),
+            (Kind::Moment, "2026-11-21T08:30", json!("2026-11-21T08:30:00Z")),
+            (Kind::Moment, "2026-11-21T08:30:05", json!("2026-11-21T08:30:05Z")),
+            (Kind::Moment, "2026-11-21T08:30:05.123", json!("2026-11-21T08:30:05.123Z")),
+            (Kind::Moment, "2026-11-21T08:30:05+01:00", json!("2026-11-21T08:30:05+01:00")),
+            (Kind::Moment, "soon", json!("soon")),
+        ] {
+            assert_eq!(kind.read(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `/`: what was changed last, what goes on, and how the year was.
+
+use askama::Template;
+use changelog_core::{Change, ChangeFilter, Service, Status, Timestamp};
+use chrono::{SecondsFormat, TimeDelta, Timelike};
+
+use super::charts::{self, Share};
+use super::visit::{Section, Visit};
+use super::{assets, page, show};
+use crate::app::App;
+use crate::store::Scope;
+use crate::web::{ApiResult, Request};
+
+/// A span of time that ends now.
+pub(super) struct Preset {
+    name: &'static str,
+    pub(super) label: &'static str,
+    minutes: i64,
+}
+
+/// What people reach for first.
+pub(super) const PRESETS: [Preset; 5] = [
+    Preset::new("1h", "hour", 60),
+    Preset::new("4h", "4 hours", 4 * 60),
+    Preset::new("1d", "day", 24 * 60),
+    Preset::new("1w", "week", 7 * 24 * 60),
+    Preset::new("1m", "month", 30 * 24 * 60),
+];
+/// Which one is shown when none was chosen.
+const USUAL: usize = 2;
+/// How many changes are shown of each list.
+const MOST: u64 = 15;
+const MOST_RUNNING: u64 = 5;
+/// How many days the busiest services are found in.
+const BUSY_DAYS: i64 = 7;
+
+impl Preset {
+    const fn new(name: &'static str, label: &'static str, minutes: i64) -> Self {
+        Self {
+            name,
+            label,
+            minutes,
+        }
+    }
+
+    /// Returns when it begins, to the minute, so that a page does not change
+    /// with every second.
+    pub(super) fn start(&self, now: Timestamp) -> String {
+        let start = now.plus(-TimeDelta::minutes(self.minutes)).to_datetime();
+        let start = start.with_second(0).unwrap_or(start);
+        start.to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+}
+
+struct Choice {
+    name: &'static str,
+    label: &'static str,
+    is_current: bool,
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview<'a> {
+    visit: &'a Visit,
+    is_new: bool,
+    presets: Vec<Choice>,
+    range: &'static str,
+    since: String,
+    count: u64,
+    changes: Vec<Change>,
+    newest: Option<Change>,
+    running: Vec<Change>,
+    running_count: u64,
+    scheduled: Vec<Change>,
+    bars: String,
+    share: Share,
+    busiest: Vec<(Service, u64)>,
+    calendar: String,
+}
+
+/// `GET /`
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let visit = Visit::read(&app, &request, Section::Overview).await?;
+    let (store, tenant) = (&app.store, visit.tenant());
+    let now = Timestamp::from(app.now());
+    let form = request.query_form();
+    let chosen = PRESETS
+        .iter()
+        .position(|preset| preset.name == form.value("range"))
+        .unwrap_or(USUAL);
+    let preset = &PRESETS[chosen];
+    let since = preset.start(now);
+    let list = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
+    let last = list(ChangeFilter {
+        since: since.parse().ok(),
+        per_page: MOST,
+        ..ChangeFilter::default()
+    })
+    .await?;
+    let running = list(ChangeFilter {
+        status: Some(Status::InProgress),
+        per_page: MOST_RUNNING,
+        ..ChangeFilter::default()
+    })
+    .await?;
+    let newest = match last.count {
+        0 => list(ChangeFilter {
+            per_page: 1,
+            ..ChangeFilter::default()
+        })
+        .await?
+        .parse()?
+        .pop(),
+        _ => None,
+    };
+    let today = now.millis().div_euclid(86_400_000);
+    let days = store
+        .daily_counts(tenant, Scope::Organization, charts::year(today))
+        .await?;
+    let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
+    let page = Overview {
+        visit: &visit,
+        is_new: last.count == 0 && newest.is_none(),
+        presets: PRESETS
+            .iter()
+            .enumerate()
+            .map(|(number, preset)| Choice {
+                name: preset.name,
+                label: preset.label,
+                is_current: number == chosen,
+            })
+            .collect(),
+        range: preset.label,
+        since,
+        count: last.count,
+        changes: last.parse()?,
+        newest,
+        running: running.parse()?,
+        running_count: running.count,
+        scheduled: store.scheduled_changes(tenant, now, MOST_RUNNING).await?,
+        bars: charts::bars(&days, today),
+        share: Share::of(recent),
+        busiest: store
+            .busiest_services(tenant, today - BUSY_DAYS + 1..today + 1, 5)
+            .await?,
+        calendar: charts::calendar(&days, today, ""),
+    };
+    page::render_live(&request, &page)
+}

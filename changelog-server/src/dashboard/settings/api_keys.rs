@@ -1,0 +1,103 @@
+//! `/settings/api-keys`
+
+use askama::Template;
+use changelog_core::{ApiKey, CreatedApiKey, NewApiKey, Plan, Timestamp};
+use chrono::TimeDelta;
+
+use super::super::form::{Form, Kind};
+use super::super::visit::{Section, Visit};
+use super::super::{assets, page, show};
+use crate::app::App;
+use crate::web::{ApiResult, Request};
+
+const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("expires_at", Kind::Moment)];
+
+/// A key that expires within this is marked.
+const SOON: TimeDelta = TimeDelta::days(14);
+
+struct Row {
+    key: ApiKey,
+    state: &'static str,
+    is_valid: bool,
+}
+
+impl Row {
+    fn new(key: ApiKey, now: Timestamp) -> Self {
+        let (state, is_valid) = match key.expires_at {
+            _ if key.revoked_at.is_some() => ("revoked", false),
+            Some(at) if at <= now => ("expired", false),
+            Some(at) if at <= now.plus(SOON) => ("⚠ expires soon", true),
+            _ => ("valid", true),
+        };
+        Self {
+            key,
+            state,
+            is_valid,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "settings/api_keys.html")]
+struct ApiKeys<'a> {
+    visit: &'a Visit,
+    plan: Plan,
+    keys: Vec<Row>,
+    created: Option<CreatedApiKey>,
+    url: &'a str,
+    form: Form,
+}
+
+/// `GET /settings/api-keys`
+pub(in super::super) async fn list(app: App, request: Request) -> ApiResult {
+    let visit = Visit::read(&app, &request, Section::Settings).await?;
+    show_keys(&app, &visit, None, Form::default()).await
+}
+
+async fn show_keys(
+    app: &App,
+    visit: &Visit,
+    created: Option<CreatedApiKey>,
+    form: Form,
+) -> ApiResult {
+    let now = app.clock.for_expiry();
+    let keys = app.store.api_keys(visit.tenant()).await?;
+    let page = ApiKeys {
+        visit,
+        plan: app.store.organization(visit.tenant()).await?.plan,
+        keys: keys.into_iter().rev().map(|key| Row::new(key, now)).collect(),
+        url: &app.url(),
+        created,
+        form,
+    };
+    let status = if page.form.is_refused() { 422 } else { 200 };
+    page::render(status, &page)
+}
+
+/// `POST /settings/api-keys`
+pub(in super::super) async fn create(app: App, mut request: Request) -> ApiResult {
+    let visit = Visit::manage(&app, &request, Section::Settings).await?;
+    let form = request.form().await?;
+    let now = app.now();
+    let new: NewApiKey = match form.create(&FIELDS, now.into()) {
+        Ok(new) => new,
+        Err(invalid) => return show_keys(&app, &visit, None, form.refuse(&invalid)).await,
+    };
+    let mut tx = app.store.begin().await?;
+    let created = tx
+        .insert_api_key(visit.tenant(), &visit.actor(), &new, now)
+        .await?;
+    tx.commit().await?;
+    show_keys(&app, &visit, Some(created), Form::default()).await
+}
+
+/// `POST /settings/api-keys/ID/revoke`
+pub(in super::super) async fn revoke(app: App, request: Request) -> ApiResult {
+    let visit = Visit::manage(&app, &request, Section::Settings).await?;
+    let key = app.store.api_key_of(visit.tenant(), request.id()?).await?;
+    let mut tx = app.store.begin().await?;
+    tx.revoke_api_key(visit.tenant(), &visit.actor(), &key, app.now())
+        .await?;
+    tx.commit().await?;
+    Ok(page::see_other("/settings/api-keys"))
+}

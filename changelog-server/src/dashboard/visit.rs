@@ -1,0 +1,127 @@
+//! Who looks at a page, and what they may do there.
+
+use changelog_core::{OrganizationId, ProblemCode, Role};
+
+use crate::app::App;
+use crate::store::{Actor, Session, Tenant};
+use crate::web::{ApiError, Request, session};
+
+/// The parts of the dashboard, as the bar above each page shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Changes,
+    Services,
+    Hosts,
+    Activity,
+    Settings,
+    Account,
+}
+
+const SECTIONS: [(Section, &str, &str); 6] = [
+    (Section::Overview, "/", "Overview"),
+    (Section::Changes, "/changes", "Changes"),
+    (Section::Services, "/services", "Services"),
+    (Section::Hosts, "/hosts", "Hosts"),
+    (Section::Activity, "/activity", "Activity"),
+    (Section::Settings, "/settings/api-keys", "Settings"),
+];
+
+/// A person who is signed in and looks at a page.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) session: Session,
+    pub(super) section: Section,
+    /// The organizations that they belong to.
+    memberships: Vec<(OrganizationId, String, Role)>,
+}
+
+impl Visit {
+    /// Finds out who asks for a page.
+    pub(super) async fn read(
+        app: &App,
+        request: &Request,
+        section: Section,
+    ) -> Result<Self, ApiError> {
+        let session = app.person(request).await?;
+        let memberships = app.store.memberships(session.person.id).await?;
+        Ok(Self {
+            session,
+            section,
+            memberships,
+        })
+    }
+
+    /// Finds out who asks for something to be changed, in the organization's
+    /// records; a browser that was sent by another site and who may only read
+    /// are refused.
+    pub(super) async fn write(
+        app: &App,
+        request: &Request,
+        section: Section,
+    ) -> Result<Self, ApiError> {
+        session::refuse_cross_site(app, request)?;
+        let visit = Self::read(app, request, section).await?;
+        visit.require(visit.may_write(), "owners, admins and members")
+    }
+
+    /// The same for the organization itself: its keys and people.
+    pub(super) async fn manage(
+        app: &App,
+        request: &Request,
+        section: Section,
+    ) -> Result<Self, ApiError> {
+        session::refuse_cross_site(app, request)?;
+        let visit = Self::read(app, request, section).await?;
+        visit.require(visit.may_manage(), "owners and admins")
+    }
+
+    /// The same for what is their own: their account, their session.
+    pub(super) async fn own(
+        app: &App,
+        request: &Request,
+        section: Section,
+    ) -> Result<Self, ApiError> {
+        session::refuse_cross_site(app, request)?;
+        Self::read(app, request, section).await
+    }
+
+    fn require(self, may: bool, who: &str) -> Result<Self, ApiError> {
+        if may {
+            return Ok(self);
+        }
+        let role = &self.session.person.role;
+        let detail = format!("your role is {role}; {who} may do this");
+        Err(ApiError::new(ProblemCode::Forbidden, detail))
+    }
+
+    pub(super) fn tenant(&self) -> Tenant {
+        self.session.tenant
+    }
+
+    /// Returns who the activity log names.
+    pub(super) fn actor(&self) -> Actor {
+        Actor {
+            person: Some(self.session.person.id),
+            name: self.session.person.name.clone(),
+        }
+    }
+
+    pub(super) fn may_write(&self) -> bool {
+        self.session.person.role.may_write()
+    }
+
+    pub(super) fn may_manage(&self) -> bool {
+        self.session.person.role.may_manage()
+    }
+
+    pub(super) fn sections(&self) -> &'static [(Section, &'static str, &'static str)] {
+        &SECTIONS
+    }
+
+    /// Returns the organizations that they could act in instead.
+    pub(super) fn others(&self) -> impl Iterator<Item = &(OrganizationId, String, Role)> {
+        let here = self.session.tenant.id();
+        self.memberships.iter().filter(move |(id, ..)| *id != here)
+    }
+}
