@@ -78,7 +78,9 @@ async fn sign_in(app: App, mut request: Request) -> ApiResult {
     let mut tx = app.store.begin().await?;
     let token = session::new_token();
     tx.forget_failures(email).await?;
-    tx.insert_session(&token, user.id, tenant, now).await?;
+    let user_agent = request.header(header::USER_AGENT.as_str());
+    tx.insert_session(&token, user.id, tenant, user_agent, now)
+        .await?;
     tx.record_sign_in(tenant, &user, app.now()).await?;
     tx.commit().await?;
     let mut response = see_other("/");
