@@ -66,6 +66,9 @@ pub struct ApiKey {
     pub organization_id: OrganizationId,
     /// When it was made.
     pub created_at: Timestamp,
+    /// The name of who made it, as it was then; unknown for keys from before
+    /// that was kept.
+    pub created_by: Option<String>,
     /// When it was used last, to the minute.
     pub last_used_at: Option<Timestamp>,
     /// When it stops working by itself.

@@ -91,6 +91,10 @@ id! {
     /// The id of a person.
     UserId
 }
+id! {
+    /// The id of an invitation.
+    InvitationId
+}
 
 /// Reads a UUID in its hyphenated form.
 fn parse_uuid(text: &str) -> Result<Uuid, BadValue> {

@@ -60,16 +60,25 @@ pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError>
             error.to_string()
         })
     })?;
-    let mut problems = Violations::default();
     let Value::Object(object) = value else {
         let message = format!("must be a JSON object, got {}", type_name(&value));
         return Err(Invalid::one("", Code::WrongType, message).into());
     };
+    Ok(from_object(object, now)?)
+}
+
+/// Reads the members of an object into a checked noun: what a form sends goes
+/// through the same rules as a body does.
+///
+/// # Errors
+/// Every broken rule.
+pub fn from_object<T: Input>(object: Map<String, Value>, now: Timestamp) -> Result<T, Invalid> {
+    let mut problems = Violations::default();
     let mut fields = Fields::new(object, String::new(), T::FIELDS, &mut problems);
     let mut input = T::read(&mut fields);
     fields.finish();
     input.check(&mut problems, now);
-    Ok(problems.into_result(input)?)
+    problems.into_result(input)
 }
 
 /// The members of one JSON object, taken one by one.
@@ -374,6 +383,23 @@ mod tests {
                 matches!(result, Err(InputError::Malformed(_))),
                 "{result:?}"
             );
+        }
+    }
+
+    #[test]
+    fn an_object_goes_through_the_same_rules() {
+        for members in [
+            serde_json::json!({ "name": " payments ", "description": null }),
+            serde_json::json!({ "name": "", "color": "red" }),
+            serde_json::json!({ "nmae": "payments", "description": 7 }),
+            serde_json::json!({}),
+        ] {
+            let Value::Object(object) = members.clone() else {
+                panic!("{members} is an object");
+            };
+            let found = from_object::<NewService>(object, Timestamp::EPOCH);
+            let expected = read(members.to_string().as_bytes());
+            assert_eq!(found.map_err(InputError::Invalid), expected, "{members}");
         }
     }
 

@@ -36,9 +36,11 @@ pub use change::{
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
-pub use ids::{ActivityId, ApiKeyId, ChangeId, HostId, OrganizationId, ServiceId, UserId};
+pub use ids::{
+    ActivityId, ApiKeyId, ChangeId, HostId, InvitationId, OrganizationId, ServiceId, UserId,
+};
 pub use input::{Input, InputError};
-pub use member::{Credentials, NewOwner, Role, User};
+pub use member::{Credentials, Invitation, Member, NewInvitation, NewOwner, NewPerson, Role, User};
 pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use problem::{Code, Invalid, Problem, ProblemCode, Violation, Violations};

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use changelog_core::activity::ActorFilter;
+use changelog_core::ids::first_uuid_at;
 use changelog_core::{
     Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, ResourceType,
     Timestamp, UserId,
 };
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
@@ -24,6 +25,26 @@ FROM (";
 const ACTORS: &str = "
 SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
 ORDER BY actor_name, actor_key";
+
+/// How many entries the history of one thing has at most.
+const HISTORY: u64 = 200;
+
+/// What was done to one thing; before its limit. The condition on the action is
+/// spelled as in the index.
+const OF_THING: &str = "
+SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
+       created_at
+FROM activity
+WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3 AND action <> 'created'
+ORDER BY id DESC LIMIT ";
+
+/// What created one thing, among all that was done in a millisecond.
+const CREATED: &str = "
+SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
+       created_at
+FROM activity
+WHERE organization_id = $1 AND id >= $4 AND id < $5
+    AND resource_id = $2 AND resource_type = $3 AND action = 'created'";
 
 /// What an entry says besides who and when.
 #[derive(Clone, Debug)]
@@ -175,6 +196,44 @@ impl Store {
                 .push(" AND a.id = page.id ORDER BY page.id DESC");
             query.build_query_as().fetch_all(db).await
         })?;
+        Ok(rows.into_iter().map(ActivityEntry::from).collect())
+    }
+
+    /// Lists what became of one thing that was created at a moment, newest first:
+    /// the last 200 things that were done to it, and what created it. That is
+    /// found by the time in its id, because creating writes to no index of its
+    /// own.
+    pub async fn history(
+        &self,
+        tenant: Tenant,
+        kind: ResourceType,
+        id: Uuid,
+        created_at: Timestamp,
+    ) -> Result<Vec<ActivityEntry>, StoreError> {
+        let mut rows: Vec<Row> = on!(&self.database.pool, |db| async {
+            let mut query = QueryBuilder::new(OF_THING);
+            query.push(HISTORY);
+            query
+                .build_query_as()
+                .bind(tenant.uuid())
+                .bind(id)
+                .bind(kind.as_str())
+                .fetch_all(db)
+                .await
+        })?;
+        if rows.len() < usize::try_from(HISTORY).unwrap_or(usize::MAX) {
+            let next = created_at.plus(TimeDelta::milliseconds(1));
+            let created: Option<Row> = on!(&self.database.pool, |db| {
+                sqlx::query_as(CREATED)
+                    .bind(tenant.uuid())
+                    .bind(id)
+                    .bind(kind.as_str())
+                    .bind(first_uuid_at(created_at))
+                    .bind(first_uuid_at(next))
+                    .fetch_optional(db)
+            })?;
+            rows.extend(created);
+        }
         Ok(rows.into_iter().map(ActivityEntry::from).collect())
     }
 

@@ -22,16 +22,24 @@ use super::{Actor, Database, Store, StoreError, Tenant, Tx, new_id};
 pub(super) const MOST: usize = 64;
 
 const INSERT: &str = "
-INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)";
+INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at,
+                      created_by)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 const OF_ORGANIZATION: &str = "
-SELECT id, organization_id, name, masked, created_at, expires_at, revoked_at, last_used_at
+SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
+       last_used_at
 FROM api_keys WHERE organization_id = $1 ORDER BY id";
 
 const BY_ID: &str = "
-SELECT id, organization_id, name, masked, created_at, expires_at, revoked_at, last_used_at
+SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
+       last_used_at
 FROM api_keys WHERE id = $1";
+
+const OF_ORGANIZATION_BY_ID: &str = "
+SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
+       last_used_at
+FROM api_keys WHERE organization_id = $1 AND id = $2";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
 
@@ -81,6 +89,7 @@ struct Row {
     name: String,
     masked: String,
     created_at: i64,
+    created_by: Option<String>,
     expires_at: Option<i64>,
     revoked_at: Option<i64>,
     last_used_at: Option<i64>,
@@ -94,6 +103,7 @@ impl From<Row> for ApiKey {
             masked: row.masked,
             organization_id: row.organization_id,
             created_at: Timestamp::from_millis(row.created_at),
+            created_by: row.created_by,
             last_used_at: row.last_used_at.map(Timestamp::from_millis),
             expires_at: row.expires_at.map(Timestamp::from_millis),
             revoked_at: row.revoked_at.map(Timestamp::from_millis),
@@ -188,6 +198,17 @@ impl Store {
         let key = ApiKey::from(row);
         Ok((Tenant(key.organization_id), key))
     }
+
+    /// Finds a key of an organization.
+    pub async fn api_key_of(&self, tenant: Tenant, id: ApiKeyId) -> Result<ApiKey, StoreError> {
+        let row: Row = on!(&self.database.pool, |db| {
+            sqlx::query_as(OF_ORGANIZATION_BY_ID)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_one(db)
+        })?;
+        Ok(row.into())
+    }
 }
 
 impl Tx {
@@ -218,6 +239,7 @@ impl Tx {
                 .bind(api_key::mask(&created.key))
                 .bind(now.timestamp_millis())
                 .bind(new.expires_at.map(Timestamp::millis))
+                .bind(&actor.name)
         )?;
         self.record(
             tenant,

@@ -11,9 +11,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use changelog_core::{HostId, RiskLevel, ServiceId, Status};
-use sqlx::QueryBuilder;
-use sqlx::types::Uuid;
+use changelog_core::{HostId, RiskLevel, Service, ServiceId, Status};
+use sqlx::types::{Text, Uuid};
+use sqlx::{FromRow, QueryBuilder};
 
 use super::changes::place;
 use super::engine::{Dialect, Script, Value, on};
@@ -31,22 +31,29 @@ pub(super) fn random_slot() -> i64 {
 
 /// All time.
 const ALWAYS: i64 = 0;
+/// A day of UTC, which services and hosts are counted by too.
+const DAY: i64 = 86_400_000;
 /// The spans of time that the changes of an organization are counted in, in
 /// milliseconds, longest first: days, hours and seconds; each is a whole number
 /// of the next.
-const SPANS: [i64; 3] = [86_400_000, 3_600_000, 1_000];
+const SPANS: [i64; 3] = [DAY, 3_600_000, 1_000];
 
 /// What changes are counted by, besides risk and status.
-pub(super) enum Scope<'c> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'c> {
+    /// All of the organization.
     Organization,
+    /// Those of a service.
     Service(ServiceId),
+    /// Those on a host.
     Host(HostId),
+    /// Those with a tag, which are counted over all time only.
     Tag(&'c str),
 }
 
 impl<'c> Scope<'c> {
     /// Returns how the database calls it.
-    fn key(&self) -> Cow<'c, str> {
+    pub(super) fn key(&self) -> Cow<'c, str> {
         match self {
             Self::Organization => "organization".into(),
             Self::Service(id) => format!("service/{}", id.0.simple()).into(),
@@ -54,6 +61,33 @@ impl<'c> Scope<'c> {
             Self::Tag(tag) => format!("tag/{tag}").into(),
         }
     }
+
+    /// Reads the id of a service out of what the database calls its scope.
+    fn service(key: &str) -> Option<ServiceId> {
+        let id = Uuid::try_parse(key.strip_prefix("service/")?).ok()?;
+        Some(ServiceId(id))
+    }
+}
+
+/// How many changes of one risk and status there were on one day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayCount {
+    /// The day, as days since 1970 in UTC.
+    pub day: i64,
+    /// How dangerous they are.
+    pub risk_level: RiskLevel,
+    /// Where they stand.
+    pub status: Status,
+    /// How many there are, at least one.
+    pub count: u64,
+}
+
+#[derive(FromRow)]
+struct DayRow {
+    start: i64,
+    risk_level: Text<RiskLevel>,
+    status: Text<Status>,
+    n: i64,
 }
 
 /// What a change is counted by.
@@ -78,9 +112,27 @@ impl<'c> Counted<'c> {
         let spans = SPANS
             .into_iter()
             .map(move |span| (Scope::Organization.key(), span, millis / span));
-        always.chain(spans)
+        let days = (self.marks.service_id.map(Scope::Service).into_iter())
+            .chain(self.marks.host_id.map(Scope::Host))
+            .map(move |scope| (scope.key(), DAY, millis / DAY));
+        always.chain(spans).chain(days)
     }
 }
+
+/// Slots may hold less than nothing; their sums do not. Spans of which every
+/// change was taken away are left out.
+const DAILY: &str = "
+SELECT start, risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts
+WHERE organization_id = $1 AND scope = $2 AND span = 86400000 AND start >= $3 AND start < $4
+GROUP BY start, risk_level, status HAVING SUM(n) > 0 ORDER BY start, risk_level, status";
+
+/// The conditions on span and scope are spelled as in the index of these rows.
+/// Before the limit, which is written out.
+const BUSIEST: &str = "
+SELECT scope, CAST(SUM(n) AS BIGINT) AS total FROM change_counts
+WHERE organization_id = $1 AND span = 86400000 AND scope >= 'service/' AND scope < 'service0'
+    AND start >= $2 AND start < $3
+GROUP BY scope HAVING SUM(n) > 0 ORDER BY total DESC, scope LIMIT ";
 
 /// What tells a row of the counts from the others: organization, scope, span,
 /// start, risk and status.
@@ -207,6 +259,11 @@ fn push_spans<DB: Dialect>(
     DB::bind(query, numbers.end.into());
 }
 
+/// Brings a count out of the range of the database's integers.
+pub(super) fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
+
 /// A range of milliseconds, cut into whole spans and what is left of it.
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {
@@ -271,6 +328,79 @@ pub(super) struct Start {
 }
 
 impl Store {
+    /// Counts the changes of some days, numbered from one to before another
+    /// since 1970 in UTC, by risk and status: oldest first, without days that
+    /// have none. Tags are not counted by day.
+    pub async fn daily_counts(
+        &self,
+        tenant: Tenant,
+        scope: Scope<'_>,
+        days: Range<i64>,
+    ) -> Result<Vec<DayCount>, StoreError> {
+        let rows: Vec<DayRow> = on!(&self.database.pool, |db| {
+            sqlx::query_as(DAILY)
+                .bind(tenant.uuid())
+                .bind(scope.key())
+                .bind(days.start)
+                .bind(days.end)
+                .fetch_all(db)
+        })?;
+        let count = |row: DayRow| DayCount {
+            day: row.start,
+            risk_level: row.risk_level.0,
+            status: row.status.0,
+            count: unsigned(row.n),
+        };
+        Ok(rows.into_iter().map(count).collect())
+    }
+
+    /// Counts the changes of all time.
+    pub async fn total(&self, tenant: Tenant, scope: Scope<'_>) -> Result<u64, StoreError> {
+        let kind = Kind {
+            tenant,
+            risk_level: None,
+            status: None,
+        };
+        let (total,): (i64,) = on!(&self.database.pool, |db| async {
+            let mut query = QueryBuilder::new("SELECT ");
+            kind.push_all(&mut query, &scope);
+            query.build_query_as().fetch_one(db).await
+        })?;
+        Ok(unsigned(total))
+    }
+
+    /// Finds the services with the most changes on some days, numbered from one
+    /// to before another since 1970 in UTC: busiest first, without those that
+    /// had none.
+    pub async fn busiest_services(
+        &self,
+        tenant: Tenant,
+        days: Range<i64>,
+        limit: u64,
+    ) -> Result<Vec<(Service, u64)>, StoreError> {
+        let rows: Vec<(String, i64)> = on!(&self.database.pool, |db| async {
+            let mut query = QueryBuilder::new(BUSIEST);
+            query.push(limit);
+            query
+                .build_query_as()
+                .bind(tenant.uuid())
+                .bind(days.start)
+                .bind(days.end)
+                .fetch_all(db)
+                .await
+        })?;
+        let counts: Vec<(ServiceId, u64)> = rows
+            .iter()
+            .filter_map(|(scope, n)| Some((Scope::service(scope)?, unsigned(*n))))
+            .collect();
+        let ids = counts.iter().map(|(id, _)| *id);
+        let mut services = self.services_by_id(tenant, ids).await?;
+        Ok(counts
+            .into_iter()
+            .filter_map(|(id, n)| Some((services.remove(&id)?, n)))
+            .collect())
+    }
+
     /// Finds where a page begins that leaves out so many of the newest changes.
     /// Spans are left out as a whole, from a day to a second; only what
     /// is left of that is walked.

@@ -105,6 +105,7 @@ pub(crate) enum Value<'v> {
     Text(&'v str),
     MaybeText(Option<&'v str>),
     Number(i64),
+    MaybeNumber(Option<i64>),
     Bytes(&'v [u8]),
     Json(&'v Map<String, serde_json::Value>),
 }
@@ -122,6 +123,7 @@ macro_rules! dialect {
                     Value::Text(value) => query.push_bind(value),
                     Value::MaybeText(value) => query.push_bind(value),
                     Value::Number(value) => query.push_bind(value),
+                    Value::MaybeNumber(value) => query.push_bind(value),
                     Value::Bytes(value) => query.push_bind(value),
                     Value::Json(value) => query.push_bind(Json(value)),
                 };
@@ -168,6 +170,12 @@ impl<'v> From<Option<&'v str>> for Value<'v> {
 impl From<i64> for Value<'_> {
     fn from(value: i64) -> Self {
         Self::Number(value)
+    }
+}
+
+impl From<Option<i64>> for Value<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::MaybeNumber(value)
     }
 }
 

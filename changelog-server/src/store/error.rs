@@ -14,6 +14,12 @@ pub enum StoreError {
     /// There is no such row in this organization.
     #[error("there is no such row")]
     NotFound,
+    /// The role of who asks does not allow it; the text says what.
+    #[error("{0}")]
+    Forbidden(String),
+    /// The organization would be left without an owner.
+    #[error("the organization would have no owner left")]
+    LastOwner,
     /// The input names something that the organization does not have.
     #[error(transparent)]
     Invalid(#[from] changelog_core::Invalid),

@@ -9,6 +9,7 @@ use sqlx::types::{Json, Text, Uuid};
 use super::activity::difference;
 use super::engine::{execute, on};
 use super::error::or_conflict;
+use super::summaries::{Column, Summary, page};
 use super::{Store, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
@@ -18,6 +19,11 @@ FROM hosts WHERE organization_id = $1 ORDER BY hostname_folded, id";
 const BY_ID: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 AND id = $2";
+
+/// A page, before its limit: the order of the index, which is total.
+const PAGE: &str = "
+SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
+FROM hosts WHERE organization_id = ";
 
 /// A conflict is told by the row that is not inserted: an error would end the
 /// transaction on PostgreSQL, and the answer is kept in it.
@@ -76,6 +82,25 @@ impl Store {
             sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
         })?;
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
+    }
+
+    /// Lists some of the hosts of an organization, ordered by hostname, with what
+    /// there is about their changes; so many are left out before them.
+    pub async fn host_page(
+        &self,
+        tenant: Tenant,
+        limit: u64,
+        offset: u64,
+    ) -> Result<Vec<Summary<Host>>, StoreError> {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| async {
+            let mut query = page(PAGE, tenant, "hostname_folded", limit, offset);
+            query.build_query_as().fetch_all(db).await
+        })?;
+        let hosts = rows.into_iter().map(|row| {
+            let host = row.into_host(tenant);
+            (host.id.0, host)
+        });
+        self.summarize(tenant, Column::Host, hosts.collect()).await
     }
 
     /// Finds a host of an organization.

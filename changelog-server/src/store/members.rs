@@ -1,11 +1,11 @@
-//! People, and the organizations that they belong to.
+//! People, the organizations that they belong to, and what they may do there.
 
 use changelog_core::member::fold_email;
-use changelog_core::{Action, ResourceType, Role, User, UserId};
+use changelog_core::{Action, Member, OrganizationId, ResourceType, Role, Timestamp, User, UserId};
 use chrono::{DateTime, Utc};
-use serde_json::{Map, json};
+use serde_json::{Value, json};
 use sqlx::FromRow;
-use sqlx::types::Uuid;
+use sqlx::types::{Text, Uuid};
 
 use super::activity::Entry;
 use super::engine::{execute, on};
@@ -16,7 +16,36 @@ INSERT INTO users (id, email, email_folded, name, password_hash, created_at)
 VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email_folded) DO NOTHING";
 
 const INSERT_MEMBER: &str = "
-INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)";
+INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (organization_id, user_id) DO NOTHING";
+
+const OF_ORGANIZATION: &str = "
+SELECT u.id, u.email, u.name, m.role, m.created_at
+FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = $1 ORDER BY u.name, u.id";
+
+const MEMBER: &str = "
+SELECT u.id, u.email, u.name, m.role, m.created_at
+FROM memberships m JOIN users u ON u.id = m.user_id
+WHERE m.organization_id = $1 AND m.user_id = $2";
+
+const OF_USER: &str = "
+SELECT m.organization_id, o.name, m.role
+FROM memberships m JOIN organizations o ON o.id = m.organization_id
+WHERE m.user_id = $1 ORDER BY o.name, o.id";
+
+/// Locks the organization on PostgreSQL, so that of two owners who remove each
+/// other one finds that the other is gone.
+const LOCK: &str = "UPDATE organizations SET name = name WHERE id = $1";
+
+const ANOTHER_OWNER: &str = "
+SELECT user_id FROM memberships
+WHERE organization_id = $1 AND role = 'owner' AND user_id <> $2 LIMIT 1";
+
+const SET_ROLE: &str = "
+UPDATE memberships SET role = $3 WHERE organization_id = $1 AND user_id = $2";
+
+const REMOVE: &str = "DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2";
 
 const BY_EMAIL: &str = "
 SELECT id, email, name, password_hash FROM users WHERE email_folded = $1";
@@ -25,6 +54,7 @@ const FIRST_MEMBERSHIP: &str = "
 SELECT organization_id FROM memberships WHERE user_id = $1
 ORDER BY created_at, organization_id LIMIT 1";
 
+const RENAME: &str = "UPDATE users SET name = $2 WHERE id = $1";
 const SET_PASSWORD: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
 
 #[derive(FromRow)]
@@ -36,7 +66,56 @@ struct Row {
     password_hash: String,
 }
 
+#[derive(FromRow)]
+struct MemberRow {
+    #[sqlx(try_from = "Uuid")]
+    id: UserId,
+    email: String,
+    name: String,
+    role: Text<Role>,
+    created_at: i64,
+}
+
+impl From<MemberRow> for Member {
+    fn from(row: MemberRow) -> Self {
+        Self {
+            user: User {
+                id: row.id,
+                email: row.email,
+                name: row.name,
+            },
+            role: row.role.0,
+            joined_at: Timestamp::from_millis(row.created_at),
+        }
+    }
+}
+
 impl Store {
+    /// Lists the members of an organization, by name.
+    pub async fn members(&self, tenant: Tenant) -> Result<Vec<Member>, StoreError> {
+        let rows: Vec<MemberRow> = on!(&self.database.pool, |db| {
+            sqlx::query_as(OF_ORGANIZATION)
+                .bind(tenant.uuid())
+                .fetch_all(db)
+        })?;
+        Ok(rows.into_iter().map(Member::from).collect())
+    }
+
+    /// Lists the organizations that a person belongs to, by name, with what they
+    /// may do there.
+    pub async fn memberships(
+        &self,
+        user: UserId,
+    ) -> Result<Vec<(OrganizationId, String, Role)>, StoreError> {
+        let rows: Vec<(Uuid, String, Text<Role>)> = on!(&self.database.pool, |db| {
+            sqlx::query_as(OF_USER).bind(user.0).fetch_all(db)
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|(id, name, role)| (id.into(), name, role.0))
+            .collect())
+    }
+
     /// Finds a person by their address, with the hash of their password.
     pub async fn user_by_email(&self, email: &str) -> Result<Option<(User, String)>, StoreError> {
         let folded = fold_email(email);
@@ -97,7 +176,8 @@ impl Tx {
         }
     }
 
-    /// Makes a person a member of an organization and records it.
+    /// Makes a person a member of an organization and records it;
+    /// [`StoreError::Conflict`] when they are one already.
     pub async fn insert_member(
         &mut self,
         tenant: Tenant,
@@ -106,7 +186,7 @@ impl Tx {
         role: &Role,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        execute!(
+        let inserted = execute!(
             self,
             sqlx::query(INSERT_MEMBER)
                 .bind(tenant.uuid())
@@ -114,17 +194,99 @@ impl Tx {
                 .bind(role.as_str())
                 .bind(now.timestamp_millis())
         )?;
-        let entry = Entry {
-            action: Action::Joined,
-            resource_type: ResourceType::Member,
-            resource_id: user.id.0,
-            label: &user.name,
-            metadata: json!({ "role": role })
-                .as_object()
-                .cloned()
-                .unwrap_or_default(),
-        };
+        if inserted == 0 {
+            return Err(StoreError::Conflict);
+        }
+        let entry = entry(Action::Joined, user, &json!({ "role": role }));
         self.record(tenant, actor, entry, now).await
+    }
+
+    /// Sets what a member may do and records it; nothing is recorded where they
+    /// may do that already.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] for who is no member, [`StoreError::Forbidden`]
+    /// when a person of the role `by` may not do that, [`StoreError::LastOwner`]
+    /// when no other owner would be left.
+    pub async fn set_role(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        by: &Role,
+        user: UserId,
+        to: &Role,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let member = self.lock_member(tenant, user).await?;
+        if !by.may_change(&member.role, to) {
+            return Err(forbidden(by, &member.role, Some(to)));
+        }
+        if member.role == *to {
+            return Ok(());
+        }
+        self.keep_an_owner(tenant, &member).await?;
+        execute!(
+            self,
+            sqlx::query(SET_ROLE)
+                .bind(tenant.uuid())
+                .bind(user.0)
+                .bind(to.as_str())
+        )?;
+        let change = json!({ "changes": { "role": { "from": member.role, "to": to } } });
+        let entry = entry(Action::RoleChanged, &member.user, &change);
+        self.record(tenant, actor, entry, now).await
+    }
+
+    /// Removes a member, ends their sessions that act in this organization, and
+    /// records it. The person stays, with their other organizations.
+    ///
+    /// # Errors
+    /// As [`Self::set_role`].
+    pub async fn remove_member(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        by: &Role,
+        user: UserId,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let member = self.lock_member(tenant, user).await?;
+        if !by.may_give(&member.role) {
+            return Err(forbidden(by, &member.role, None));
+        }
+        self.keep_an_owner(tenant, &member).await?;
+        execute!(self, sqlx::query(REMOVE).bind(tenant.uuid()).bind(user.0))?;
+        self.end_sessions_in(tenant, user).await?;
+        let role = json!({ "role": member.role });
+        let entry = entry(Action::Removed, &member.user, &role);
+        self.record(tenant, actor, entry, now).await
+    }
+
+    /// Reads a member, so that nobody else changes any of the organization
+    /// before this transaction has ended.
+    async fn lock_member(&mut self, tenant: Tenant, user: UserId) -> Result<Member, StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()))?;
+        let row: MemberRow = on!(&mut self.connection, |db| {
+            sqlx::query_as(MEMBER)
+                .bind(tenant.uuid())
+                .bind(user.0)
+                .fetch_one(&mut **db)
+        })?;
+        Ok(row.into())
+    }
+
+    /// Makes sure that there is an owner besides this member.
+    async fn keep_an_owner(&mut self, tenant: Tenant, member: &Member) -> Result<(), StoreError> {
+        if member.role != Role::Owner {
+            return Ok(());
+        }
+        let another: Option<(Uuid,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(ANOTHER_OWNER)
+                .bind(tenant.uuid())
+                .bind(member.user.id.0)
+                .fetch_optional(&mut **db)
+        })?;
+        another.map(drop).ok_or(StoreError::LastOwner)
     }
 
     /// Records that a person signed in.
@@ -134,18 +296,19 @@ impl Tx {
         user: &User,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let entry = Entry {
-            action: Action::SignedIn,
-            resource_type: ResourceType::Member,
-            resource_id: user.id.0,
-            label: &user.name,
-            metadata: Map::new(),
-        };
+        let entry = entry(Action::SignedIn, user, &json!({}));
         let actor = Actor {
             person: Some(user.id),
             name: user.name.clone(),
         };
         self.record(tenant, &actor, entry, now).await
+    }
+
+    /// Changes the name of a person; the activity log, which is an
+    /// organization's, is told nothing.
+    pub async fn rename_user(&mut self, user: UserId, name: &str) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(RENAME).bind(user.0).bind(name))?;
+        Ok(())
     }
 
     /// Sets a person's password and ends their sessions.
@@ -160,4 +323,23 @@ impl Tx {
         )?;
         self.end_sessions(user).await
     }
+}
+
+/// Returns what the activity log says of a person.
+fn entry<'a>(action: Action, user: &'a User, metadata: &Value) -> Entry<'a> {
+    Entry {
+        action,
+        resource_type: ResourceType::Member,
+        resource_id: user.id.0,
+        label: &user.name,
+        metadata: metadata.as_object().cloned().unwrap_or_default(),
+    }
+}
+
+/// Says that a role does not allow to give somebody another, or to remove them.
+fn forbidden(by: &Role, from: &Role, to: Option<&Role>) -> StoreError {
+    StoreError::Forbidden(match to {
+        Some(to) => format!("the role {by} does not allow to change a role from {from} to {to}"),
+        None => format!("the role {by} does not allow to remove a member of the role {from}"),
+    })
 }

@@ -18,6 +18,7 @@ mod file;
 mod gather;
 mod hosts;
 mod idempotency;
+mod invitations;
 mod key_cache;
 mod members;
 mod open;
@@ -25,6 +26,7 @@ mod organizations;
 mod search;
 mod services;
 mod sessions;
+mod summaries;
 mod version;
 mod writer;
 
@@ -39,10 +41,12 @@ use sqlx::types::Uuid;
 pub use api_keys::KeyOwner;
 pub use backup::BackupError;
 pub use changes::{ChangeJson, ChangeList, Created, Creation, Draft, Form};
+pub use counts::{DayCount, Scope};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
 pub use open::{OpenError, Purpose};
-pub use sessions::{Person, Session};
+pub use sessions::{Person, Session, SessionInfo};
+pub use summaries::Summary;
 
 use api_keys::KeyHash;
 use changes::list::Page;
@@ -199,14 +203,15 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes what has outlived its time: idempotency answers, sessions, and
-    /// the memory of failed sign-ins. Returns how many rows went.
+    /// Deletes what has outlived its time: idempotency answers, sessions, the
+    /// memory of failed sign-ins, and invitations. Returns how many rows went.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let mut deleted = 0;
         for (statement, kept) in [
             (idempotency::PURGE, idempotency::KEPT),
             (sessions::PURGE_IDLE, sessions::IDLE),
             (sessions::PURGE_FAILURES, sessions::FAILURES_KEPT),
+            (invitations::PURGE, invitations::EXPIRED_KEPT),
         ] {
             let before = now.plus(-kept).millis();
             // A thousand at a time: a million in one transaction would keep

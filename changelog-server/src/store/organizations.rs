@@ -14,6 +14,12 @@ INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, $3, $4)";
 const ALL: &str = "
 SELECT id, name, plan, created_at FROM organizations ORDER BY name, id";
 
+const BY_ID: &str = "SELECT id, name, plan, created_at FROM organizations WHERE id = $1";
+
+const ANY: &str = "SELECT id FROM organizations LIMIT 1";
+
+const RENAME: &str = "UPDATE organizations SET name = $2 WHERE id = $1";
+
 const SET_PLAN: &str = "UPDATE organizations SET plan = $2 WHERE id = $1";
 
 #[derive(FromRow)]
@@ -41,6 +47,22 @@ impl Store {
     pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
         let rows: Vec<Row> = on!(&self.database.pool, |db| sqlx::query_as(ALL).fetch_all(db))?;
         Ok(rows.into_iter().map(Organization::from).collect())
+    }
+
+    /// Reads the organization that somebody acts in.
+    pub async fn organization(&self, tenant: Tenant) -> Result<Organization, StoreError> {
+        let row: Row = on!(&self.database.pool, |db| sqlx::query_as(BY_ID)
+            .bind(tenant.uuid())
+            .fetch_one(db))?;
+        Ok(row.into())
+    }
+
+    /// Tells whether there is any organization yet.
+    pub async fn has_organizations(&self) -> Result<bool, StoreError> {
+        let any: Option<(Uuid,)> = on!(&self.database.pool, |db| {
+            sqlx::query_as(ANY).fetch_optional(db)
+        })?;
+        Ok(any.is_some())
     }
 
     /// Finds the organizations that an operator means by an id or a name
@@ -84,6 +106,17 @@ impl Tx {
                 .bind(now.timestamp_millis())
         )?;
         Ok((Tenant(organization.id), organization))
+    }
+
+    /// Changes the name of an organization. The activity log has no word for
+    /// what is done to the organization itself, so that nothing is recorded.
+    pub async fn rename_organization(
+        &mut self,
+        tenant: Tenant,
+        name: &str,
+    ) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(RENAME).bind(tenant.uuid()).bind(name))?;
+        Ok(())
     }
 
     /// Sets the plan of an organization.

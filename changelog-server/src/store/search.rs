@@ -109,6 +109,9 @@ pub(super) trait SearchDialect: Dialect {
 
     /// Puts changes into the index, in place of what they were found by before.
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]);
+
+    /// Takes a change out of the index.
+    fn forget(script: &mut Script<Self>, tenant: Tenant, place: i64);
 }
 
 impl SearchDialect for Sqlite {
@@ -129,6 +132,11 @@ impl SearchDialect for Sqlite {
             &rows,
             "",
         );
+    }
+
+    fn forget(script: &mut Script<Self>, _: Tenant, place: i64) {
+        let query = script.statement("DELETE FROM change_search WHERE rowid = ");
+        query.push_bind(place);
     }
 }
 
@@ -155,6 +163,12 @@ impl SearchDialect for Postgres {
             &rows,
             ") AS v ON CONFLICT (organization_id, place) DO UPDATE SET words = excluded.words",
         );
+    }
+
+    fn forget(script: &mut Script<Self>, tenant: Tenant, place: i64) {
+        let query = script.statement("DELETE FROM change_search WHERE organization_id = ");
+        query.push_bind(tenant.uuid());
+        query.push(" AND place = ").push_bind(place);
     }
 }
 

@@ -1,15 +1,18 @@
 //! Services.
 
+use std::collections::HashMap;
+
 use changelog_core::service::DEFAULT_COLOR;
 use changelog_core::{NewService, Service, ServiceId, ServicePatch, ServiceRef, Timestamp};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
-use sqlx::FromRow;
 use sqlx::types::Uuid;
+use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::difference;
-use super::engine::{execute, on};
+use super::engine::{execute, on, push_values};
 use super::error::or_conflict;
+use super::summaries::{Column, Summary, page};
 use super::{Store, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
@@ -19,6 +22,10 @@ FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 const BY_ID: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 AND id = $2";
+
+/// A page, before its limit: the order of the index, which is total.
+const PAGE: &str = "
+SELECT id, name, description, color, created_at FROM services WHERE organization_id = ";
 
 /// A conflict is told by the row that is not inserted: an error would end the
 /// transaction on PostgreSQL, and the answer is kept in it.
@@ -67,6 +74,52 @@ impl Store {
         Ok(rows
             .into_iter()
             .map(|row| row.into_service(tenant))
+            .collect())
+    }
+
+    /// Lists some of the services of an organization, ordered by name, with what
+    /// there is about their changes; so many are left out before them.
+    pub async fn service_page(
+        &self,
+        tenant: Tenant,
+        limit: u64,
+        offset: u64,
+    ) -> Result<Vec<Summary<Service>>, StoreError> {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| async {
+            let mut query = page(PAGE, tenant, "name_folded", limit, offset);
+            query.build_query_as().fetch_all(db).await
+        })?;
+        let services = rows.into_iter().map(|row| {
+            let service = row.into_service(tenant);
+            (service.id.0, service)
+        });
+        self.summarize(tenant, Column::Service, services.collect())
+            .await
+    }
+
+    /// Finds services of an organization.
+    pub(super) async fn services_by_id(
+        &self,
+        tenant: Tenant,
+        ids: impl ExactSizeIterator<Item = ServiceId> + Clone + Send,
+    ) -> Result<HashMap<ServiceId, Service>, StoreError> {
+        if ids.len() == 0 {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<Row> = on!(&self.database.pool, |db| async {
+            let mut query = QueryBuilder::new(
+                "SELECT s.id, s.name, s.description, s.color, s.created_at FROM (",
+            );
+            push_values(&mut query, ids.map(|id| [id.0.into()]));
+            query
+                .push(") AS wanted JOIN services s ON s.organization_id = ")
+                .push_bind(tenant.uuid())
+                .push(" AND s.id = wanted.column1");
+            query.build_query_as().fetch_all(db).await
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|row| (row.id, row.into_service(tenant)))
             .collect())
     }
 

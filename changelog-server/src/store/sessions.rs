@@ -18,6 +18,8 @@ const ABSOLUTE: TimeDelta = TimeDelta::days(30);
 pub(super) const FAILURES_KEPT: TimeDelta = TimeDelta::days(1);
 /// How exactly the last use of a session is known.
 const TOUCH_AFTER: TimeDelta = TimeDelta::minutes(1);
+/// How many characters of what a browser calls itself are kept.
+const USER_AGENT: usize = 200;
 /// Wrong passwords that cost nothing.
 const FREE_FAILURES: i64 = 5;
 /// The longest wait between two sign-ins, in seconds.
@@ -34,12 +36,25 @@ JOIN organizations o ON o.id = s.organization_id
 WHERE s.token_hash = $1";
 
 const INSERT: &str = "
-INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at)
-VALUES ($1, $2, $3, $4, $4)";
+INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at, user_agent)
+VALUES ($1, $2, $3, $4, $4, $5)";
+
+const OF_USER: &str = "
+SELECT s.token_hash, s.created_at, s.last_seen_at, s.user_agent, o.name AS organization_name
+FROM sessions s
+JOIN memberships m ON m.organization_id = s.organization_id AND m.user_id = s.user_id
+JOIN organizations o ON o.id = s.organization_id
+WHERE s.user_id = $1 ORDER BY s.last_seen_at DESC, s.token_hash";
+
+const SWITCH: &str = "
+UPDATE sessions SET organization_id = $3 WHERE token_hash = $1 AND user_id = $2 AND EXISTS
+    (SELECT 1 FROM memberships WHERE organization_id = $3 AND user_id = $2)";
 
 const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
 const DELETE: &str = "DELETE FROM sessions WHERE token_hash = $1";
 const DELETE_OF_USER: &str = "DELETE FROM sessions WHERE user_id = $1";
+const DELETE_OTHERS: &str = "DELETE FROM sessions WHERE user_id = $1 AND token_hash <> $2";
+const DELETE_IN: &str = "DELETE FROM sessions WHERE user_id = $1 AND organization_id = $2";
 pub(super) const PURGE_IDLE: &str = "
 DELETE FROM sessions WHERE token_hash IN
     (SELECT token_hash FROM sessions WHERE last_seen_at < $1 ORDER BY last_seen_at LIMIT 1000)";
@@ -90,6 +105,30 @@ pub struct Session {
     pub stale: bool,
 }
 
+/// Where a person is signed in; nothing that one could sign in with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// When they signed in.
+    pub created_at: Timestamp,
+    /// When the session was last used, to the minute.
+    pub last_seen_at: Timestamp,
+    /// What the browser called itself, at most 200 characters.
+    pub user_agent: Option<String>,
+    /// The name of the organization that the session acts in.
+    pub organization_name: String,
+    /// Whether it is the session that asks.
+    pub is_current: bool,
+}
+
+#[derive(FromRow)]
+struct InfoRow {
+    token_hash: Vec<u8>,
+    created_at: i64,
+    last_seen_at: i64,
+    user_agent: Option<String>,
+    organization_name: String,
+}
+
 #[derive(FromRow)]
 struct Row {
     #[sqlx(try_from = "Uuid")]
@@ -104,8 +143,14 @@ struct Row {
     organization_name: String,
 }
 
-fn hash(token: &str) -> Vec<u8> {
+/// Returns all that is kept of a token.
+pub(super) fn hash(token: &str) -> Vec<u8> {
     Sha256::digest(token).to_vec()
+}
+
+/// Tells whether a session that was begun and used then has ended.
+fn has_ended(created_at: Timestamp, last_seen_at: Timestamp, now: Timestamp) -> bool {
+    last_seen_at.plus(IDLE) <= now || created_at.plus(ABSOLUTE) <= now
 }
 
 impl Store {
@@ -122,8 +167,7 @@ impl Store {
         Ok(row.and_then(|row| {
             let created = Timestamp::from_millis(row.created_at);
             let seen = Timestamp::from_millis(row.last_seen_at);
-            let ended = seen.plus(IDLE) <= now || created.plus(ABSOLUTE) <= now;
-            (!ended).then(|| Session {
+            (!has_ended(created, seen, now)).then(|| Session {
                 tenant: Tenant(row.organization_id),
                 organization_name: row.organization_name,
                 person: Person {
@@ -136,17 +180,49 @@ impl Store {
             })
         }))
     }
+
+    /// Lists where a person is signed in, the session used last first; the token
+    /// is that of the session that asks.
+    pub async fn sessions(
+        &self,
+        user: UserId,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Vec<SessionInfo>, StoreError> {
+        let rows: Vec<InfoRow> = on!(&self.database.pool, |db| sqlx::query_as(OF_USER)
+            .bind(user.0)
+            .fetch_all(db))?;
+        let current = hash(token);
+        let info = |row: InfoRow| SessionInfo {
+            created_at: Timestamp::from_millis(row.created_at),
+            last_seen_at: Timestamp::from_millis(row.last_seen_at),
+            user_agent: row.user_agent,
+            organization_name: row.organization_name,
+            is_current: row.token_hash == current,
+        };
+        Ok(rows
+            .into_iter()
+            .map(info)
+            .filter(|info| !has_ended(info.created_at, info.last_seen_at, now))
+            .collect())
+    }
 }
 
 impl Tx {
-    /// Starts a session.
+    /// Starts a session; of what the browser calls itself the first 200
+    /// characters are kept.
     pub async fn insert_session(
         &mut self,
         token: &str,
         user: UserId,
         tenant: Tenant,
+        user_agent: Option<&str>,
         now: Timestamp,
     ) -> Result<(), StoreError> {
+        let user_agent = user_agent.map(|text| {
+            let visible = text.chars().filter(|c| !c.is_control());
+            visible.take(USER_AGENT).collect::<String>()
+        });
         execute!(
             self,
             sqlx::query(INSERT)
@@ -154,8 +230,31 @@ impl Tx {
                 .bind(user.0)
                 .bind(tenant.uuid())
                 .bind(now.millis())
+                .bind(user_agent)
         )?;
         Ok(())
+    }
+
+    /// Lets a person's session act in another organization;
+    /// [`StoreError::NotFound`] unless they are a member there.
+    pub async fn switch_organization(
+        &mut self,
+        token: &str,
+        user: UserId,
+        to: OrganizationId,
+    ) -> Result<(), StoreError> {
+        let switched = execute!(
+            self,
+            sqlx::query(SWITCH)
+                .bind(hash(token))
+                .bind(user.0)
+                .bind(to.0)
+        )?;
+        if switched == 0 {
+            Err(StoreError::NotFound)
+        } else {
+            Ok(())
+        }
     }
 
     /// Notes that a session was used.
@@ -176,6 +275,32 @@ impl Tx {
     /// Ends every session of a person.
     pub async fn end_sessions(&mut self, user: UserId) -> Result<(), StoreError> {
         execute!(self, sqlx::query(DELETE_OF_USER).bind(user.0))?;
+        Ok(())
+    }
+
+    /// Ends every session of a person but the one with this token.
+    pub async fn end_other_sessions(
+        &mut self,
+        user: UserId,
+        token: &str,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(DELETE_OTHERS).bind(user.0).bind(hash(token))
+        )?;
+        Ok(())
+    }
+
+    /// Ends every session of a person that acts in an organization.
+    pub(super) async fn end_sessions_in(
+        &mut self,
+        tenant: Tenant,
+        user: UserId,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(DELETE_IN).bind(user.0).bind(tenant.uuid())
+        )?;
         Ok(())
     }
 

@@ -159,6 +159,11 @@ impl From<StoreError> for ApiError {
             StoreError::Invalid(invalid) => Self::invalid(ProblemCode::ValidationFailed, invalid),
             // Whoever can meet a conflict says which name it was.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
+            StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),
+            StoreError::LastOwner => Self::new(
+                ProblemCode::Conflict,
+                "an organization keeps at least one owner; make somebody else an owner first",
+            ),
             StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(&error),
             StoreError::Database(_) => Self::internal(&error),
         }

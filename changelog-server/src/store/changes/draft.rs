@@ -116,6 +116,7 @@ impl Draft {
             status: &self.status,
             service_id: self.new.service_id,
             host_id: self.new.host_id,
+            scheduled_for: self.new.scheduled_for.map(Timestamp::millis),
             tags: &self.new.tags,
             document: self.document.as_str().into(),
             words: self.words.as_str().into(),

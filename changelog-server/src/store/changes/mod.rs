@@ -6,20 +6,22 @@
 //! are put in on reading, because their names may change.
 
 pub(super) mod create;
+mod delete;
 mod draft;
 pub(super) mod list;
 pub(super) mod place;
+mod schedule;
 mod update;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Timestamp};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::counts::{self, Counted};
-use super::engine::{Dialect, Engine, Script, Value, on, push_values};
+use super::engine::{Dialect, Engine, Script, Value, execute, on, push_values};
 use super::gather::Answers;
 use super::search::{self, Marks, SearchDialect};
 use super::{Database, Store, StoreError, Tenant, Tx};
@@ -39,6 +41,11 @@ const JSON: &str = "rtrim(c.document, '}') || ',\"service\":' || COALESCE(s.refe
 const REFERENCES: &str = "
 LEFT JOIN services s ON s.organization_id = c.organization_id AND s.id = c.service_id
 LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id";
+
+/// Locks the row on PostgreSQL, so that what was read is what is changed.
+const LOCK: &str = "
+UPDATE changes SET document = document
+WHERE organization_id = $1 AND place >= $2 AND place < $3 AND id = $4";
 
 /// A change as JSON, in its detail shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +143,34 @@ impl Database {
     }
 }
 
+impl Tx {
+    /// Reads a change and its place, so that on PostgreSQL nobody else changes
+    /// it before this transaction has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] without such a change.
+    async fn lock_change(
+        &mut self,
+        tenant: Tenant,
+        id: ChangeId,
+    ) -> Result<(i64, Change), StoreError> {
+        let places = place::where_id_can_be(id.0);
+        execute!(
+            self,
+            sqlx::query(LOCK)
+                .bind(tenant.uuid())
+                .bind(places.start)
+                .bind(places.end)
+                .bind(id.0)
+        )?;
+        let (place, json): (i64, String) = on!(&mut self.connection, |db| async {
+            let mut query = select_one(tenant, id);
+            query.build_query_as().fetch_one(&mut **db).await
+        })?;
+        Ok((place, ChangeJson(json).parse()?))
+    }
+}
+
 /// Reads a change and its place.
 fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.place, ");
@@ -157,6 +192,8 @@ struct Kept<'c> {
     status: &'c Status,
     service_id: Option<ServiceId>,
     host_id: Option<HostId>,
+    /// In milliseconds since 1970.
+    scheduled_for: Option<i64>,
     tags: &'c [String],
     document: Cow<'c, str>,
     /// What it is found by in a search.
@@ -174,6 +211,7 @@ impl<'c> Kept<'c> {
             status: &change.status,
             service_id: change.service.as_ref().map(|service| service.id),
             host_id: change.host_ref.as_ref().map(|host| host.id),
+            scheduled_for: change.scheduled_for.map(Timestamp::millis),
             tags: &change.tags,
             document: draft::document(change).into(),
             words: Cow::default(),
@@ -205,7 +243,7 @@ impl<'c> Kept<'c> {
 
 /// Writes the statements that put new changes where they are read and found.
 fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[Kept<'_>], slot: i64) {
-    let rows: Vec<[Value<'_>; 8]> = changes
+    let rows: Vec<[Value<'_>; 9]> = changes
         .iter()
         .map(|change| {
             [
@@ -216,13 +254,15 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[Kept<'_>], sl
                 change.status.as_str().into(),
                 change.service_id.map(|id| id.0).into(),
                 change.host_id.map(|id| id.0).into(),
+                change.scheduled_for.into(),
                 change.document.as_ref().into(),
             ]
         })
         .collect();
     script.insert(
         "INSERT INTO changes \
-         (place, organization_id, id, risk_level, status, service_id, host_id, document) ",
+         (place, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
+         document) ",
         &rows,
         "",
     );

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use changelog_core::Timestamp;
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
@@ -48,6 +49,12 @@ pub(super) fn millis(place: i64) -> i64 {
     place >> BITS
 }
 
+/// Returns when the change with this id happened, which the id is made of.
+pub(in crate::store) fn moment(id: Uuid) -> Timestamp {
+    let (high, _) = id.as_u64_pair();
+    Timestamp::from_millis(i64::try_from(high >> 16).unwrap_or(0))
+}
+
 /// Writes the condition that a place lies within a range; its ends are left
 /// out where nothing lies beyond them.
 pub(in crate::store) fn push_range<DB: Dialect>(
@@ -68,7 +75,6 @@ pub(in crate::store) fn push_range<DB: Dialect>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use changelog_core::Timestamp;
     use changelog_core::ids::{first_uuid_at, uuid_v7};
 
     #[test]
@@ -84,6 +90,7 @@ mod tests {
         let places: Vec<i64> = ids.iter().map(|id| of(*id).unwrap()).collect();
         assert!(places.is_sorted());
         assert_eq!(millis(places[0]), at.millis());
+        assert_eq!(moment(ids[0]), at);
         assert_eq!(of(first_uuid_at(at)), Some(of_millis(at.millis()..0).start));
         assert!(where_id_can_be(ids[0]).contains(&places[0]));
         assert!(!where_id_can_be(ids[0]).contains(&of_millis(at.millis() + 2..0).start));

@@ -5,18 +5,13 @@ use serde_json::{Map, Value};
 use sqlx::{Postgres, Sqlite};
 
 use super::create::{no_host, no_service};
-use super::{ChangeJson, Kept, place, push_tags, select_one};
+use super::{Kept, push_tags};
 use crate::clock::Clock;
 use crate::store::activity::difference;
 use crate::store::counts;
-use crate::store::engine::{Engine, Script, execute, on};
+use crate::store::engine::{Engine, Script, on};
 use crate::store::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
-
-/// Locks the row on PostgreSQL, so that what was read is what is changed.
-const LOCK: &str = "
-UPDATE changes SET document = document
-WHERE organization_id = $1 AND place >= $2 AND place < $3 AND id = $4";
 
 const SERVICE: &str = "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
 const HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
@@ -34,20 +29,7 @@ impl Tx {
         patch: &ChangePatch,
         clock: &Clock,
     ) -> Result<(Change, Map<String, Value>), StoreError> {
-        let places = place::where_id_can_be(id.0);
-        execute!(
-            self,
-            sqlx::query(LOCK)
-                .bind(tenant.uuid())
-                .bind(places.start)
-                .bind(places.end)
-                .bind(id.0)
-        )?;
-        let (place, json): (i64, String) = on!(&mut self.connection, |db| async {
-            let mut query = select_one(tenant, id);
-            query.build_query_as().fetch_one(&mut **db).await
-        })?;
-        let before = ChangeJson(json).parse()?;
+        let (place, before) = self.lock_change(tenant, id).await?;
         let mut change = before.clone();
         self.apply(tenant, &mut change, patch.clone()).await?;
         let changes = difference(&before, &change);
@@ -168,6 +150,8 @@ impl Step<'_> {
         DB::bind(query, after.service_id.map(|id| id.0).into());
         query.push(", host_id = ");
         DB::bind(query, after.host_id.map(|id| id.0).into());
+        query.push(", scheduled_for = ");
+        DB::bind(query, after.scheduled_for.into());
         query.push(" WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
         query.push(" AND place = ");

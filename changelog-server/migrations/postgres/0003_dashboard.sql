@@ -1,0 +1,51 @@
+-- What the dashboard reads: what is planned next, charts by day, who is invited,
+-- where somebody is signed in, who made a key, and what became of one thing.
+
+ALTER TABLE sessions ADD COLUMN user_agent text COLLATE "C";
+ALTER TABLE api_keys ADD COLUMN created_by text COLLATE "C";
+
+-- The moment stands in the document as RFC 3339 in UTC with milliseconds. A
+-- quote within a text of the document has a backslash, so that what is looked
+-- for can only be the field.
+ALTER TABLE changes ADD COLUMN scheduled_for bigint;
+UPDATE changes SET scheduled_for =
+    (extract(epoch FROM CAST(CAST(document AS json) ->> 'scheduled_for' AS timestamptz)) * 1000)::bigint
+WHERE document LIKE '%"scheduled_for":"%';
+CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for, place)
+    WHERE scheduled_for IS NOT NULL AND status = 'planned';
+
+-- Services and hosts are counted by day (span 86400000) too, as the
+-- organization is.
+INSERT INTO change_counts (organization_id, scope, span, start, risk_level, status, slot, n)
+SELECT organization_id, 'service/' || replace(service_id::text, '-', ''), 86400000,
+    (place >> 20) / 86400000, risk_level, status, 0, count(*)
+FROM changes WHERE service_id IS NOT NULL GROUP BY 1, 2, 3, 4, 5, 6;
+INSERT INTO change_counts (organization_id, scope, span, start, risk_level, status, slot, n)
+SELECT organization_id, 'host/' || replace(host_id::text, '-', ''), 86400000,
+    (place >> 20) / 86400000, risk_level, status, 0, count(*)
+FROM changes WHERE host_id IS NOT NULL GROUP BY 1, 2, 3, 4, 5, 6;
+-- The days of services, whichever: '0' is what comes after '/'.
+CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
+    WHERE span = 86400000 AND scope >= 'service/' AND scope < 'service0';
+
+-- Who may join, until they do, the invitation is withdrawn, or it expires. Of
+-- the link only the SHA-256 of its token is kept.
+CREATE TABLE invitations (
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    id              uuid NOT NULL,
+    email           text COLLATE "C" NOT NULL,
+    email_folded    text COLLATE "C" NOT NULL,
+    role            text COLLATE "C" NOT NULL,
+    token_hash      bytea NOT NULL UNIQUE,
+    invited_by      text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    expires_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, email_folded)
+);
+CREATE INDEX invitations_by_expiry ON invitations (expires_at);
+
+-- What became of one thing. What created it is found by the time in its id, so
+-- that creating anything writes to no further index.
+CREATE INDEX activity_by_thing ON activity (organization_id, resource_id, id)
+    WHERE action <> 'created';

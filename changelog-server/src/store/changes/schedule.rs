@@ -1,0 +1,46 @@
+//! What is planned next.
+
+use changelog_core::{Change, Timestamp};
+use sqlx::QueryBuilder;
+
+use super::{ChangeJson, JSON, REFERENCES};
+use crate::store::engine::{Dialect, on, push_limit};
+use crate::store::{Store, StoreError, Tenant};
+
+impl Store {
+    /// Lists the planned changes that are scheduled for a moment or later, the
+    /// soonest first.
+    pub async fn scheduled_changes(
+        &self,
+        tenant: Tenant,
+        from: Timestamp,
+        limit: u64,
+    ) -> Result<Vec<Change>, StoreError> {
+        let rows: Vec<(String,)> = on!(&self.database.pool, |db| async {
+            let mut query = scheduled(tenant, from, limit);
+            query.build_query_as().fetch_all(db).await
+        })?;
+        rows.into_iter()
+            .map(|(json,)| ChangeJson(json).parse())
+            .collect()
+    }
+}
+
+/// Reads changes off the index of those that are planned: its conditions are
+/// spelled as there.
+fn scheduled<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT ");
+    query
+        .push(JSON)
+        .push(" FROM (SELECT place, scheduled_for FROM changes WHERE organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND status = 'planned' AND scheduled_for IS NOT NULL AND scheduled_for >= ");
+    DB::bind(&mut query, from.millis().into());
+    query.push(" ORDER BY scheduled_for, place");
+    push_limit(&mut query, limit, 0);
+    query.push(") AS page JOIN changes c ON c.place = page.place AND c.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(REFERENCES);
+    query.push(" ORDER BY page.scheduled_for, page.place");
+    query
+}

@@ -1,0 +1,234 @@
+//! Invitations: who may join an organization, until they do, the invitation is
+//! withdrawn, or it expires. Whoever has the link may accept it, once.
+
+use changelog_core::member::fold_email;
+use changelog_core::{
+    Action, Invitation, InvitationId, NewInvitation, OrganizationId, ResourceType, Role, Timestamp,
+};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+use sqlx::FromRow;
+use sqlx::types::{Text, Uuid};
+
+use super::activity::Entry;
+use super::engine::{execute, on};
+use super::sessions::hash;
+use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+
+/// How long an invitation can be accepted.
+const VALID: TimeDelta = TimeDelta::hours(72);
+
+const MEMBER: &str = "
+SELECT u.id FROM users u JOIN memberships m ON m.user_id = u.id
+WHERE u.email_folded = $2 AND m.organization_id = $1";
+
+/// An older invitation of the same address is replaced; its link dies.
+const INSERT: &str = "
+INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash, invited_by,
+                         created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (organization_id, email_folded) DO UPDATE SET
+    id = excluded.id, email = excluded.email, role = excluded.role,
+    token_hash = excluded.token_hash, invited_by = excluded.invited_by,
+    created_at = excluded.created_at, expires_at = excluded.expires_at";
+
+const OF_ORGANIZATION: &str = "
+SELECT organization_id, id, email, role, invited_by, created_at, expires_at
+FROM invitations WHERE organization_id = $1 ORDER BY id DESC";
+
+const BY_TOKEN: &str = "
+SELECT i.organization_id, i.id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, o.name
+FROM invitations i JOIN organizations o ON o.id = i.organization_id
+WHERE i.token_hash = $1 AND i.expires_at > $2";
+
+/// Of two who take it at once, the second waits on PostgreSQL for the first,
+/// and finds nothing.
+const TAKE: &str = "
+DELETE FROM invitations WHERE token_hash = $1 AND expires_at > $2
+RETURNING organization_id, id, email, role, invited_by, created_at, expires_at";
+
+const WITHDRAW: &str = "
+DELETE FROM invitations WHERE organization_id = $1 AND id = $2
+RETURNING organization_id, id, email, role, invited_by, created_at, expires_at";
+
+/// How long an invitation is kept after it has expired.
+pub(super) const EXPIRED_KEPT: TimeDelta = TimeDelta::zero();
+pub(super) const PURGE: &str = "
+DELETE FROM invitations WHERE (organization_id, id) IN
+    (SELECT organization_id, id FROM invitations WHERE expires_at < $1
+     ORDER BY expires_at LIMIT 1000)";
+
+#[derive(FromRow)]
+struct Row {
+    #[sqlx(try_from = "Uuid")]
+    organization_id: OrganizationId,
+    #[sqlx(try_from = "Uuid")]
+    id: InvitationId,
+    email: String,
+    role: Text<Role>,
+    invited_by: String,
+    created_at: i64,
+    expires_at: i64,
+}
+
+#[derive(FromRow)]
+struct NamedRow {
+    #[sqlx(flatten)]
+    row: Row,
+    /// The name of the organization.
+    name: String,
+}
+
+impl From<Row> for (Tenant, Invitation) {
+    fn from(row: Row) -> Self {
+        let invitation = Invitation {
+            id: row.id,
+            email: row.email,
+            role: row.role.0,
+            invited_by: row.invited_by,
+            created_at: Timestamp::from_millis(row.created_at),
+            expires_at: Timestamp::from_millis(row.expires_at),
+        };
+        (Tenant(row.organization_id), invitation)
+    }
+}
+
+impl Store {
+    /// Lists the invitations of an organization that nobody has accepted, newest
+    /// first; those that have expired are among them until they are deleted.
+    pub async fn invitations(&self, tenant: Tenant) -> Result<Vec<Invitation>, StoreError> {
+        let rows: Vec<Row> = on!(&self.database.pool, |db| {
+            sqlx::query_as(OF_ORGANIZATION)
+                .bind(tenant.uuid())
+                .fetch_all(db)
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|row| <(Tenant, Invitation)>::from(row).1)
+            .collect())
+    }
+
+    /// Finds the invitation of a link, with the name of its organization;
+    /// [`StoreError::NotFound`] when there is none, or none any more.
+    pub async fn invitation(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(Tenant, String, Invitation), StoreError> {
+        let found: NamedRow = on!(&self.database.pool, |db| sqlx::query_as(BY_TOKEN)
+            .bind(hash(token))
+            .bind(now.millis())
+            .fetch_one(db))?;
+        let (tenant, invitation) = found.row.into();
+        Ok((tenant, found.name, invitation))
+    }
+}
+
+impl Tx {
+    /// Invites an address and records it, in place of an older invitation of the
+    /// same. Whether the actor may give that role is for the caller to know; see
+    /// [`Role::may_give`].
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the address is that of a member.
+    pub async fn invite(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        new: &NewInvitation,
+        token: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Invitation, StoreError> {
+        let folded = fold_email(&new.email);
+        let member: Option<(Uuid,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(MEMBER)
+                .bind(tenant.uuid())
+                .bind(&folded)
+                .fetch_optional(&mut **db)
+        })?;
+        if member.is_some() {
+            return Err(StoreError::Conflict);
+        }
+        let created_at = Timestamp::from(now);
+        let invitation = Invitation {
+            id: new_id(now).into(),
+            email: new.email.clone(),
+            role: new.role.clone(),
+            invited_by: actor.name.clone(),
+            created_at,
+            expires_at: created_at.plus(VALID),
+        };
+        execute!(
+            self,
+            sqlx::query(INSERT)
+                .bind(tenant.uuid())
+                .bind(invitation.id.0)
+                .bind(&invitation.email)
+                .bind(&folded)
+                .bind(invitation.role.as_str())
+                .bind(hash(token))
+                .bind(&invitation.invited_by)
+                .bind(created_at.millis())
+                .bind(invitation.expires_at.millis())
+        )?;
+        let role = json!({ "role": invitation.role });
+        let entry = entry(Action::Invited, &invitation, &role);
+        self.record(tenant, actor, entry, now).await?;
+        Ok(invitation)
+    }
+
+    /// Withdraws an invitation and records it as somebody removed.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] without such an invitation: perhaps it was just
+    /// accepted.
+    pub async fn withdraw_invitation(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        id: InvitationId,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let row: Row = on!(&mut self.connection, |db| {
+            sqlx::query_as(WITHDRAW)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_one(&mut **db)
+        })?;
+        let (tenant, invitation) = row.into();
+        let metadata = json!({ "role": invitation.role, "invitation": "withdrawn" });
+        let entry = entry(Action::Removed, &invitation, &metadata);
+        self.record(tenant, actor, entry, now).await
+    }
+
+    /// Takes the invitation of a link, which nobody can take again once this
+    /// transaction is committed. Making its person and its membership, which is
+    /// what the activity log is told, is up to the caller.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is none, or none any more.
+    pub async fn take_invitation(
+        &mut self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(Tenant, Invitation), StoreError> {
+        let row: Row = on!(&mut self.connection, |db| {
+            sqlx::query_as(TAKE)
+                .bind(hash(token))
+                .bind(now.millis())
+                .fetch_one(&mut **db)
+        })?;
+        Ok(row.into())
+    }
+}
+
+/// Returns what the activity log says of an invitation.
+fn entry<'a>(action: Action, invitation: &'a Invitation, metadata: &Value) -> Entry<'a> {
+    Entry {
+        action,
+        resource_type: ResourceType::Member,
+        resource_id: invitation.id.0,
+        label: &invitation.email,
+        metadata: metadata.as_object().cloned().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,121 @@
+//! How many changes a service or a host has, and which one is its newest: for
+//! all of a page at once.
+
+use std::collections::HashMap;
+
+use changelog_core::{ChangeId, Timestamp};
+use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
+
+use super::activity::clamped;
+use super::changes::place;
+use super::counts::{Scope, unsigned};
+use super::engine::{Dialect, on, push_limit, push_values};
+use super::{Store, StoreError, Tenant};
+
+/// A service or a host, with what its changes look like from afar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary<T> {
+    /// The service or the host.
+    pub record: T,
+    /// How many changes it has in all.
+    pub changes: u64,
+    /// Its newest change, and when that happened.
+    pub last: Option<(ChangeId, Timestamp)>,
+}
+
+/// The column of the changes that names what is summarized.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Column {
+    Service,
+    Host,
+}
+
+impl Column {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Service => "service_id",
+            Self::Host => "host_id",
+        }
+    }
+
+    fn scope(self, id: Uuid) -> Scope<'static> {
+        match self {
+            Self::Service => Scope::Service(id.into()),
+            Self::Host => Scope::Host(id.into()),
+        }
+    }
+}
+
+impl Store {
+    /// Adds to services or hosts, in their order, what there is about their
+    /// changes.
+    pub(super) async fn summarize<T>(
+        &self,
+        tenant: Tenant,
+        column: Column,
+        records: Vec<(Uuid, T)>,
+    ) -> Result<Vec<Summary<T>>, StoreError> {
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<Uuid> = records.iter().map(|(id, _)| *id).collect();
+        let rows: Vec<(Uuid, i64, Option<Uuid>)> = on!(&self.database.pool, |db| async {
+            let mut query = select(tenant, column, &ids);
+            query.build_query_as().fetch_all(db).await
+        })?;
+        let mut found: HashMap<Uuid, (i64, Option<Uuid>)> = rows
+            .into_iter()
+            .map(|(id, changes, last)| (id, (changes, last)))
+            .collect();
+        let summary = |(id, record)| {
+            let (changes, last) = found.remove(&id).unwrap_or_default();
+            Summary {
+                record,
+                changes: unsigned(changes),
+                last: last.map(|id| (id.into(), place::moment(id))),
+            }
+        };
+        Ok(records.into_iter().map(summary).collect())
+    }
+}
+
+/// Finishes the statement that reads a page of services or hosts.
+pub(super) fn page<DB: Dialect>(
+    select: &str,
+    tenant: Tenant,
+    order: &str,
+    limit: u64,
+    offset: u64,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(select);
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" ORDER BY ").push(order);
+    push_limit(&mut query, limit, clamped(offset));
+    query
+}
+
+/// Looks each up by itself: its kept count, and the end of its part of the index
+/// that its changes are listed by.
+fn select<DB: Dialect>(tenant: Tenant, column: Column, ids: &[Uuid]) -> QueryBuilder<DB> {
+    let scopes: Vec<_> = ids.iter().map(|id| column.scope(*id).key()).collect();
+    let mut query = QueryBuilder::new(
+        "SELECT wanted.column1, (SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts k \
+         WHERE k.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(
+        " AND k.scope = wanted.column2 AND k.span = 0 AND k.start = 0), \
+         (SELECT c.id FROM changes c WHERE c.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND c.").push(column.name());
+    query.push(" = wanted.column1 ORDER BY c.place DESC LIMIT 1) FROM (");
+    let rows = ids.iter().zip(&scopes);
+    push_values(
+        &mut query,
+        rows.map(|(id, scope)| [(*id).into(), scope.as_ref().into()]),
+    );
+    query.push(") AS wanted");
+    query
+}
