@@ -1,5 +1,6 @@
 //! What every handler has at hand.
 
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use crate::config::Settings;
 use crate::key_use::KeyUse;
 use crate::limits::Limits;
 use crate::passwords::Passwords;
+use crate::setup::Setup;
 use crate::store::Store;
 
 /// The store, the clock, the settings; cheap to clone.
@@ -29,13 +31,23 @@ pub struct Parts {
     pub limits: Limits,
     /// Checks passwords.
     pub passwords: Passwords,
+    /// Who may found the first organization.
+    pub setup: Setup,
+    /// Where the service listens.
+    address: SocketAddr,
     /// Notes when keys are used.
     pub(crate) key_use: KeyUse,
 }
 
 impl App {
     /// Puts the parts together; must be called within a tokio runtime.
-    pub fn new(store: Store, clock: Clock, settings: Settings) -> Self {
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        setup: Setup,
+        address: SocketAddr,
+    ) -> Self {
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
             key_use: KeyUse::start(store.clone()),
@@ -43,13 +55,35 @@ impl App {
             store,
             clock,
             settings,
+            setup,
+            address,
         }))
+    }
+
+    /// Returns the address under which people reach the service, without a
+    /// slash at the end: what the operator has set, or else where it listens;
+    /// never what a request says.
+    pub fn url(&self) -> String {
+        match &self.settings.public_url {
+            Some(url) => url.origin().ascii_serialization(),
+            None => format!("http://{}", reachable(self.address)),
+        }
     }
 
     /// Returns the time now, for what is being recorded.
     pub fn now(&self) -> DateTime<Utc> {
         self.clock.now()
     }
+}
+
+/// Returns the address under which a listener on every interface is reached
+/// from its own machine.
+pub fn reachable(listening: SocketAddr) -> SocketAddr {
+    let mut address = listening;
+    if address.ip().is_unspecified() {
+        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    address
 }
 
 impl Deref for App {

@@ -11,6 +11,7 @@ mod key_use;
 pub mod limits;
 pub mod passwords;
 mod serve;
+pub mod setup;
 pub mod store;
 mod web;
 
@@ -28,7 +29,13 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
     let housekeeping = tokio::spawn(keep_house(app.clone()));
-    serve::serve(app, web::route::join(routes, dashboard::failure), listener, shutdown).await;
+    serve::serve(
+        app,
+        web::route::join(routes, dashboard::failure),
+        listener,
+        shutdown,
+    )
+    .await;
     housekeeping.abort();
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use changelog_core::ApiKeyId;
+use changelog_core::{ApiKeyId, UserId};
 use governor::clock::{Clock as _, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
@@ -20,6 +20,9 @@ type KeyLimiter = RateLimiter<
 /// Sign-ins of one address: a burst, then one in two seconds.
 const SIGN_IN_BURST: u32 = 60;
 const SIGN_IN_PERIOD: Duration = Duration::from_secs(2);
+/// Invitations of one person: a burst, then one in a minute.
+const INVITATION_BURST: u32 = 30;
+const INVITATION_PERIOD: Duration = Duration::from_mins(1);
 /// Requests with a well-formed key that does not exist, of one address.
 const BAD_KEY_BURST: u32 = 100;
 const BAD_KEY_PERIOD: Duration = Duration::from_secs(1);
@@ -40,27 +43,31 @@ pub struct Allowance {
     pub remaining: u32,
 }
 
+/// A burst, then one in a period.
+fn quota(burst: u32, period: Duration) -> Quota {
+    let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
+    let quota = Quota::with_period(period).unwrap_or(Quota::per_second(burst));
+    quota.allow_burst(burst)
+}
+
 /// The rates of one server process.
 #[derive(Debug)]
 pub struct Limits {
     clock: DefaultClock,
     sign_ins: DefaultKeyedRateLimiter<IpAddr>,
     bad_keys: DefaultKeyedRateLimiter<IpAddr>,
+    invitations: DefaultKeyedRateLimiter<UserId>,
     requests: Option<KeyLimiter>,
 }
 
 impl Limits {
     /// Makes the limits; `per_key` is in requests a second, none when absent.
     pub fn new(per_key: Option<NonZeroU32>) -> Self {
-        let by_address = |burst: u32, period| {
-            let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
-            let quota = Quota::with_period(period).unwrap_or(Quota::per_second(burst));
-            RateLimiter::keyed(quota.allow_burst(burst))
-        };
         Self {
             clock: DefaultClock::default(),
-            sign_ins: by_address(SIGN_IN_BURST, SIGN_IN_PERIOD),
-            bad_keys: by_address(BAD_KEY_BURST, BAD_KEY_PERIOD),
+            sign_ins: RateLimiter::keyed(quota(SIGN_IN_BURST, SIGN_IN_PERIOD)),
+            bad_keys: RateLimiter::keyed(quota(BAD_KEY_BURST, BAD_KEY_PERIOD)),
+            invitations: RateLimiter::keyed(quota(INVITATION_BURST, INVITATION_PERIOD)),
             requests: per_key.map(|rate| {
                 RateLimiter::keyed(Quota::per_second(rate))
                     .with_middleware::<StateInformationMiddleware>()
@@ -82,6 +89,13 @@ impl Limits {
             .map_err(|not_until| self.too_many(&not_until))
     }
 
+    /// Counts an invitation.
+    pub fn invitation(&self, by: UserId) -> Result<(), TooMany> {
+        self.invitations
+            .check_key(&by)
+            .map_err(|not_until| self.too_many(&not_until))
+    }
+
     /// Counts a request of a key; `None` when keys have no limit.
     pub fn request(&self, key: ApiKeyId) -> Result<Option<Allowance>, TooMany> {
         let Some(requests) = &self.requests else {
@@ -100,6 +114,7 @@ impl Limits {
     pub fn forget_idle(&self) {
         self.sign_ins.retain_recent();
         self.bad_keys.retain_recent();
+        self.invitations.retain_recent();
         if let Some(requests) = &self.requests {
             requests.retain_recent();
         }

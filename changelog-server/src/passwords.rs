@@ -56,6 +56,11 @@ impl Passwords {
         Ok(matches && known)
     }
 
+    /// Hashes a password.
+    pub async fn hash(&self, password: String) -> Result<String, Busy> {
+        self.run(move || hash_now(&password)).await
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -2,14 +2,13 @@
 
 use changelog_core::{
     Action, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, HostId, NewChange,
-    NewChanges, Page, ResourceType, RiskLevel, ServiceId, Status, Timestamp,
+    NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
 };
 use chrono::TimeDelta;
-use serde_json::{Map, Value};
 
 use super::idempotency;
 use crate::app::App;
-use crate::store::activity::Entry;
+use crate::store::activity::{self, Entry};
 use crate::store::{ChangeJson, ChangeList, Creation, Draft, Form};
 use crate::web::{ApiResult, Request, body, reply};
 
@@ -84,7 +83,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 }
 
 /// The form of a request for one change.
-const ONE: Form = Form {
+pub(crate) const ONE: Form = Form {
     pointer: |_| String::new(),
     answer: |drafts| {
         let data = drafts.first().map(Draft::created);
@@ -144,20 +143,10 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
         .update_change(caller.tenant, id, &patch, &app.clock)
         .await?;
     if !changes.is_empty() {
-        let entry = entry(Action::Updated, &change, super::changed(changes));
+        let entry = Entry::of_change(Action::Updated, &change, activity::changed(changes));
         tx.record(caller.tenant, &caller.actor, entry, app.now())
             .await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: change }))
-}
-
-fn entry(action: Action, change: &Change, metadata: Map<String, Value>) -> Entry<'_> {
-    Entry {
-        action,
-        resource_type: ResourceType::Change,
-        resource_id: change.id.0,
-        label: &change.title,
-        metadata,
-    }
 }

@@ -1,12 +1,12 @@
 //! `/api/hosts`
 
-use changelog_core::{Action, Data, Host, HostId, HostPatch, NewHost, ResourceType};
-use serde_json::{Map, Value};
+use changelog_core::{Action, Data, Host, HostId, HostPatch, NewHost};
+use serde_json::Map;
 
 use super::idempotency::{self, Begun};
 use crate::app::App;
 use crate::store::StoreError;
-use crate::store::activity::Entry;
+use crate::store::activity::{self, Entry};
 use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the hosts of the organization, ordered by hostname.
@@ -52,7 +52,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
         }
         host => host?,
     };
-    let entry = entry(Action::Created, &host, Map::new());
+    let entry = Entry::of_host(Action::Created, &host, Map::new());
     create
         .tx
         .record(caller.tenant, &caller.actor, entry, now)
@@ -81,22 +81,12 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
         updated => updated?,
     };
     if !changes.is_empty() {
-        let entry = entry(Action::Updated, &host, super::changed(changes));
+        let entry = Entry::of_host(Action::Updated, &host, activity::changed(changes));
         tx.record(caller.tenant, &caller.actor, entry, app.now())
             .await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: host }))
-}
-
-fn entry(action: Action, host: &Host, metadata: Map<String, Value>) -> Entry<'_> {
-    Entry {
-        action,
-        resource_type: ResourceType::Host,
-        resource_id: host.id.0,
-        label: &host.hostname,
-        metadata,
-    }
 }
 
 fn taken(hostname: &str) -> ApiError {

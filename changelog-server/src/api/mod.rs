@@ -15,6 +15,7 @@ use warp::path;
 use crate::app::App;
 use crate::web::route::{Routes, at, at_id};
 
+pub(crate) use changes::ONE as ONE_CHANGE;
 pub use openapi::document;
 
 /// Every endpoint of the API.
@@ -58,13 +59,4 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(activity::actors)
             .filter(app),
     ]
-}
-
-/// The metadata of an update in the activity log.
-fn changed(
-    changes: serde_json::Map<String, serde_json::Value>,
-) -> serde_json::Map<String, serde_json::Value> {
-    [("changes".to_owned(), changes.into())]
-        .into_iter()
-        .collect()
 }

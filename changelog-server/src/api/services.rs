@@ -1,12 +1,12 @@
 //! `/api/services`
 
-use changelog_core::{Action, Data, NewService, ResourceType, Service, ServiceId, ServicePatch};
-use serde_json::{Map, Value};
+use changelog_core::{Action, Data, NewService, Service, ServiceId, ServicePatch};
+use serde_json::Map;
 
 use super::idempotency::{self, Begun};
 use crate::app::App;
 use crate::store::StoreError;
-use crate::store::activity::Entry;
+use crate::store::activity::{self, Entry};
 use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the services of the organization, ordered by name.
@@ -50,7 +50,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
         }
         service => service?,
     };
-    let entry = entry(Action::Created, &service, Map::new());
+    let entry = Entry::of_service(Action::Created, &service, Map::new());
     create
         .tx
         .record(caller.tenant, &caller.actor, entry, now)
@@ -82,22 +82,12 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
         updated => updated?,
     };
     if !changes.is_empty() {
-        let entry = entry(Action::Updated, &service, super::changed(changes));
+        let entry = Entry::of_service(Action::Updated, &service, activity::changed(changes));
         tx.record(caller.tenant, &caller.actor, entry, app.now())
             .await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: service }))
-}
-
-fn entry(action: Action, service: &Service, metadata: Map<String, Value>) -> Entry<'_> {
-    Entry {
-        action,
-        resource_type: ResourceType::Service,
-        resource_id: service.id.0,
-        label: &service.name,
-        metadata,
-    }
 }
 
 fn taken(name: &str) -> ApiError {

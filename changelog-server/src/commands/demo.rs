@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -18,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use super::table::table;
 use super::{Failure, now, org, print, serve};
-use crate::app::App;
+use crate::app::{App, reachable};
 use crate::clock::Clock;
 use crate::config::{Demo, Settings};
 use crate::passwords;
+use crate::setup::Setup;
 use crate::store::{Actor, Purpose, Store, Tenant};
 
 /// What a path may hold as it is in a database address.
@@ -55,7 +55,13 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     let listening = listener.local_addr()?;
     let access = access(&store, &demo.data_dir).await?;
 
-    let app = App::new(store.clone(), Clock::system(), Settings::default());
+    let app = App::new(
+        store.clone(),
+        Clock::system(),
+        Settings::default(),
+        Setup::default(),
+        listening,
+    );
     let shutdown = serve::signals()?;
     let serving = crate::run(app, listener, shutdown);
     let showing = async {
@@ -83,15 +89,6 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     store.close().await;
     drop(serve_lock);
     Ok(())
-}
-
-/// The address under which a listener on every interface is reached from here.
-fn reachable(listening: SocketAddr) -> SocketAddr {
-    let mut address = listening;
-    if address.ip().is_unspecified() {
-        address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
-    }
-    address
 }
 
 /// Finds the sign-in and the key of an earlier start, or makes them.

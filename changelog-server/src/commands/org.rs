@@ -1,13 +1,13 @@
 //! `changelog-server org`
 
-use changelog_core::{Input, NewOrganization, NewOwner, Organization, Role, User};
+use changelog_core::{Input, NewOrganization, NewOwner, Organization, User};
 use serde_json::json;
 
 use super::table::table;
 use super::{Failure, now, open, organization, print, print_json, secret};
 use crate::config::{Common, Org};
 use crate::passwords;
-use crate::store::{Actor, Store, StoreError, Tenant};
+use crate::store::{Store, StoreError, Tenant};
 
 pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
     match command {
@@ -96,24 +96,20 @@ pub(super) async fn create(
     if let Some(owner) = &owner {
         passwords::refuse_common(&owner.password, &[&owner.email, &owner.name, &new.name])?;
     }
+    let hash = owner
+        .as_ref()
+        .map(|owner| passwords::hash_now(&owner.password));
+    let with_hash = owner.as_ref().zip(hash.as_deref());
     let mut tx = store.begin().await?;
-    let (tenant, organization) = tx.insert_organization(new, now).await?;
-    let mut user = None;
-    if let Some(owner) = owner {
-        let hash = passwords::hash_now(&owner.password);
-        let made = match tx.insert_user(&owner.email, &owner.name, &hash, now).await {
-            Err(StoreError::Conflict) => {
-                let email = owner.email;
-                return Err(Failure::Usage(format!(
-                    "the address {email} belongs to a person already; nothing was made"
-                )));
-            }
-            made => made?,
-        };
-        tx.insert_member(tenant, &Actor::operator(), &made, &Role::Owner, now)
-            .await?;
-        user = Some(made);
-    }
+    let (tenant, organization, user) = match tx.found(new, with_hash, now).await {
+        Err(StoreError::Conflict) => {
+            let email = owner.map(|owner| owner.email).unwrap_or_default();
+            return Err(Failure::Usage(format!(
+                "the address {email} belongs to a person already; nothing was made"
+            )));
+        }
+        founded => founded?,
+    };
     tx.commit().await?;
     Ok((tenant, organization, user))
 }

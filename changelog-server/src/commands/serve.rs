@@ -9,16 +9,33 @@ use super::Failure;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::{Common, Serve};
+use crate::setup::Setup;
 use crate::store::{Purpose, Store};
+use crate::web::session::new_token;
 
 pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     start_log("info")?;
     let (store, serve_lock) = Store::open(&common.database_url, Purpose::Serve).await?;
     let listener = crate::serve::bind(serve.listen).await?;
     let address = listener.local_addr()?;
-    let app = App::new(store.clone(), Clock::system(), serve.settings);
+    // A database without an organization can be set up by whoever reads this.
+    let token = match store.has_organizations().await? {
+        true => None,
+        false => Some(new_token()),
+    };
+    let setup = token.as_deref().map(Setup::with).unwrap_or_default();
+    let clock = Clock::system();
+    let app = App::new(store.clone(), clock, serve.settings, setup, address);
     let shutdown = signals()?;
-    writeln!(std::io::stderr(), "listening on http://{address}")?;
+    let mut out = std::io::stderr();
+    if let Some(token) = token {
+        let url = app.url();
+        writeln!(
+            out,
+            "no organization yet; set one up: {url}/setup?token={token}"
+        )?;
+    }
+    writeln!(out, "listening on http://{address}")?;
     crate::run(app, listener, shutdown).await;
     store.close().await;
     drop(serve_lock);

@@ -1,7 +1,8 @@
 //! `/account`: one's own name, password and sessions.
 
 use askama::Template;
-use changelog_core::{Invalid, NewPerson};
+use changelog_core::member::check_name;
+use changelog_core::{Invalid, NewPerson, Violations};
 use http::header;
 
 use super::form::{Form, Kind};
@@ -62,7 +63,10 @@ async fn show_account(
 pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::own(&app, &request, Section::Account).await?;
     let form = request.form().await?;
-    match changelog_core::member::check_name(form.value("name")) {
+    let mut name = form.value("name").to_owned();
+    let mut problems = Violations::default();
+    check_name(&mut problems, &mut name);
+    match problems.into_result(name) {
         Ok(name) => {
             let mut tx = app.store.begin().await?;
             tx.rename_user(visit.session.person.id, &name).await?;
@@ -135,7 +139,8 @@ pub(super) async fn end_other_sessions(app: App, request: Request) -> ApiResult 
         return Err(ApiError::unknown_path());
     };
     let mut tx = app.store.begin().await?;
-    tx.end_other_sessions(visit.session.person.id, token).await?;
+    tx.end_other_sessions(visit.session.person.id, token)
+        .await?;
     tx.commit().await?;
     Ok(page::see_other("/account?done=sessions"))
 }

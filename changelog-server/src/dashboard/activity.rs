@@ -1,9 +1,9 @@
 //! `/activity`: who did what.
 
 use askama::Template;
+use changelog_core::ResourceType;
 use changelog_core::activity::{API_KEY_ACTOR, ActivityFilter};
 use changelog_core::query::Pairs;
-use changelog_core::ResourceType;
 
 use super::entries::Entry;
 use super::form::Form;
@@ -25,16 +25,20 @@ struct Activity<'a> {
     pager: Pager,
 }
 
-/// `GET /activity`
-pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Activity).await?;
-    let form = request.query_form();
-    // A form sends its empty fields as well.
+/// A form sends its empty fields as well; an address is shorter without.
+fn without_empty(form: &Form) -> String {
     let mut pairs = Pairs::default();
     for (name, value) in form.pairs().filter(|(_, value)| !value.is_empty()) {
         pairs.push(name, value);
     }
-    let query = pairs.finish();
+    pairs.finish()
+}
+
+/// `GET /activity`
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let visit = Visit::read(&app, &request, Section::Activity).await?;
+    let form = request.query_form();
+    let query = without_empty(&form);
     if query != request.query {
         let question = if query.is_empty() { "" } else { "?" };
         return Ok(page::see_other(&format!("/activity{question}{query}")));

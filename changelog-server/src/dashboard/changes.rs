@@ -140,33 +140,37 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 /// out, names become ids, moments in UTC become RFC 3339. What cannot be read
 /// is noted in the form.
 async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, Form), ApiError> {
-    let mut pairs = Pairs::default();
+    let mut pairs: Vec<(&str, String)> = Vec::new();
     let mut refused = Vec::new();
     for (name, value) in form.pairs() {
         let value = value.trim();
         match name {
             _ if value.is_empty() => {}
             "page" if value == "1" => {}
-            "since" | "until" => pairs.push(name, form::moment(value)),
+            "since" | "until" => pairs.push((name, form::moment(value))),
             "tag" => {
-                for tag in value.split(',').map(str::trim) {
-                    pairs.push_some("tag", Some(tag).filter(|tag| !tag.is_empty()));
-                }
+                let tags = value.split(',').map(str::trim);
+                let tags = tags.filter(|tag| !tag.is_empty());
+                pairs.extend(tags.map(|tag| ("tag", tag.to_owned())));
             }
             "service" => match app.store.service_named(tenant, value).await? {
-                Some(service) => pairs.push("service_id", service.id),
+                Some(service) => pairs.push(("service_id", service.id.to_string())),
                 None => refused.push(("service", "there is no service of this name")),
             },
             "host" => match app.store.host_named(tenant, value).await? {
-                Some(host) => pairs.push("host_id", host.id),
+                Some(host) => pairs.push(("host_id", host.id.to_string())),
                 None => refused.push(("host", "there is no host of this name")),
             },
             // The form says it by name; the name wins when it was typed anew.
             "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
-            _ => pairs.push(name, value),
+            _ => pairs.push((name, value.to_owned())),
         }
     }
-    let query = pairs.finish();
+    let mut query = Pairs::default();
+    for (name, value) in pairs {
+        query.push(name, value);
+    }
+    let query = query.finish();
     let refuse = |form: Form, (field, message): (&str, &str)| form.refuse_field(field, message);
     Ok((query, refused.into_iter().fold(form, refuse)))
 }
@@ -195,7 +199,10 @@ async fn shown(
         ("q", filter.q.clone().unwrap_or_default()),
         ("service", service.unwrap_or_default()),
         ("host", host.unwrap_or_default()),
-        ("risk_level", word(filter.risk_level.as_ref().map(RiskLevel::as_str))),
+        (
+            "risk_level",
+            word(filter.risk_level.as_ref().map(RiskLevel::as_str)),
+        ),
         ("status", word(filter.status.as_ref().map(Status::as_str))),
         ("tag", filter.tags.join(", ")),
         ("since", moment(&filter.since)),
@@ -248,7 +255,12 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
     let around = ChangeFilter {
         since: Some(change.occurred_at.plus(-AROUND)),
         // Exclusive.
-        until: Some(change.occurred_at.plus(AROUND).plus(TimeDelta::milliseconds(1))),
+        until: Some(
+            change
+                .occurred_at
+                .plus(AROUND)
+                .plus(TimeDelta::milliseconds(1)),
+        ),
         per_page: MOST_AROUND + 1,
         ..ChangeFilter::default()
     };
@@ -283,7 +295,10 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
 fn moves(status: &Status) -> Vec<(&'static str, &'static str)> {
     match status {
         Status::Planned => vec![("in_progress", "Start"), ("completed", "Mark completed")],
-        Status::InProgress => vec![("completed", "Mark completed"), ("rolled_back", "Roll back")],
+        Status::InProgress => vec![
+            ("completed", "Mark completed"),
+            ("rolled_back", "Roll back"),
+        ],
         Status::Completed => vec![("rolled_back", "Roll back")],
         _ => Vec::new(),
     }
@@ -315,7 +330,11 @@ async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>
     let services = app.store.services(visit.tenant()).await?;
     let hosts = app.store.hosts(visit.tenant()).await?;
     let (heading, action, button) = match change {
-        None => ("Log a change".to_owned(), "/changes".to_owned(), "Log change"),
+        None => (
+            "Log a change".to_owned(),
+            "/changes".to_owned(),
+            "Log change",
+        ),
         Some(change) => (
             format!("Edit {}", change.title),
             format!("/changes/{}", change.id),
@@ -380,18 +399,35 @@ pub(super) async fn edit(app: App, request: Request) -> ApiResult {
     let change = find(&app, visit.tenant(), request.id()?).await?;
     let id = |id: Option<String>| id.unwrap_or_default();
     let links = change.links.iter();
-    let links: Vec<String> = links.map(|link| format!("{}={}", link.label, link.url)).collect();
+    let links: Vec<String> = links
+        .map(|link| format!("{}={}", link.label, link.url))
+        .collect();
     let form = Form::showing([
         ("title", change.title.clone()),
-        ("description", change.description.clone().unwrap_or_default()),
+        (
+            "description",
+            change.description.clone().unwrap_or_default(),
+        ),
         ("impact", change.impact.clone().unwrap_or_default()),
         ("risk_level", change.risk_level.to_string()),
         ("status", change.status.to_string()),
-        ("service_id", id(change.service.as_ref().map(|service| service.id.to_string()))),
-        ("host_id", id(change.host_ref.as_ref().map(|host| host.id.to_string()))),
+        (
+            "service_id",
+            id(change
+                .service
+                .as_ref()
+                .map(|service| service.id.to_string())),
+        ),
+        (
+            "host_id",
+            id(change.host_ref.as_ref().map(|host| host.id.to_string())),
+        ),
         ("tags", change.tags.join(", ")),
         ("links", links.join("\n")),
-        ("scheduled_for", id(change.scheduled_for.as_ref().map(show::field))),
+        (
+            "scheduled_for",
+            id(change.scheduled_for.as_ref().map(show::field)),
+        ),
     ]);
     edit_page(&app, &visit, form, Some(&change)).await
 }
@@ -423,12 +459,18 @@ async fn refused(
     edit_page(app, visit, form.refuse(invalid), Some(&change)).await
 }
 
-async fn save(app: &App, visit: &Visit, id: ChangeId, patch: &ChangePatch) -> Result<(), StoreError> {
+async fn save(
+    app: &App,
+    visit: &Visit,
+    id: ChangeId,
+    patch: &ChangePatch,
+) -> Result<(), StoreError> {
     let (tenant, actor) = (visit.tenant(), visit.actor());
     let mut tx = app.store.begin().await?;
     let (change, changes) = tx.update_change(tenant, id, patch, &app.clock).await?;
     if !changes.is_empty() {
-        let entry = activity::Entry::of_change(Action::Updated, &change, activity::changed(changes));
+        let entry =
+            activity::Entry::of_change(Action::Updated, &change, activity::changed(changes));
         tx.record(tenant, &actor, entry, app.now()).await?;
     }
     tx.commit().await

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use changelog_core::{RiskLevel, Status};
-use chrono::{Datelike, Days, SecondsFormat};
+use chrono::{Datelike, SecondsFormat};
 
 use super::show;
 use crate::store::DayCount;
@@ -88,7 +88,11 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
     let days = by_day(counts);
     let shown = today - BAR_DAYS + 1..=today;
     let risks = |day: i64| days.get(&day).copied().unwrap_or_default();
-    let most = shown.clone().map(|day| risks(day).iter().sum::<u64>()).max().unwrap_or(0);
+    let most = shown
+        .clone()
+        .map(|day| risks(day).iter().sum::<u64>())
+        .max()
+        .unwrap_or(0);
     let mut svg = String::from(
         r#"<svg class="chart" viewBox="0 0 600 150" role="img" aria-labelledby="bars-title"><title id="bars-title">Changes a day by risk, the last 30 days; the table below has the numbers</title><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
     );
@@ -111,7 +115,8 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
                     STEP - 4.0
                 );
                 let _ = write!(svg, r#"<rect class="fill-{class}" {place}/>"#);
-                let pattern = ["", "dots", "hatch"][usize::from(class == "medium") + 2 * usize::from(class == "high")];
+                let pattern = ["", "dots", "hatch"]
+                    [usize::from(class == "medium") + 2 * usize::from(class == "high")];
                 if !pattern.is_empty() && count > 0 {
                     let _ = write!(svg, r#"<rect fill="url(#{pattern})" {place}/>"#);
                 }
@@ -172,7 +177,11 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
     );
     for (row, name) in [(0, "Mon"), (2, "Wed"), (4, "Fri")] {
         // Writing to a text cannot fail.
-        let _ = write!(svg, r#"<text x="0" y="{}">{name}</text>"#, 18 + row * STEP + 9);
+        let _ = write!(
+            svg,
+            r#"<text x="0" y="{}">{name}</text>"#,
+            18 + row * STEP + 9
+        );
     }
     let mut month = 0;
     for day in first..=today {
@@ -209,5 +218,9 @@ pub(super) fn year(today: i64) -> std::ops::Range<i64> {
 
 #[expect(clippy::cast_precision_loss, reason = "what is drawn is not exact")]
 fn share(count: u64, most: u64) -> f64 {
-    if most == 0 { 0.0 } else { count as f64 / most as f64 }
+    if most == 0 {
+        0.0
+    } else {
+        count as f64 / most as f64
+    }
 }

@@ -10,15 +10,20 @@ use http::{HeaderValue, header};
 
 use super::visit::{Section, Visit};
 use crate::app::App;
-use crate::store::{StoreError, Tenant};
+use crate::store::{ChangeList, StoreError, Tenant};
 use crate::web::{ApiResult, Request, reply};
 
 /// `GET /changes.csv`
 pub(super) async fn as_csv(app: App, request: Request) -> ApiResult {
     let head = csv_row(csv::CHANGE.map(str::to_owned));
-    download(app, request, "csv", "text/csv; charset=utf-8", head, |change| {
-        csv_row(csv::change(&change))
-    })
+    download(
+        app,
+        request,
+        "csv",
+        "text/csv; charset=utf-8",
+        head,
+        |change| csv_row(csv::change(&change)),
+    )
     .await
 }
 
@@ -29,7 +34,15 @@ pub(super) async fn as_ndjson(app: App, request: Request) -> ApiResult {
         line.push(b'\n');
         line
     };
-    download(app, request, "ndjson", "application/x-ndjson", Vec::new(), line).await
+    download(
+        app,
+        request,
+        "ndjson",
+        "application/x-ndjson",
+        Vec::new(),
+        line,
+    )
+    .await
 }
 
 async fn download(
@@ -71,7 +84,8 @@ fn chunks(
         let Some(mut filter) = filter else {
             return Ok(None);
         };
-        let changes = app.store.changes_without_count(tenant, &filter).await?;
+        let json = app.store.changes_without_count(tenant, &filter).await?;
+        let changes = ChangeList { json, count: 0 }.parse()?;
         filter.before = changes.last().map(|change| change.id);
         let is_last = (changes.len() as u64) < MAX_PER_PAGE;
         for change in changes {

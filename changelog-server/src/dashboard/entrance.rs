@@ -43,7 +43,9 @@ pub(super) fn sign_in_address(next: &str) -> String {
 fn own_address(next: &str) -> &str {
     let is_own = next.starts_with('/')
         && !next.starts_with("//")
-        && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+        && next
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     if is_own { next } else { "" }
 }
 
@@ -164,7 +166,10 @@ pub(super) async fn switch(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::own(&app, &request, Section::Overview).await?;
     let form = request.form().await?;
     let to: OrganizationId = form.value("organization_id").parse().map_err(|bad| {
-        ApiError::new(ProblemCode::ValidationFailed, format!("organization_id {bad}"))
+        ApiError::new(
+            ProblemCode::ValidationFailed,
+            format!("organization_id {bad}"),
+        )
     })?;
     let token = session::token(&app, &request).unwrap_or_default();
     let mut tx = app.store.begin().await?;
@@ -348,9 +353,9 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
         let refused = match check(&app, &user.email, form.value("password")).await? {
             Checked::Known(_) => None,
             Checked::Wrong => Some("is not the password of this account".to_owned()),
-            Checked::Wait(seconds) => Some(format!(
-                "was wrong too often; try again in {seconds} s"
-            )),
+            Checked::Wait(seconds) => {
+                Some(format!("was wrong too often; try again in {seconds} s"))
+            }
         };
         if let Some(message) = refused {
             let form = form.refuse_field("password", message);

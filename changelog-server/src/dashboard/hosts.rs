@@ -80,7 +80,8 @@ async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<HostId, StoreEr
     let mut tx = app.store.begin().await?;
     let host = tx.insert_host(visit.tenant(), &new, now).await?;
     let entry = Entry::of_host(Action::Created, &host, Map::new());
-    tx.record(visit.tenant(), &visit.actor(), entry, now).await?;
+    tx.record(visit.tenant(), &visit.actor(), entry, now)
+        .await?;
     tx.commit().await?;
     Ok(host.id)
 }
@@ -131,7 +132,10 @@ async fn one_page(
             ("Full name", or_none(host.fqdn)),
             ("IP address", or_none(host.ip_address)),
             ("System", or_none(host.os)),
-            ("Roles", or_none(Some(host.roles.join(", ")).filter(|roles| !roles.is_empty()))),
+            (
+                "Roles",
+                or_none(Some(host.roles.join(", ")).filter(|roles| !roles.is_empty())),
+            ),
         ],
         about: host.description,
         log: format!("chlog log --host {id} \"what was done\""),

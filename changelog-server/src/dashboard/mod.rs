@@ -34,7 +34,9 @@ pub(crate) use page::failure;
 pub(crate) fn routes(app: &App) -> Routes {
     let pages: Vec<Endpoint> = vec![
         at(path::end()).get(overview::get),
-        at(path!("changes")).get(changes::list).post(changes::create),
+        at(path!("changes"))
+            .get(changes::list)
+            .post(changes::create),
         at(path!("changes.csv")).get(download::as_csv),
         at(path!("changes.ndjson")).get(download::as_ndjson),
         at(path!("changes" / "new")).get(changes::new),
@@ -43,7 +45,9 @@ pub(crate) fn routes(app: &App) -> Routes {
             .post(changes::update),
         at_id(path!("changes" / String / "edit")).get(changes::edit),
         at_id(path!("changes" / String / "delete")).post(changes::delete),
-        at(path!("services")).get(services::list).post(services::create),
+        at(path!("services"))
+            .get(services::list)
+            .post(services::create),
         at_id(path!("services" / String))
             .get(services::one)
             .post(services::update),
@@ -59,8 +63,10 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("settings" / "api-keys" / String / "revoke")).post(api_keys::revoke),
         at(path!("settings" / "members")).get(members::list),
         at(path!("settings" / "members" / "invite")).post(members::invite),
-        at_id(path!("settings" / "members" / "invitations" / String / "withdraw"))
-            .post(members::withdraw),
+        at_id(path!(
+            "settings" / "members" / "invitations" / String / "withdraw"
+        ))
+        .post(members::withdraw),
         at_id(path!("settings" / "members" / String / "role")).post(members::set_role),
         at_id(path!("settings" / "members" / String / "remove")).post(members::remove),
         at(path!("settings" / "organization"))

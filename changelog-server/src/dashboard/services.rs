@@ -1,6 +1,6 @@
 //! `/services`: the list, one service, and what makes and changes one.
 
-use changelog_core::{Action, ChangeFilter, Service, ServiceId, ServicePatch, NewService};
+use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch};
 use serde_json::Map;
 
 use super::form::{Form, Kind};
@@ -30,7 +30,11 @@ impl From<Summary<Service>> for Row {
         Self {
             id: record.id.to_string(),
             name: record.name,
-            about: record.description.as_deref().map(show::excerpt).unwrap_or_default(),
+            about: record
+                .description
+                .as_deref()
+                .map(show::excerpt)
+                .unwrap_or_default(),
             changes,
             last,
         }
@@ -72,7 +76,8 @@ async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<ServiceId, Stor
     let mut tx = app.store.begin().await?;
     let service = tx.insert_service(visit.tenant(), &new, now).await?;
     let entry = Entry::of_service(Action::Created, &service, Map::new());
-    tx.record(visit.tenant(), &visit.actor(), entry, now).await?;
+    tx.record(visit.tenant(), &visit.actor(), entry, now)
+        .await?;
     tx.commit().await?;
     Ok(service.id)
 }
@@ -90,7 +95,10 @@ fn shown(service: &Service) -> Form {
     Form::showing([
         ("name", service.name.clone()),
         ("color", service.color.clone()),
-        ("description", service.description.clone().unwrap_or_default()),
+        (
+            "description",
+            service.description.clone().unwrap_or_default(),
+        ),
     ])
 }
 

@@ -198,4 +198,3 @@ pub(super) fn refuse(form: Form, error: StoreError, field: &str) -> Result<Form,
 pub(super) fn or_none(text: Option<impl ToString>) -> String {
     text.map_or_else(|| "none".to_owned(), |text| text.to_string())
 }
-

@@ -62,7 +62,7 @@ impl Visit {
     ) -> Result<Self, ApiError> {
         session::refuse_cross_site(app, request)?;
         let visit = Self::read(app, request, section).await?;
-        visit.require(visit.may_write(), "owners, admins and members")
+        visit.require(Role::may_write, "owners, admins and members")
     }
 
     /// The same for the organization itself: its keys and people.
@@ -73,7 +73,7 @@ impl Visit {
     ) -> Result<Self, ApiError> {
         session::refuse_cross_site(app, request)?;
         let visit = Self::read(app, request, section).await?;
-        visit.require(visit.may_manage(), "owners and admins")
+        visit.require(Role::may_manage, "owners and admins")
     }
 
     /// The same for what is their own: their account, their session.
@@ -86,11 +86,11 @@ impl Visit {
         Self::read(app, request, section).await
     }
 
-    fn require(self, may: bool, who: &str) -> Result<Self, ApiError> {
-        if may {
+    fn require(self, may: fn(&Role) -> bool, who: &str) -> Result<Self, ApiError> {
+        let role = &self.session.person.role;
+        if may(role) {
             return Ok(self);
         }
-        let role = &self.session.person.role;
         let detail = format!("your role is {role}; {who} may do this");
         Err(ApiError::new(ProblemCode::Forbidden, detail))
     }

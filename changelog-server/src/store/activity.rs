@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use changelog_core::activity::ActorFilter;
 use changelog_core::ids::first_uuid_at;
 use changelog_core::{
-    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, ResourceType,
-    Timestamp, UserId,
+    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, Change, Host,
+    ResourceType, Service, Timestamp, UserId,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
@@ -59,6 +59,48 @@ pub struct Entry<'a> {
     pub label: &'a str,
     /// More about it; an object.
     pub metadata: Map<String, Value>,
+}
+
+impl<'a> Entry<'a> {
+    /// Makes the entry of what was done to a change.
+    pub fn of_change(action: Action, change: &'a Change, metadata: Map<String, Value>) -> Self {
+        Self {
+            action,
+            resource_type: ResourceType::Change,
+            resource_id: change.id.0,
+            label: &change.title,
+            metadata,
+        }
+    }
+
+    /// Makes the entry of what was done to a service.
+    pub fn of_service(action: Action, service: &'a Service, metadata: Map<String, Value>) -> Self {
+        Self {
+            action,
+            resource_type: ResourceType::Service,
+            resource_id: service.id.0,
+            label: &service.name,
+            metadata,
+        }
+    }
+
+    /// Makes the entry of what was done to a host.
+    pub fn of_host(action: Action, host: &'a Host, metadata: Map<String, Value>) -> Self {
+        Self {
+            action,
+            resource_type: ResourceType::Host,
+            resource_id: host.id.0,
+            label: &host.hostname,
+            metadata,
+        }
+    }
+}
+
+/// Returns the metadata of an update that changed some fields.
+pub(crate) fn changed(changes: Map<String, Value>) -> Map<String, Value> {
+    [("changes".to_owned(), changes.into())]
+        .into_iter()
+        .collect()
 }
 
 /// An entry that is about to be recorded.

@@ -20,6 +20,10 @@ const BY_ID: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 AND id = $2";
 
+const BY_NAME: &str = "
+SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
+FROM hosts WHERE organization_id = $1 AND hostname_folded = $2";
+
 /// A page, before its limit: the order of the index, which is total.
 const PAGE: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
@@ -101,6 +105,18 @@ impl Store {
             (host.id.0, host)
         });
         self.summarize(tenant, Column::Host, hosts.collect()).await
+    }
+
+    /// Finds a host of an organization by its name, without regard to ASCII
+    /// case.
+    pub async fn host_named(&self, tenant: Tenant, name: &str) -> Result<Option<Host>, StoreError> {
+        let row: Option<Row> = on!(&self.database.pool, |db| {
+            sqlx::query_as(BY_NAME)
+                .bind(tenant.uuid())
+                .bind(name.to_ascii_lowercase())
+                .fetch_optional(db)
+        })?;
+        Ok(row.map(|row| row.into_host(tenant)))
     }
 
     /// Finds a host of an organization.

@@ -1,12 +1,14 @@
 //! Organizations and their plans.
 
-use changelog_core::{NewOrganization, Organization, OrganizationId, Plan, Timestamp};
+use changelog_core::{
+    NewOrganization, NewOwner, Organization, OrganizationId, Plan, Role, Timestamp, User,
+};
 use chrono::{DateTime, Utc};
 use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
 use super::engine::{execute, on};
-use super::{Store, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
 INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, $3, $4)";
@@ -85,6 +87,26 @@ impl Store {
 }
 
 impl Tx {
+    /// Makes an organization, with its owner and the hash of their password, if
+    /// there is one; [`StoreError::Conflict`] when the owner's address is taken.
+    pub async fn found(
+        &mut self,
+        new: &NewOrganization,
+        owner: Option<(&NewOwner, &str)>,
+        now: DateTime<Utc>,
+    ) -> Result<(Tenant, Organization, Option<User>), StoreError> {
+        let (tenant, organization) = self.insert_organization(new, now).await?;
+        let Some((owner, hash)) = owner else {
+            return Ok((tenant, organization, None));
+        };
+        let user = self
+            .insert_user(&owner.email, &owner.name, hash, now)
+            .await?;
+        self.insert_member(tenant, &Actor::operator(), &user, &Role::Owner, now)
+            .await?;
+        Ok((tenant, organization, Some(user)))
+    }
+
     /// Makes an organization.
     pub async fn insert_organization(
         &mut self,

@@ -23,6 +23,10 @@ const BY_ID: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 AND id = $2";
 
+const BY_NAME: &str = "
+SELECT id, name, description, color, created_at
+FROM services WHERE organization_id = $1 AND name_folded = $2";
+
 /// A page, before its limit: the order of the index, which is total.
 const PAGE: &str = "
 SELECT id, name, description, color, created_at FROM services WHERE organization_id = ";
@@ -121,6 +125,22 @@ impl Store {
             .into_iter()
             .map(|row| (row.id, row.into_service(tenant)))
             .collect())
+    }
+
+    /// Finds a service of an organization by its name, without regard to ASCII
+    /// case.
+    pub async fn service_named(
+        &self,
+        tenant: Tenant,
+        name: &str,
+    ) -> Result<Option<Service>, StoreError> {
+        let row: Option<Row> = on!(&self.database.pool, |db| {
+            sqlx::query_as(BY_NAME)
+                .bind(tenant.uuid())
+                .bind(name.to_ascii_lowercase())
+                .fetch_optional(db)
+        })?;
+        Ok(row.map(|row| row.into_service(tenant)))
     }
 
     /// Finds a service of an organization.

@@ -65,7 +65,11 @@ async fn show_keys(
     let page = ApiKeys {
         visit,
         plan: app.store.organization(visit.tenant()).await?.plan,
-        keys: keys.into_iter().rev().map(|key| Row::new(key, now)).collect(),
+        keys: keys
+            .into_iter()
+            .rev()
+            .map(|key| Row::new(key, now))
+            .collect(),
         url: &app.url(),
         created,
         form,

@@ -118,9 +118,10 @@ pub(in super::super) async fn set_role(app: App, mut request: Request) -> ApiRes
     let visit = Visit::manage(&app, &request, Section::Settings).await?;
     let user: UserId = request.id()?;
     let form = request.form().await?;
-    let role: Role = form.value("role").parse().map_err(|bad| {
-        ApiError::new(ProblemCode::ValidationFailed, format!("the role {bad}"))
-    })?;
+    let role: Role = form
+        .value("role")
+        .parse()
+        .map_err(|bad| ApiError::new(ProblemCode::ValidationFailed, format!("the role {bad}")))?;
     let by = &visit.session.person.role;
     let mut tx = app.store.begin().await?;
     let done = tx

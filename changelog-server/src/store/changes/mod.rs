@@ -53,7 +53,7 @@ pub struct ChangeJson(pub String);
 
 impl ChangeJson {
     /// Reads it.
-    fn parse(&self) -> Result<Change, StoreError> {
+    pub fn parse(&self) -> Result<Change, StoreError> {
         serde_json::from_str(&self.0).map_err(|error| broken(&error))
     }
 }
