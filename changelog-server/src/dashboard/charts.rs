@@ -130,10 +130,15 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         }
         let date = show::start_of_day(day);
         if (today - day) % 7 == 0 {
+            // The last one would not fit in the middle.
+            let (x, anchor) = if day == today {
+                (left + STEP, "end")
+            } else {
+                (left + STEP / 2.0, "middle")
+            };
             let _ = write!(
                 svg,
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-                left + STEP / 2.0,
+                r#"<text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
                 HEIGHT + 16.0,
                 date.format("%-d %b")
             );
