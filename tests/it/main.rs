@@ -37,6 +37,7 @@ mod servers;
 mod services;
 mod sessions;
 mod shapes;
+mod store;
 mod tenancy;
 mod terraform;
 mod world;

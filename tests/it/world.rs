@@ -4,6 +4,7 @@
 pub(crate) mod binaries;
 pub(crate) mod caller;
 pub(crate) mod chromium;
+pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod postgres;
 pub(crate) mod requirement;
