@@ -50,7 +50,8 @@ function zoneSwitch() {
     button.textContent = utc() ? `Show ${name}` : "Show UTC";
     tellTimes(document);
   };
-  button.hidden = false;
+  // Who is in UTC has nothing to switch.
+  button.hidden = name === "UTC";
   button.addEventListener("click", () => {
     localStorage.setItem(ZONE, utc() ? "local" : "utc");
     tell();

@@ -16,7 +16,7 @@ on_both!(
 /// What only a person who is signed in sees.
 const SIGN_OUT: &str = "form[action='/sign-out'] button";
 
-async fn sign_in(browser: &Chromium, world: &World, password: &str) {
+pub(crate) async fn sign_in(browser: &Chromium, world: &World, password: &str) {
     let tab = &browser.tab;
     tab.goto(&world.url()).await.expect("the address");
     assert_eq!(browser.path().await, "/sign-in");

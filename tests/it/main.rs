@@ -30,6 +30,7 @@ mod nasty;
 mod openapi;
 mod plans;
 mod problems;
+mod screenshots;
 mod sdk;
 mod search;
 mod secrets;

@@ -31,7 +31,7 @@ pub(super) const PRESETS: [Preset; 5] = [
 /// Which one is shown when none was chosen.
 const USUAL: usize = 2;
 /// How many changes are shown of each list.
-const MOST: u64 = 15;
+const MOST: u64 = 12;
 const MOST_RUNNING: u64 = 5;
 /// How many days the busiest services are found in.
 const BUSY_DAYS: i64 = 7;
