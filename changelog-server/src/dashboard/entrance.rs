@@ -375,7 +375,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     let mut tx = app.store.begin().await?;
     let (tenant, invitation) = match tx.take_invitation(&token, app.clock.for_expiry()).await {
         Err(StoreError::NotFound) => return Err(no_invitation()),
-        taken => taken?,
+        found => found?,
     };
     let user = match (known, newcomer) {
         (Some(user), _) => {
