@@ -63,7 +63,7 @@ mod tests {
             .filter(|step| step.starts_with("SEARCH changes "));
         assert_eq!(
             steps.collect::<Vec<_>>(),
-            ["SEARCH changes USING INDEX changes_by_schedule \
+            ["SEARCH changes USING COVERING INDEX changes_by_schedule \
               (organization_id=? AND scheduled_for>?)"]
         );
         // Only the page is sorted, to be put together.
