@@ -129,13 +129,14 @@ async fn a_later_invitation_replaces_an_earlier_one(world: World) {
     let actor = owner(&world);
     let now = Utc::now();
     let mut all = Vec::new();
-    for (tenant, email, role, token) in [
-        (ours, "bob@example.com", Role::Member, "first"),
-        (theirs, "bob@example.com", Role::Viewer, "theirs"),
-        (ours, "BOB@example.com", Role::Viewer, "second"),
-        (ours, "eve@example.com", Role::Viewer, "eve"),
+    for (millis, tenant, email, role, token) in [
+        (0, ours, "bob@example.com", Role::Member, "first"),
+        (1, theirs, "bob@example.com", Role::Viewer, "theirs"),
+        (2, ours, "BOB@example.com", Role::Viewer, "second"),
+        (3, ours, "eve@example.com", Role::Viewer, "eve"),
     ] {
-        let made = invite(&store, tenant, &actor, &new(email, role), token, now).await;
+        let at = now + TimeDelta::milliseconds(millis);
+        let made = invite(&store, tenant, &actor, &new(email, role), token, at).await;
         all.push(made.expect("it is made"));
     }
     let found = store.invitations(ours).await.expect("it answers");
