@@ -60,7 +60,7 @@ async fn join(store: &Store, tenant: Tenant, name: &str, role: &Role) -> User {
     user
 }
 
-fn is_not_found<T>(result: Result<T, StoreError>) -> bool {
+fn is_not_found<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::NotFound))
 }
 

@@ -25,9 +25,10 @@ INSERT INTO change_counts (organization_id, scope, span, start, risk_level, stat
 SELECT organization_id, 'host/' || lower(hex(host_id)), 86400000,
     (place >> 20) / 86400000, risk_level, status, 0, count(*)
 FROM changes WHERE host_id IS NOT NULL GROUP BY 1, 2, 3, 4, 5, 6;
--- The days of services, whichever: '0' is what comes after '/'.
+-- The days of services, whichever. A range of scopes would do as well, but then
+-- SQLite would take the primary key instead, and walk the days of all years.
 CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
-    WHERE span = 86400000 AND scope >= 'service/' AND scope < 'service0';
+    WHERE span = 86400000 AND substr(scope, 1, 8) = 'service/';
 
 -- Who may join, until they do, the invitation is withdrawn, or it expires. Of
 -- the link only the SHA-256 of its token is kept.
@@ -47,6 +48,8 @@ CREATE TABLE invitations (
 CREATE INDEX invitations_by_expiry ON invitations (expires_at);
 
 -- What became of one thing. What created it is found by the time in its id, so
--- that creating anything writes to no further index.
-CREATE INDEX activity_by_thing ON activity (organization_id, resource_id, id)
+-- that creating anything writes to no further index. The last column is so that
+-- SQLite sees that the index has all it needs to find the entries.
+CREATE INDEX activity_by_thing ON activity
+    (organization_id, resource_id, resource_type, id, action)
     WHERE action <> 'created';

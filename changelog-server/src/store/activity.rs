@@ -26,17 +26,20 @@ const ACTORS: &str = "
 SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
 ORDER BY actor_name, actor_key";
 
-/// How many entries the history of one thing has at most.
-const HISTORY: u64 = 200;
+/// How many entries the history of one thing has at most; the statement below has
+/// the number too.
+const HISTORY: usize = 200;
 
-/// What was done to one thing; before its limit. The condition on the action is
-/// spelled as in the index.
+/// What was done to one thing, the last 200 of it, which are found in their index
+/// alone: its condition on the action is spelled as here.
 const OF_THING: &str = "
-SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
-       created_at
-FROM activity
-WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3 AND action <> 'created'
-ORDER BY id DESC LIMIT ";
+SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
+       a.metadata, a.created_at
+FROM (SELECT id FROM activity
+      WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3
+          AND action <> 'created'
+      ORDER BY id DESC LIMIT 200) AS page
+LEFT JOIN activity a ON a.organization_id = $1 AND a.id = page.id ORDER BY page.id DESC";
 
 /// What created one thing, among all that was done in a millisecond.
 const CREATED: &str = "
@@ -252,18 +255,14 @@ impl Store {
         id: Uuid,
         created_at: Timestamp,
     ) -> Result<Vec<ActivityEntry>, StoreError> {
-        let mut rows: Vec<Row> = on!(&self.database.pool, |db| async {
-            let mut query = QueryBuilder::new(OF_THING);
-            query.push(HISTORY);
-            query
-                .build_query_as()
+        let mut rows: Vec<Row> = on!(&self.database.pool, |db| {
+            sqlx::query_as(OF_THING)
                 .bind(tenant.uuid())
                 .bind(id)
                 .bind(kind.as_str())
                 .fetch_all(db)
-                .await
         })?;
-        if rows.len() < usize::try_from(HISTORY).unwrap_or(usize::MAX) {
+        if rows.len() < HISTORY {
             let next = created_at.plus(TimeDelta::milliseconds(1));
             let created: Option<Row> = on!(&self.database.pool, |db| {
                 sqlx::query_as(CREATED)
@@ -390,4 +389,27 @@ pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Val
 /// Brings a count into the range of the database's integers.
 pub(super) fn clamped(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::plan;
+
+    #[tokio::test]
+    async fn a_history_is_found_by_indexes() {
+        let plan = plan::of(OF_THING).await;
+        assert!(
+            plan.iter().any(|step| step.starts_with(
+                "SEARCH activity USING COVERING INDEX activity_by_thing \
+                 (organization_id=? AND resource_id=? AND resource_type=?)"
+            )),
+            "{plan:?}"
+        );
+        let plan = plan::of(CREATED).await;
+        assert_eq!(
+            plan,
+            ["SEARCH activity USING PRIMARY KEY (organization_id=? AND id>? AND id<?)"]
+        );
+    }
 }

@@ -8,7 +8,7 @@ const LOCK_NOT_AVAILABLE: &str = "55P03";
 /// Why the store did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The name is taken in this organization.
+    /// The name is taken in this organization, or the person is a member already.
     #[error("the name is taken")]
     Conflict,
     /// There is no such row in this organization.

@@ -23,6 +23,8 @@ mod key_cache;
 mod members;
 mod open;
 mod organizations;
+#[cfg(test)]
+mod plan;
 mod search;
 mod services;
 mod sessions;

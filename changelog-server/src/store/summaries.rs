@@ -119,3 +119,48 @@ fn select<DB: Dialect>(tenant: Tenant, column: Column, ids: &[Uuid]) -> QueryBui
     query.push(") AS wanted");
     query
 }
+
+#[cfg(test)]
+mod tests {
+    use changelog_core::ids::uuid_v7;
+    use sqlx::Sqlite;
+
+    use super::*;
+    use crate::store::plan;
+
+    #[tokio::test]
+    async fn each_is_looked_up_by_indexes() {
+        let id = uuid_v7(Timestamp::EPOCH, None, [0; 10]);
+        for (column, index) in [
+            (
+                Column::Service,
+                "changes_by_service (organization_id=? AND service_id=?)",
+            ),
+            (
+                Column::Host,
+                "changes_by_host (organization_id=? AND host_id=?)",
+            ),
+        ] {
+            let query = select::<Sqlite>(Tenant(id.into()), column, &[id, id]);
+            let plan = plan::of(&query.into_string()).await;
+            for step in [
+                "SEARCH k USING PRIMARY KEY \
+                 (organization_id=? AND scope=? AND span=? AND start=?)",
+                &format!("SEARCH c USING INDEX {index}"),
+            ] {
+                assert!(plan.iter().any(|found| found == step), "{step}: {plan:?}");
+            }
+            let sorts = plan.iter().filter(|step| step.contains("TEMP B-TREE"));
+            assert_eq!(sorts.count(), 0, "{plan:?}");
+        }
+        for (table, order) in [("services", "name_folded"), ("hosts", "hostname_folded")] {
+            let select = format!("SELECT * FROM {table} WHERE organization_id = ");
+            let query = page::<Sqlite>(&select, Tenant(id.into()), order, 26, 50);
+            let plan = plan::of(&query.into_string()).await;
+            let expected = format!(
+                "SEARCH {table} USING INDEX sqlite_autoindex_{table}_2 (organization_id=?)"
+            );
+            assert_eq!(plan, [expected]);
+        }
+    }
+}

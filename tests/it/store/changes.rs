@@ -19,10 +19,10 @@ on_both!(
 async fn kept(world: &World) -> Vec<String> {
     let mut db = Db::open(world.engine, &world.database).await;
     let mut all = Vec::new();
-    let rows: Vec<(Uuid, i64, Uuid, String, String, Option<i64>, String)> = fetch!(
+    let rows: Vec<(Uuid, i64, String, String, Option<i64>, String)> = fetch!(
         &mut db,
         sqlx::query_as(
-            "SELECT organization_id, place, id, risk_level, status, scheduled_for, document
+            "SELECT organization_id, place, risk_level, status, scheduled_for, document
              FROM changes ORDER BY place, organization_id"
         )
     );
@@ -103,7 +103,7 @@ async fn what_is_deleted_has_never_been(world: World) {
     for (id, expected) in all.iter().zip(&expected) {
         let change: ChangeId = id.parse().expect("an id");
         let mut tx = store.begin().await.expect("it begins");
-        assert!(is_not_found(tx.delete_change(theirs, change).await));
+        assert!(is_not_found(&tx.delete_change(theirs, change).await));
         drop(tx);
         // Not before it is committed.
         let mut tx = store.begin().await.expect("it begins");
@@ -113,7 +113,7 @@ async fn what_is_deleted_has_never_been(world: World) {
         let mut tx = store.begin().await.expect("it begins");
         let deleted = tx.delete_change(ours, change).await.expect("it is there");
         assert_eq!(json!(deleted), *expected);
-        assert!(is_not_found(tx.delete_change(ours, change).await));
+        assert!(is_not_found(&tx.delete_change(ours, change).await));
         tx.commit().await.expect("it commits");
         key.get(&format!("/api/changes/{id}"))
             .await
@@ -158,7 +158,7 @@ async fn of_two_who_delete_one_finds_nothing(world: World) {
         };
         let (one, other) = tokio::join!(delete(), delete());
         assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
-        assert!(is_not_found(if one.is_ok() { other } else { one }));
+        assert!(is_not_found(&if one.is_ok() { other } else { one }));
     }
     let total = store
         .total(tenant, changelog_server::store::Scope::Organization)
@@ -242,8 +242,8 @@ async fn a_walk_needs_no_count(world: World) {
             per_page: 100,
             ..filter.clone()
         };
-        let list = store.changes(tenant, &everything).await;
-        let list = list.expect("it answers");
+        let whole = store.changes(tenant, &everything).await;
+        let whole = whole.expect("it answers");
         let mut pieces = Vec::new();
         let mut page = ChangeFilter {
             per_page: 4,
@@ -262,7 +262,7 @@ async fn a_walk_needs_no_count(world: World) {
             pieces.push(json);
         }
         assert!(pieces.len() > 1, "{page:?}");
-        assert_eq!(pieces.join(","), list.json, "{page:?}");
+        assert_eq!(pieces.join(","), whole.json, "{page:?}");
     }
     store.close().await;
 }

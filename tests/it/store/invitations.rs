@@ -36,9 +36,9 @@ async fn invite(
 
 async fn take(store: &Store, token: &str) -> Result<(Tenant, Invitation), StoreError> {
     let mut tx = store.begin().await?;
-    let taken = tx.take_invitation(token, Utc::now().into()).await?;
+    let found = tx.take_invitation(token, Utc::now().into()).await?;
     tx.commit().await?;
-    Ok(taken)
+    Ok(found)
 }
 
 async fn an_invitation_is_taken_once(world: World) {
@@ -59,28 +59,28 @@ async fn an_invitation_is_taken_once(world: World) {
             store.invitations(ours).await.expect("it answers"),
             std::slice::from_ref(&invited)
         );
-        let (tenant, name, found) = store
+        let (tenant, name, shown) = store
             .invitation(&token, Utc::now().into())
             .await
             .expect("it is valid");
-        assert_eq!((tenant, name, &found), (ours, "Acme".to_owned(), &invited));
+        assert_eq!((tenant, name, &shown), (ours, "Acme".to_owned(), &invited));
         // A transaction that is given up takes nothing.
         let mut tx = store.begin().await.expect("it begins");
-        let taken = tx.take_invitation(&token, Utc::now().into()).await;
-        assert_eq!(taken.expect("it is valid"), (ours, invited.clone()));
+        let found = tx.take_invitation(&token, Utc::now().into()).await;
+        assert_eq!(found.expect("it is valid"), (ours, invited.clone()));
         drop(tx);
         let (one, other) = tokio::join!(take(&store, &token), take(&store, &token));
         assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
-        let (taken, refused) = if one.is_ok() {
+        let (found, refused) = if one.is_ok() {
             (one, other)
         } else {
             (other, one)
         };
-        assert_eq!(taken.expect("one of them"), (ours, invited));
-        assert!(is_not_found(refused));
-        assert!(is_not_found(take(&store, &token).await));
+        assert_eq!(found.expect("one of them"), (ours, invited));
+        assert!(is_not_found(&refused));
+        assert!(is_not_found(&take(&store, &token).await));
         assert!(is_not_found(
-            store.invitation(&token, Utc::now().into()).await
+            &store.invitation(&token, Utc::now().into()).await
         ));
         assert_eq!(store.invitations(ours).await.expect("it answers"), []);
     }
@@ -107,12 +107,12 @@ async fn an_invitation_expires(world: World) {
     let end = invited.expires_at.millis();
     for (at, valid) in [(end - 1, true), (end, false), (end + 1, false)] {
         let at = Timestamp::from_millis(at);
-        let found = store.invitation("token", at).await;
-        assert_eq!(found.is_ok(), valid, "{at}");
+        let shown = store.invitation("token", at).await;
+        assert_eq!(shown.is_ok(), valid, "{at}");
         let mut tx = store.begin().await.expect("it begins");
-        let taken = tx.take_invitation("token", at).await;
-        assert_eq!(taken.is_ok(), valid, "{at}");
-        assert!(valid || is_not_found(taken));
+        let found = tx.take_invitation("token", at).await;
+        assert_eq!(found.is_ok(), valid, "{at}");
+        assert!(valid || is_not_found(&found));
     }
     for (at, left) in [(end - 1, 1), (end, 1), (end + 1, 0)] {
         let purged = store.purge(Timestamp::from_millis(at)).await;
@@ -129,13 +129,14 @@ async fn a_later_invitation_replaces_an_earlier_one(world: World) {
     let actor = owner(&world);
     let now = Utc::now();
     let mut all = Vec::new();
-    for (tenant, email, role, token) in [
-        (ours, "bob@example.com", Role::Member, "first"),
-        (theirs, "bob@example.com", Role::Viewer, "theirs"),
-        (ours, "BOB@example.com", Role::Viewer, "second"),
-        (ours, "eve@example.com", Role::Viewer, "eve"),
+    for (millis, tenant, email, role, token) in [
+        (0, ours, "bob@example.com", Role::Member, "first"),
+        (1, theirs, "bob@example.com", Role::Viewer, "theirs"),
+        (2, ours, "BOB@example.com", Role::Viewer, "second"),
+        (3, ours, "eve@example.com", Role::Viewer, "eve"),
     ] {
-        let made = invite(&store, tenant, &actor, &new(email, role), token, now).await;
+        let at = now + TimeDelta::milliseconds(millis);
+        let made = invite(&store, tenant, &actor, &new(email, role), token, at).await;
         all.push(made.expect("it is made"));
     }
     let found = store.invitations(ours).await.expect("it answers");
@@ -144,8 +145,8 @@ async fn a_later_invitation_replaces_an_earlier_one(world: World) {
         store.invitations(theirs).await.expect("it answers"),
         [all[1].clone()]
     );
-    assert!(is_not_found(store.invitation("first", now.into()).await));
-    assert!(is_not_found(take(&store, "first").await));
+    assert!(is_not_found(&store.invitation("first", now.into()).await));
+    assert!(is_not_found(&take(&store, "first").await));
     assert_eq!(
         take(&store, "second").await.expect("it is valid"),
         (ours, all[2].clone())
@@ -170,10 +171,10 @@ async fn an_invitation_can_be_withdrawn(world: World) {
             .await?;
         tx.commit().await
     };
-    assert!(is_not_found(withdraw(theirs).await));
+    assert!(is_not_found(&withdraw(theirs).await));
     withdraw(ours).await.expect("it is there");
-    assert!(is_not_found(withdraw(ours).await));
-    assert!(is_not_found(take(&store, "token").await));
+    assert!(is_not_found(&withdraw(ours).await));
+    assert!(is_not_found(&take(&store, "token").await));
     let entries = world
         .browser()
         .await

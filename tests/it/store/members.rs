@@ -77,7 +77,7 @@ async fn roles_are_changed_by_who_may(world: World) {
         }
     }
     assert!(is_not_found(
-        set(&store, theirs, &Role::Owner, bob.id, &Role::Admin).await
+        &set(&store, theirs, &Role::Owner, bob.id, &Role::Admin).await
     ));
     let entries = world
         .browser()
@@ -129,7 +129,7 @@ async fn members_are_removed_by_who_may(world: World) {
         .await
         .expect("an admin may");
     assert!(is_not_found(
-        remove(&store, ours, &Role::Admin, bob.id).await
+        &remove(&store, ours, &Role::Admin, bob.id).await
     ));
     remove(&store, ours, &Role::Owner, cleo.id)
         .await

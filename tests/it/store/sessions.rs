@@ -91,9 +91,9 @@ async fn a_session_can_act_elsewhere(world: World) {
         tx.commit().await
     };
     // No member there; somebody else's session; no session.
-    assert!(is_not_found(switch("token", ada, theirs.id()).await));
-    assert!(is_not_found(switch("token", bob.id, theirs.id()).await));
-    assert!(is_not_found(switch("nothing", ada, ours.id()).await));
+    assert!(is_not_found(&switch("token", ada, theirs.id()).await));
+    assert!(is_not_found(&switch("token", bob.id, theirs.id()).await));
+    assert!(is_not_found(&switch("nothing", ada, ours.id()).await));
     let mut tx = store.begin().await.expect("it begins");
     let known = store.user_by_email(&world.organization.email).await;
     let (user, _) = known.expect("it answers").expect("it is there");
@@ -137,7 +137,7 @@ async fn a_key_names_who_made_it(world: World) {
     );
     let found = store.api_key_of(ours, made.id).await.expect("it is there");
     assert_eq!(found, keys[1]);
-    assert!(is_not_found(store.api_key_of(theirs, made.id).await));
+    assert!(is_not_found(&store.api_key_of(theirs, made.id).await));
     // Of before this was kept.
     let mut db = Db::open(world.engine, &world.database).await;
     execute!(

@@ -16,10 +16,10 @@ macro_rules! execute {
     ($db:expr, $query:expr) => {
         match $db {
             $crate::world::database::Db::Sqlite(db) => {
-                drop($query.execute(&mut *db).await.expect("it runs"))
+                $query.execute(&mut *db).await.expect("it runs");
             }
             $crate::world::database::Db::Postgres(db) => {
-                drop($query.execute(&mut *db).await.expect("it runs"))
+                $query.execute(&mut *db).await.expect("it runs");
             }
         }
     };

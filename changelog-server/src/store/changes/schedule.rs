@@ -44,3 +44,30 @@ fn scheduled<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryB
     query.push(" ORDER BY page.scheduled_for, page.place");
     query
 }
+
+#[cfg(test)]
+mod tests {
+    use changelog_core::ids::uuid_v7;
+    use sqlx::Sqlite;
+
+    use super::*;
+    use crate::store::plan;
+
+    #[tokio::test]
+    async fn what_is_planned_is_found_by_its_index() {
+        let tenant = Tenant(uuid_v7(Timestamp::EPOCH, None, [0; 10]).into());
+        let query = scheduled::<Sqlite>(tenant, Timestamp::EPOCH, 5);
+        let plan = plan::of(&query.into_string()).await;
+        let steps = plan
+            .iter()
+            .filter(|step| step.starts_with("SEARCH changes "));
+        assert_eq!(
+            steps.collect::<Vec<_>>(),
+            ["SEARCH changes USING COVERING INDEX changes_by_schedule \
+              (organization_id=? AND scheduled_for>?)"]
+        );
+        // Only the page is sorted, to be put together.
+        let sorts = plan.iter().filter(|step| step.contains("TEMP B-TREE"));
+        assert!(sorts.count() <= 1, "{plan:?}");
+    }
+}
