@@ -18,9 +18,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
-pub(crate) use caller::{Answer, Caller, each, keys, send, text};
+pub(crate) use caller::{Answer, Caller, each, form, keys, send, text};
 pub(crate) use postgres::Postgres;
 pub(crate) use server::Server;
 pub(crate) use wire::Wire;
@@ -164,6 +165,36 @@ impl World {
     /// Makes another organization in the same service.
     pub(crate) fn second_organization(&self) -> Organization {
         found(self.folder(), &self.database, "Umbrella", "grace")
+    }
+
+    /// Returns the address of a database that nobody has used.
+    pub(crate) async fn empty_database(&self) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("sqlite://{}/empty.db", self.folder().display()),
+            Engine::Postgres => {
+                let postgres = Postgres::shared().await.expect("it runs already");
+                postgres.database().await
+            }
+        }
+    }
+
+    /// Runs a statement in the database, past the service.
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        let done = match self.engine {
+            Engine::Sqlite => {
+                let query = sqlx::query(statement);
+                let connection = SqliteConnection::connect(&self.database).await;
+                let mut connection = connection.expect("a database");
+                query.execute(&mut connection).await.map(|_| ())
+            }
+            Engine::Postgres => {
+                let query = sqlx::query(statement);
+                let connection = PgConnection::connect(&self.database).await;
+                let mut connection = connection.expect("a database");
+                query.execute(&mut connection).await.map(|_| ())
+            }
+        };
+        done.unwrap_or_else(|error| panic!("{error}: {statement}"));
     }
 
     /// Runs an admin command, which must succeed, and returns what it prints.
