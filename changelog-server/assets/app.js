@@ -39,13 +39,19 @@ function tellTimes(within) {
 
 function zoneSwitch() {
   const button = document.querySelector("[data-zone]");
-  if (!button) return;
+  const told = document.querySelector("[data-zone-told]");
+  if (!button) {
+    tellTimes(document);
+    return;
+  }
   const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const tell = () => {
-    button.textContent = utc() ? `Show times in ${name}` : "Show times in UTC";
+    told.textContent = `Times are in ${utc() ? "UTC" : name}.`;
+    button.textContent = utc() ? `Show ${name}` : "Show UTC";
     tellTimes(document);
   };
-  button.hidden = false;
+  // Who is in UTC has nothing to switch.
+  button.hidden = name === "UTC";
   button.addEventListener("click", () => {
     localStorage.setItem(ZONE, utc() ? "local" : "utc");
     tell();

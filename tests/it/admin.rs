@@ -131,6 +131,7 @@ async fn keys_are_listed_masked(world: World) {
             keys(row),
             [
                 "created_at",
+                "created_by",
                 "expires_at",
                 "id",
                 "last_used_at",
@@ -145,6 +146,7 @@ async fn keys_are_listed_masked(world: World) {
         assert!(masked.ends_with(&value[40..]), "{masked}");
         assert!(masked.chars().count() < 16, "{masked}");
         assert_eq!(row["revoked_at"], Value::Null);
+        assert_eq!(row["created_by"], "Operator");
     }
     assert_eq!(list[1]["expires_at"], made["expires_at"]);
     // Another organization's keys are not among them, and nothing shows one.

@@ -7,10 +7,9 @@ use chrono::{DateTime, Utc};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::types::{Json, Uuid};
-use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 
+use crate::world::database::{Db, execute, fetch};
 use crate::world::shape;
 use crate::world::{Caller, Engine, Organization, Postgres, Server, World, each, on_both, send};
 
@@ -30,75 +29,25 @@ const MOMENT: i64 = 1_763_713_800_123;
 /// The twenty bits after the milliseconds that 300 of them share.
 const CROWDED: u64 = 0x5_a53c;
 
-/// One connection to the database of a world.
-enum Db {
-    Sqlite(SqliteConnection),
-    Postgres(PgConnection),
-}
-
-/// Runs the same statement on either database.
-macro_rules! execute {
-    ($db:expr, $query:expr) => {
-        match $db {
-            Db::Sqlite(db) => drop($query.execute(&mut *db).await.expect("it runs")),
-            Db::Postgres(db) => drop($query.execute(&mut *db).await.expect("it runs")),
-        }
+/// Makes the first schema, and nothing of what came later.
+async fn migrate(db: &mut Db, folder: &Path) {
+    let engine = match db {
+        Db::Sqlite(_) => "sqlite",
+        Db::Postgres(_) => "postgres",
     };
-}
-
-/// Reads the same rows from either database.
-macro_rules! fetch {
-    ($db:expr, $query:expr) => {
-        match $db {
-            Db::Sqlite(db) => $query.fetch_all(&mut *db).await.expect("it runs"),
-            Db::Postgres(db) => $query.fetch_all(&mut *db).await.expect("it runs"),
-        }
+    let migrations = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../changelog-server/migrations")
+        .join(engine);
+    let name = "0001_change_log.sql";
+    let only = folder.join("migrations");
+    std::fs::create_dir(&only).expect("a folder");
+    std::fs::copy(migrations.join(name), only.join(name)).expect("it is there");
+    let migrator = Migrator::new(only.as_path()).await.expect("a migration");
+    let run = match db {
+        Db::Sqlite(db) => migrator.run(&mut *db).await,
+        Db::Postgres(db) => migrator.run(&mut *db).await,
     };
-}
-
-impl Db {
-    async fn open(engine: Engine, address: &str) -> Self {
-        match engine {
-            Engine::Sqlite => {
-                let options: SqliteConnectOptions = address.parse().expect("an address");
-                let options = options.create_if_missing(true);
-                Self::Sqlite(options.connect().await.expect("it opens"))
-            }
-            Engine::Postgres => {
-                let connection = PgConnection::connect(address).await;
-                Self::Postgres(connection.expect("it opens"))
-            }
-        }
-    }
-
-    /// Makes the first schema, and nothing of what came later.
-    async fn migrate(&mut self, folder: &Path) {
-        let engine = match self {
-            Self::Sqlite(_) => "sqlite",
-            Self::Postgres(_) => "postgres",
-        };
-        let migrations = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../changelog-server/migrations")
-            .join(engine);
-        let name = "0001_change_log.sql";
-        let only = folder.join("migrations");
-        std::fs::create_dir(&only).expect("a folder");
-        std::fs::copy(migrations.join(name), only.join(name)).expect("it is there");
-        let migrator = Migrator::new(only.as_path()).await.expect("a migration");
-        let run = match self {
-            Self::Sqlite(db) => migrator.run(&mut *db).await,
-            Self::Postgres(db) => migrator.run(&mut *db).await,
-        };
-        run.expect("it is applied");
-    }
-
-    async fn close(self) {
-        let closed = match self {
-            Self::Sqlite(db) => db.close().await,
-            Self::Postgres(db) => db.close().await,
-        };
-        closed.expect("it closes");
-    }
+    run.expect("it is applied");
 }
 
 /// What the old database holds.
@@ -129,7 +78,7 @@ impl Past {
             }
         };
         let mut db = Db::open(world.engine, &database).await;
-        db.migrate(world.folder()).await;
+        migrate(&mut db, world.folder()).await;
         let mut now = Db::open(world.engine, &world.database).await;
         execute!(&mut db, sqlx::query("BEGIN"));
         copy_people(&mut now, &mut db).await;

@@ -24,7 +24,7 @@ use serde_json::json;
 const MENU: &str = "details.menu";
 
 /// Signs in by the form, and arrives at the overview.
-async fn sign_in(browser: &Chromium, world: &World, organization: &Organization) {
+pub(crate) async fn sign_in(browser: &Chromium, world: &World, organization: &Organization) {
     browser.open(&format!("{}/sign-in", world.url())).await;
     try_sign_in(browser, &organization.email, &organization.password).await;
     browser.arrives_at(MENU).await;

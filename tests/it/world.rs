@@ -4,6 +4,7 @@
 pub(crate) mod binaries;
 pub(crate) mod caller;
 pub(crate) mod chromium;
+pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod postgres;
 pub(crate) mod requirement;
@@ -18,10 +19,10 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use sqlx::{Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 pub(crate) use caller::{Answer, Caller, each, form, keys, send, text};
+pub(crate) use database::Db;
 pub(crate) use postgres::Postgres;
 pub(crate) use server::Server;
 pub(crate) use wire::Wire;
@@ -180,21 +181,9 @@ impl World {
 
     /// Runs a statement in the database, past the service.
     pub(crate) async fn execute(&self, statement: &'static str) {
-        let done = match self.engine {
-            Engine::Sqlite => {
-                let query = sqlx::query(statement);
-                let connection = SqliteConnection::connect(&self.database).await;
-                let mut connection = connection.expect("a database");
-                query.execute(&mut connection).await.map(|_| ())
-            }
-            Engine::Postgres => {
-                let query = sqlx::query(statement);
-                let connection = PgConnection::connect(&self.database).await;
-                let mut connection = connection.expect("a database");
-                query.execute(&mut connection).await.map(|_| ())
-            }
-        };
-        done.unwrap_or_else(|error| panic!("{error}: {statement}"));
+        let mut db = Db::open(self.engine, &self.database).await;
+        database::execute!(&mut db, sqlx::query(statement));
+        db.close().await;
     }
 
     /// Runs an admin command, which must succeed, and returns what it prints.

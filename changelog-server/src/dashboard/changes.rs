@@ -133,6 +133,9 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
         query: &query,
         pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, list.count),
     };
+    if page.form.is_refused() {
+        return page::render(400, &page);
+    }
     page::render_live(&request, &page)
 }
 

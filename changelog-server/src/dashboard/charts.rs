@@ -84,7 +84,7 @@ fn told([low, medium, high]: Risks) -> String {
 /// Draws a bar a day, stacked by risk, for the days that end with one.
 pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
     const HEIGHT: f64 = 120.0;
-    const STEP: f64 = 20.0;
+    const STEP: f64 = 40.0;
     let days = by_day(counts);
     let shown = today - BAR_DAYS + 1..=today;
     let risks = |day: i64| days.get(&day).copied().unwrap_or_default();
@@ -94,7 +94,7 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         .max()
         .unwrap_or(0);
     let mut svg = String::from(
-        r#"<svg class="chart" viewBox="0 0 600 150" role="img" aria-labelledby="bars-title"><title id="bars-title">Changes a day by risk, the last 30 days; the table below has the numbers</title><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
+        r#"<div class="scroll" tabindex="0" role="group" aria-label="Changes a day by risk"><svg class="chart wide" viewBox="0 0 1200 145" role="img" aria-labelledby="bars-title"><title id="bars-title">Changes a day by risk, the last 30 days; the table below has the numbers</title><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
     );
     let mut table = String::new();
     let mut left = 0.0;
@@ -111,8 +111,8 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
                 top -= height;
                 let place = format!(
                     r#"x="{:.1}" y="{top:.2}" width="{:.1}" height="{height:.2}""#,
-                    left + 2.0,
-                    STEP - 4.0
+                    left + 4.0,
+                    STEP - 8.0
                 );
                 let _ = write!(svg, r#"<rect class="fill-{class}" {place}/>"#);
                 let pattern = ["", "dots", "hatch"]
@@ -130,10 +130,15 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         }
         let date = show::start_of_day(day);
         if (today - day) % 7 == 0 {
+            // The last one would not fit in the middle.
+            let (x, anchor) = if day == today {
+                (left + STEP, "end")
+            } else {
+                (left + STEP / 2.0, "middle")
+            };
             let _ = write!(
                 svg,
-                r#"<text x="{:.1}" y="{:.1}" text-anchor="middle">{}</text>"#,
-                left + STEP / 2.0,
+                r#"<text x="{x:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
                 HEIGHT + 16.0,
                 date.format("%-d %b")
             );
@@ -142,7 +147,7 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
     }
     let _ = write!(
         svg,
-        r#"<path class="axis" d="M0 {HEIGHT}H600"/><text x="2" y="10">{most}</text></svg>"#
+        r#"<path class="axis" d="M0 {HEIGHT}H1200"/><text x="2" y="10">{most}</text></svg></div>"#
     );
     svg.push_str(
         r#"<ul class="legend"><li><svg viewBox="0 0 10 10" aria-hidden="true"><rect class="fill-low" width="10" height="10"/></svg> low</li><li><svg viewBox="0 0 10 10" aria-hidden="true"><rect class="fill-medium" width="10" height="10"/><rect fill="url(#dots)" width="10" height="10"/></svg> medium, dotted</li><li><svg viewBox="0 0 10 10" aria-hidden="true"><rect class="fill-high" width="10" height="10"/><rect fill="url(#hatch)" width="10" height="10"/></svg> high, hatched</li></ul>"#,
@@ -171,7 +176,7 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
     let total: u64 = (first..=today).map(sum_of).sum();
     let noun = show::plural(&total, "change", "changes");
     let mut svg = format!(
-        r#"<p class="quiet">{total} {noun}; the busiest day had {most}.</p><div class="scroll" tabindex="0" role="group" aria-label="Calendar of the last year"><svg class="chart calendar" viewBox="0 0 {} {}">"#,
+        r#"<p class="quiet">{total} {noun}; the busiest day had {most}.</p><div class="scroll" tabindex="0" role="group" aria-label="Calendar of the last year"><svg class="chart wide" viewBox="0 0 {} {}">"#,
         WEEKS * STEP + 28,
         7 * STEP + 18
     );

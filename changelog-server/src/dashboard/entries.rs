@@ -1,6 +1,6 @@
 //! Entries of the activity log, as pages show them.
 
-use changelog_core::{ActivityEntry, ResourceType, Timestamp};
+use changelog_core::{ActivityEntry, ResourceType, Status, Timestamp};
 use serde_json::Value;
 
 use super::show;
@@ -71,6 +71,7 @@ fn details(metadata: &Value) -> Vec<Detail> {
 fn told(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
+        Value::String(text) if Status::WORDS.contains(&text.as_str()) => show::words(text),
         Value::String(text) => show::excerpt(text),
         Value::Array(values) if values.is_empty() => "nothing".to_owned(),
         Value::Array(values) => {

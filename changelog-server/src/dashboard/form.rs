@@ -115,7 +115,8 @@ impl Form {
     /// Notes what was wrong.
     pub(super) fn refuse(mut self, invalid: &Invalid) -> Self {
         for violation in &invalid.violations {
-            let mut tokens = violation.pointer.split('/').skip(1);
+            // A JSON Pointer, or a parameter of the address.
+            let mut tokens = violation.pointer.split(['/', '?']).skip(1);
             let field = tokens.next().unwrap_or_default().to_owned();
             let message = match tokens.next().and_then(|index| index.parse::<usize>().ok()) {
                 Some(index) => format!("number {}: {}", index + 1, violation.message),
@@ -135,6 +136,16 @@ impl Form {
 
     pub(super) fn is_refused(&self) -> bool {
         !self.errors.is_empty()
+    }
+
+    /// Returns everything that is wrong, with the names of the fields.
+    pub(super) fn all_errors(&self) -> impl Iterator<Item = String> {
+        let errors = self.errors.iter();
+        errors.flat_map(|(field, messages)| {
+            messages
+                .iter()
+                .map(move |message| format!("{field} {message}"))
+        })
     }
 
     /// Returns what is wrong with no field that the page shows.

@@ -15,30 +15,38 @@ use crate::web::{ApiResult, Request};
 pub(super) struct Preset {
     name: &'static str,
     pub(super) label: &'static str,
+    /// What it is, after "the last".
+    span: &'static str,
     minutes: i64,
 }
 
 /// What people reach for first.
 pub(super) const PRESETS: [Preset; 5] = [
-    Preset::new("1h", "hour", 60),
-    Preset::new("4h", "4 hours", 4 * 60),
-    Preset::new("1d", "day", 24 * 60),
-    Preset::new("1w", "week", 7 * 24 * 60),
-    Preset::new("1m", "month", 30 * 24 * 60),
+    Preset::new("1h", "1 h", "hour", 60),
+    Preset::new("4h", "4 h", "4 hours", 4 * 60),
+    Preset::new("1d", "1 day", "day", 24 * 60),
+    Preset::new("1w", "1 week", "week", 7 * 24 * 60),
+    Preset::new("1m", "1 month", "month", 30 * 24 * 60),
 ];
 /// Which one is shown when none was chosen.
 const USUAL: usize = 2;
 /// How many changes are shown of each list.
-const MOST: u64 = 15;
+const MOST: u64 = 12;
 const MOST_RUNNING: u64 = 5;
 /// How many days the busiest services are found in.
 const BUSY_DAYS: i64 = 7;
 
 impl Preset {
-    const fn new(name: &'static str, label: &'static str, minutes: i64) -> Self {
+    const fn new(
+        name: &'static str,
+        label: &'static str,
+        span: &'static str,
+        minutes: i64,
+    ) -> Self {
         Self {
             name,
             label,
+            span,
             minutes,
         }
     }
@@ -130,7 +138,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
                 is_current: number == chosen,
             })
             .collect(),
-        range: preset.label,
+        range: preset.span,
         since,
         count: last.count,
         changes: last.parse()?,

@@ -38,6 +38,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use sqlx::types::Uuid;
 
+pub use activity::Entry;
 pub use api_keys::KeyOwner;
 pub use backup::BackupError;
 pub use changes::{ChangeJson, ChangeList, Created, Creation, Draft, Form};

@@ -178,22 +178,19 @@ async fn open_postgres(address: &str) -> Result<Store, OpenError> {
         .max_connections(POSTGRES_CONNECTIONS)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .connect_lazy_with(options.clone());
-    let migrate = async {
-        let mut connection = options
-            .options([("statement_timeout", "0"), ("lock_timeout", "0")])
-            .connect()
-            .await
-            .map_err(OpenError::Connect)?;
-        sqlx::migrate!("migrations/postgres")
-            .run(&mut connection)
-            .await
-            .map_err(OpenError::Schema)?;
-        connection.close().await.map_err(OpenError::Connect)
-    };
-    match tokio::time::timeout(CONNECT_TIMEOUT, migrate).await {
-        Ok(migrated) => migrated?,
+    let patient = options.options([("statement_timeout", "0"), ("lock_timeout", "0")]);
+    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, patient.connect());
+    let mut connection = match connecting.await {
+        Ok(connection) => connection.map_err(OpenError::Connect)?,
         Err(_) => return Err(OpenError::NoAnswer),
-    }
+    };
+    // Not bounded: counting millions of changes takes as long as it takes, and
+    // whoever opens meanwhile waits for it.
+    sqlx::migrate!("migrations/postgres")
+        .run(&mut connection)
+        .await
+        .map_err(OpenError::Schema)?;
+    connection.close().await.map_err(OpenError::Connect)?;
     let database = Database {
         pool: Engine::Postgres(pool),
         writes: Engine::Postgres(()),

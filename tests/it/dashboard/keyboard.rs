@@ -30,17 +30,17 @@ async fn keys_go_where_the_mouse_would(world: World) {
         ("n", "/changes/new"),
     ] {
         browser.open(&format!("{}/", world.url())).await;
-        browser.arrives_at("[data-zone]:not([hidden])").await;
+        browser.arrives_at("[data-help]:not([hidden])").await;
         if path == "/" {
             browser.open(&format!("{}/changes", world.url())).await;
-            browser.arrives_at("[data-zone]:not([hidden])").await;
+            browser.arrives_at("[data-help]:not([hidden])").await;
         }
         browser.keys(keys).await;
         browser.is_led_to(&format!("{}{path}", world.url())).await;
     }
 
     browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     let current = async || browser.texts("[data-current] .title").await;
     for (key, title) in [
         ("j", "Third"),
@@ -57,7 +57,7 @@ async fn keys_go_where_the_mouse_would(world: World) {
     assert_eq!(browser.text_of("h1").await, "Second");
 
     // What can be pressed is told, and that goes away again.
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     browser.keys("?").await;
     browser.arrives_at("#help[open]").await;
     let help = browser.text_of("#help").await;
@@ -93,7 +93,7 @@ async fn where_one_types_keys_are_letters(world: World) {
     sign_in(&browser, &world, &world.organization).await;
     let address = format!("{}/changes/new", world.url());
     browser.open(&address).await;
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     let typed = "gcghn/?jk";
     for name in ["title", "description", "tags"] {
         let field = browser.find(&format!("main [name='{name}']")).await;
@@ -112,7 +112,7 @@ async fn where_one_types_keys_are_letters(world: World) {
     assert_eq!(browser.path().await, "/changes/new");
     // With a modifier they are the browser's.
     browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     let heard = "window.heard = []; document.addEventListener('keydown', (event) => \
         window.heard.push([event.key, event.ctrlKey, event.defaultPrevented]))";
     browser.script(heard).await;
@@ -131,7 +131,7 @@ async fn one_gets_by_with_the_tab_key_alone(world: World) {
     };
     sign_in(&browser, &world, &world.organization).await;
     browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     browser.keys(&Key::Tab.to_string()).await;
     let first = "const e = document.activeElement; const box = e.getBoundingClientRect();\
         return [e.textContent, box.left >= 0 && box.top >= 0 && box.width > 1]";

@@ -20,7 +20,7 @@ async fn pages_follow_what_happens(world: World) {
     sign_in(&browser, &world, &world.organization).await;
     for path in ["/", "/changes"] {
         browser.open(&format!("{}{path}", world.url())).await;
-        browser.arrives_at("[data-zone]:not([hidden])").await;
+        browser.arrives_at("[data-help]:not([hidden])").await;
         browser.script("window.mark = 'the same page'").await;
         browser.click("#search").await;
         browser.keys("half a wo").await;
@@ -40,7 +40,7 @@ async fn pages_follow_what_happens(world: World) {
 
     // The page of one change tells what became of it.
     browser.open(&format!("{}/changes/{id}", world.url())).await;
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     let path = format!("/api/changes/{id}");
     world
         .key()
@@ -58,7 +58,7 @@ async fn what_somebody_has_in_hand_stays(world: World) {
     world.key().change("Before").await;
     sign_in(&browser, &world, &world.organization).await;
     browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-zone]:not([hidden])").await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
     // The filters are being filled, and a row is chosen by the keyboard.
     browser.fill("main form", &[("tag", "half a t")]).await;
     browser.script("document.activeElement.blur()").await;

@@ -67,6 +67,8 @@ impl Route {
             ("/settings/members/invitations/", &things.invitation),
             ("/settings/members/", &things.member),
             ("/invitations/", &things.token),
+            // No file has the name of a change.
+            ("/assets/", &things.change),
         ];
         if !self.path.contains(ID) {
             return self.path.clone();

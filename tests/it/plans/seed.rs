@@ -31,7 +31,7 @@ const FUNCTIONS: [&str; 4] = [
 /// 20,000 organizations, each with a person, a key and a session; fifty of them
 /// with services, hosts and, later, changes. A table that is small may be
 /// scanned, so none is.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -47,6 +47,11 @@ const OTHERS: [&str; 9] = [
         SELECT id, organization_id, 'other', hash, '', now FROM others",
     "INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at)
         SELECT hash, id, organization_id, now, now FROM others",
+    "INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash,
+            invited_by, created_at, expires_at)
+        SELECT organization_id, id, n || '@example.net', n || '@example.net', 'member', hash, 'P',
+            now, now + 259200000
+        FROM others",
     "INSERT INTO sign_in_failures (email_folded, failures, last_failed_at)
         SELECT n || '@example.org', 1, now FROM others",
     "INSERT INTO activity_actors (organization_id, actor_key, actor_name)
@@ -86,6 +91,7 @@ CREATE UNLOGGED TABLE seed AS
 SELECT organization_id, right(replace(organization_id::text, '-', ''), 16) AS prefix, number,
     millis, moment(millis) AS at, (millis << 20) | twenty AS place,
     id_at(millis, twenty, number) AS id,
+    CASE WHEN number % 4 = 1 THEN millis + 86400000 END AS scheduled_for,
     (ARRAY['low', 'medium', 'high'])[1 + dice(number / 10, 1) % 3] AS risk_level,
     (ARRAY['planned', 'in_progress', 'completed', 'rolled_back'])
         [1 + dice(number / 10, 2) % 4] AS status,
@@ -111,11 +117,13 @@ FROM (SELECT organization_id, number, is_large,
 /// What the store keeps of them.
 const CHANGES: [&str; 4] = [
     r#"INSERT INTO changes
-        (place, organization_id, id, risk_level, status, service_id, host_id, document)
-        SELECT place, organization_id, id, risk_level, status, service_id, host_id,
+        (place, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
+            document)
+        SELECT place, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
             '{"id":"' || id || '","title":"' || title || '","description":null,"risk_level":"'
             || risk_level || '","status":"' || status || '","impact":null,"tags":'
-            || array_to_json(tags) || ',"links":[],"scheduled_for":null,"occurred_at":"' || at
+            || array_to_json(tags) || ',"links":[],"scheduled_for":'
+            || coalesce('"' || moment(scheduled_for) || '"', 'null') || ',"occurred_at":"' || at
             || '","organization_id":"' || organization_id || '","created_at":"' || at
             || '","updated_at":"' || at || '"}'
         FROM seed ORDER BY organization_id, place"#,
@@ -138,9 +146,11 @@ const CHANGES: [&str; 4] = [
                 CASE WHEN span = 0 THEN 0 ELSE millis / span END AS start, risk_level, status
             FROM seed, unnest(ARRAY[0, 1000, 3600000, 86400000]) AS span
             UNION ALL
-            SELECT organization_id, scope, 0, 0, risk_level, status
+            SELECT organization_id, scope, span,
+                CASE WHEN span = 0 THEN 0 ELSE millis / span END, risk_level, status
             FROM (SELECT *, unnest(ARRAY['service/' || replace(service_id::text, '-', ''),
-                'host/' || replace(host_id::text, '-', '')]) AS scope FROM seed) AS things
+                'host/' || replace(host_id::text, '-', '')]) AS scope FROM seed) AS things,
+                unnest(ARRAY[0, 86400000]) AS span
             WHERE scope IS NOT NULL
             UNION ALL
             SELECT organization_id, 'tag/' || unnest(tags), 0, 0, risk_level, status FROM seed

@@ -73,7 +73,7 @@ impl Chromium {
         });
         let capabilities = [
             ("goog:chromeOptions".to_owned(), options),
-            ("goog:loggingPrefs".to_owned(), json!({ "browser": "ALL" })),
+            ("goog:loggingPrefs".to_owned(), json!({ "browser": "INFO" })),
         ];
         let tab = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new())
             .capabilities(capabilities.into_iter().collect())
@@ -212,12 +212,16 @@ impl Chromium {
         focused.send_keys(keys).await.expect("keys");
     }
 
-    /// Has pages believe that the reader wants light or dark.
+    /// Has pages believe that the reader wants light or dark, and nothing that
+    /// moves: a colour on its way to another is neither.
     pub(crate) async fn prefer(&self, scheme: &str) {
-        let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
         let body = json!({
             "cmd": "Emulation.setEmulatedMedia",
-            "params": { "features": [feature] },
+            "params": { "features": features },
         });
         self.chrome("goog/cdp/execute", body).await;
     }

@@ -27,11 +27,21 @@ struct Members<'a> {
 }
 
 /// What a page about members shows besides them.
-#[derive(Default)]
 struct Besides {
     invited: Option<(String, String)>,
     problem: Option<String>,
     form: Form,
+}
+
+impl Default for Besides {
+    fn default() -> Self {
+        Self {
+            invited: None,
+            problem: None,
+            // Not the most powerful role by accident.
+            form: Form::showing([("role", Role::Member.to_string())]),
+        }
+    }
 }
 
 /// `GET /settings/members`

@@ -1,0 +1,75 @@
+//! What the store keeps and finds for pages that no endpoint shows: the store
+//! itself is asked, beside a service on the same database.
+
+mod backfill;
+mod changes;
+mod counts;
+mod history;
+mod invitations;
+mod members;
+mod sessions;
+
+use changelog_core::{OrganizationId, Role, User, UserId};
+use changelog_server::store::{Actor, Purpose, Store, StoreError, Tenant};
+use chrono::Utc;
+use serde_json::Value;
+
+use crate::world::World;
+
+/// The store of a world, with its organization.
+async fn open(world: &World) -> (Store, Tenant) {
+    let (store, lock) = Store::open(&world.database, Purpose::Administer)
+        .await
+        .expect("it opens");
+    assert!(lock.is_none(), "the service serves it");
+    let tenant = tenant(&store, &world.organization.id).await;
+    (store, tenant)
+}
+
+async fn tenant(store: &Store, organization: &str) -> Tenant {
+    let found = store.organizations_named(organization).await;
+    let found = found.expect("it answers");
+    let [(tenant, _)] = found.as_slice() else {
+        panic!("{} organizations have this id", found.len());
+    };
+    *tenant
+}
+
+/// The world's owner, as whoever acts.
+fn owner(world: &World) -> Actor {
+    Actor {
+        person: Some(owner_id(world)),
+        name: world.organization.owner_name.clone(),
+    }
+}
+
+fn owner_id(world: &World) -> UserId {
+    world.organization.owner_id.parse().expect("an id")
+}
+
+/// Makes a person who is a member.
+async fn join(store: &Store, tenant: Tenant, name: &str, role: &Role) -> User {
+    let mut tx = store.begin().await.expect("it begins");
+    let email = format!("{}@example.com", name.to_lowercase());
+    let user = tx.insert_user(&email, name, "no hash", Utc::now()).await;
+    let user = user.expect("nobody has this address");
+    tx.insert_member(tenant, &Actor::operator(), &user, role, Utc::now())
+        .await
+        .expect("no member yet");
+    tx.commit().await.expect("it commits");
+    user
+}
+
+fn is_not_found<T>(result: Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::NotFound))
+}
+
+/// Reads an id out of an answer.
+fn id<T: std::str::FromStr>(value: &Value) -> T {
+    let id = value["id"].as_str().and_then(|id| id.parse().ok());
+    id.expect("an id")
+}
+
+fn organization_id(world: &World) -> OrganizationId {
+    world.organization.id.parse().expect("an id")
+}

@@ -1,0 +1,268 @@
+//! Changes that are deleted, scheduled, and walked without being counted.
+
+use changelog_core::{Change, ChangeFilter, ChangeId, RiskLevel, Timestamp};
+use serde_json::{Value, json};
+use sqlx::types::Uuid;
+
+use super::{is_not_found, open, tenant};
+use crate::world::database::{Db, fetch};
+use crate::world::{Engine, World, on_both};
+
+on_both!(
+    what_is_deleted_has_never_been,
+    of_two_who_delete_one_finds_nothing,
+    what_is_planned_next_is_found,
+    a_walk_needs_no_count,
+);
+
+/// Everything that is kept of changes, but for the log of who did what.
+async fn kept(world: &World) -> Vec<String> {
+    let mut db = Db::open(world.engine, &world.database).await;
+    let mut all = Vec::new();
+    let rows: Vec<(Uuid, i64, Uuid, String, String, Option<i64>, String)> = fetch!(
+        &mut db,
+        sqlx::query_as(
+            "SELECT organization_id, place, id, risk_level, status, scheduled_for, document
+             FROM changes ORDER BY place, organization_id"
+        )
+    );
+    all.extend(rows.iter().map(|row| format!("{row:?}")));
+    let rows: Vec<(Uuid, String, i64)> = fetch!(
+        &mut db,
+        sqlx::query_as("SELECT organization_id, tag, place FROM change_tags ORDER BY 1, 2, 3")
+    );
+    all.extend(rows.iter().map(|row| format!("{row:?}")));
+    let rows: Vec<(Uuid, String, i64, i64, String, String, i64)> = fetch!(
+        &mut db,
+        sqlx::query_as(
+            "SELECT organization_id, scope, span, start, risk_level, status, CAST(SUM(n) AS BIGINT)
+             FROM change_counts GROUP BY 1, 2, 3, 4, 5, 6 HAVING SUM(n) <> 0
+             ORDER BY 1, 2, 3, 4, 5, 6"
+        )
+    );
+    all.extend(rows.iter().map(|row| format!("{row:?}")));
+    let search = match world.engine {
+        Engine::Sqlite => "SELECT doc, term FROM change_search_words ORDER BY term",
+        Engine::Postgres => "SELECT place, CAST(words AS text) FROM change_search ORDER BY place",
+    };
+    let rows: Vec<(i64, String)> = fetch!(&mut db, sqlx::query_as(search));
+    all.extend(rows.iter().map(|row| format!("{row:?}")));
+    db.close().await;
+    all
+}
+
+async fn what_is_deleted_has_never_been(world: World) {
+    let key = world.key();
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let full = |title: &str, at: &str| {
+        json!({
+            "title": title, "service_id": service, "host_id": host, "tags": ["prod", "it's"],
+            "risk_level": "high", "occurred_at": at, "scheduled_for": "2031-01-01T00:00:00Z",
+        })
+    };
+    key.create(
+        "/api/changes",
+        full("Deploy one", "2026-01-02T03:04:05.678Z"),
+    )
+    .await;
+    key.create("/api/changes", json!({ "title": "bare" })).await;
+    let before = kept(&world).await;
+
+    let mut all = Vec::new();
+    for body in [
+        full("Deploy seldom", "2026-01-02T03:04:05.678Z"),
+        full("Deploy another", "2025-06-07T00:00:00Z"),
+        json!({ "title": "nothing else" }),
+    ] {
+        all.push(key.create("/api/changes", body).await);
+    }
+    // Not as it was made.
+    let path = format!("/api/changes/{}", all[1]);
+    key.patch(
+        &path,
+        json!({ "title": "renamed", "status": "completed", "tags": ["new"], "host_id": null }),
+    )
+    .await
+    .is(200);
+    let expected: Vec<Value> = {
+        let mut shown = Vec::new();
+        for id in &all {
+            shown.push(key.get(&format!("/api/changes/{id}")).await.data(200));
+        }
+        shown
+    };
+    assert_ne!(kept(&world).await, before);
+
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    for (id, expected) in all.iter().zip(&expected) {
+        let change: ChangeId = id.parse().expect("an id");
+        let mut tx = store.begin().await.expect("it begins");
+        assert!(is_not_found(tx.delete_change(theirs, change).await));
+        drop(tx);
+        // Not before it is committed.
+        let mut tx = store.begin().await.expect("it begins");
+        tx.delete_change(ours, change).await.expect("it is there");
+        drop(tx);
+        key.get(&format!("/api/changes/{id}")).await.is(200);
+        let mut tx = store.begin().await.expect("it begins");
+        let deleted = tx.delete_change(ours, change).await.expect("it is there");
+        assert_eq!(json!(deleted), *expected);
+        assert!(is_not_found(tx.delete_change(ours, change).await));
+        tx.commit().await.expect("it commits");
+        key.get(&format!("/api/changes/{id}"))
+            .await
+            .problem(404, "not_found");
+    }
+    assert_eq!(kept(&world).await, before);
+    for (query, count) in [
+        ("", 2),
+        ("q=deploy", 1),
+        ("q=seldom", 0),
+        ("q=renamed", 0),
+        ("tag=prod", 1),
+        ("tag=new", 0),
+        ("tag=prod&risk_level=high", 1),
+        ("since=2025-01-01T00:00:00Z&until=2026-01-01T00:00:00Z", 0),
+    ] {
+        let list = key.get(&format!("/api/changes?{query}")).await.body(200);
+        assert_eq!(list["count"], count, "{query}");
+        let data = list["data"].as_array().expect("a list");
+        assert_eq!(data.len(), count, "{query}");
+    }
+    // And what comes after goes on as always.
+    key.create(
+        "/api/changes",
+        full("Deploy next", "2026-01-02T03:04:05.678Z"),
+    )
+    .await;
+    let list = key.get("/api/changes?q=deploy").await.body(200);
+    assert_eq!(list["count"], 2);
+    store.close().await;
+}
+
+async fn of_two_who_delete_one_finds_nothing(world: World) {
+    let key = world.key();
+    let (store, tenant) = open(&world).await;
+    for _ in 0..10 {
+        let id: ChangeId = key.change("once").await.parse().expect("an id");
+        let delete = async || {
+            let mut tx = store.begin().await?;
+            tx.delete_change(tenant, id).await?;
+            tx.commit().await
+        };
+        let (one, other) = tokio::join!(delete(), delete());
+        assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
+        assert!(is_not_found(if one.is_ok() { other } else { one }));
+    }
+    let total = store
+        .total(tenant, changelog_server::store::Scope::Organization)
+        .await;
+    assert_eq!(total.expect("it answers"), 0);
+    store.close().await;
+}
+
+async fn what_is_planned_next_is_found(world: World) {
+    let key = world.key();
+    let (store, tenant) = open(&world).await;
+    let at = |hour: u32| format!("2031-05-06T{hour:02}:00:00.000Z");
+    let mut ids = Vec::new();
+    for hour in [7, 3, 5, 1] {
+        let body = json!({ "title": format!("At {hour}"), "scheduled_for": at(hour) });
+        ids.push(key.create("/api/changes", body).await);
+    }
+    let done = json!({ "title": "done", "scheduled_for": at(4), "status": "completed" });
+    let done = key.create("/api/changes", done).await;
+    key.change("whenever").await;
+    let titles = async |from: u32, limit: u64| {
+        let from: Timestamp = at(from).parse().expect("a time");
+        let found = store.scheduled_changes(tenant, from, limit).await;
+        let found: Vec<Change> = found.expect("it answers");
+        let titles = found.into_iter().map(|change| change.title);
+        titles.collect::<Vec<_>>()
+    };
+    assert_eq!(titles(0, 9).await, ["At 1", "At 3", "At 5", "At 7"]);
+    assert_eq!(titles(3, 9).await, ["At 3", "At 5", "At 7"]);
+    assert_eq!(titles(2, 2).await, ["At 3", "At 5"]);
+    assert_eq!(titles(8, 9).await, [""; 0]);
+    for (id, patch) in [
+        (&ids[0], json!({ "scheduled_for": at(2) })),
+        (&ids[1], json!({ "scheduled_for": null })),
+        (&ids[2], json!({ "status": "in_progress" })),
+        (&done, json!({ "status": "planned" })),
+    ] {
+        key.patch(&format!("/api/changes/{id}"), patch)
+            .await
+            .is(200);
+    }
+    assert_eq!(titles(0, 9).await, ["At 1", "At 7", "done"]);
+    let mut tx = store.begin().await.expect("it begins");
+    let id = ids[3].parse().expect("an id");
+    tx.delete_change(tenant, id).await.expect("it is there");
+    tx.commit().await.expect("it commits");
+    assert_eq!(titles(0, 9).await, ["At 7", "done"]);
+    let theirs = super::tenant(&store, &world.second_organization().id).await;
+    let theirs = store.scheduled_changes(theirs, Timestamp::EPOCH, 9).await;
+    assert_eq!(theirs.expect("it answers"), []);
+    store.close().await;
+}
+
+async fn a_walk_needs_no_count(world: World) {
+    let key = world.key();
+    let risks = ["low", "medium", "high"];
+    for number in 0..23 {
+        let body = json!({
+            "title": format!("Deploy {number}"), "risk_level": risks[number % 3],
+            "tags": (number % 2 == 0).then_some(["even"]),
+        });
+        key.create("/api/changes", body).await;
+    }
+    let (store, tenant) = open(&world).await;
+    for filter in [
+        ChangeFilter::default(),
+        ChangeFilter {
+            risk_level: Some(RiskLevel::High),
+            ..ChangeFilter::default()
+        },
+        ChangeFilter {
+            tags: vec!["even".to_owned()],
+            ..ChangeFilter::default()
+        },
+        ChangeFilter {
+            q: Some("deploy 1".to_owned()),
+            ..ChangeFilter::default()
+        },
+    ] {
+        let everything = ChangeFilter {
+            per_page: 100,
+            ..filter.clone()
+        };
+        let list = store.changes(tenant, &everything).await;
+        let list = list.expect("it answers");
+        let mut pieces = Vec::new();
+        let mut page = ChangeFilter {
+            per_page: 4,
+            ..filter
+        };
+        loop {
+            let json = store.changes_without_count(tenant, &page).await;
+            let json = json.expect("it answers");
+            let Value::Array(changes) =
+                serde_json::from_str(&format!("[{json}]")).expect("it is JSON")
+            else {
+                panic!("not a list: {json}");
+            };
+            let Some(last) = changes.last() else { break };
+            page.before = Some(super::id(last));
+            pieces.push(json);
+        }
+        assert!(pieces.len() > 1, "{page:?}");
+        assert_eq!(pieces.join(","), list.json, "{page:?}");
+    }
+    store.close().await;
+}

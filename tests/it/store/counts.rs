@@ -1,0 +1,272 @@
+//! Counts by day, the busiest services, and pages of services and hosts.
+
+use std::collections::BTreeMap;
+
+use changelog_core::{ChangeId, HostId, Service, ServiceId, Timestamp};
+use changelog_server::store::{Scope, Store, Tenant};
+use serde_json::json;
+
+use super::{open, tenant};
+use crate::world::{World, on_both};
+
+on_both!(
+    changes_are_counted_by_day,
+    busy_services_are_found,
+    services_and_hosts_are_summed_up,
+);
+
+/// 2026-01-10, in days since 1970.
+const DAY: i64 = 20_463;
+
+fn moment(day: i64, millis: i64) -> String {
+    Timestamp::from_millis((DAY + day) * 86_400_000 + millis).to_string()
+}
+
+/// The counts of some days as text, such as `0 low planned 2`.
+async fn days(
+    store: &Store,
+    tenant: Tenant,
+    scope: Scope<'_>,
+    days: std::ops::Range<i64>,
+) -> Vec<String> {
+    let days = DAY + days.start..DAY + days.end;
+    let counts = store.daily_counts(tenant, scope, days).await;
+    let counts = counts.expect("it answers");
+    counts
+        .iter()
+        .map(|count| {
+            let day = count.day - DAY;
+            format!(
+                "{day} {} {} {}",
+                count.risk_level, count.status, count.count
+            )
+        })
+        .collect()
+}
+
+async fn changes_are_counted_by_day(world: World) {
+    let key = world.key();
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let mut ids = Vec::new();
+    for (at, risk, service, host) in [
+        (moment(0, 0), "low", Some(&service), None),
+        (moment(0, 86_399_999), "low", Some(&service), Some(&host)),
+        (moment(1, 0), "high", None, Some(&host)),
+        (moment(1, 1), "low", Some(&service), Some(&host)),
+        (moment(3, 5), "medium", None, None),
+    ] {
+        let body = json!({
+            "title": "counted", "occurred_at": at, "risk_level": risk, "service_id": service,
+            "host_id": host, "tags": ["prod"],
+        });
+        ids.push(key.create("/api/changes", body).await);
+    }
+    let (store, tenant) = open(&world).await;
+    let of_service = Scope::Service(service.parse().expect("an id"));
+    let on_host = Scope::Host(host.parse().expect("an id"));
+    assert_eq!(
+        days(&store, tenant, Scope::Organization, -9..9).await,
+        [
+            "0 low planned 2",
+            "1 high planned 1",
+            "1 low planned 1",
+            "3 medium planned 1"
+        ]
+    );
+    assert_eq!(
+        days(&store, tenant, of_service, 0..2).await,
+        ["0 low planned 2", "1 low planned 1"]
+    );
+    assert_eq!(
+        days(&store, tenant, of_service, 1..2).await,
+        ["1 low planned 1"]
+    );
+    assert_eq!(
+        days(&store, tenant, on_host, 0..9).await,
+        ["0 low planned 1", "1 high planned 1", "1 low planned 1"]
+    );
+    assert_eq!(
+        days(&store, tenant, Scope::Tag("prod"), 0..9).await,
+        [""; 0]
+    );
+    // Moved from one to another, and gone.
+    let patch = json!({ "status": "completed", "risk_level": "high", "host_id": null });
+    key.patch(&format!("/api/changes/{}", ids[1]), patch)
+        .await
+        .is(200);
+    let mut tx = store.begin().await.expect("it begins");
+    let id: ChangeId = ids[3].parse().expect("an id");
+    tx.delete_change(tenant, id).await.expect("it is there");
+    tx.commit().await.expect("it commits");
+    assert_eq!(
+        days(&store, tenant, of_service, 0..9).await,
+        ["0 high completed 1", "0 low planned 1"]
+    );
+    assert_eq!(
+        days(&store, tenant, on_host, 0..9).await,
+        ["1 high planned 1"]
+    );
+    for (scope, expected) in [
+        (Scope::Organization, 4),
+        (of_service, 2),
+        (on_host, 1),
+        (Scope::Tag("prod"), 4),
+        (Scope::Tag("none"), 0),
+    ] {
+        let total = store.total(tenant, scope).await.expect("it answers");
+        assert_eq!(total, expected, "{scope:?}");
+    }
+    let theirs = super::tenant(&store, &world.second_organization().id).await;
+    assert_eq!(days(&store, theirs, of_service, -9..9).await, [""; 0]);
+    assert_eq!(
+        store.total(theirs, of_service).await.expect("it answers"),
+        0
+    );
+    store.close().await;
+}
+
+async fn busy_services_are_found(world: World) {
+    let key = world.key();
+    let mut services = BTreeMap::new();
+    for name in ["one", "two", "three", "none"] {
+        let id = key.create("/api/services", json!({ "name": name })).await;
+        services.insert(name, id);
+    }
+    for (name, day, times) in [
+        ("one", 0, 1),
+        ("two", 0, 2),
+        ("two", 1, 2),
+        ("three", 1, 3),
+        ("one", 2, 5),
+    ] {
+        for _ in 0..times {
+            let body = json!({
+                "title": "busy", "service_id": services[name], "occurred_at": moment(day, 7),
+            });
+            key.create("/api/changes", body).await;
+        }
+    }
+    let (store, ours) = open(&world).await;
+    let busiest = async |days: std::ops::Range<i64>, limit| {
+        let days = DAY + days.start..DAY + days.end;
+        let found = store.busiest_services(ours, days, limit).await;
+        let found: Vec<(Service, u64)> = found.expect("it answers");
+        let found = found.into_iter().map(|(service, n)| (service.name, n));
+        found.collect::<Vec<_>>()
+    };
+    let named = |list: &[(&str, u64)]| {
+        let list = list.iter().map(|(name, n)| ((*name).to_owned(), *n));
+        list.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        busiest(0..2, 9).await,
+        named(&[("two", 4), ("three", 3), ("one", 1)])
+    );
+    assert_eq!(busiest(0..2, 1).await, named(&[("two", 4)]));
+    assert_eq!(busiest(0..3, 2).await, named(&[("one", 6), ("two", 4)]));
+    assert_eq!(busiest(3..9, 9).await, []);
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let found = store.busiest_services(theirs, DAY..DAY + 9, 9).await;
+    assert_eq!(found.expect("it answers"), []);
+    store.close().await;
+}
+
+async fn services_and_hosts_are_summed_up(world: World) {
+    let key = world.key();
+    let (store, tenant) = open(&world).await;
+    let empty = store.service_page(tenant, 5, 0).await.expect("it answers");
+    assert_eq!(empty, []);
+    let mut services = Vec::new();
+    let mut hosts = Vec::new();
+    for name in ["Delta", "alpha", "Bravo", "charlie"] {
+        services.push(key.create("/api/services", json!({ "name": name })).await);
+        hosts.push(key.create("/api/hosts", json!({ "hostname": name })).await);
+    }
+    let mut newest = String::new();
+    for (day, service, host) in [(2, 1, 0), (5, 1, 0), (3, 1, 2), (4, 2, 0)] {
+        let body = json!({
+            "title": "summed up", "service_id": services[service], "host_id": hosts[host],
+            "occurred_at": moment(day, 11),
+        });
+        let id = key.create("/api/changes", body).await;
+        if day == 5 {
+            newest = id;
+        }
+    }
+    let newest: ChangeId = newest.parse().expect("an id");
+    let at = |day| moment(day, 11).parse::<Timestamp>().expect("a time");
+    let page = store.service_page(tenant, 9, 0).await.expect("it answers");
+    let seen: Vec<_> = page
+        .iter()
+        .map(|one| {
+            (
+                one.record.name.as_str(),
+                one.changes,
+                one.last.map(|last| last.1),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("alpha", 3, Some(at(5))),
+            ("Bravo", 1, Some(at(4))),
+            ("charlie", 0, None),
+            ("Delta", 0, None),
+        ]
+    );
+    assert_eq!(page[0].last, Some((newest, at(5))));
+    let all = store.services(tenant).await.expect("it answers");
+    let ids = |services: &[Service]| {
+        services
+            .iter()
+            .map(|one| one.id)
+            .collect::<Vec<ServiceId>>()
+    };
+    let records: Vec<Service> = page.iter().map(|one| one.record.clone()).collect();
+    assert_eq!(ids(&records), ids(&all));
+    assert_eq!(records, all);
+    let some = store.service_page(tenant, 2, 1).await.expect("it answers");
+    assert_eq!(some, page[1..3]);
+
+    let page = store.host_page(tenant, 9, 0).await.expect("it answers");
+    let seen: Vec<_> = page
+        .iter()
+        .map(|one| {
+            (
+                one.record.hostname.as_str(),
+                one.changes,
+                one.last.map(|last| last.1),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("alpha", 0, None),
+            ("Bravo", 1, Some(at(3))),
+            ("charlie", 0, None),
+            ("Delta", 3, Some(at(5))),
+        ]
+    );
+    let all = store.hosts(tenant).await.expect("it answers");
+    let records: Vec<_> = page.iter().map(|one| one.record.clone()).collect();
+    assert_eq!(records, all);
+    let some = store.host_page(tenant, 9, 3).await.expect("it answers");
+    assert_eq!(some, page[3..]);
+    let _: HostId = some[0].record.id;
+
+    // The newest is gone.
+    let mut tx = store.begin().await.expect("it begins");
+    tx.delete_change(tenant, newest).await.expect("it is there");
+    tx.commit().await.expect("it commits");
+    let page = store.service_page(tenant, 1, 0).await.expect("it answers");
+    assert_eq!(page[0].changes, 2);
+    assert_eq!(page[0].last.map(|last| last.1), Some(at(3)));
+    store.close().await;
+}

@@ -1,0 +1,155 @@
+//! What became of one thing.
+
+use changelog_core::{Action, ActivityEntry, Change, HostId, ResourceType, ServiceId};
+use changelog_server::store::Entry;
+use chrono::Utc;
+use serde_json::{Map, json};
+
+use super::{open, owner, tenant};
+use crate::world::{World, on_both};
+
+on_both!(each_thing_has_its_history, a_history_has_an_end);
+
+fn told(entries: &[ActivityEntry]) -> Vec<(&str, &str)> {
+    entries
+        .iter()
+        .map(|entry| (entry.action.as_str(), entry.resource_label.as_str()))
+        .collect()
+}
+
+async fn each_thing_has_its_history(world: World) {
+    let key = world.key();
+    // In one moment, one of many.
+    let many: Vec<_> = (0..50)
+        .map(|n| json!({ "title": format!("change {n}"), "occurred_at": "2020-02-02T00:00:00Z" }))
+        .collect();
+    let many = key
+        .post("/api/changes/bulk", json!({ "changes": many }))
+        .await;
+    many.is(201);
+    let change = key.get("/api/changes?q=change+17").await.body(200)["data"][0].clone();
+    let change: Change = serde_json::from_value(change).expect("a change");
+    for title in ["second name", "third name"] {
+        key.patch(
+            &format!("/api/changes/{}", change.id),
+            json!({ "title": title }),
+        )
+        .await
+        .is(200);
+    }
+    key.change("another").await;
+    let (store, ours) = open(&world).await;
+    let mut tx = store.begin().await.expect("it begins");
+    let deleted = tx
+        .delete_change(ours, change.id)
+        .await
+        .expect("it is there");
+    let entry = Entry {
+        action: Action::Deleted,
+        resource_type: ResourceType::Change,
+        resource_id: deleted.id.0,
+        label: &deleted.title,
+        metadata: Map::new(),
+    };
+    tx.record(ours, &owner(&world), entry, Utc::now())
+        .await
+        .expect("it is recorded");
+    tx.commit().await.expect("it commits");
+    let history = store
+        .history(ours, ResourceType::Change, change.id.0, change.created_at)
+        .await
+        .expect("it answers");
+    assert_eq!(
+        told(&history),
+        [
+            ("deleted", "third name"),
+            ("updated", "third name"),
+            ("updated", "second name"),
+            ("created", "change 17"),
+        ]
+    );
+    assert_eq!(history[0].actor_name, world.organization.owner_name);
+    assert_eq!(history[3].actor_name, "API key: terraform");
+    // Neither another kind of thing, nor another organization's.
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    for (tenant, kind) in [(ours, ResourceType::Host), (theirs, ResourceType::Change)] {
+        let history = store
+            .history(tenant, kind, change.id.0, change.created_at)
+            .await;
+        assert_eq!(history.expect("it answers"), []);
+    }
+
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    key.patch(
+        &format!("/api/services/{service}"),
+        json!({ "color": "#fff" }),
+    )
+    .await
+    .is(200);
+    let service: ServiceId = service.parse().expect("an id");
+    let service = store.service(ours, service).await.expect("it is there");
+    let history = store
+        .history(
+            ours,
+            ResourceType::Service,
+            service.id.0,
+            service.created_at,
+        )
+        .await;
+    assert_eq!(
+        told(&history.expect("it answers")),
+        [("updated", "payments"), ("created", "payments")]
+    );
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let host: HostId = host.parse().expect("an id");
+    let host = store.host(ours, host).await.expect("it is there");
+    let history = store
+        .history(ours, ResourceType::Host, host.id.0, host.created_at)
+        .await;
+    assert_eq!(told(&history.expect("it answers")), [("created", "web-1")]);
+    store.close().await;
+}
+
+async fn a_history_has_an_end(world: World) {
+    let id = world.key().change("often").await;
+    let change = world
+        .key()
+        .get(&format!("/api/changes/{id}"))
+        .await
+        .data(200);
+    let change: Change = serde_json::from_value(change).expect("a change");
+    let (store, tenant) = open(&world).await;
+    let history = async || {
+        let history = store.history(tenant, ResourceType::Change, change.id.0, change.created_at);
+        history.await.expect("it answers")
+    };
+    for (times, expected, last) in [
+        (199, 200, "created"),
+        (1, 200, "updated"),
+        (1, 200, "updated"),
+    ] {
+        let mut tx = store.begin().await.expect("it begins");
+        for _ in 0..times {
+            let entry = Entry {
+                action: Action::Updated,
+                resource_type: ResourceType::Change,
+                resource_id: change.id.0,
+                label: "often",
+                metadata: Map::new(),
+            };
+            tx.record(tenant, &owner(&world), entry, Utc::now())
+                .await
+                .expect("it is recorded");
+        }
+        tx.commit().await.expect("it commits");
+        let history = history().await;
+        assert_eq!(history.len(), expected);
+        assert_eq!(history[expected - 1].action.as_str(), last);
+        assert!(history.is_sorted_by(|one, next| one.id > next.id));
+    }
+    store.close().await;
+}

@@ -1,0 +1,224 @@
+//! Who is invited, and who takes the invitation.
+
+use changelog_core::{Invitation, NewInvitation, Role, Timestamp};
+use changelog_server::store::{Actor, Store, StoreError, Tenant};
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::{is_not_found, join, open, owner, tenant};
+use crate::world::{World, each, on_both};
+
+on_both!(
+    an_invitation_is_taken_once,
+    an_invitation_expires,
+    a_later_invitation_replaces_an_earlier_one,
+    an_invitation_can_be_withdrawn,
+    who_is_a_member_is_not_invited,
+);
+
+fn new(email: &str, role: Role) -> NewInvitation {
+    let email = email.to_owned();
+    NewInvitation { email, role }
+}
+
+async fn invite(
+    store: &Store,
+    tenant: Tenant,
+    actor: &Actor,
+    new: &NewInvitation,
+    token: &str,
+    now: DateTime<Utc>,
+) -> Result<Invitation, StoreError> {
+    let mut tx = store.begin().await?;
+    let invitation = tx.invite(tenant, actor, new, token, now).await?;
+    tx.commit().await?;
+    Ok(invitation)
+}
+
+async fn take(store: &Store, token: &str) -> Result<(Tenant, Invitation), StoreError> {
+    let mut tx = store.begin().await?;
+    let taken = tx.take_invitation(token, Utc::now().into()).await?;
+    tx.commit().await?;
+    Ok(taken)
+}
+
+async fn an_invitation_is_taken_once(world: World) {
+    let (store, ours) = open(&world).await;
+    for round in 0..10 {
+        let (email, token) = (format!("Bob{round}@example.com"), format!("token {round}"));
+        let new = new(&email, Role::Admin);
+        let invited = invite(&store, ours, &owner(&world), &new, &token, Utc::now()).await;
+        let invited = invited.expect("it is made");
+        assert_eq!(invited.email, email);
+        assert_eq!(invited.role, Role::Admin);
+        assert_eq!(invited.invited_by, world.organization.owner_name);
+        assert_eq!(
+            invited.expires_at,
+            invited.created_at.plus(TimeDelta::hours(72))
+        );
+        assert_eq!(
+            store.invitations(ours).await.expect("it answers"),
+            std::slice::from_ref(&invited)
+        );
+        let (tenant, name, found) = store
+            .invitation(&token, Utc::now().into())
+            .await
+            .expect("it is valid");
+        assert_eq!((tenant, name, &found), (ours, "Acme".to_owned(), &invited));
+        // A transaction that is given up takes nothing.
+        let mut tx = store.begin().await.expect("it begins");
+        let taken = tx.take_invitation(&token, Utc::now().into()).await;
+        assert_eq!(taken.expect("it is valid"), (ours, invited.clone()));
+        drop(tx);
+        let (one, other) = tokio::join!(take(&store, &token), take(&store, &token));
+        assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
+        let (taken, refused) = if one.is_ok() {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        assert_eq!(taken.expect("one of them"), (ours, invited));
+        assert!(is_not_found(refused));
+        assert!(is_not_found(take(&store, &token).await));
+        assert!(is_not_found(
+            store.invitation(&token, Utc::now().into()).await
+        ));
+        assert_eq!(store.invitations(ours).await.expect("it answers"), []);
+    }
+    let entries = world
+        .browser()
+        .await
+        .get("/api/activity?resource=member")
+        .await;
+    let entries = entries.body(200);
+    let actions = each(&entries["items"], "action");
+    let invited = actions.iter().filter(|action| **action == "invited");
+    assert_eq!(invited.count(), 10);
+    assert_eq!(entries["items"][1]["resource_label"], "Bob9@example.com");
+    assert_eq!(entries["items"][1]["metadata"]["role"], "admin");
+    store.close().await;
+}
+
+async fn an_invitation_expires(world: World) {
+    let (store, ours) = open(&world).await;
+    let now = Utc::now();
+    let bob = new("bob@example.com", Role::Member);
+    let invited = invite(&store, ours, &owner(&world), &bob, "token", now).await;
+    let invited = invited.expect("it is made");
+    let end = invited.expires_at.millis();
+    for (at, valid) in [(end - 1, true), (end, false), (end + 1, false)] {
+        let at = Timestamp::from_millis(at);
+        let found = store.invitation("token", at).await;
+        assert_eq!(found.is_ok(), valid, "{at}");
+        let mut tx = store.begin().await.expect("it begins");
+        let taken = tx.take_invitation("token", at).await;
+        assert_eq!(taken.is_ok(), valid, "{at}");
+        assert!(valid || is_not_found(taken));
+    }
+    for (at, left) in [(end - 1, 1), (end, 1), (end + 1, 0)] {
+        let purged = store.purge(Timestamp::from_millis(at)).await;
+        purged.expect("it runs");
+        let found = store.invitations(ours).await.expect("it answers");
+        assert_eq!(found.len(), left, "{}", at - end);
+    }
+    store.close().await;
+}
+
+async fn a_later_invitation_replaces_an_earlier_one(world: World) {
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let actor = owner(&world);
+    let now = Utc::now();
+    let mut all = Vec::new();
+    for (tenant, email, role, token) in [
+        (ours, "bob@example.com", Role::Member, "first"),
+        (theirs, "bob@example.com", Role::Viewer, "theirs"),
+        (ours, "BOB@example.com", Role::Viewer, "second"),
+        (ours, "eve@example.com", Role::Viewer, "eve"),
+    ] {
+        let made = invite(&store, tenant, &actor, &new(email, role), token, now).await;
+        all.push(made.expect("it is made"));
+    }
+    let found = store.invitations(ours).await.expect("it answers");
+    assert_eq!(found, [all[3].clone(), all[2].clone()]);
+    assert_eq!(
+        store.invitations(theirs).await.expect("it answers"),
+        [all[1].clone()]
+    );
+    assert!(is_not_found(store.invitation("first", now.into()).await));
+    assert!(is_not_found(take(&store, "first").await));
+    assert_eq!(
+        take(&store, "second").await.expect("it is valid"),
+        (ours, all[2].clone())
+    );
+    assert_eq!(
+        take(&store, "theirs").await.expect("it is valid"),
+        (theirs, all[1].clone())
+    );
+    store.close().await;
+}
+
+async fn an_invitation_can_be_withdrawn(world: World) {
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let actor = owner(&world);
+    let bob = new("bob@example.com", Role::Member);
+    let invited = invite(&store, ours, &actor, &bob, "token", Utc::now()).await;
+    let id = invited.expect("it is made").id;
+    let withdraw = async |tenant| {
+        let mut tx = store.begin().await?;
+        tx.withdraw_invitation(tenant, &actor, id, Utc::now())
+            .await?;
+        tx.commit().await
+    };
+    assert!(is_not_found(withdraw(theirs).await));
+    withdraw(ours).await.expect("it is there");
+    assert!(is_not_found(withdraw(ours).await));
+    assert!(is_not_found(take(&store, "token").await));
+    let entries = world
+        .browser()
+        .await
+        .get("/api/activity?resource=member")
+        .await;
+    let entry = &entries.body(200)["items"][1];
+    assert_eq!(entry["action"], "removed");
+    assert_eq!(entry["resource_label"], "bob@example.com");
+    assert_eq!(entry["metadata"]["invitation"], "withdrawn");
+    store.close().await;
+}
+
+async fn who_is_a_member_is_not_invited(world: World) {
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let bob = join(&store, ours, "Bob", &Role::Member).await;
+    let again = new("BOB@example.com", Role::Admin);
+    let actor = owner(&world);
+    let refused = invite(&store, ours, &actor, &again, "ours", Utc::now()).await;
+    assert!(matches!(refused, Err(StoreError::Conflict)), "{refused:?}");
+    // Elsewhere they are not, and may join as who they are.
+    let invited = invite(&store, theirs, &actor, &again, "theirs", Utc::now()).await;
+    invited.expect("it is made");
+    let mut tx = store.begin().await.expect("it begins");
+    let (tenant, invitation) = tx
+        .take_invitation("theirs", Utc::now().into())
+        .await
+        .expect("it is valid");
+    let itself = Actor {
+        person: Some(bob.id),
+        name: bob.name.clone(),
+    };
+    tx.insert_member(tenant, &itself, &bob, &invitation.role, Utc::now())
+        .await
+        .expect("no member yet");
+    let twice = tx
+        .insert_member(tenant, &itself, &bob, &invitation.role, Utc::now())
+        .await;
+    assert!(matches!(twice, Err(StoreError::Conflict)), "{twice:?}");
+    tx.commit().await.expect("it commits");
+    let joined = store.memberships(bob.id).await.expect("it answers");
+    let joined: Vec<_> = joined
+        .iter()
+        .map(|(_, name, role)| (name.as_str(), role.as_str()))
+        .collect();
+    assert_eq!(joined, [("Acme", "member"), ("Umbrella", "admin")]);
+    store.close().await;
+}

@@ -1,0 +1,252 @@
+//! Members, their roles, and the organization that always has an owner.
+
+use changelog_core::{Role, UserId};
+use changelog_server::store::{Actor, Store, StoreError, Tenant};
+use chrono::Utc;
+use serde_json::json;
+
+use super::{is_not_found, join, open, owner, owner_id, tenant};
+use crate::world::{World, on_both};
+
+on_both!(
+    roles_are_changed_by_who_may,
+    members_are_removed_by_who_may,
+    the_last_owner_stays,
+    of_two_owners_one_stays,
+    an_organization_has_a_name,
+);
+
+async fn set(
+    store: &Store,
+    tenant: Tenant,
+    by: &Role,
+    user: UserId,
+    to: &Role,
+) -> Result<(), StoreError> {
+    let mut tx = store.begin().await?;
+    tx.set_role(tenant, &Actor::operator(), by, user, to, Utc::now())
+        .await?;
+    tx.commit().await
+}
+
+async fn remove(store: &Store, tenant: Tenant, by: &Role, user: UserId) -> Result<(), StoreError> {
+    let mut tx = store.begin().await?;
+    tx.remove_member(tenant, &Actor::operator(), by, user, Utc::now())
+        .await?;
+    tx.commit().await
+}
+
+/// The members by name, with their roles.
+async fn members(store: &Store, tenant: Tenant) -> Vec<(String, Role)> {
+    let members = store.members(tenant).await.expect("it answers");
+    let members = members.into_iter();
+    members
+        .map(|member| (member.user.name, member.role))
+        .collect()
+}
+
+fn is_forbidden(result: &Result<(), StoreError>) -> bool {
+    matches!(result, Err(StoreError::Forbidden(_)))
+}
+
+async fn roles_are_changed_by_who_may(world: World) {
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let bob = join(&store, ours, "Bob", &Role::Member).await;
+    for (by, to, allowed) in [
+        (Role::Viewer, Role::Viewer, false),
+        (Role::Member, Role::Viewer, false),
+        (Role::Admin, Role::Owner, false),
+        (Role::Admin, Role::Admin, true),
+        (Role::Admin, Role::Viewer, true),
+        (Role::Owner, Role::Owner, true),
+        (Role::Admin, Role::Member, false),
+        (Role::Admin, Role::Owner, false),
+        (Role::Owner, Role::Member, true),
+        (Role::Owner, Role::Member, true),
+    ] {
+        let before = members(&store, ours).await;
+        let result = set(&store, ours, &by, bob.id, &to).await;
+        assert_eq!(result.is_ok(), allowed, "{by} makes {to}: {result:?}");
+        assert!(allowed || is_forbidden(&result), "{result:?}");
+        let after = members(&store, ours).await;
+        if allowed {
+            assert_eq!(after[0], ("Bob".to_owned(), to));
+        } else {
+            assert_eq!(after, before);
+        }
+    }
+    assert!(is_not_found(
+        set(&store, theirs, &Role::Owner, bob.id, &Role::Admin).await
+    ));
+    let entries = world
+        .browser()
+        .await
+        .get("/api/activity?resource=member")
+        .await;
+    let entries = entries.body(200);
+    let items = entries["items"].as_array().expect("a list");
+    let changed: Vec<_> = items
+        .iter()
+        .filter(|entry| entry["action"] == "role_changed")
+        .map(|entry| entry["metadata"]["changes"]["role"].clone())
+        .collect();
+    assert_eq!(
+        changed,
+        [
+            json!({ "from": "owner", "to": "member" }),
+            json!({ "from": "viewer", "to": "owner" }),
+            json!({ "from": "admin", "to": "viewer" }),
+            json!({ "from": "member", "to": "admin" }),
+        ]
+    );
+    store.close().await;
+}
+
+async fn members_are_removed_by_who_may(world: World) {
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let bob = join(&store, ours, "Bob", &Role::Member).await;
+    let cleo = join(&store, ours, "Cleo", &Role::Owner).await;
+    let mut tx = store.begin().await.expect("it begins");
+    tx.insert_member(theirs, &owner(&world), &bob, &Role::Viewer, Utc::now())
+        .await
+        .expect("no member yet");
+    for (token, tenant) in [("here", ours), ("there", theirs)] {
+        tx.insert_session(token, bob.id, tenant, None, Utc::now().into())
+            .await
+            .expect("it begins");
+    }
+    tx.commit().await.expect("it commits");
+    for by in [Role::Viewer, Role::Member] {
+        assert!(is_forbidden(&remove(&store, ours, &by, bob.id).await));
+    }
+    assert!(is_forbidden(
+        &remove(&store, ours, &Role::Admin, cleo.id).await
+    ));
+    assert_eq!(members(&store, ours).await.len(), 3);
+    remove(&store, ours, &Role::Admin, bob.id)
+        .await
+        .expect("an admin may");
+    assert!(is_not_found(
+        remove(&store, ours, &Role::Admin, bob.id).await
+    ));
+    remove(&store, ours, &Role::Owner, cleo.id)
+        .await
+        .expect("an owner may");
+    assert_eq!(
+        members(&store, ours).await,
+        [(world.organization.owner_name.clone(), Role::Owner)]
+    );
+    // Here they are nobody, there they go on.
+    let session = async |token| {
+        let found = store.session(token, Utc::now().into()).await;
+        found.expect("it answers").map(|session| session.tenant)
+    };
+    assert_eq!(session("here").await, None);
+    assert_eq!(session("there").await, Some(theirs));
+    let entries = world
+        .browser()
+        .await
+        .get("/api/activity?resource=member")
+        .await;
+    let entries = entries.body(200);
+    let removed = &entries["items"][2];
+    assert_eq!(removed["action"], "removed");
+    assert_eq!(removed["resource_label"], "Bob");
+    assert_eq!(removed["resource_id"], bob.id.to_string());
+    assert_eq!(removed["metadata"]["role"], "member");
+    store.close().await;
+}
+
+async fn the_last_owner_stays(world: World) {
+    let (store, ours) = open(&world).await;
+    let ada = owner_id(&world);
+    let bob = join(&store, ours, "Bob", &Role::Admin).await;
+    let is_last = |result: Result<(), StoreError>| matches!(result, Err(StoreError::LastOwner));
+    for to in [Role::Admin, Role::Member, Role::Viewer] {
+        assert!(is_last(set(&store, ours, &Role::Owner, ada, &to).await));
+    }
+    assert!(is_last(remove(&store, ours, &Role::Owner, ada).await));
+    set(&store, ours, &Role::Owner, ada, &Role::Owner)
+        .await
+        .expect("nothing changes");
+    set(&store, ours, &Role::Owner, bob.id, &Role::Owner)
+        .await
+        .expect("now there are two");
+    set(&store, ours, &Role::Owner, ada, &Role::Member)
+        .await
+        .expect("another is left");
+    assert!(is_last(remove(&store, ours, &Role::Owner, bob.id).await));
+    store.close().await;
+}
+
+async fn of_two_owners_one_stays(world: World) {
+    let (store, ours) = open(&world).await;
+    let ada = owner_id(&world);
+    let bob = join(&store, ours, "Bob", &Role::Owner).await;
+    let is_last = |result: &Result<(), StoreError>| matches!(result, Err(StoreError::LastOwner));
+    for round in 0..20 {
+        let (one, other) = if round % 2 == 0 {
+            tokio::join!(
+                set(&store, ours, &Role::Owner, ada, &Role::Admin),
+                set(&store, ours, &Role::Owner, bob.id, &Role::Admin),
+            )
+        } else {
+            tokio::join!(
+                set(&store, ours, &Role::Owner, ada, &Role::Admin),
+                remove(&store, ours, &Role::Owner, bob.id),
+            )
+        };
+        assert_ne!(one.is_ok(), other.is_ok(), "{one:?}, {other:?}");
+        assert!(is_last(&one) || is_last(&other), "{one:?}, {other:?}");
+        let members = members(&store, ours).await;
+        let owners = members.iter().filter(|(_, role)| *role == Role::Owner);
+        assert_eq!(owners.count(), 1, "{members:?}");
+        // Both are owners again.
+        if members.len() == 1 {
+            let mut tx = store.begin().await.expect("it begins");
+            tx.insert_member(ours, &owner(&world), &bob, &Role::Owner, Utc::now())
+                .await
+                .expect("no member now");
+            tx.commit().await.expect("it commits");
+        }
+        for user in [ada, bob.id] {
+            set(&store, ours, &Role::Owner, user, &Role::Owner)
+                .await
+                .expect("there may be two");
+        }
+    }
+    store.close().await;
+}
+
+async fn an_organization_has_a_name(world: World) {
+    let (store, ours) = open(&world).await;
+    assert!(store.has_organizations().await.expect("it answers"));
+    let organization = store.organization(ours).await.expect("it is there");
+    assert_eq!(organization.name, "Acme");
+    assert_eq!(organization.id, ours.id());
+    assert_eq!(organization.id, super::organization_id(&world));
+    let mut tx = store.begin().await.expect("it begins");
+    tx.rename_organization(ours, "Acme & Co")
+        .await
+        .expect("it may");
+    tx.rename_user(owner_id(&world), "Ada L.")
+        .await
+        .expect("it may");
+    tx.commit().await.expect("it commits");
+    let organization = store.organization(ours).await.expect("it is there");
+    assert_eq!(organization.name, "Acme & Co");
+    assert_eq!(
+        members(&store, ours).await,
+        [("Ada L.".to_owned(), Role::Owner)]
+    );
+    assert_eq!(
+        store
+            .memberships(owner_id(&world))
+            .await
+            .expect("it answers"),
+        [(ours.id(), "Acme & Co".to_owned(), Role::Owner)]
+    );
+    store.close().await;
+}

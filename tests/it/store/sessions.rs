@@ -1,0 +1,151 @@
+//! Where a person is signed in, in which organization, and who made a key.
+
+use changelog_core::{NewApiKey, Role, Timestamp};
+use changelog_server::store::Store;
+use chrono::{TimeDelta, Utc};
+
+use super::{is_not_found, join, open, owner, owner_id, tenant};
+use crate::world::caller::form;
+use crate::world::database::{Db, execute};
+use crate::world::{World, on_both, send};
+
+on_both!(
+    a_person_sees_their_sessions,
+    a_session_can_act_elsewhere,
+    a_key_names_who_made_it,
+);
+
+async fn begin(store: &Store, world: &World, token: &str, agent: Option<&str>, at: Timestamp) {
+    let ours = tenant(store, &world.organization.id).await;
+    let mut tx = store.begin().await.expect("it begins");
+    tx.insert_session(token, owner_id(world), ours, agent, at)
+        .await
+        .expect("it begins");
+    tx.commit().await.expect("it commits");
+}
+
+async fn a_person_sees_their_sessions(world: World) {
+    let (store, _) = open(&world).await;
+    let ada = owner_id(&world);
+    let now = Timestamp::from(Utc::now());
+    let long = format!("{}\u{1f680}\u{1f680}", "x".repeat(199));
+    let ago = |hours| now.plus(-TimeDelta::hours(hours));
+    begin(&store, &world, "old", Some("Old/1.0\u{7}"), ago(3)).await;
+    begin(&store, &world, "new", Some(&long), ago(1)).await;
+    begin(&store, &world, "mute", None, ago(2)).await;
+    begin(&store, &world, "ended", None, ago(24 * 7)).await;
+    let sessions = store.sessions(ada, "mute", now).await.expect("it answers");
+    let seen: Vec<_> = sessions
+        .iter()
+        .map(|one| (one.user_agent.as_deref(), one.is_current, one.created_at))
+        .collect();
+    let cut = format!("{}\u{1f680}", "x".repeat(199));
+    assert_eq!(
+        seen,
+        [
+            (Some(&*cut), false, ago(1)),
+            (None, true, ago(2)),
+            (Some("Old/1.0"), false, ago(3)),
+        ]
+    );
+    assert!(sessions.iter().all(|one| one.organization_name == "Acme"));
+    assert!(
+        sessions
+            .iter()
+            .all(|one| one.last_seen_at == one.created_at)
+    );
+
+    // A browser says what it is when it signs in.
+    let fields = [
+        ("email", world.organization.email.as_str()),
+        ("password", world.organization.password.as_str()),
+    ];
+    let request = world.anonymous().request("POST", "/sign-in");
+    let request = request.header("user-agent", "Netscape/4.0");
+    send(form(request, &fields)).await.is(303);
+    let later = Timestamp::from(Utc::now());
+    let sessions = store.sessions(ada, "new", later).await.expect("it answers");
+    assert_eq!(sessions[0].user_agent.as_deref(), Some("Netscape/4.0"));
+    assert_eq!(sessions.len(), 4);
+
+    let mut tx = store.begin().await.expect("it begins");
+    tx.end_other_sessions(ada, "new").await.expect("it may");
+    tx.commit().await.expect("it commits");
+    let sessions = store.sessions(ada, "new", now).await.expect("it answers");
+    assert_eq!(sessions.len(), 1);
+    assert!(sessions[0].is_current);
+    store.close().await;
+}
+
+async fn a_session_can_act_elsewhere(world: World) {
+    let (store, ours) = open(&world).await;
+    let second = world.second_organization();
+    let theirs = tenant(&store, &second.id).await;
+    let now = Timestamp::from(Utc::now());
+    begin(&store, &world, "token", None, now).await;
+    let ada = owner_id(&world);
+    let bob = join(&store, theirs, "Bob", &Role::Member).await;
+    let switch = async |token, user, to| {
+        let mut tx = store.begin().await?;
+        tx.switch_organization(token, user, to).await?;
+        tx.commit().await
+    };
+    // No member there; somebody else's session; no session.
+    assert!(is_not_found(switch("token", ada, theirs.id()).await));
+    assert!(is_not_found(switch("token", bob.id, theirs.id()).await));
+    assert!(is_not_found(switch("nothing", ada, ours.id()).await));
+    let mut tx = store.begin().await.expect("it begins");
+    let known = store.user_by_email(&world.organization.email).await;
+    let (user, _) = known.expect("it answers").expect("it is there");
+    tx.insert_member(theirs, &owner(&world), &user, &Role::Viewer, Utc::now())
+        .await
+        .expect("no member yet");
+    tx.commit().await.expect("it commits");
+    switch("token", ada, theirs.id())
+        .await
+        .expect("a member may");
+    let session = store.session("token", now).await.expect("it answers");
+    let session = session.expect("it is valid");
+    assert_eq!(session.tenant, theirs);
+    assert_eq!(session.organization_name, second.name);
+    assert_eq!(session.person.role, Role::Viewer);
+    store.close().await;
+}
+
+async fn a_key_names_who_made_it(world: World) {
+    let (store, ours) = open(&world).await;
+    let theirs = tenant(&store, &world.second_organization().id).await;
+    let new = NewApiKey {
+        name: "from a page".to_owned(),
+        expires_at: None,
+    };
+    let mut tx = store.begin().await.expect("it begins");
+    let made = tx
+        .insert_api_key(ours, &owner(&world), &new, Utc::now())
+        .await
+        .expect("it is made");
+    tx.commit().await.expect("it commits");
+    let keys = store.api_keys(ours).await.expect("it answers");
+    let seen: Vec<_> = keys
+        .iter()
+        .map(|key| (key.name.as_str(), key.created_by.as_deref()))
+        .collect();
+    let name = world.organization.owner_name.as_str();
+    assert_eq!(
+        seen,
+        [("terraform", Some("Operator")), ("from a page", Some(name))]
+    );
+    let found = store.api_key_of(ours, made.id).await.expect("it is there");
+    assert_eq!(found, keys[1]);
+    assert!(is_not_found(store.api_key_of(theirs, made.id).await));
+    // Of before this was kept.
+    let mut db = Db::open(world.engine, &world.database).await;
+    execute!(
+        &mut db,
+        sqlx::query("UPDATE api_keys SET created_by = NULL")
+    );
+    db.close().await;
+    let found = store.api_key_of(ours, made.id).await.expect("it is there");
+    assert_eq!(found.created_by, None);
+    store.close().await;
+}
