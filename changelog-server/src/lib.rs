@@ -29,13 +29,9 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
     let housekeeping = tokio::spawn(keep_house(app.clone()));
-    serve::serve(
-        app,
-        web::route::join(routes, dashboard::failure),
-        listener,
-        shutdown,
-    )
-    .await;
+    let failure = dashboard::failure;
+    let routes = web::route::join(routes, failure);
+    serve::serve(app, routes, failure, listener, shutdown).await;
     housekeeping.abort();
 }
 

@@ -19,10 +19,8 @@ pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     let listener = crate::serve::bind(serve.listen).await?;
     let address = listener.local_addr()?;
     // A database without an organization can be set up by whoever reads this.
-    let token = match store.has_organizations().await? {
-        true => None,
-        false => Some(new_token()),
-    };
+    let is_new = !store.has_organizations().await?;
+    let token = is_new.then(new_token);
     let setup = token.as_deref().map(Setup::with).unwrap_or_default();
     let clock = Clock::system();
     let app = App::new(store.clone(), clock, serve.settings, setup, address);

@@ -151,10 +151,9 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
             _ if value.is_empty() => {}
             "page" if value == "1" => {}
             "since" | "until" => pairs.push((name, form::moment(value))),
-            "tag" => {
-                let tags = value.split(',').map(str::trim);
-                let tags = tags.filter(|tag| !tag.is_empty());
-                pairs.extend(tags.map(|tag| ("tag", tag.to_owned())));
+            "tags" => {
+                let tags = form::list(value).into_iter();
+                pairs.extend(tags.map(|tag| ("tag", tag)));
             }
             "service" => match app.store.service_named(tenant, value).await? {
                 Some(service) => pairs.push(("service_id", service.id.to_string())),
@@ -207,7 +206,7 @@ async fn shown(
             word(filter.risk_level.as_ref().map(RiskLevel::as_str)),
         ),
         ("status", word(filter.status.as_ref().map(Status::as_str))),
-        ("tag", filter.tags.join(", ")),
+        ("tags", form::listed(&filter.tags)),
         ("since", moment(&filter.since)),
         ("until", moment(&filter.until)),
     ]))
@@ -425,7 +424,7 @@ pub(super) async fn edit(app: App, request: Request) -> ApiResult {
             "host_id",
             id(change.host_ref.as_ref().map(|host| host.id.to_string())),
         ),
-        ("tags", change.tags.join(", ")),
+        ("tags", form::listed(&change.tags)),
         ("links", links.join("\n")),
         (
             "scheduled_for",

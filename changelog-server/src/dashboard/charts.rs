@@ -200,7 +200,8 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
         let square = format!(r#"x="{x}" y="{y}" width="11" height="11" rx="2""#);
         match days.get(&day) {
             Some(risks) if sum_of(day) > 0 => {
-                let heat = 1 + (share(sum_of(day), most) * 3.999) as u8;
+                // Four shades; the busiest day has the last.
+                let heat = 1 + (sum_of(day) * 4 - 1) / most;
                 let (address, told, name) = (address(day, filter), told(*risks), show::day(day));
                 let _ = write!(
                     svg,

@@ -195,20 +195,24 @@ struct Ready<'a> {
 }
 
 /// Refuses a setup without the token that was printed, and a second one.
-fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
-    if app.setup.matches(token) {
+async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
+    if app.setup.matches(token) && !app.store.has_organizations().await? {
         return Ok(());
     }
+    Err(no_setup())
+}
+
+fn no_setup() -> ApiError {
     let detail = "the service is set up already, or this is not the link that it printed on its \
                   first start; a restart on an empty database prints a new one";
-    Err(ApiError::new(ProblemCode::Forbidden, detail))
+    ApiError::new(ProblemCode::Forbidden, detail)
 }
 
 /// `GET /setup`
 pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
     let form = request.query_form();
     let token = form.value("token");
-    require_setup(&app, token)?;
+    require_setup(&app, token).await?;
     let form = Form::default();
     page::render(200, &Setup { token, form })
 }
@@ -219,7 +223,7 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
     app.limits.sign_in(request.incoming.address)?;
     let form = request.form().await?;
     let token = form.value("token").to_owned();
-    require_setup(&app, &token)?;
+    require_setup(&app, &token).await?;
     let (new, owner) = match founding(&app, &form) {
         Ok(founding) => founding,
         Err(form) => {
@@ -232,7 +236,7 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
     // Taken, so that of two at once one is refused; given back where nothing
     // was made.
     let Some(turn) = app.setup.take(&token) else {
-        return require_setup(&app, "").map(|()| page::see_other("/"));
+        return Err(no_setup());
     };
     let mut tx = app.store.begin().await?;
     let (tenant, organization, user) = tx.found(&new, Some((&owner, &hash)), now).await?;
@@ -375,7 +379,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     let mut tx = app.store.begin().await?;
     let (tenant, invitation) = match tx.take_invitation(&token, app.clock.for_expiry()).await {
         Err(StoreError::NotFound) => return Err(no_invitation()),
-        taken => taken?,
+        found => found?,
     };
     let user = match (known, newcomer) {
         (Some(user), _) => {

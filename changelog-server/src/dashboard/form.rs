@@ -175,10 +175,7 @@ impl Kind {
             Self::Required => json!(text),
             _ if text.trim().is_empty() => Value::Null,
             Self::Optional => json!(text.replace("\r\n", "\n")),
-            Self::List => {
-                let names = text.split(',').map(str::trim);
-                names.filter(|name| !name.is_empty()).collect()
-            }
+            Self::List => list(text).into(),
             Self::Links => {
                 let lines = text.lines().map(str::trim);
                 lines.filter(|line| !line.is_empty()).map(link).collect()
@@ -186,6 +183,32 @@ impl Kind {
             Self::Moment => json!(moment(text.trim())),
         }
     }
+}
+
+/// Reads names with commas between them; one with a comma in it stands in
+/// quotation marks, as in CSV.
+pub(super) fn list(text: &str) -> Vec<String> {
+    let mut rows = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
+    // A text is valid UTF-8, and rows may be of any length: nothing can fail.
+    let rows = rows.records().filter_map(Result::ok);
+    let names = rows.flat_map(|row| row.iter().map(str::to_owned).collect::<Vec<_>>());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// Writes names as [`list`] reads them.
+pub(super) fn listed(names: &[String]) -> String {
+    let quoted = |name: &String| {
+        if name.contains([',', '"']) {
+            format!("\"{}\"", name.replace('"', "\"\""))
+        } else {
+            name.clone()
+        }
+    };
+    names.iter().map(quoted).collect::<Vec<_>>().join(",")
 }
 
 /// Reads a line of the field for links.
@@ -221,6 +244,11 @@ mod tests {
             (Kind::List, " a, b ,, c", json!(["a", "b", "c"])),
             (Kind::List, " , ", json!([])),
             (
+                Kind::List,
+                "a,\"b, c\",\"d\"\"e\"",
+                json!(["a", "b, c", "d\"e"]),
+            ),
+            (
                 Kind::Links,
                 "run = https://a/b?c=d\r\n\r\nhttps://e/?f=g",
                 json!([{"label": "run", "url": "https://a/b?c=d"},
@@ -249,6 +277,18 @@ mod tests {
             (Kind::Moment, "soon", json!("soon")),
         ] {
             assert_eq!(kind.read(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lists_are_read_as_they_were_written() {
+        for names in [
+            vec![],
+            vec!["one"],
+            vec!["a,b", "c", "d\"e", "f;g", "'h'", "=i"],
+        ] {
+            let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+            assert_eq!(list(&listed(&names)), names);
         }
     }
 }

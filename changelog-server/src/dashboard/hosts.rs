@@ -3,7 +3,7 @@
 use changelog_core::{Action, ChangeFilter, Host, HostId, HostPatch, NewHost};
 use serde_json::Map;
 
-use super::form::{Form, Kind};
+use super::form::{self, Form, Kind};
 use super::page;
 use super::show;
 use super::things::{self, HOSTS, Row, Thing, or_none};
@@ -105,7 +105,7 @@ fn shown(host: &Host) -> Form {
         ("os", text(&host.os)),
         ("platform", host.platform.to_string()),
         ("environment", text(&environment)),
-        ("roles", host.roles.join(", ")),
+        ("roles", form::listed(&host.roles)),
         ("description", text(&host.description)),
     ])
 }

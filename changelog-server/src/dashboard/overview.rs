@@ -98,21 +98,21 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .unwrap_or(USUAL);
     let preset = &PRESETS[chosen];
     let since = preset.start(now);
-    let list = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
-    let last = list(ChangeFilter {
+    let page_of = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
+    let last = page_of(ChangeFilter {
         since: since.parse().ok(),
         per_page: MOST,
         ..ChangeFilter::default()
     })
     .await?;
-    let running = list(ChangeFilter {
+    let running = page_of(ChangeFilter {
         status: Some(Status::InProgress),
         per_page: MOST_RUNNING,
         ..ChangeFilter::default()
     })
     .await?;
     let newest = match last.count {
-        0 => list(ChangeFilter {
+        0 => page_of(ChangeFilter {
             per_page: 1,
             ..ChangeFilter::default()
         })

@@ -1,5 +1,10 @@
 //! How values look on a page.
 
+#![expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "templates pass references"
+)]
+
 use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -40,7 +45,7 @@ pub(super) fn plural<'n>(count: &u64, one: &'n str, many: &'n str) -> &'n str {
 }
 
 /// A query string of one parameter.
-pub(super) fn query(name: &str, value: impl ToString) -> String {
+pub(super) fn query(name: &str, value: impl std::fmt::Display) -> String {
     form_urlencoded::Serializer::new(String::new())
         .append_pair(name, &value.to_string())
         .finish()

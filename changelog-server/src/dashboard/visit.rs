@@ -115,6 +115,7 @@ impl Visit {
         self.session.person.role.may_manage()
     }
 
+    #[expect(clippy::unused_self, reason = "templates have the visit only")]
     pub(super) fn sections(&self) -> &'static [(Section, &'static str, &'static str)] {
         &SECTIONS
     }

@@ -32,6 +32,7 @@ use warp::reply::Response;
 use crate::app::App;
 use crate::web::ApiError;
 use crate::web::request::Incoming;
+use crate::web::route::{Asked, FailurePage};
 use connection::{Phases, Timed};
 use places::Places;
 
@@ -55,6 +56,7 @@ type Routes = BoxedFilter<(Response,)>;
 pub(crate) async fn serve(
     app: App,
     routes: Routes,
+    failure: FailurePage,
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -78,7 +80,7 @@ pub(crate) async fn serve(
                 let phases = Arc::clone(&phases);
                 async move {
                     let both_lengths = phases.request_begins(request.headers());
-                    let response = answer(&app, routes, peer, request, both_lengths).await;
+                    let response = answer(&app, routes, failure, peer, request, both_lengths).await;
                     Ok::<_, Infallible>(body::of(response, phases))
                 }
             })
@@ -137,6 +139,7 @@ async fn accept(
 async fn answer(
     app: &App,
     routes: Routes,
+    failure: FailurePage,
     peer: IpAddr,
     mut request: http::Request<IncomingBody>,
     both_lengths: bool,
@@ -158,7 +161,17 @@ async fn answer(
                 .insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         }
-        None => handle(routes, request, &id).instrument(span).await,
+        None => {
+            let handled = handle(routes, request).instrument(span).await;
+            handled.unwrap_or_else(|error| {
+                let asked = Asked {
+                    id: Arc::clone(&id),
+                    method: method.clone(),
+                    address: path.clone(),
+                };
+                asked.answer(error, failure)
+            })
+        }
     };
     let response = with_common_headers(response, &id);
     log(&id, &method, &path, response.status().as_u16(), started);
@@ -188,13 +201,16 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
 }
 
 /// Runs the handler: not for ever, and a panic ends this request only.
-async fn handle(routes: Routes, request: http::Request<IncomingBody>, id: &str) -> Response {
+async fn handle(
+    routes: Routes,
+    request: http::Request<IncomingBody>,
+) -> Result<Response, ApiError> {
     let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
-        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Ok(response))) => Ok(response),
         Ok(Ok(Err(never))) => match never {},
-        Ok(Err(_)) => ApiError::internal(&"the handler panicked").into_response(id),
-        Err(_) => ApiError::unavailable(&"the handler took too long").into_response(id),
+        Ok(Err(_)) => Err(ApiError::internal(&"the handler panicked")),
+        Err(_) => Err(ApiError::unavailable(&"the handler took too long")),
     }
 }
 

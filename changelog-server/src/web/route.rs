@@ -39,6 +39,18 @@ pub(crate) struct Asked {
     pub(crate) address: String,
 }
 
+impl Asked {
+    /// Answers a failure in front of the handlers: a program with a problem, a
+    /// person with a page.
+    pub(crate) fn answer(&self, error: ApiError, failure: FailurePage) -> Response {
+        if self.address == "/api" || self.address.starts_with("/api/") {
+            error.into_response(&self.id)
+        } else {
+            failure(error, self)
+        }
+    }
+}
+
 /// One path and what its methods do.
 pub(crate) struct Endpoint {
     /// Extracts the parameter of the path, or an empty text.
@@ -230,17 +242,12 @@ pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Respons
         .and(warp::ext::get::<Incoming>())
         .map(
             move |method: Method, path: warp::path::FullPath, incoming: Incoming| {
-                let address = path.as_str().to_owned();
-                if address == "/api" || address.starts_with("/api/") {
-                    return ApiError::unknown_path().into_response(&incoming.id);
-                }
-                let id = incoming.id;
                 let asked = Asked {
-                    id,
+                    id: incoming.id,
                     method,
-                    address,
+                    address: path.as_str().to_owned(),
                 };
-                failure(ApiError::unknown_path(), &asked)
+                asked.answer(ApiError::unknown_path(), failure)
             },
         )
         .boxed();

@@ -14,7 +14,7 @@ const FIELDS: [(&str, Kind); 2] = [("email", Kind::Required), ("role", Kind::Req
 
 #[derive(Template)]
 #[template(path = "settings/members.html")]
-struct Members<'a> {
+struct Page<'a> {
     visit: &'a Visit,
     members: Vec<Member>,
     invitations: Vec<Invitation>,
@@ -56,7 +56,7 @@ async fn show_members(app: &App, visit: &Visit, status: u16, besides: Besides) -
     } else {
         Vec::new()
     };
-    let page = Members {
+    let page = Page {
         visit,
         members: app.store.members(visit.tenant()).await?,
         invitations,
