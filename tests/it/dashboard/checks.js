@@ -46,7 +46,7 @@ function nameOf(element) {
   return "";
 }
 for (const field of all("input:not([type=hidden]), select, textarea, meter, progress")) {
-  if (!nameOf(field)) say("a field without a label", field);
+  if (isShown(field) && !nameOf(field)) say("a field without a label", field);
 }
 for (const element of all("a[href], button, summary")) {
   if (!nameOf(element) && !element.textContent.trim()) say("nothing says what this does", element);
@@ -62,7 +62,7 @@ for (const list of all("ul, ol")) {
 }
 for (const term of all("dl > *")) if (!["DT", "DD", "DIV"].includes(term.tagName)) say("in a dl", term);
 for (const table of all("table")) {
-  for (const cell of table.querySelectorAll("thead th")) {
+  for (const cell of table.closest(".prose") ? [] : table.querySelectorAll("thead th")) {
     if (!cell.textContent.trim()) say("a column without a name", cell);
     if (cell.getAttribute("scope") !== "col") say("a head of no column", cell);
   }
@@ -71,7 +71,7 @@ for (const table of all("table")) {
 for (const field of all("[aria-invalid=true]")) {
   if (!field.getAttribute("aria-describedby")) say("wrong, and nobody says why", field);
 }
-for (const element of all("a a, a button, button a, label label")) say("one in the other", element);
+for (const element of all("[role=img] a, [role=img] button, a a, a button, button a, label label")) say("one in the other", element);
 for (const element of all(".scroll, pre")) {
   const scrolls = element.scrollWidth > element.clientWidth + 1;
   if (scrolls && element.tabIndex < 0 && !element.querySelector("a, button, input, select")) say("scrolls by mouse only", element);
@@ -114,7 +114,7 @@ for (let node = texts.nextNode(); node; node = texts.nextNode()) {
   check(element, element.closest("svg") ? style.fill : style.color, style);
   looked += 1;
 }
-for (const field of all("input:not([type=hidden]), select, textarea")) {
+for (const field of all("input:not([type=hidden]), select, textarea").filter(isShown)) {
   check(field, getComputedStyle(field).color, getComputedStyle(field));
   if (field.placeholder) check(field, getComputedStyle(field, "::placeholder").color, getComputedStyle(field));
 }

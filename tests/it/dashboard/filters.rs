@@ -131,7 +131,7 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     browser.press("Clear").await;
     browser.arrives_at_text("30 changes").await;
     let fields = [
-        ("tag", "eu, a b"),
+        ("tags", "eu, a b"),
         ("since", "2026-02-01T12:05"),
         ("until", "2026-02-02T12:20"),
         ("q", "number dep"),
@@ -148,7 +148,7 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     let titles = browser.texts("main .title").await;
     let expected = ["Deploy number 15", "Deploy number 10", "Deploy number 05"];
     assert_eq!(titles, expected, "the end is not a part of the time");
-    assert_eq!(browser.value("main [name='tag']").await, "eu, a b");
+    assert_eq!(browser.value("main [name='tags']").await, "eu,a b");
     let since = browser.value("main [name='since']").await;
     assert!(since.starts_with("2026-02-01T12:05"), "{since}");
 
@@ -174,7 +174,7 @@ async fn an_address_says_each_thing_in_one_way(world: World) {
     page.is(200);
     for (typed, canonical) in [
         (
-            "?q=&service=&host=&risk_level=&status=&tag=&since=&until=",
+            "?q=&service=&host=&risk_level=&status=&tags=&since=&until=",
             "/changes".to_owned(),
         ),
         (
@@ -182,7 +182,14 @@ async fn an_address_says_each_thing_in_one_way(world: World) {
             format!("/changes?service_id={service}"),
         ),
         ("?host=Web-1&q=a", format!("/changes?host_id={host}&q=a")),
-        ("?tag=a%2Cb&tag=c", "/changes?tag=a&tag=b&tag=c".to_owned()),
+        (
+            "?tags=a%2C+b&tag=c",
+            "/changes?tag=a&tag=b&tag=c".to_owned(),
+        ),
+        (
+            "?tags=%22a%2C+b%22%2Cc",
+            "/changes?tag=a%2C+b&tag=c".to_owned(),
+        ),
         (
             "?since=2026-02-01T12:05",
             "/changes?since=2026-02-01T12%3A05%3A00Z".to_owned(),

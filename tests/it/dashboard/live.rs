@@ -60,7 +60,7 @@ async fn what_somebody_has_in_hand_stays(world: World) {
     browser.open(&format!("{}/changes", world.url())).await;
     browser.arrives_at("[data-help]:not([hidden])").await;
     // The filters are being filled, and a row is chosen by the keyboard.
-    browser.fill("main form", &[("tag", "half a t")]).await;
+    browser.fill("main form", &[("tags", "half a t")]).await;
     browser.script("document.activeElement.blur()").await;
     browser.keys("j").await;
     browser.arrives_at("[data-current]").await;
@@ -72,7 +72,7 @@ async fn what_somebody_has_in_hand_stays(world: World) {
     assert_eq!(browser.texts("[data-current] .title").await, ["Before"]);
     browser.click(".fresh").await;
     browser.arrives_at_text("Meanwhile").await;
-    assert_eq!(browser.value("main [name='tag']").await, "half a t");
+    assert_eq!(browser.value("main [name='tags']").await, "half a t");
 }
 
 async fn what_has_not_changed_is_not_sent_again(world: World) {

@@ -67,6 +67,7 @@ impl Chromium {
                 "--disable-dev-shm-usage",
                 "--disable-background-networking",
                 "--no-first-run",
+                "--window-size=1280,900",
                 format!("--user-data-dir={}", profile.path().display()),
             ],
             "prefs": preferences,
