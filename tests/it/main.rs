@@ -7,7 +7,6 @@
 
 mod activity;
 mod admin;
-mod browser;
 mod bulk;
 mod carry_over;
 mod changes;
@@ -17,6 +16,7 @@ mod chlog_keys;
 mod chlog_output;
 mod connections;
 mod counts;
+mod dashboard;
 mod deep;
 mod demo;
 mod durability;

@@ -31,7 +31,7 @@ async fn pictures_for_the_readme() {
     let change = fill(&world.key()).await;
     let size = browser.tab.set_window_size(1280, 1500).await;
     size.expect("a window");
-    crate::browser::sign_in(&browser, &world, &world.organization.password).await;
+    crate::dashboard::sign_in(&browser, &world, &world.organization).await;
     browser.arrives_at("main h1").await;
     let folder = folder();
     take(&browser, &world, "/?range=1w", &folder.join("overview.png")).await;

@@ -21,7 +21,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub(crate) use caller::{Answer, Caller, each, keys, send, text};
+pub(crate) use caller::{Answer, Caller, each, form, keys, send, text};
+pub(crate) use database::Db;
 pub(crate) use postgres::Postgres;
 pub(crate) use server::Server;
 pub(crate) use wire::Wire;
@@ -165,6 +166,24 @@ impl World {
     /// Makes another organization in the same service.
     pub(crate) fn second_organization(&self) -> Organization {
         found(self.folder(), &self.database, "Umbrella", "grace")
+    }
+
+    /// Returns the address of a database that nobody has used.
+    pub(crate) async fn empty_database(&self) -> String {
+        match self.engine {
+            Engine::Sqlite => format!("sqlite://{}/empty.db", self.folder().display()),
+            Engine::Postgres => {
+                let postgres = Postgres::shared().await.expect("it runs already");
+                postgres.database().await
+            }
+        }
+    }
+
+    /// Runs a statement in the database, past the service.
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        let mut db = Db::open(self.engine, &self.database).await;
+        database::execute!(&mut db, sqlx::query(statement));
+        db.close().await;
     }
 
     /// Runs an admin command, which must succeed, and returns what it prints.

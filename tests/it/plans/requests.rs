@@ -227,11 +227,14 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         }
         self.send_again(times).await;
         self.sign_in_and_out(times).await;
-        for path in self.pages() {
+        for path in self.pages(known) {
             for _ in 0..times {
                 let request = self.browser.request("GET", &path);
                 self.send("GET", &path, None, request, 200).await;
             }
+        }
+        for round in 0..times {
+            self.send_forms(known, round).await;
         }
         self.send_as_nobody(times).await;
         self.send_together(known).await;
@@ -323,9 +326,52 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// What a person reads in a browser.
-    fn pages(&self) -> Vec<String> {
+    fn pages(&self, known: &Known) -> Vec<String> {
         let owner = &self.world.organization.owner_id;
-        let mut pages = vec!["/".to_owned(), "/api/activity/actors".to_owned()];
+        let mut pages: Vec<String> = [
+            "/",
+            "/?range=1h",
+            "/?range=1m",
+            "/changes/new",
+            "/services",
+            "/services?offset=50",
+            "/hosts",
+            "/hosts?offset=50",
+            "/settings/api-keys",
+            "/settings/members",
+            "/settings/organization",
+            "/settings/integrations",
+            "/account",
+            "/api/activity/actors",
+        ]
+        .map(str::to_owned)
+        .into();
+        for (path, id) in [
+            ("changes", &known.change),
+            ("services", &known.service),
+            ("hosts", &known.host),
+        ] {
+            pages.push(format!("/{path}/{id}"));
+        }
+        pages.push(format!("/changes/{}/edit", known.change));
+        for query in [
+            String::new(),
+            "?page=2".to_owned(),
+            format!("?service_id={}&host_id={}", known.service, known.host),
+            format!("?q={}&tag={}", known.word, known.tag),
+        ] {
+            pages.push(format!("/changes{query}"));
+        }
+        // Whatever their size: of few changes, here.
+        for query in [
+            format!("tag={}&tag={}", known.tag, known.other_tag),
+            format!("q={}&service_id={}", known.other_word, known.service),
+            format!("host_id={}&tag={}", known.host, known.tag),
+            format!("status=planned&tag={}", known.other_tag),
+        ] {
+            pages.push(format!("/changes.csv?{query}"));
+            pages.push(format!("/changes.ndjson?{query}"));
+        }
         for query in [
             String::new(),
             "limit=100&offset=2500".to_owned(),
@@ -336,9 +382,140 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
             "actor_id=__api_key__&resource=service".to_owned(),
             format!("actor_id={owner}&resource=change"),
         ] {
+            let question = if query.is_empty() { "" } else { "?" };
+            pages.push(format!("/activity{question}{query}"));
             pages.push(format!("/api/activity?{query}"));
         }
         pages
+    }
+
+    /// Sends a form as the owner.
+    async fn form(&mut self, path: &str, fields: &[(&str, &str)], status: u16) -> Answer {
+        let request = form(self.browser.request("POST", path), fields);
+        self.send("POST", path, None, request, status).await
+    }
+
+    /// Sends every form, each so that something comes of it.
+    async fn send_forms(&mut self, known: &Known, round: usize) {
+        let name = format!("by a form {round}");
+        let title = [("title", name.as_str())];
+        let answer = self.form("/changes", &title, 303).await;
+        let change = answer.header("location").to_owned();
+        self.form("/changes", &[("title", "")], 422).await;
+        self.form(&change, &[("status", "in_progress")], 303).await;
+        self.form(&change, &[("title", "")], 422).await;
+        let page = self.browser.request("GET", &change);
+        self.send("GET", &change, None, page, 200).await;
+        self.form(&format!("{change}/delete"), &[], 303).await;
+        self.form(&format!("{change}/delete"), &[], 404).await;
+        // One that was found by everything that it has.
+        let full = [
+            ("title", name.as_str()),
+            ("service_id", &known.service),
+            ("host_id", &known.host),
+            ("tags", &known.tag),
+            ("scheduled_for", "2030-01-01T00:00"),
+        ];
+        let answer = self.form("/changes", &full, 303).await;
+        let full = answer.header("location").to_owned();
+        self.form(&format!("{full}/delete"), &[], 303).await;
+        for (path, field) in [("/services", "name"), ("/hosts", "hostname")] {
+            let answer = self.form(path, &[(field, &name)], 303).await;
+            self.form(path, &[(field, &name)], 422).await;
+            let one = answer.header("location").to_owned();
+            self.form(&one, &[("description", &name)], 303).await;
+            for query in ["service", "host"] {
+                let path = format!("/changes?{query}=by+a+form+{round}");
+                let request = self.browser.request("GET", &path);
+                send(request).await;
+            }
+        }
+        self.form("/settings/organization", &[("name", &name)], 303)
+            .await;
+        self.form("/account", &[("name", &name)], 303).await;
+        self.send_forms_about_keys(&name).await;
+        self.send_forms_about_people(round).await;
+        self.form("/account/end-other-sessions", &[], 303).await;
+    }
+
+    async fn send_forms_about_keys(&mut self, name: &str) {
+        self.form("/settings/api-keys", &[("name", name)], 200)
+            .await;
+        let list = self
+            .world
+            .admin(&["key", "list", "--org", &self.world.organization.id]);
+        let keys = list.as_array().expect("a list of keys");
+        let key = keys
+            .iter()
+            .find(|key| key["name"] == name)
+            .expect("the new one");
+        let path = format!(
+            "/settings/api-keys/{}/revoke",
+            key["id"].as_str().expect("an id")
+        );
+        self.form(&path, &[], 303).await;
+    }
+
+    /// Invites, withdraws, joins, promotes, switches and removes.
+    async fn send_forms_about_people(&mut self, round: usize) {
+        let anonymous = self.world.anonymous();
+        let between = |text: &str, before: &str, after: &str| {
+            let (_, rest) = text.split_once(before).expect("what comes before");
+            let (found, _) = rest.split_once(after).expect("what comes after");
+            found.to_owned()
+        };
+        let email = format!("guest-{round}@example.org");
+        let invitation = [("email", email.as_str()), ("role", "member")];
+        let invite = "/settings/members/invite";
+        let page = self.form(invite, &invitation, 200).await.text;
+        let start = "/settings/members/invitations/";
+        let path = format!("{start}{}/withdraw", between(&page, start, "/"));
+        self.form(&path, &[], 303).await;
+        let page = self.form(invite, &invitation, 200).await.text;
+        let link = between(&page, "id=\"invitation-link\">", "<");
+        let path = format!("/invitations/{}", link.rsplit_once('/').expect("a token").1);
+        let request = anonymous.request("GET", &path);
+        self.send("GET", &path, None, request, 200).await;
+        let fields = [("name", "Guest"), ("password", "a pear and 4711 plums")];
+        let request = form(anonymous.request("POST", &path), &fields);
+        let answer = self.send("POST", &path, None, request, 303).await;
+        let (cookie, _) = answer
+            .header("set-cookie")
+            .split_once(';')
+            .expect("a cookie");
+        let cookie = cookie.to_owned();
+        let request = anonymous.request("GET", &path);
+        self.send("GET", &path, None, request, 404).await;
+        let here = self.world.organization.id.as_str();
+        for (path, fields) in [
+            ("/organization", vec![("organization_id", here)]),
+            (
+                "/account/password",
+                vec![
+                    ("current_password", "a pear and 4711 plums"),
+                    ("password", "another pear and 4711 plums"),
+                ],
+            ),
+        ] {
+            let request = anonymous.request("POST", path).header("cookie", &cookie);
+            self.send("POST", path, None, form(request, &fields), 303)
+                .await;
+        }
+        let request = self.browser.request("GET", "/settings/members");
+        let page = self
+            .send("GET", "/settings/members", None, request, 200)
+            .await;
+        let (_, row) = page.text.split_once(&email).expect("a row of them");
+        let guest = between(row, "/settings/members/", "/");
+        let of_guest = |what: &str| format!("/settings/members/{guest}/{what}");
+        self.form(&of_guest("role"), &[("role", "owner")], 303)
+            .await;
+        self.form(&of_guest("role"), &[("role", "viewer")], 303)
+            .await;
+        self.form(&of_guest("remove"), &[], 303).await;
+        let me = self.world.organization.owner_id.clone();
+        self.form(&format!("/settings/members/{me}/remove"), &[], 409)
+            .await;
     }
 
     async fn send_as_nobody(&mut self, times: usize) {

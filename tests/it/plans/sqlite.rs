@@ -28,10 +28,6 @@ const LEFT_OVER: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Indexes that only pages of the dashboard read; none of them is asked for here
-/// yet.
-const FOR_PAGES: [&str; 2] = ["activity_by_thing", "changes_by_schedule"];
-
 /// Tables of which an organization has so few rows that they may be sorted.
 const SMALL: [&str; 4] = ["activity_actors", "hosts", "memberships", "services"];
 
@@ -307,8 +303,7 @@ impl Schema {
         let lists =
             |name: &&String| name.starts_with("changes_by_") || name.starts_with("activity_by_");
         let mut lost = 0;
-        let asked_for = |name: &&String| !FOR_PAGES.contains(&name.as_str());
-        for name in names.iter().filter(lists).filter(asked_for) {
+        for name in names.iter().filter(lists) {
             self.execute("BEGIN").await;
             self.execute(&format!("DROP INDEX {name}")).await;
             let problems = self.problems(statements).await;

@@ -22,7 +22,7 @@ pub(crate) fn chlog() -> PathBuf {
 /// its tests is named because that is what `cargo test --workspace` has built a
 /// moment ago; for less, cargo would compile the dependencies anew with fewer
 /// of their features.
-fn folder() -> &'static Path {
+pub(crate) fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let test = std::env::current_exe().expect("the test knows its own path");

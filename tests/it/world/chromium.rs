@@ -5,9 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use fantoccini::elements::Element;
+use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use url::Url;
 
 use super::{requirement, watchdog};
 
@@ -25,6 +28,22 @@ pub(crate) struct Chromium {
 impl Chromium {
     /// Starts a browser, where there is one.
     pub(crate) async fn start() -> Option<Self> {
+        Self::start_with(json!({})).await
+    }
+
+    /// Starts a browser that runs no script of any page.
+    pub(crate) async fn without_scripts() -> Option<Self> {
+        const BLOCKED: u32 = 2;
+        let setting = "profile.managed_default_content_settings.javascript";
+        let browser = Self::start_with(json!({ setting: BLOCKED })).await?;
+        let page = "data:text/html,<title>off</title><script>document.title = 'on'</script>";
+        browser.open(page).await;
+        let title = browser.tab.title().await.expect("a title");
+        assert_eq!(title, "off", "scripts run all the same");
+        Some(browser)
+    }
+
+    async fn start_with(preferences: Value) -> Option<Self> {
         let (Some(browser), Some(driver)) = (
             requirement::in_path("chromium"),
             requirement::in_path("chromedriver"),
@@ -48,10 +67,15 @@ impl Chromium {
                 "--disable-dev-shm-usage",
                 "--disable-background-networking",
                 "--no-first-run",
+                "--window-size=1280,900",
                 format!("--user-data-dir={}", profile.path().display()),
             ],
+            "prefs": preferences,
         });
-        let capabilities = [("goog:chromeOptions".to_owned(), options)];
+        let capabilities = [
+            ("goog:chromeOptions".to_owned(), options),
+            ("goog:loggingPrefs".to_owned(), json!({ "browser": "INFO" })),
+        ];
         let tab = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new())
             .capabilities(capabilities.into_iter().collect())
             .connect(&format!("http://127.0.0.1:{port}"))
@@ -64,17 +88,167 @@ impl Chromium {
         })
     }
 
+    /// Goes to an address.
+    pub(crate) async fn open(&self, url: &str) {
+        let gone = self.tab.goto(url).await;
+        gone.unwrap_or_else(|error| panic!("{url}: {error}"));
+    }
+
     /// Waits until the page has an element: what a click leads to takes time.
     pub(crate) async fn arrives_at(&self, css: &str) {
-        let arrived = self
-            .tab
-            .wait()
-            .at_most(ARRIVAL)
-            .for_element(Locator::Css(css))
+        self.wait_for(Locator::Css(css)).await;
+    }
+
+    /// Waits until an element of the page has this text and no more.
+    pub(crate) async fn arrives_at_text(&self, text: &str) {
+        self.wait_for(Locator::XPath(&format!("//*[{}]", says(text))))
             .await;
-        if let Err(error) = arrived {
-            panic!("{css} does not appear, {error}: {}", self.text().await);
+    }
+
+    /// Waits until the page is the one of an address.
+    pub(crate) async fn is_led_to(&self, url: &str) {
+        let wanted = Url::parse(url).expect("an address");
+        let wait = self.tab.wait().at_most(ARRIVAL);
+        if let Err(error) = wait.for_url(&wanted).await {
+            panic!(
+                "nothing leads to {url}, {error}, but to {}",
+                self.address().await
+            );
         }
+    }
+
+    async fn wait_for(&self, locator: Locator<'_>) -> Element {
+        let wait = self.tab.wait().at_most(ARRIVAL);
+        match wait.for_element(locator).await {
+            Ok(element) => element,
+            Err(error) => {
+                let (address, text) = (self.address().await, self.text().await);
+                panic!("{locator:?} does not appear, {error}, on {address}: {text}")
+            }
+        }
+    }
+
+    /// Finds an element, which must come.
+    pub(crate) async fn find(&self, css: &str) -> Element {
+        self.wait_for(Locator::Css(css)).await
+    }
+
+    /// Tells whether the page has an element.
+    pub(crate) async fn has(&self, css: &str) -> bool {
+        !self.all(css).await.is_empty()
+    }
+
+    pub(crate) async fn all(&self, css: &str) -> Vec<Element> {
+        let found = self.tab.find_all(Locator::Css(css)).await;
+        found.expect("a page")
+    }
+
+    pub(crate) async fn click(&self, css: &str) {
+        let clicked = self.find(css).await.click().await;
+        clicked.unwrap_or_else(|error| panic!("{css} cannot be clicked: {error}"));
+    }
+
+    /// Clicks the button or link of this name in the page.
+    pub(crate) async fn press(&self, name: &str) {
+        let is_named = says(name);
+        let path = format!("//main//*[(self::button or self::a or self::summary) and {is_named}]");
+        let element = self.wait_for(Locator::XPath(&path)).await;
+        let clicked = element.click().await;
+        clicked.unwrap_or_else(|error| panic!("{name} cannot be pressed: {error}"));
+    }
+
+    /// Fills fields of a form, as somebody who types.
+    pub(crate) async fn fill(&self, form: &str, fields: &[(&str, &str)]) {
+        for (name, value) in fields {
+            let field = self.find(&format!("{form} [name='{name}']")).await;
+            let tag = field.tag_name().await.expect("a tag");
+            let kind = field.attr("type").await.expect("an element");
+            let filled = match (tag.as_str(), kind.as_deref()) {
+                ("select", _) => field.select_by_value(value).await,
+                // Typed, it would depend on the language of the machine.
+                (_, Some("datetime-local")) => {
+                    let script = "arguments[0].value = arguments[1]";
+                    let element = serde_json::to_value(field).expect("JSON");
+                    let set = self.tab.execute(script, vec![element, json!(value)]);
+                    set.await.map(|_| ())
+                }
+                _ => match field.clear().await {
+                    Ok(()) => field.send_keys(value).await,
+                    Err(error) => Err(error),
+                },
+            };
+            filled.unwrap_or_else(|error| panic!("{name} cannot be filled: {error}"));
+        }
+    }
+
+    /// Returns what a field holds.
+    pub(crate) async fn value(&self, css: &str) -> String {
+        let value = self.find(css).await.prop("value").await;
+        value.expect("an element").unwrap_or_default()
+    }
+
+    /// Returns what a person reads in an element.
+    pub(crate) async fn text_of(&self, css: &str) -> String {
+        self.find(css).await.text().await.expect("its text")
+    }
+
+    /// Returns the texts of all elements of a kind, in their order.
+    pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
+        let mut texts = Vec::new();
+        for element in self.all(css).await {
+            texts.push(element.text().await.expect("its text"));
+        }
+        texts
+    }
+
+    /// Runs a script in the page.
+    pub(crate) async fn script(&self, script: &str) -> Value {
+        let result = self.tab.execute(script, vec![]).await;
+        result.unwrap_or_else(|error| panic!("{error}: {script}"))
+    }
+
+    /// Types keys where the focus is.
+    pub(crate) async fn keys(&self, keys: &str) {
+        let focused = self.tab.active_element().await.expect("a page");
+        focused.send_keys(keys).await.expect("keys");
+    }
+
+    /// Has pages believe that the reader wants light or dark, and nothing that
+    /// moves: a colour on its way to another is neither.
+    pub(crate) async fn prefer(&self, scheme: &str) {
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
+        let body = json!({
+            "cmd": "Emulation.setEmulatedMedia",
+            "params": { "features": features },
+        });
+        self.chrome("goog/cdp/execute", body).await;
+    }
+
+    /// Gives pages a window of this width, whatever the real one has.
+    pub(crate) async fn become_wide(&self, width: u32) {
+        let body = json!({
+            "cmd": "Emulation.setDeviceMetricsOverride",
+            "params": { "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false },
+        });
+        self.chrome("goog/cdp/execute", body).await;
+    }
+
+    /// Returns what pages have said in the console since it was asked last.
+    pub(crate) async fn console(&self) -> Vec<String> {
+        let said = self.chrome("se/log", json!({ "type": "browser" })).await;
+        let entries = said.as_array().expect("a list").iter();
+        entries
+            .map(|entry| format!("{}: {}", entry["level"], entry["message"]))
+            .collect()
+    }
+
+    /// Gives a command that only this browser knows.
+    async fn chrome(&self, command: &'static str, body: Value) -> Value {
+        let done = self.tab.issue_cmd(Chrome { command, body }).await;
+        done.unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
     /// Returns what a person sees of the page.
@@ -85,12 +259,47 @@ impl Chromium {
 
     /// Returns the path of the page.
     pub(crate) async fn path(&self) -> String {
-        self.tab
-            .current_url()
-            .await
-            .expect("an address")
-            .path()
-            .to_owned()
+        self.url().await.path().to_owned()
+    }
+
+    /// Returns the path of the page with its query string.
+    pub(crate) async fn address(&self) -> String {
+        self.url().await[url::Position::BeforePath..].to_owned()
+    }
+
+    async fn url(&self) -> Url {
+        self.tab.current_url().await.expect("an address")
+    }
+
+    /// Returns the cookie of the session as a browser sends it.
+    pub(crate) async fn cookie(&self) -> String {
+        let cookie = self.tab.get_named_cookie("changelog_session").await;
+        let cookie = cookie.expect("a session");
+        format!("{}={}", cookie.name(), cookie.value())
+    }
+}
+
+/// The condition of `XPath` that an element has this text.
+fn says(text: &str) -> String {
+    assert!(!text.contains('"'), "XPath cannot quote {text}");
+    format!("normalize-space() = \"{text}\"")
+}
+
+/// A command of Chromium's driver beyond the standard.
+#[derive(Debug)]
+struct Chrome {
+    command: &'static str,
+    body: Value,
+}
+
+impl WebDriverCompatibleCommand for Chrome {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, url::ParseError> {
+        let session = session.unwrap_or_default();
+        base.join(&format!("session/{session}/{}", self.command))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (hyper::Method, Option<String>) {
+        (hyper::Method::POST, Some(self.body.to_string()))
     }
 }
 

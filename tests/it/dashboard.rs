@@ -1,0 +1,159 @@
+//! What people do in a browser: most of it in a real one, the rest as a browser
+//! would send it.
+
+mod changes;
+mod entrance;
+mod filters;
+mod first_start;
+mod forged;
+mod keyboard;
+mod keys;
+mod live;
+mod pages;
+mod people;
+mod roles;
+mod routes;
+mod without_scripts;
+
+use crate::world::chromium::Chromium;
+use crate::world::{Caller, Organization, World, form, send, text};
+
+use serde_json::json;
+
+/// What only a person who is signed in sees.
+const MENU: &str = "details.menu";
+
+/// Signs in by the form, and arrives at the overview.
+pub(crate) async fn sign_in(browser: &Chromium, world: &World, organization: &Organization) {
+    browser.open(&format!("{}/sign-in", world.url())).await;
+    try_sign_in(browser, &organization.email, &organization.password).await;
+    browser.arrives_at(MENU).await;
+    assert_eq!(browser.path().await, "/");
+}
+
+/// Fills the form for the sign-in and sends it.
+async fn try_sign_in(browser: &Chromium, email: &str, password: &str) {
+    let fields = [("email", email), ("password", password)];
+    browser.fill("form", &fields).await;
+    browser.press("Sign in").await;
+}
+
+/// What stands between two texts.
+#[track_caller]
+fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
+    let (_, rest) = text
+        .split_once(before)
+        .unwrap_or_else(|| panic!("{before:?} is missing: {text}"));
+    let (found, _) = rest
+        .split_once(after)
+        .unwrap_or_else(|| panic!("{after:?} is missing: {rest}"));
+    found
+}
+
+/// Invites somebody, and returns the path of the link.
+async fn invite(by: &Caller, email: &str, role: &str) -> String {
+    let fields = [("email", email), ("role", role)];
+    let answer = by.post_form("/settings/members/invite", &fields).await;
+    answer.is(200);
+    let link = between(&answer.text, "id=\"invitation-link\">", "<");
+    let (_, token) = link.split_once("/invitations/").expect("a link");
+    format!("/invitations/{token}")
+}
+
+/// A password that nobody else has.
+const PASSWORD: &str = "a pear and 4711 plums";
+
+/// Somebody who was invited and came: who they are, and they at their browser.
+struct Person {
+    id: String,
+    email: String,
+    browser: Caller,
+}
+
+/// Has somebody join the organization of whoever invites them.
+async fn join(world: &World, by: &Caller, name: &str, role: &str) -> Person {
+    let email = format!("{name}@example.org");
+    let link = invite(by, &email, role).await;
+    let fields = [("name", name), ("password", PASSWORD)];
+    let answer = world.anonymous().post_form(&link, &fields).await;
+    answer.is(303);
+    let cookie = answer.header("set-cookie");
+    let (cookie, _) = cookie.split_once(';').expect("a cookie with attributes");
+    let browser = world.anonymous().with("cookie", cookie);
+    let members = by.get("/settings/members").await.text;
+    let (_, row) = members.split_once(email.as_str()).expect("a row of them");
+    let id = between(row, "/settings/members/", "/").to_owned();
+    Person { id, email, browser }
+}
+
+/// One of everything that has a page or a button of its own.
+struct Things {
+    change: String,
+    service: String,
+    host: String,
+    key: String,
+    member: String,
+    invitation: String,
+    /// What leads to an invitation.
+    token: String,
+}
+
+impl Things {
+    /// Makes them in an organization.
+    async fn of(world: &World, organization: &Organization) -> Self {
+        let key = world.with_key(&organization.key);
+        let owner = world.browser_of(organization).await;
+        let name = &organization.name;
+        let service = json!({ "name": format!("payments of {name}") });
+        let service = key.create("/api/services", service).await;
+        let host = json!({ "hostname": format!("web-1.{name}") });
+        let host = key.create("/api/hosts", host).await;
+        let change = json!({
+            "title": format!("Deploy at {name}"),
+            "description": "**Bold**, and [a link](https://example.com).",
+            "impact": "none",
+            "risk_level": "high",
+            "status": "in_progress",
+            "service_id": service,
+            "host_id": host,
+            "tags": ["prod"],
+            "links": [{ "label": "run", "url": "https://ci.example.com/42" }],
+        });
+        let change = key.create("/api/changes", change).await;
+        let address = format!("guest-of-{name}@example.org");
+        let link = invite(&owner, &address, "viewer").await;
+        let members = owner.get("/settings/members").await.text;
+        let invitation = between(&members, "/settings/members/invitations/", "/").to_owned();
+        let (_, token) = link.rsplit_once('/').expect("a token");
+        Self {
+            change,
+            service,
+            host,
+            key: organization.key_id.clone(),
+            member: organization.owner_id.clone(),
+            invitation,
+            token: token.to_owned(),
+        }
+    }
+}
+
+/// Posts a form as the browser of nobody in particular would, with a header.
+async fn post_with(
+    caller: &Caller,
+    path: &str,
+    fields: &[(&str, &str)],
+    (name, value): (&str, &str),
+) -> crate::world::Answer {
+    send(form(
+        caller.request("POST", path).header(name, value),
+        fields,
+    ))
+    .await
+}
+
+/// How many entries the activity log has of late.
+async fn entries(browser: &Caller) -> Vec<String> {
+    let log = browser.get("/api/activity?limit=100").await.body(200);
+    let entries = log["items"].as_array().expect("a list").iter();
+    entries.map(|entry| text(&entry["id"])).collect()
+}

@@ -1,0 +1,426 @@
+//! A change from its form to its end, and that whatever is written stays text.
+
+use serde_json::json;
+
+use super::{between, sign_in};
+use crate::world::chromium::Chromium;
+use crate::world::{World, on_both, text};
+
+on_both!(
+    a_change_is_logged_edited_moved_and_deleted,
+    scripts_stay_text_on_every_page,
+    markdown_is_rendered_and_harmless,
+    two_who_edit_at_once_lose_nothing_that_they_did_not_touch,
+    names_may_have_commas,
+    services_and_hosts_are_made_and_changed,
+);
+
+async fn a_change_is_logged_edited_moved_and_deleted(world: World) {
+    if let Some(browser) = Chromium::start().await {
+        a_change_comes_and_goes(&world, &browser).await;
+    }
+}
+
+/// The story of one change, for browsers with scripts and without.
+pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
+    let key = world.key();
+    let service = json!({ "name": "payments" });
+    let service = key.create("/api/services", service).await;
+    sign_in(browser, world, &world.organization).await;
+
+    // Refused: each error stands beside its field, and what was typed is kept.
+    browser.press("Log a change").await;
+    browser.arrives_at("form [name='title']").await;
+    assert_eq!(browser.path().await, "/changes/new");
+    let form = "main form";
+    let refused = [
+        ("title", "ab"),
+        ("risk_level", "high"),
+        ("description", "Line one\nLine two"),
+        ("service_id", &service),
+        ("tags", "prod, eu"),
+        ("links", "pipeline=nowhere"),
+    ];
+    browser.fill(form, &refused).await;
+    browser.press("Log change").await;
+    browser.arrives_at("[role='alert']").await;
+    for (name, error) in [("title", "3"), ("links", "http")] {
+        let field = browser.find(&format!("#{name}")).await;
+        let attribute = async |name| field.attr(name).await.expect("an element");
+        assert_eq!(attribute("aria-invalid").await.as_deref(), Some("true"));
+        let described = attribute("aria-describedby").await.expect("its errors");
+        let said = browser.text_of(&format!("#{described}")).await;
+        assert!(said.contains(error), "{name}: {said}");
+    }
+    for name in ["risk_level", "description", "service_id", "tags"] {
+        let kept = refused.iter().find(|(kept, _)| *kept == name);
+        let (_, typed) = kept.expect("it was typed");
+        assert_eq!(browser.value(&format!("#{name}")).await, *typed, "{name}");
+        assert!(!browser.has(&format!("#{name}-error-1")).await, "{name}");
+    }
+    let all = key.get("/api/changes").await.body(200);
+    assert_eq!(all["count"], 0, "nothing was saved");
+
+    // Corrected: it is there.
+    let links = "pipeline=https://ci.example.com/runs/42?a=b";
+    let title = "Deploy payments 2.3 & \"more\"";
+    browser
+        .fill(form, &[("title", title), ("links", links)])
+        .await;
+    browser.press("Log change").await;
+    browser.arrives_at("#history").await;
+    assert_eq!(browser.text_of("h1").await, title);
+    let path = browser.path().await;
+    let (_, id) = path.rsplit_once('/').expect("an id");
+    let read = async || key.get(&format!("/api/changes/{id}")).await.data(200);
+    let change = read().await;
+    assert_eq!(change["risk_level"], "high");
+    assert_eq!(change["status"], "planned", "as of the API");
+    assert_eq!(change["description"], "Line one\nLine two");
+    assert_eq!(change["service"]["name"], "payments");
+    assert_eq!(change["tags"], json!(["prod", "eu"]));
+    let link = json!([{"label": "pipeline", "url": "https://ci.example.com/runs/42?a=b"}]);
+    assert_eq!(change["links"], link);
+
+    // Edited: the form holds what it was, and the history tells from and to.
+    browser.press("Edit").await;
+    browser.arrives_at("form [name='title']").await;
+    assert_eq!(browser.value("#title").await, title);
+    assert_eq!(browser.value("#tags").await, "prod,eu");
+    assert_eq!(browser.value("#links").await, links);
+    assert_eq!(browser.value("#service_id").await, service);
+    let edited = [
+        ("risk_level", "low"),
+        ("status", "in_progress"),
+        ("tags", "prod"),
+        ("service_id", ""),
+        ("impact", "Two minutes"),
+    ];
+    browser.fill(form, &edited).await;
+    browser.press("Save").await;
+    browser.arrives_at("#history").await;
+    assert_eq!(browser.path().await, path);
+    let history = browser.text_of("[data-live='history']").await;
+    for told in [
+        "risk level: high → low",
+        "status: planned → in progress",
+        "tags: prod, eu → prod",
+        "service: payments → nothing",
+        "impact: nothing → Two minutes",
+        &world.organization.owner_name,
+    ] {
+        assert!(history.contains(told), "{told}: {history}");
+    }
+    assert!(!history.contains("title:"), "it stayed: {history}");
+    let change = read().await;
+    assert_eq!(change["service"], json!(null));
+    assert_eq!(change["links"], link, "what was not touched stays");
+
+    // Moved by a button.
+    browser.press("Roll back").await;
+    browser.arrives_at("main .status.rolled_back").await;
+    assert_eq!(read().await["status"], "rolled_back");
+    let history = browser.text_of("[data-live='history']").await;
+    assert!(history.contains("in progress → rolled back"), "{history}");
+
+    // Deleted: not by one click that slipped.
+    browser.press("Delete this change").await;
+    browser.click("form[action$='/delete'] button").await;
+    browser.arrives_at("#count").await;
+    assert_eq!(browser.address().await, "/changes");
+    assert_eq!(browser.text_of("#count").await, "0 changes");
+    key.get(&format!("/api/changes/{id}")).await.is(404);
+    browser.open(&format!("{}{path}", world.url())).await;
+    let page = browser.text().await;
+    assert!(page.contains("404"), "{page}");
+    browser.open(&format!("{}/activity", world.url())).await;
+    let log = browser.text_of("[data-live='entries']").await;
+    assert!(log.contains(title) && log.contains("deleted"), "{log}");
+}
+
+async fn scripts_stay_text_on_every_page(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let key = world.key();
+    let script = |what: &str| format!("<script>document.title='{what}'</script><b>\"'&amp;");
+    let service = json!({ "name": script("service"), "description": script("about") });
+    let service = key.create("/api/services", service).await;
+    let host = json!({
+        "hostname": script("host"), "os": script("os"), "roles": [script("role")],
+        "description": script("about"),
+    });
+    let host = key.create("/api/hosts", host).await;
+    let body = json!({
+        "title": script("title"),
+        "tags": [script("tag")],
+        "description": script("description"),
+        "impact": script("impact"),
+        "links": [{ "label": script("label"), "url": "https://example.com/?q=%3Cscript%3E" }],
+        "service_id": service,
+        "host_id": host,
+        "status": "in_progress",
+        "scheduled_for": "2030-01-01T00:00:00Z",
+    });
+    let change = key.create("/api/changes", body).await;
+    let planned = json!({
+        "title": script("planned"), "status": "planned", "service_id": service,
+        "scheduled_for": "2030-01-01T00:00:00Z",
+    });
+    key.create("/api/changes", planned).await;
+    let patch = json!({ "tags": [script("other")] });
+    let path = format!("/api/changes/{change}");
+    key.patch(&path, patch).await.data(200);
+    sign_in(&browser, &world, &world.organization).await;
+
+    let pages = [
+        (
+            "/".to_owned(),
+            vec!["title", "tag", "service", "host", "planned"],
+        ),
+        (
+            "/changes".to_owned(),
+            vec!["title", "other", "service", "host"],
+        ),
+        (
+            format!("/changes/{change}"),
+            vec!["title", "other", "service", "host", "label", "tag"],
+        ),
+        (
+            format!("/changes/{change}/edit"),
+            vec!["title", "service", "host"],
+        ),
+        ("/changes/new".to_owned(), vec!["service", "host"]),
+        ("/services".to_owned(), vec!["service", "about"]),
+        (
+            format!("/services/{service}"),
+            vec!["service", "about", "title"],
+        ),
+        ("/hosts".to_owned(), vec!["host"]),
+        (
+            format!("/hosts/{host}"),
+            vec!["host", "os", "role", "about", "title"],
+        ),
+        (
+            "/activity".to_owned(),
+            vec!["title", "service", "host", "other"],
+        ),
+    ];
+    for (page, shown) in pages {
+        let shown: Vec<&str> = match page.as_str() {
+            // Tags were changed since.
+            "/" => shown
+                .into_iter()
+                .map(|word| if word == "tag" { "other" } else { word })
+                .collect(),
+            _ => shown,
+        };
+        browser.open(&format!("{}{page}", world.url())).await;
+        browser.arrives_at("main h1").await;
+        let title = browser.tab.title().await.expect("a title");
+        assert!(title.ends_with(" · Change log"), "{page}: {title} has run");
+        // Besides the one of our own, in the head.
+        assert_eq!(browser.all("body script").await.len(), 0, "{page}");
+        // Markdown may be bold.
+        let bold =
+            "return [...document.querySelectorAll('b')].filter((b) => !b.closest('.prose')).length";
+        assert_eq!(browser.script(bold).await, 0, "{page}");
+        let text = browser.script("return document.body.textContent").await;
+        let text = text.as_str().expect("a text");
+        for word in shown {
+            assert!(
+                text.contains(&script(word)),
+                "{page} without {word}: {text}"
+            );
+        }
+        assert_eq!(browser.console().await, [""; 0], "{page}");
+    }
+    // What is filled into fields is what was written.
+    browser
+        .open(&format!("{}/changes/{change}/edit", world.url()))
+        .await;
+    assert_eq!(browser.value("#title").await, script("title"));
+    assert_eq!(browser.value("#description").await, script("description"));
+    // As HTML it is looked at by nobody, and not guessed to be.
+    let caller = world.anonymous().with("cookie", &browser.cookie().await);
+    for ending in ["csv", "ndjson"] {
+        let answer = caller.get(&format!("/changes.{ending}")).await;
+        answer.is(200);
+        assert!(!answer.header("content-type").contains("html"));
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert!(
+            answer
+                .header("content-disposition")
+                .starts_with("attachment")
+        );
+        assert!(
+            answer.text.contains("document.title='title'"),
+            "{}",
+            answer.text
+        );
+    }
+}
+
+async fn markdown_is_rendered_and_harmless(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let description = "## What\n\n**Bold** `code`\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n\
+        [good](https://example.com/a) [bad](javascript:alert(1)) [worse](data:text/html,x)\n\n\
+        ![picture](https://example.com/pixel.png) <img src=x onerror=alert(1)>\n\n\
+        <a href=\"javascript:alert(1)\" onclick=\"alert(1)\" style=\"position:fixed\">raw</a>\n\n\
+        <form action=/sign-out method=post><button>press</button></form>\n\n\
+        <style>main { display: none }</style><iframe src=/account></iframe>";
+    let body = json!({ "title": "Described", "description": description, "impact": "*little*" });
+    let change = world.key().create("/api/changes", body).await;
+    sign_in(&browser, &world, &world.organization).await;
+    browser
+        .open(&format!("{}/changes/{change}", world.url()))
+        .await;
+    for (css, text) in [
+        (".prose strong", "Bold"),
+        (".prose code", "code"),
+        (".prose li", "one"),
+        (".prose td", "1"),
+        (".prose em", "little"),
+        (".prose a[href='https://example.com/a']", "good"),
+    ] {
+        assert_eq!(browser.text_of(css).await, text, "{css}");
+    }
+    let rel = browser.find(".prose a[href='https://example.com/a']").await;
+    let rel = rel.attr("rel").await.expect("an element");
+    assert!(rel.is_some_and(|rel| rel.contains("noopener") && rel.contains("nofollow")));
+    for css in [
+        "img", "form", "button", "style", "iframe", "script", "input",
+    ] {
+        assert!(!browser.has(&format!(".prose {css}")).await, "{css}");
+    }
+    let links = browser
+        .script("return [...document.querySelectorAll('.prose a[href]')].map((a) => a.protocol)");
+    assert_eq!(links.await, json!(["https:"]));
+    let odd = "return [...document.querySelectorAll('.prose *')].flatMap((e) => \
+        [...e.attributes].map((a) => a.name)).filter((n) => n === 'style' || n.startsWith('on'))";
+    assert_eq!(browser.script(odd).await, json!([]));
+    // Nothing was asked for elsewhere, and nothing that is forbidden was tried.
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(world: World) {
+    let owner = world.browser().await;
+    let id = world.key().change("Shared").await;
+    let path = format!("/changes/{id}");
+    // A button sends its one field; the rest stays what it is by then.
+    world
+        .key()
+        .patch(
+            &format!("/api{path}"),
+            json!({ "tags": ["a"], "impact": "some" }),
+        )
+        .await
+        .data(200);
+    owner
+        .post_form(&path, &[("status", "rolled_back")])
+        .await
+        .is(303);
+    let change = world.key().get(&format!("/api{path}")).await.data(200);
+    assert_eq!(change["status"], "rolled_back");
+    assert_eq!(change["tags"], json!(["a"]));
+    assert_eq!(change["impact"], "some");
+    assert_eq!(change["title"], "Shared");
+    // Saved as it was, nothing has happened, and the log says nothing.
+    let before = super::entries(&owner).await;
+    owner.post_form(&path, &[("title", "Shared")]).await.is(303);
+    assert_eq!(super::entries(&owner).await, before);
+}
+
+async fn names_may_have_commas(world: World) {
+    let owner = world.browser().await;
+    for (typed, tags) in [
+        ("prod,eu", json!(["prod", "eu"])),
+        ("\"a, b\",c", json!(["a, b", "c"])),
+        ("c, \"a, b\"", json!(["c", "a, b"])),
+        ("a \"b\" c", json!(["a \"b\" c"])),
+        (" , ,x, ", json!(["x"])),
+    ] {
+        let fields = [("title", "Tagged"), ("tags", typed)];
+        let answer = owner.post_form("/changes", &fields).await;
+        answer.is(303);
+        let path = answer.header("location").to_owned();
+        let read = async || world.key().get(&format!("/api{path}")).await.data(200)["tags"].clone();
+        assert_eq!(read().await, tags, "{typed}");
+        // Saved as the form shows them, they are the same.
+        let form = owner.get(&format!("{path}/edit")).await.text;
+        let shown = between(between(&form, "id=\"tags\"", ">"), "value=\"", "\"");
+        let shown = shown.replace("&#34;", "\"").replace("&quot;", "\"");
+        owner.post_form(&path, &[("tags", &shown)]).await.is(303);
+        assert_eq!(read().await, tags, "{typed}, shown as {shown}");
+    }
+}
+
+async fn services_and_hosts_are_made_and_changed(world: World) {
+    if let Some(browser) = Chromium::start().await {
+        things_are_made_and_changed(&world, &browser).await;
+    }
+}
+
+/// The story of a service and a host, for browsers with scripts and without.
+pub(super) async fn things_are_made_and_changed(world: &World, browser: &Chromium) {
+    sign_in(browser, world, &world.organization).await;
+    let kinds = [
+        ("services", "service", "name", "color", "nonsense", "#abc"),
+        (
+            "hosts",
+            "host",
+            "hostname",
+            "ip_address",
+            "300.1.1.1",
+            "192.0.2.7",
+        ),
+    ];
+    for (path, noun, name, other, bad, good) in kinds {
+        let address = format!("{}/{path}", world.url());
+        browser.open(&address).await;
+        let form = "#new form";
+        browser.fill(form, &[(name, "first"), (other, bad)]).await;
+        browser.press(&format!("Create {noun}")).await;
+        browser.arrives_at(&format!("#{other}-error-1")).await;
+        assert_eq!(browser.value(&format!("#{name}")).await, "first");
+        assert_eq!(browser.value(&format!("#{other}")).await, bad);
+        browser.fill(form, &[(other, good)]).await;
+        browser.press(&format!("Create {noun}")).await;
+        browser.arrives_at("#edit").await;
+        assert_eq!(browser.text_of("h1").await, "first");
+        let here = browser.path().await;
+        assert!(here.starts_with(&format!("/{path}/")), "{here}");
+
+        // A name is taken without regard to case.
+        browser.open(&address).await;
+        browser.fill(form, &[(name, "FIRST")]).await;
+        browser.press(&format!("Create {noun}")).await;
+        browser.arrives_at(&format!("#{name}-error-1")).await;
+        let error = browser.text_of(&format!("#{name}-error-1")).await;
+        assert!(error.contains("exists already"), "{error}");
+
+        // Changed: the field shows what it was, and the log tells it.
+        browser.open(&format!("{}{here}", world.url())).await;
+        assert_eq!(browser.value(&format!("#{other}")).await, good);
+        browser
+            .fill(
+                "#edit form",
+                &[(name, "second"), ("description", "what for")],
+            )
+            .await;
+        browser.press("Save").await;
+        browser.arrives_at_text("what for").await;
+        assert_eq!(browser.text_of("h1").await, "second");
+        let thing = world.key().get(&format!("/api{here}")).await.data(200);
+        assert_eq!(text(&thing[name]), "second");
+        assert_eq!(text(&thing[other]), good);
+        let owner = world.anonymous().with("cookie", &browser.cookie().await);
+        let log = owner.get(&format!("/activity?resource={noun}")).await;
+        log.is(200);
+        let entry = between(&log.text, "<main", "</li>");
+        assert!(entry.contains("<del>first</del>"), "{entry}");
+        assert!(entry.contains("<ins>second</ins>"), "{entry}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The ways in and out, in a real browser and as other sites would misuse them.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::{MENU, sign_in, try_sign_in};
+use crate::world::chromium::Chromium;
+use crate::world::{World, on_both};
+
+on_both!(
+    a_person_signs_in_looks_and_signs_out,
+    another_site_can_do_nothing,
+    after_the_sign_in_one_is_where_one_wanted_to_be,
+    a_session_that_was_planted_is_worth_nothing,
+    who_guesses_has_to_wait_and_is_told,
+);
+
+async fn a_person_signs_in_looks_and_signs_out(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let title = "<script>document.title = 'broken in'</script> & co";
+    world.key().change(title).await;
+
+    browser.open(&world.url()).await;
+    assert_eq!(browser.path().await, "/sign-in");
+    try_sign_in(&browser, &world.organization.email, "not the password").await;
+    browser.arrives_at("#sign-in-error").await;
+    assert!(
+        browser
+            .text()
+            .await
+            .contains("The address or the password is wrong.")
+    );
+    assert_eq!(browser.value("#email").await, world.organization.email);
+    assert_eq!(browser.value("#password").await, "");
+
+    let (email, password) = (&world.organization.email, &world.organization.password);
+    try_sign_in(&browser, email, password).await;
+    browser.arrives_at(MENU).await;
+    assert_eq!(browser.address().await, "/");
+    let page = browser.text().await;
+    assert!(page.contains(&world.organization.name), "{page}");
+    assert!(page.contains(title), "{page}");
+    assert_eq!(
+        browser.tab.title().await.expect("a title"),
+        "Overview · Change log"
+    );
+    let seen = browser.script("return document.cookie").await;
+    assert_eq!(seen, "", "scripts do not see the session");
+
+    browser.click("details.menu summary").await;
+    let menu = browser.text_of(MENU).await;
+    assert!(menu.contains(&world.organization.owner_name), "{menu}");
+    browser.click("form[action='/sign-out'] button").await;
+    browser.arrives_at("#password").await;
+    assert_eq!(browser.path().await, "/sign-in");
+    browser.open(&world.url()).await;
+    assert_eq!(browser.path().await, "/sign-in", "the session has ended");
+}
+
+async fn another_site_can_do_nothing(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    sign_in(&browser, &world, &world.organization).await;
+
+    // Another name is another site, and a form needs no script to be sent.
+    let action = format!("{}/sign-out", world.url());
+    let other = page(&format!(
+        "<form method='post' action='{action}'><button>win</button></form>"
+    ));
+    browser.open(&other).await;
+    browser.click("button").await;
+    browser.arrives_at("main h1").await;
+    let page = browser.text().await;
+    assert!(page.contains("cross_site"), "{page}");
+
+    browser.open(&world.url()).await;
+    assert_eq!(browser.path().await, "/", "the session goes on");
+    assert!(browser.has(MENU).await);
+}
+
+async fn after_the_sign_in_one_is_where_one_wanted_to_be(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let owner = &world.organization;
+    let wanted = "/changes?risk_level=high&tag=a+b%26c";
+    browser.open(&format!("{}{wanted}", world.url())).await;
+    assert_eq!(browser.path().await, "/sign-in");
+    // Once wrong, and it is still known.
+    try_sign_in(&browser, &owner.email, "not the password").await;
+    browser.arrives_at("#sign-in-error").await;
+    try_sign_in(&browser, &owner.email, &owner.password).await;
+    browser.arrives_at(MENU).await;
+    assert_eq!(browser.address().await, wanted);
+
+    // Never elsewhere, whatever the link says.
+    let caller = world.anonymous();
+    let signed_in = world.browser().await;
+    for next in [
+        "https://evil.example.com/",
+        "//evil.example.com/",
+        "/\\evil.example.com/",
+        "\\/evil.example.com/",
+        "/\t/evil.example.com/",
+        "/\r\nlocation: https://evil.example.com/",
+        "javascript:alert(1)",
+        "evil.example.com",
+    ] {
+        let fields = [
+            ("email", owner.email.as_str()),
+            ("password", owner.password.as_str()),
+            ("next", next),
+        ];
+        let answer = caller.post_form("/sign-in", &fields).await;
+        answer.is(303);
+        assert_eq!(answer.header("location"), "/", "{next:?}");
+        let query: String = url::form_urlencoded::Serializer::new(String::new())
+            .append_pair("next", next)
+            .finish();
+        let page = caller.get(&format!("/sign-in?{query}")).await;
+        page.is(200);
+        assert!(!page.text.contains("evil.example.com"), "{next:?}");
+        let away = signed_in.get(&format!("/sign-in?{query}")).await;
+        away.is(303);
+        assert_eq!(away.header("location"), "/", "{next:?}");
+    }
+}
+
+async fn a_session_that_was_planted_is_worth_nothing(world: World) {
+    let owner = &world.organization;
+    let fields = [
+        ("email", owner.email.as_str()),
+        ("password", owner.password.as_str()),
+    ];
+    let of = |cookie: &str| world.anonymous().with("cookie", cookie);
+    let planted = format!("changelog_session={}", "a".repeat(64));
+    let answer = of(&planted).post_form("/sign-in", &fields).await;
+    answer.is(303);
+    let cookie = answer.header("set-cookie").to_owned();
+    let (own, _) = cookie.split_once(';').expect("a cookie");
+    assert_ne!(own, planted);
+    // Whoever planted it waits in vain.
+    of(&planted).get("/account").await.is(303);
+    of(own).get("/account").await.is(200);
+    // Nor is a session that there is handed on to the next sign-in.
+    let answer = of(own).post_form("/sign-in", &fields).await;
+    answer.is(303);
+    let next = answer.header("set-cookie").to_owned();
+    let (next, _) = next.split_once(';').expect("a cookie");
+    assert_ne!(next, own);
+    of(next).get("/account").await.is(200);
+}
+
+async fn who_guesses_has_to_wait_and_is_told(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    browser.open(&format!("{}/sign-in", world.url())).await;
+    let mut told = String::new();
+    // Five are free, and a wait is short at first.
+    for _ in 0..10 {
+        try_sign_in(&browser, &world.organization.email, "not the password").await;
+        told = browser.text_of("#sign-in-error").await;
+        if told.contains("Too many failed attempts. Try again in") {
+            break;
+        }
+    }
+    assert!(told.contains("Too many"), "{told}");
+    assert_eq!(browser.value("#email").await, world.organization.email);
+}
+
+/// Serves one page under another name than the service's; returns its address.
+fn page(html: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{html}",
+        html.len()
+    );
+    // Ends with the process; a browser may ask more than once.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { break };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    format!("http://localhost:{port}/")
+}

@@ -1,0 +1,483 @@
+//! The list: filters are its address, and downloads have what it has.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{between, sign_in};
+use crate::world::chromium::Chromium;
+use crate::world::{World, each, on_both, text};
+
+on_both!(
+    what_one_looks_for_is_the_address,
+    an_address_says_each_thing_in_one_way,
+    what_cannot_be_read_is_said_beside_its_field,
+    downloads_have_what_the_list_has,
+    more_than_a_thousand_are_downloaded_once_each,
+    cells_are_no_formulas,
+    the_activity_log_is_narrowed_and_paged,
+);
+
+async fn what_one_looks_for_is_the_address(world: World) {
+    if let Some(browser) = Chromium::start().await {
+        a_list_is_narrowed(&world, &browser).await;
+    }
+}
+
+/// Thirty changes on three days: every second of a service, every third of a
+/// host, every fifth with a tag.
+async fn thirty(world: &World) -> (String, String) {
+    let key = world.key();
+    let service = key
+        .create("/api/services", json!({ "name": "Payments & Co" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let changes: Vec<Value> = (0..30)
+        .map(|number: u32| {
+            let mut change = json!({
+                "title": format!("Deploy number {number:02}"),
+                "risk_level": if number < 3 { "high" } else { "low" },
+                "occurred_at": format!("2026-02-{:02}T12:{number:02}:00Z", 1 + number / 10),
+            });
+            if number % 2 == 0 {
+                change["service_id"] = json!(service);
+            }
+            if number % 3 == 0 {
+                change["host_id"] = json!(host);
+            }
+            if number % 5 == 0 {
+                change["tags"] = json!(["a b", "eu"]);
+            }
+            change
+        })
+        .collect();
+    let made = key
+        .post("/api/changes/bulk", json!({ "changes": changes }))
+        .await;
+    made.is(201);
+    (service, host)
+}
+
+/// The story of a search, for browsers with scripts and without.
+pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
+    let (service, host) = thirty(world).await;
+    sign_in(browser, world, &world.organization).await;
+    let address = format!("{}/changes", world.url());
+    browser.open(&address).await;
+    assert_eq!(browser.text_of("#count").await, "30 changes");
+    // By day, newest first; 25 a page.
+    let titles = browser.texts("main .title").await;
+    let expected: Vec<String> = (5..30)
+        .rev()
+        .map(|n| format!("Deploy number {n:02}"))
+        .collect();
+    assert_eq!(titles, expected);
+    let days = browser.texts("h3.day").await;
+    assert_eq!(
+        days,
+        [
+            "Tuesday, 3 February 2026",
+            "Monday, 2 February 2026",
+            "Sunday, 1 February 2026"
+        ]
+    );
+    let lists = browser.all("h3.day + .card").await;
+    let mut sizes = Vec::new();
+    for list in lists {
+        let rows = list.find_all(fantoccini::Locator::Css("li")).await;
+        sizes.push(rows.expect("a list").len());
+    }
+    assert_eq!(sizes, [10, 10, 5]);
+    browser.press("Older").await;
+    browser.arrives_at("[rel='prev']").await;
+    assert_eq!(browser.address().await, "/changes?page=2");
+    assert_eq!(browser.texts("main .title").await.len(), 5);
+    assert_eq!(browser.text_of("#count").await, "30 changes");
+    assert!(!browser.has("[rel='next']").await);
+    browser.press("Newer").await;
+    browser.arrives_at("[rel='next']").await;
+
+    // A name becomes the id that the API knows; what is empty is left out.
+    let form = "main form";
+    let fields = [
+        ("service", "payments & co"),
+        ("host", "WEB-1"),
+        ("risk_level", "low"),
+    ];
+    browser.fill(form, &fields).await;
+    browser.press("Filter").await;
+    browser
+        .arrives_at(&format!("a[href*='service_id={service}'][download]"))
+        .await;
+    let address = browser.address().await;
+    assert_eq!(
+        address,
+        format!("/changes?service_id={service}&host_id={host}&risk_level=low")
+    );
+    // 6, 12, 18, 24.
+    assert_eq!(browser.text_of("#count").await, "4 changes");
+    assert_eq!(
+        browser.value("main [name='service']").await,
+        "Payments & Co"
+    );
+    assert_eq!(browser.value("main [name='host']").await, "web-1");
+    assert_eq!(browser.value("main [name='risk_level']").await, "low");
+    // Sent to somebody else, it is the same list.
+    browser.open(&format!("{}{address}", world.url())).await;
+    assert_eq!(browser.text_of("#count").await, "4 changes");
+
+    browser.press("Clear").await;
+    browser.arrives_at_text("30 changes").await;
+    let fields = [
+        ("tags", "eu, a b"),
+        ("since", "2026-02-01T12:05"),
+        ("until", "2026-02-02T12:20"),
+        ("q", "number dep"),
+    ];
+    browser.fill(form, &fields).await;
+    browser.press("Filter").await;
+    browser.arrives_at_text("3 changes").await;
+    let address = browser.address().await;
+    assert_eq!(
+        address,
+        "/changes?q=number+dep&tag=eu&tag=a+b&since=2026-02-01T12%3A05%3A00Z\
+         &until=2026-02-02T12%3A20%3A00Z",
+    );
+    let titles = browser.texts("main .title").await;
+    let expected = ["Deploy number 15", "Deploy number 10", "Deploy number 05"];
+    assert_eq!(titles, expected, "the end is not a part of the time");
+    assert_eq!(browser.value("main [name='tags']").await, "eu,a b");
+    let since = browser.value("main [name='since']").await;
+    assert!(since.starts_with("2026-02-01T12:05"), "{since}");
+
+    // The search of every page leads here.
+    browser.fill("header", &[("q", "deploy 07\n")]).await;
+    browser.arrives_at_text("1 change").await;
+    assert_eq!(browser.address().await, "/changes?q=deploy+07");
+    // What happened around one is on its page.
+    browser.press("Deploy number 07").await;
+    browser.arrives_at("#history").await;
+    assert_eq!(browser.text_of("h1").await, "Deploy number 07");
+    let around = browser.text_of("section[aria-labelledby='around']").await;
+    assert!(
+        around.contains("Deploy number 06") && !around.contains("Deploy number 17"),
+        "{around}"
+    );
+}
+
+async fn an_address_says_each_thing_in_one_way(world: World) {
+    let (service, host) = thirty(&world).await;
+    let owner = world.browser().await;
+    let page = owner.get("/changes?page=2").await;
+    page.is(200);
+    for (typed, canonical) in [
+        (
+            "?q=&service=&host=&risk_level=&status=&tags=&since=&until=",
+            "/changes".to_owned(),
+        ),
+        (
+            "?service=payments+%26+CO",
+            format!("/changes?service_id={service}"),
+        ),
+        ("?host=Web-1&q=a", format!("/changes?host_id={host}&q=a")),
+        (
+            "?tags=a%2C+b&tag=c",
+            "/changes?tag=a&tag=b&tag=c".to_owned(),
+        ),
+        (
+            "?tags=%22a%2C+b%22%2Cc",
+            "/changes?tag=a%2C+b&tag=c".to_owned(),
+        ),
+        (
+            "?since=2026-02-01T12:05",
+            "/changes?since=2026-02-01T12%3A05%3A00Z".to_owned(),
+        ),
+    ] {
+        let answer = owner.get(&format!("/changes{typed}")).await;
+        answer.is(303);
+        assert_eq!(answer.header("location"), canonical, "{typed}");
+        // And that is where it ends.
+        owner.get(&canonical).await.is(200);
+    }
+}
+
+async fn what_cannot_be_read_is_said_beside_its_field(world: World) {
+    thirty(&world).await;
+    let owner = world.browser().await;
+    for (query, field, typed) in [
+        ("service=nobody%27s", "service", "nobody&#39;s"),
+        ("host=nowhere", "host", "nowhere"),
+        ("since=yesterday", "since", "yesterday"),
+        ("risk_level=huge", "risk_level", ""),
+        ("status=done", "status", ""),
+    ] {
+        let page = owner.get(&format!("/changes?{query}")).await;
+        assert!(
+            matches!(page.status, 200 | 400 | 422),
+            "{query}: {}",
+            page.status
+        );
+        let main = between(&page.text, "<main", "</main>");
+        assert!(
+            main.contains(&format!("id=\"{field}-error-1\"")),
+            "{query}: {main}"
+        );
+        assert!(main.contains(typed), "{query} is not kept: {main}");
+        assert!(
+            !main.contains("Deploy number"),
+            "{query} shows a list of something else"
+        );
+    }
+    // Nonsense of the address itself is no failure of ours.
+    for query in [
+        "page=0",
+        "page=-1",
+        "page=9999999999999999999",
+        "nonsense=1",
+        "before=x",
+        "%ff=%fe",
+        "q=%00",
+    ] {
+        let page = owner.get(&format!("/changes?{query}")).await;
+        assert!(page.status < 500, "{query}: {}", page.status);
+        assert!(page.header("content-type").starts_with("text/html") || page.status == 303);
+    }
+    let page = owner.get("/changes?page=9").await;
+    page.is(200);
+    assert!(page.text.contains("30 changes"), "the count is true");
+}
+
+async fn downloads_have_what_the_list_has(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    downloads(&world, &browser).await;
+}
+
+/// The story of the downloads of a list, for browsers with scripts and without.
+pub(super) async fn downloads(world: &World, browser: &Chromium) {
+    thirty(world).await;
+    sign_in(browser, world, &world.organization).await;
+    let cookie = browser.cookie().await;
+    let caller = world.anonymous().with("cookie", &cookie);
+    for (query, count) in [
+        ("", 30),
+        ("?risk_level=high", 3),
+        ("?q=deploy&tag=eu&page=2", 6),
+    ] {
+        browser
+            .open(&format!("{}/changes{query}", world.url()))
+            .await;
+        let noun = format!("{count} changes");
+        browser.arrives_at_text(&noun).await;
+        let api = query.replace("page=2", "per_page=100");
+        let api = if api.is_empty() {
+            "?per_page=100".to_owned()
+        } else {
+            api
+        };
+        let list = world
+            .key()
+            .get(&format!("/api/changes{api}"))
+            .await
+            .body(200);
+        let expected: Vec<String> = each(&list["data"], "id").into_iter().map(text).collect();
+        assert_eq!(expected.len(), count);
+        for ending in ["csv", "ndjson"] {
+            let link = browser
+                .find(&format!("a[download][href^='/changes.{ending}']"))
+                .await;
+            let path = link
+                .attr("href")
+                .await
+                .expect("a link")
+                .expect("an address");
+            let answer = caller.get(&path).await;
+            answer.is(200);
+            let disposition = answer.header("content-disposition");
+            assert_eq!(
+                disposition,
+                format!("attachment; filename=\"changes.{ending}\"")
+            );
+            let found: Vec<String> = if ending == "csv" {
+                rows(&answer.text)
+                    .iter()
+                    .skip(1)
+                    .map(|row| row[0].clone())
+                    .collect()
+            } else {
+                let lines = answer.text.lines();
+                lines.map(|line| text(&json_of(line)["id"])).collect()
+            };
+            assert_eq!(found, expected, "{path}");
+            if ending == "ndjson" {
+                let first = answer.text.lines().next().map(json_of);
+                assert_eq!(
+                    first.as_ref(),
+                    Some(&list["data"][0]),
+                    "the API's own shape"
+                );
+            }
+        }
+    }
+    caller.get("/changes.csv?risk_level=huge").await.is(400);
+}
+
+fn json_of(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+/// Reads CSV, RFC 4180.
+fn rows(csv: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let mut characters = csv.chars().peekable();
+    let mut is_quoted = false;
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if !is_quoted => is_quoted = true,
+            '"' if characters.next_if_eq(&'"').is_some() => cell.push('"'),
+            '"' => is_quoted = false,
+            ',' if !is_quoted => row.push(std::mem::take(&mut cell)),
+            '\r' if !is_quoted => {}
+            '\n' if !is_quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            other => cell.push(other),
+        }
+    }
+    assert!(
+        row.is_empty() && cell.is_empty() && !is_quoted,
+        "it is cut off"
+    );
+    rows
+}
+
+async fn more_than_a_thousand_are_downloaded_once_each(world: World) {
+    let key = world.key();
+    let mut wanted = BTreeSet::new();
+    for round in 0..5 {
+        let changes: Vec<Value> = (0..500)
+            .map(|number| {
+                let tag = if number % 2 == 0 { "even" } else { "odd" };
+                json!({ "title": format!("Change {round} {number}"), "tags": [tag] })
+            })
+            .collect();
+        let made = key
+            .post("/api/changes/bulk", json!({ "changes": changes }))
+            .await;
+        let made = made.data(201);
+        let ids = each(&made, "id").into_iter().map(text);
+        wanted.extend(ids.step_by(2));
+    }
+    let owner = world.browser().await;
+    let list = owner.get("/changes?tag=even").await;
+    assert!(list.text.contains("1250 changes"), "{}", list.text.len());
+    for ending in ["csv", "ndjson"] {
+        let answer = owner.get(&format!("/changes.{ending}?tag=even")).await;
+        answer.is(200);
+        let found: Vec<String> = if ending == "csv" {
+            rows(&answer.text)
+                .iter()
+                .skip(1)
+                .map(|row| row[0].clone())
+                .collect()
+        } else {
+            answer
+                .text
+                .lines()
+                .map(|line| text(&json_of(line)["id"]))
+                .collect()
+        };
+        assert_eq!(found.len(), 1_250, "{ending}");
+        assert!(found.is_sorted_by(|a, b| a > b), "newest first");
+        let found: BTreeSet<String> = found.into_iter().collect();
+        assert_eq!(found, wanted, "{ending}");
+    }
+}
+
+async fn cells_are_no_formulas(world: World) {
+    let key = world.key();
+    let bad = ["=1+1", "+1", "-1", "@SUM(A1)"];
+    for start in bad {
+        let body = json!({
+            "title": format!("{start} as a title"),
+            "description": format!("{start},\"\nmore"),
+            "impact": start,
+            "tags": [format!("{start}tag")],
+            "links": [{ "label": format!("{start}label"), "url": "https://example.com/" }],
+        });
+        key.create("/api/changes", body).await;
+    }
+    let service = key.create("/api/services", json!({ "name": "=cmd" })).await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "@host" }))
+        .await;
+    let body = json!({ "title": "Of both", "service_id": service, "host_id": host });
+    key.create("/api/changes", body).await;
+    let csv = world.browser().await.get("/changes.csv").await.text;
+    let rows = rows(&csv);
+    assert_eq!(rows.len(), 6);
+    for cell in rows.iter().flatten() {
+        assert!(
+            !cell.starts_with(['=', '+', '-', '@', '\t', '\r']),
+            "{cell}"
+        );
+    }
+    for start in bad {
+        let title = format!("'{start} as a title");
+        let row = rows.iter().find(|row| row.contains(&title));
+        let row = row.unwrap_or_else(|| panic!("{title}: {csv}"));
+        assert!(row.contains(&format!("'{start},\"\nmore")), "{row:?}");
+    }
+    assert!(rows[1].contains(&"'=cmd".to_owned()) && rows[1].contains(&"'@host".to_owned()));
+}
+
+async fn the_activity_log_is_narrowed_and_paged(world: World) {
+    let key = world.key();
+    let titles: Vec<Value> = (0..60)
+        .map(|n| json!({ "title": format!("Number {n:02}") }))
+        .collect();
+    key.post("/api/changes/bulk", json!({ "changes": titles }))
+        .await
+        .is(201);
+    key.create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let owner = world.browser().await;
+    owner
+        .post_form("/hosts", &[("hostname", "by-hand")])
+        .await
+        .is(303);
+    let count = |page: &str| page.matches("<li><span><a").count();
+    let all = owner.get("/activity").await.text;
+    assert!(all.contains("by-hand") && all.contains("payments"), "{all}");
+    let next = between(&all, "rel=\"next\" href=\"", "\"")
+        .replace("&#38;", "&")
+        .replace("&amp;", "&");
+    let rest = owner.get(&next).await;
+    rest.is(200);
+    assert!(
+        rest.text.contains("rel=\"prev\"") && rest.text.contains("Number 00"),
+        "{}",
+        rest.text
+    );
+    assert!(!rest.text.contains("Number 59"));
+    let services = owner.get("/activity?resource=service").await.text;
+    assert_eq!(
+        count(between(&services, "<main", "</main>")),
+        1,
+        "{services}"
+    );
+    assert!(services.contains("by API key: terraform"));
+    let mine = format!(
+        "/activity?actor_id={}&resource=host",
+        world.organization.owner_id
+    );
+    let mine = owner.get(&mine).await.text;
+    assert!(mine.contains("by-hand") && !between(&mine, "<main", "</main>").contains("payments"));
+    let answer = owner.get("/activity?resource=&actor_id=").await;
+    answer.is(303);
+    assert_eq!(answer.header("location"), "/activity");
+}

@@ -1,0 +1,163 @@
+//! From an empty database to the first change.
+
+use std::process::{Command, Stdio};
+
+use super::{MENU, between};
+use crate::world::chromium::Chromium;
+use crate::world::{Caller, Server, World, binaries, on_both};
+
+on_both!(
+    from_nothing_to_the_first_change,
+    only_the_link_that_was_printed_sets_up,
+    of_two_at_once_one_sets_up,
+);
+
+const FIELDS: [(&str, &str); 4] = [
+    ("organization", "Umbrella"),
+    ("name", "Grace"),
+    ("email", "grace@example.com"),
+    ("password", super::PASSWORD),
+];
+
+/// Starts the service on a database that nobody has used.
+async fn start(world: &World, database: &str) -> Server {
+    let mut command = world.serve_command();
+    command.env("CHANGELOG_DATABASE_URL", database);
+    let server = Server::start(command).await;
+    server.unwrap_or_else(|said| panic!("serve ends: {said}"))
+}
+
+/// Reads the link that a service prints on its first start.
+fn link(server: &Server) -> String {
+    let log = server.log();
+    let start = format!("http://{}/setup?token=", server.address);
+    let token = between(&log, &start, "\n").trim();
+    assert!(token.len() >= 43, "256 bits take 43 characters: {token}");
+    format!("{start}{token}")
+}
+
+async fn from_nothing_to_the_first_change(world: World) {
+    if let Some(browser) = Chromium::start().await {
+        the_first_change(&world, &browser).await;
+    }
+}
+
+/// The story of the first start, for browsers with scripts and without.
+pub(super) async fn the_first_change(world: &World, browser: &Chromium) {
+    let database = world.empty_database().await;
+    let server = start(world, &database).await;
+    let link = link(&server);
+    let url = format!("http://{}", server.address);
+
+    // Refused: each error stands beside its field, and what was typed is kept.
+    browser.open(&link).await;
+    browser.fill("form", &FIELDS).await;
+    browser
+        .fill("form", &[("organization", ""), ("password", "short")])
+        .await;
+    browser.press("Set up").await;
+    browser.arrives_at("#organization-error-1").await;
+    browser.arrives_at("#password-error-1").await;
+    assert_eq!(browser.value("#name").await, "Grace");
+    assert_eq!(browser.value("#email").await, "grace@example.com");
+    assert_eq!(
+        browser.value("#password").await,
+        "",
+        "it does not come back"
+    );
+    browser.fill("form", &[FIELDS[0], FIELDS[3]]).await;
+    browser.press("Set up").await;
+    browser.arrives_at("#new-api-key").await;
+    let key = browser.text_of("#new-api-key").await;
+    assert!(key.starts_with("chlog_"), "{key}");
+
+    // What the page says works as it stands, in any shell.
+    let commands = browser.text_of("#exports").await;
+    assert!(commands.contains(&format!("CHLOG_API_KEY={key}")));
+    let mut shell = Command::new("sh");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", binaries::folder().display());
+    let shell = shell
+        .args(["-ec", &commands])
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", world.folder())
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell");
+    assert!(shell.status.success(), "{shell:?}");
+
+    browser.press("Open the dashboard").await;
+    browser.arrives_at(MENU).await;
+    assert_eq!(browser.address().await, "/");
+    browser.arrives_at_text("my first change").await;
+    let page = browser.text().await;
+    assert!(page.contains("1 change in the last day"), "{page}");
+    assert!(page.contains("Umbrella"), "{page}");
+
+    // Once is all.
+    browser.open(&link).await;
+    browser.arrives_at("main h1").await;
+    assert!(browser.all("form").await.is_empty());
+    Caller::new(&server.address)
+        .get(&link[url.len()..])
+        .await
+        .is(403);
+    drop(server);
+    let server = start(world, &database).await;
+    assert!(!server.log().contains("/setup?token="), "{}", server.log());
+    Caller::new(&server.address)
+        .get("/setup?token=")
+        .await
+        .is(403);
+}
+
+async fn only_the_link_that_was_printed_sets_up(world: World) {
+    let database = world.empty_database().await;
+    let server = start(&world, &database).await;
+    let link = link(&server);
+    let (_, token) = link.split_once('=').expect("a token");
+    let nobody = Caller::new(&server.address);
+    let wrong = token.chars().rev().collect::<String>();
+    assert_ne!(wrong, token);
+    for token in ["", &wrong, &token[1..], &format!("{token}a")] {
+        nobody.get(&format!("/setup?token={token}")).await.is(403);
+        let fields = [&FIELDS[..], &[("token", token)]].concat();
+        let answer = nobody.post_form("/setup", &fields).await;
+        answer.is(403);
+        assert_eq!(answer.header("set-cookie"), "");
+    }
+    nobody.get("/setup").await.is(403);
+    let answer = nobody.post_form("/setup", &FIELDS).await;
+    answer.is(403);
+    // The organization that there is was made by none of them.
+    let fields = [&FIELDS[..], &[("token", token)]].concat();
+    let answer = nobody.post_form("/setup", &fields).await;
+    answer.is(200);
+    assert!(answer.header("cache-control").contains("no-store"));
+    let cookie = answer.header("set-cookie");
+    let (cookie, _) = cookie.split_once(';').expect("a session");
+    let owner = nobody.clone().with("cookie", cookie);
+    let organization = owner.get("/settings/organization").await;
+    organization.is(200);
+    assert!(organization.text.contains("Umbrella"));
+    let members = owner.get("/settings/members").await.text;
+    let main = between(&members, "<main", "</main>");
+    assert_eq!(main.matches("@example.com").count(), 1, "{main}");
+    nobody.post_form("/setup", &fields).await.is(403);
+    // A service that has organizations has no setup at all.
+    world.anonymous().get("/setup").await.is(403);
+}
+
+async fn of_two_at_once_one_sets_up(world: World) {
+    let database = world.empty_database().await;
+    let server = start(&world, &database).await;
+    let link = link(&server);
+    let (_, token) = link.split_once('=').expect("a token");
+    let nobody = Caller::new(&server.address);
+    let fields = [&FIELDS[..], &[("token", token)]].concat();
+    let both = futures_util::future::join_all((0..4).map(|_| nobody.post_form("/setup", &fields)));
+    let mut statuses: Vec<u16> = both.await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 403, 403, 403]);
+}

@@ -1,0 +1,60 @@
+//! What a page of another site sends in somebody's name is refused, whatever
+//! it is.
+
+use super::{Things, entries, post_with, routes};
+use crate::world::{World, on_both};
+
+on_both!(forged_posts_are_refused, what_one_sends_oneself_is_not);
+
+async fn forged_posts_are_refused(world: World) {
+    let things = Things::of(&world, &world.organization).await;
+    let owner = world.browser().await;
+    let before = entries(&owner).await;
+    let mut tried = 0;
+    for route in routes::all().iter().filter(|route| route.is_posted) {
+        let path = route.of(&things);
+        for header in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "http://evil.example.com"),
+            ("origin", "null"),
+        ] {
+            let answer = post_with(&owner, &path, &route.fields(), header).await;
+            assert_eq!(answer.status, 403, "{path} {header:?}: {}", answer.text);
+            assert!(
+                answer.text.contains("cross_site"),
+                "{path}: {}",
+                answer.text
+            );
+            assert!(
+                answer.header("content-type").starts_with("text/html"),
+                "{path}"
+            );
+            assert_eq!(answer.header("set-cookie"), "", "{path}");
+        }
+        tried += 1;
+    }
+    assert!(tried >= 20, "only {tried} were tried");
+    owner.get("/account").await.is(200);
+    assert_eq!(entries(&owner).await, before, "something was done");
+    world.key().get("/api/changes").await.is(200);
+}
+
+async fn what_one_sends_oneself_is_not(world: World) {
+    let things = Things::of(&world, &world.organization).await;
+    let own = world.url();
+    for header in [("sec-fetch-site", "same-origin"), ("origin", own.as_str())] {
+        for route in routes::all().iter().filter(|route| route.is_posted) {
+            // Some end the session.
+            let owner = world.browser().await;
+            let path = route.of(&things);
+            let answer = post_with(&owner, &path, &route.fields(), header).await;
+            assert!(
+                !answer.text.contains("cross_site"),
+                "{path}: {}",
+                answer.text
+            );
+            assert!(answer.status < 500, "{path}: {}", answer.text);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Keys do what the mouse does, and nothing where one types.
+
+use fantoccini::key::Key;
+use serde_json::json;
+
+use super::sign_in;
+use crate::world::chromium::Chromium;
+use crate::world::{World, on_both};
+
+on_both!(
+    keys_go_where_the_mouse_would,
+    where_one_types_keys_are_letters,
+    one_gets_by_with_the_tab_key_alone,
+);
+
+async fn keys_go_where_the_mouse_would(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    for title in ["First", "Second", "Third"] {
+        world.key().change(title).await;
+    }
+    sign_in(&browser, &world, &world.organization).await;
+    for (keys, path) in [
+        ("gc", "/changes"),
+        ("gh", "/hosts"),
+        ("gs", "/services"),
+        ("ga", "/activity"),
+        ("go", "/"),
+        ("n", "/changes/new"),
+    ] {
+        browser.open(&format!("{}/", world.url())).await;
+        browser.arrives_at("[data-help]:not([hidden])").await;
+        if path == "/" {
+            browser.open(&format!("{}/changes", world.url())).await;
+            browser.arrives_at("[data-help]:not([hidden])").await;
+        }
+        browser.keys(keys).await;
+        browser.is_led_to(&format!("{}{path}", world.url())).await;
+    }
+
+    browser.open(&format!("{}/changes", world.url())).await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    let current = async || browser.texts("[data-current] .title").await;
+    for (key, title) in [
+        ("j", "Third"),
+        ("j", "Second"),
+        ("j", "First"),
+        ("j", "First"),
+        ("k", "Second"),
+    ] {
+        browser.keys(key).await;
+        assert_eq!(current().await, [title], "after {key}");
+    }
+    browser.keys(&Key::Enter.to_string()).await;
+    browser.arrives_at("#history").await;
+    assert_eq!(browser.text_of("h1").await, "Second");
+
+    // What can be pressed is told, and that goes away again.
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.keys("?").await;
+    browser.arrives_at("#help[open]").await;
+    let help = browser.text_of("#help").await;
+    for told in [
+        "search",
+        "next and previous",
+        "log a change",
+        "overview",
+        "hosts",
+    ] {
+        assert!(help.contains(told), "{told}: {help}");
+    }
+    browser.keys("gc").await;
+    browser.keys(&Key::Escape.to_string()).await;
+    browser.arrives_at("#help:not([open])").await;
+    assert!(browser.path().await.starts_with("/changes/"), "it was open");
+    browser.keys("/").await;
+    assert_eq!(focus(&browser).await, "search");
+    browser.keys("first\n").await;
+    browser.arrives_at("#count").await;
+    assert_eq!(browser.address().await, "/changes?q=first");
+}
+
+async fn focus(browser: &Chromium) -> String {
+    let id = browser.script("return document.activeElement.id").await;
+    id.as_str().unwrap_or_default().to_owned()
+}
+
+async fn where_one_types_keys_are_letters(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    sign_in(&browser, &world, &world.organization).await;
+    let address = format!("{}/changes/new", world.url());
+    browser.open(&address).await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    let typed = "gcghn/?jk";
+    for name in ["title", "description", "tags"] {
+        let field = browser.find(&format!("main [name='{name}']")).await;
+        field.send_keys(typed).await.expect("keys");
+        assert_eq!(browser.value(&format!("#{name}")).await, typed);
+        assert_eq!(browser.path().await, "/changes/new");
+        assert!(!browser.has("#help[open]").await);
+    }
+    // A list to choose from searches by letters itself.
+    let select = browser.find("#risk_level").await;
+    select.send_keys("n").await.expect("keys");
+    assert_eq!(browser.path().await, "/changes/new");
+    let search = browser.find("#search").await;
+    search.send_keys(typed).await.expect("keys");
+    assert_eq!(browser.value("#search").await, typed);
+    assert_eq!(browser.path().await, "/changes/new");
+    // With a modifier they are the browser's.
+    browser.open(&format!("{}/changes", world.url())).await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    let heard = "window.heard = []; document.addEventListener('keydown', (event) => \
+        window.heard.push([event.key, event.ctrlKey, event.defaultPrevented]))";
+    browser.script(heard).await;
+    let control = Key::Control.to_string();
+    browser.keys(&format!("{control}/{control}")).await;
+    let heard = browser
+        .script("return window.heard.filter(([key]) => key === '/')")
+        .await;
+    assert_eq!(heard, json!([["/", true, false]]));
+    assert_ne!(focus(&browser).await, "search");
+}
+
+async fn one_gets_by_with_the_tab_key_alone(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    sign_in(&browser, &world, &world.organization).await;
+    browser.open(&format!("{}/changes", world.url())).await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.keys(&Key::Tab.to_string()).await;
+    let first = "const e = document.activeElement; const box = e.getBoundingClientRect();\
+        return [e.textContent, box.left >= 0 && box.top >= 0 && box.width > 1]";
+    assert_eq!(
+        browser.script(first).await,
+        json!(["Skip to the content", true])
+    );
+    browser.keys(&Key::Enter.to_string()).await;
+    browser
+        .is_led_to(&format!("{}/changes#main", world.url()))
+        .await;
+    // Where the focus is can be seen, at each step, until it leaves the page.
+    let seen = "const e = document.activeElement, s = getComputedStyle(e);\
+        return e === document.body ? null : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2";
+    let mut steps = 0;
+    loop {
+        browser.keys(&Key::Tab.to_string()).await;
+        let is_seen = browser.script(seen).await;
+        if is_seen.is_null() || steps > 60 {
+            break;
+        }
+        let what = browser
+            .script("return document.activeElement.outerHTML")
+            .await;
+        assert_eq!(is_seen, true, "step {steps}: {what}");
+        steps += 1;
+    }
+    assert!((10..60).contains(&steps), "{steps} steps");
+}

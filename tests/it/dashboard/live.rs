@@ -1,0 +1,114 @@
+//! Pages follow what happens, and leave alone whoever uses them.
+
+use serde_json::json;
+
+use super::sign_in;
+use crate::world::chromium::Chromium;
+use crate::world::{World, on_both};
+
+on_both!(
+    pages_follow_what_happens,
+    what_somebody_has_in_hand_stays,
+    what_has_not_changed_is_not_sent_again,
+);
+
+async fn pages_follow_what_happens(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let id = world.key().change("Before").await;
+    sign_in(&browser, &world, &world.organization).await;
+    for path in ["/", "/changes"] {
+        browser.open(&format!("{}{path}", world.url())).await;
+        browser.arrives_at("[data-help]:not([hidden])").await;
+        browser.script("window.mark = 'the same page'").await;
+        browser.click("#search").await;
+        browser.keys("half a wo").await;
+        let title = format!("Meanwhile, {path}");
+        world.key().change(&title).await;
+        browser.arrives_at_text(&title).await;
+        let mark = browser.script("return window.mark").await;
+        assert_eq!(mark, "the same page", "{path} was loaded again");
+        assert_eq!(browser.value("#search").await, "half a wo", "{path}");
+        let focus = browser.script("return document.activeElement.id").await;
+        assert_eq!(focus, "search", "{path}");
+        // Where it goes on being typed.
+        browser.keys("rd").await;
+        assert_eq!(browser.value("#search").await, "half a word", "{path}");
+    }
+    assert_eq!(browser.text_of("#count").await, "3 changes");
+
+    // The page of one change tells what became of it.
+    browser.open(&format!("{}/changes/{id}", world.url())).await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    let path = format!("/api/changes/{id}");
+    world
+        .key()
+        .patch(&path, json!({ "status": "rolled_back" }))
+        .await
+        .data(200);
+    browser.arrives_at_text("rolled back").await;
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+async fn what_somebody_has_in_hand_stays(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    world.key().change("Before").await;
+    sign_in(&browser, &world, &world.organization).await;
+    browser.open(&format!("{}/changes", world.url())).await;
+    browser.arrives_at("[data-help]:not([hidden])").await;
+    // The filters are being filled, and a row is chosen by the keyboard.
+    browser.fill("main form", &[("tags", "half a t")]).await;
+    browser.script("document.activeElement.blur()").await;
+    browser.keys("j").await;
+    browser.arrives_at("[data-current]").await;
+    world.key().change("Meanwhile").await;
+    // It is offered, and comes when it is asked for.
+    browser.arrives_at(".fresh:not([hidden])").await;
+    let titles = browser.texts("main .title").await;
+    assert_eq!(titles, ["Before"], "it moved under the hand");
+    assert_eq!(browser.texts("[data-current] .title").await, ["Before"]);
+    browser.click(".fresh").await;
+    browser.arrives_at_text("Meanwhile").await;
+    assert_eq!(browser.value("main [name='tags']").await, "half a t");
+}
+
+async fn what_has_not_changed_is_not_sent_again(world: World) {
+    let id = world.key().change("First").await;
+    let owner = world.browser().await;
+    for path in ["/", "/changes", "/activity", &format!("/changes/{id}")] {
+        let mut statuses = Vec::new();
+        // A page may tell another minute than the one before.
+        for _ in 0..3 {
+            let page = owner.get(path).await;
+            page.is(200);
+            let tag = page.header("etag").to_owned();
+            assert_ne!(tag, "", "{path}");
+            let again = owner.clone().with("if-none-match", &tag).get(path).await;
+            statuses.push(again.status);
+            if again.status == 304 {
+                assert_eq!(again.text, "", "{path}");
+                assert_eq!(again.header("etag"), tag, "{path}");
+                let patch = json!({ "impact": format!("another, {path}") });
+                let change = format!("/api/changes/{id}");
+                world.key().patch(&change, patch).await.data(200);
+                world.key().change("Another").await;
+                let after = owner.clone().with("if-none-match", &tag).get(path).await;
+                after.is(200);
+                assert_ne!(after.header("etag"), tag, "{path}");
+                break;
+            }
+        }
+        assert_eq!(statuses.last(), Some(&304), "{path}: {statuses:?}");
+        // Somebody else's page is another.
+        let tag = owner.get(path).await.header("etag").to_owned();
+        let nobody = world
+            .anonymous()
+            .with("if-none-match", &tag)
+            .get(path)
+            .await;
+        nobody.is(303);
+    }
+}

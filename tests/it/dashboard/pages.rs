@@ -1,0 +1,324 @@
+//! Every page, light and dark, wide and narrow: what the browser complains of,
+//! and what would be in the way of somebody who does not see well.
+//!
+//! Looks are the same on both databases, so these stories are told on one.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use super::{Things, routes, sign_in};
+use crate::world::chromium::Chromium;
+use crate::world::{Engine, Server, World, binaries, requirement};
+
+/// Our own, in every run.
+const CHECKS: &str = include_str!("checks.js");
+/// What others take for the measure, where npm is there to fetch it.
+const AXE: &str = "axe-core@4.14.1";
+
+async fn world() -> World {
+    let world = World::new(Engine::Sqlite).await;
+    world.expect("SQLite is always there")
+}
+
+/// Light and wide, then dark and as narrow as a telephone.
+const LOOKS: [(&str, u32); 2] = [("light", 1280), ("dark", 390)];
+
+/// Looks at a page in one way, and returns what is wrong.
+async fn look(browser: &Chromium, scheme: &str, width: u32) -> Vec<String> {
+    browser.prefer(scheme).await;
+    browser.become_wide(width).await;
+    let mut problems: Vec<String> = browser
+        .console()
+        .await
+        .into_iter()
+        // A page may be about a failure, and the browser tells its status.
+        .filter(|said| !said.contains("the server responded with a status of"))
+        .collect();
+    let is_dark = browser.script("return matchMedia('(prefers-color-scheme: dark)').matches");
+    assert_eq!(is_dark.await, scheme == "dark");
+    let found = browser.script(CHECKS).await;
+    problems.extend(texts(&found));
+    let wider = "const page = document.scrollingElement; return page.scrollWidth - innerWidth";
+    let wider = browser.script(wider).await;
+    if wider.as_f64().is_some_and(|wider| wider > 0.0) {
+        problems.push(format!("{wider} pixels wider than the window"));
+    }
+    if let Some(axe) = axe() {
+        problems.extend(ask_axe(browser, axe).await);
+    }
+    problems
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let list = list.as_array().expect("a list").iter();
+    list.map(|text| text.as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Has axe look at the page, and returns what it calls serious.
+async fn ask_axe(browser: &Chromium, axe: &str) -> Vec<String> {
+    browser.script(axe).await;
+    let script = "const done = arguments[0];
+        axe.run(document, { preload: false }).then(({ violations }) => done(violations
+            .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+            .flatMap(({ id, nodes }) => nodes.map((node) => `axe ${id}: ${node.html} ${node.any.concat(node.all, node.none).map((one) => one.message).join('; ')}`))),
+            (error) => done([`axe fails: ${error}`]))";
+    let found = browser.tab.execute_async(script, vec![]).await;
+    texts(&found.expect("axe answers"))
+}
+
+/// Returns axe-core, where npm is there and finds it.
+fn axe() -> Option<&'static str> {
+    static SOURCE: OnceLock<Option<String>> = OnceLock::new();
+    SOURCE.get_or_init(fetch_axe).as_deref()
+}
+
+fn fetch_axe() -> Option<String> {
+    let folder = binaries::folder().parent()?.join("axe");
+    let found = requirement::in_path("npm").and_then(|npm| unpack_axe(&npm, &folder));
+    if found.is_none() {
+        requirement::missing("axe", "npm with axe-core");
+    }
+    found
+}
+
+fn unpack_axe(npm: &Path, folder: &Path) -> Option<String> {
+    std::fs::create_dir_all(folder).ok()?;
+    let archive = folder.join("axe-core-4.14.1.tgz");
+    if !archive.is_file() {
+        let mut command = Command::new(npm);
+        command.args(["pack", AXE, "--silent"]).current_dir(folder);
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+        status.ok().filter(std::process::ExitStatus::success)?;
+    }
+    let mut command = Command::new("tar");
+    let file = command
+        .args(["-xzOf"])
+        .arg(archive)
+        .arg("package/axe.min.js");
+    let output = file.output().ok()?;
+    String::from_utf8(output.stdout)
+        .ok()
+        .filter(|source| source.contains("axe"))
+}
+
+/// Looks at a page in every way.
+async fn look_at(browser: &Chromium, name: &str, problems: &mut Vec<String>) {
+    browser.arrives_at("main h1").await;
+    for (scheme, width) in LOOKS {
+        for problem in look(browser, scheme, width).await {
+            problems.push(format!("{name}, {scheme}, {width} wide: {problem}"));
+        }
+    }
+    browser.become_wide(1280).await;
+}
+
+#[track_caller]
+fn none(problems: &[String]) {
+    assert!(
+        problems.is_empty(),
+        "{}:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_with_any_page() {
+    let world = world().await;
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let things = Things::of(&world, &world.organization).await;
+    fill(&world, &things).await;
+    let mut problems = Vec::new();
+    browser.open(&format!("{}/sign-in", world.url())).await;
+    look_at(&browser, "/sign-in", &mut problems).await;
+    let invitation = format!("{}/invitations/{}", world.url(), things.token);
+    browser.open(&invitation).await;
+    look_at(&browser, "/invitations/{id}", &mut problems).await;
+    sign_in(&browser, &world, &world.organization).await;
+    let mut seen = 0;
+    for route in routes::all().iter().filter(|route| route.is_read) {
+        let is_page = !["/assets/", "/changes.", "/invitations/"]
+            .iter()
+            .any(|start| route.path.starts_with(start));
+        let leads_on = ["/settings", "/sign-in", "/setup"].contains(&route.path.as_str());
+        if !is_page || leads_on {
+            continue;
+        }
+        browser
+            .open(&format!("{}{}", world.url(), route.of(&things)))
+            .await;
+        look_at(&browser, &route.path, &mut problems).await;
+        seen += 1;
+    }
+    assert!(seen >= 15, "only {seen} were seen");
+    for path in [
+        "/?range=1m",
+        "/changes?q=nothing+is+called+so&service=nobody%27s",
+        "/changes?tag=prod",
+        "/nothing-here",
+        "/setup",
+        "/changes/nonsense",
+        "/account?done=name",
+    ] {
+        browser.open(&format!("{}{path}", world.url())).await;
+        look_at(&browser, path, &mut problems).await;
+    }
+    none(&problems);
+}
+
+/// Has every kind of mark on the pages.
+async fn fill(world: &World, things: &Things) {
+    let key = world.key();
+    let mut changes = Vec::new();
+    for (number, risk) in ["low", "medium", "high"]
+        .iter()
+        .cycle()
+        .take(45)
+        .enumerate()
+    {
+        let statuses = ["planned", "in_progress", "completed", "rolled_back"];
+        changes.push(json!({
+            "title": format!("Change number {number} of a title that is long enough to wrap on a telephone"),
+            "risk_level": risk,
+            "status": statuses[number % 4],
+            "service_id": things.service,
+            "host_id": things.host,
+            "tags": ["prod", "a-tag-that-is-quite-long-and-has-no-space-at-all-in-it"],
+            "scheduled_for": "2030-01-01T00:00:00Z",
+        }));
+    }
+    key.post("/api/changes/bulk", json!({ "changes": changes }))
+        .await
+        .is(201);
+    let described = "# One\n\n## Two\n\nText `code` and [a link](https://example.com).\n\n> said\n\n\
+        ```\na very long line of code that is certainly wider than any telephone is, or so one hopes\n```\n\n\
+        | a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n1. one";
+    let patch = json!({ "description": described, "impact": "# Also" });
+    let path = format!("/api/changes/{}", things.change);
+    key.patch(&path, patch).await.data(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_with_what_forms_answer() {
+    let world = world().await;
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let mut problems = Vec::new();
+    browser.open(&format!("{}/sign-in", world.url())).await;
+    super::try_sign_in(&browser, "nobody@example.com", "nobody's").await;
+    browser.arrives_at("#sign-in-error").await;
+    look_at(&browser, "sign-in refused", &mut problems).await;
+    sign_in(&browser, &world, &world.organization).await;
+    // Nothing is there yet.
+    for path in ["/", "/changes", "/services", "/hosts", "/activity"] {
+        browser.open(&format!("{}{path}", world.url())).await;
+        look_at(&browser, &format!("{path} when it is empty"), &mut problems).await;
+    }
+    for (path, button) in [
+        ("/changes/new", "Log change"),
+        ("/services", "Create service"),
+        ("/hosts", "Create host"),
+        ("/settings/api-keys", "Create key"),
+        ("/settings/members", "Invite"),
+        ("/account", "Change password"),
+    ] {
+        browser.open(&format!("{}{path}", world.url())).await;
+        browser.press(button).await;
+        browser.arrives_at("[role='alert']").await;
+        look_at(&browser, &format!("{path} refused"), &mut problems).await;
+    }
+    browser
+        .open(&format!("{}/settings/api-keys", world.url()))
+        .await;
+    browser
+        .fill("main form[action='/settings/api-keys']", &[("name", "one")])
+        .await;
+    browser.press("Create key").await;
+    browser.arrives_at("#new-api-key").await;
+    look_at(&browser, "a new key", &mut problems).await;
+    browser
+        .open(&format!("{}/settings/members", world.url()))
+        .await;
+    browser
+        .fill(
+            "main form[action$='/invite']",
+            &[("email", "grace@example.com")],
+        )
+        .await;
+    browser.press("Invite").await;
+    browser.arrives_at("#invitation-link").await;
+    look_at(&browser, "an invitation", &mut problems).await;
+    // The first start.
+    let mut command = world.serve_command();
+    command.env("CHANGELOG_DATABASE_URL", world.empty_database().await);
+    let server = Server::start(command).await.expect("it serves");
+    let log = server.log();
+    let link = super::between(&log, "set one up: ", "\n");
+    browser.open(link.trim()).await;
+    look_at(&browser, "/setup", &mut problems).await;
+    browser.press("Set up").await;
+    browser.arrives_at("[role='alert']").await;
+    look_at(&browser, "/setup refused", &mut problems).await;
+    let fields = [
+        ("organization", "Umbrella"),
+        ("name", "Grace"),
+        ("email", "grace@example.com"),
+        ("password", super::PASSWORD),
+    ];
+    browser.fill("form", &fields).await;
+    browser.press("Set up").await;
+    browser.arrives_at("#new-api-key").await;
+    look_at(&browser, "/setup done", &mut problems).await;
+    none(&problems);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_wrong_is_found() {
+    let world = world().await;
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    browser.open(&format!("{}/sign-in", world.url())).await;
+    none(&look(&browser, "light", 1280).await);
+    let spoil = "document.documentElement.lang = '';
+        const main = document.querySelector('main');
+        main.insertAdjacentHTML('beforeend', `<h4>deep</h4><input id=email><button></button>
+            <p id=faint>faint</p><a href=/x></a><ul><p>no item</p></ul><table><tr><td>1</td></tr></table>
+            <div id=broad>x</div><p aria-labelledby=nowhere>x</p>`);
+        faint.style.color = '#bbb'; broad.style.width = '3000px';
+        const style = document.createElement('style'); style.textContent = 'main { color: red }';
+        document.head.append(style); console.error('not well');";
+    browser.script(spoil).await;
+    let found = look(&browser, "light", 1280).await;
+    for wanted in [
+        "no language",
+        "h4 after h1",
+        "the id email twice",
+        "a field without a label",
+        "nothing says what this does: <button>",
+        "nothing says what this does: <a",
+        "contrast 1.",
+        "in a list and no item",
+        "a table without heads",
+        "wider than the window",
+        "names nowhere",
+        "not well",
+        "Content Security Policy",
+    ] {
+        assert!(
+            found.iter().any(|line| line.contains(wanted)),
+            "{wanted}: {found:#?}"
+        );
+    }
+    assert!(
+        axe().is_none() || found.iter().any(|line| line.starts_with("axe ")),
+        "{found:#?}"
+    );
+}

@@ -1,0 +1,415 @@
+//! Invitations, and who may do what to whom.
+
+use serde_json::json;
+
+use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
+use crate::world::chromium::Chromium;
+use crate::world::{Caller, World, on_both};
+
+on_both!(
+    somebody_is_invited_and_comes,
+    an_invitation_is_good_once_and_for_a_while,
+    who_has_an_account_joins_with_its_password,
+    admins_cannot_touch_owners,
+    an_owner_stays,
+    who_is_removed_is_out_at_once,
+    one_account_is_ones_own,
+    one_switches_between_organizations,
+);
+
+async fn somebody_is_invited_and_comes(world: World) {
+    let (Some(browser), Some(other)) = (Chromium::start().await, Chromium::start().await) else {
+        return;
+    };
+    somebody_comes(&world, &browser, &other).await;
+}
+
+/// The story of an invitation, for browsers with scripts and without.
+pub(super) async fn somebody_comes(world: &World, browser: &Chromium, other: &Chromium) {
+    let change = world.key().change("Seen by all").await;
+    sign_in(browser, world, &world.organization).await;
+    let address = format!("{}/settings/members", world.url());
+    browser.open(&address).await;
+    // Refused: beside the field, and what was typed is kept.
+    let form = "main form[action$='/invite']";
+    browser
+        .fill(form, &[("email", "nonsense"), ("role", "viewer")])
+        .await;
+    browser.press("Invite").await;
+    browser.arrives_at("#email-error-1").await;
+    assert_eq!(browser.value("#email").await, "nonsense");
+    assert_eq!(browser.value("#role").await, "viewer");
+    browser.fill(form, &[("email", "grace@example.com")]).await;
+    browser.press("Invite").await;
+    browser.arrives_at("#invitation-link").await;
+    let link = browser.text_of("#invitation-link").await;
+    assert!(
+        link.starts_with(&format!("{}/invitations/", world.url())),
+        "{link}"
+    );
+    // Shown once.
+    browser.open(&address).await;
+    browser.arrives_at_text("grace@example.com").await;
+    assert!(!browser.has("#invitation-link").await);
+    let (_, token) = link.rsplit_once('/').expect("a token");
+    let source = browser.tab.source().await.expect("a page");
+    assert!(!source.contains(token));
+
+    other.open(&link).await;
+    let page = other.text().await;
+    for told in [
+        "Acme",
+        "grace@example.com",
+        "viewer",
+        &world.organization.owner_name,
+    ] {
+        assert!(page.contains(told), "{told}: {page}");
+    }
+    other
+        .fill("form", &[("name", "Grace"), ("password", "short")])
+        .await;
+    other.press("Join").await;
+    other.arrives_at("#password-error-1").await;
+    assert_eq!(other.value("#name").await, "Grace");
+    other.fill("form", &[("password", PASSWORD)]).await;
+    other.press("Join").await;
+    other.arrives_at(MENU).await;
+    assert_eq!(other.address().await, "/");
+    other.arrives_at_text("Seen by all").await;
+    // A viewer reads, and is offered nothing else.
+    assert!(!other.has("[data-new]").await);
+    other
+        .open(&format!("{}/changes/{change}", world.url()))
+        .await;
+    other.arrives_at("#history").await;
+    assert!(!other.has("main form[method='post']").await);
+    let text = other.text_of("main").await;
+    assert!(!text.contains("Edit") && !text.contains("Delete"), "{text}");
+
+    // Once is all, and both are in.
+    let third = world.anonymous().get(&link[world.url().len()..]).await;
+    third.is(404);
+    browser.open(&address).await;
+    let table = browser.text_of("section[aria-label='Members'] table").await;
+    assert!(table.contains("Grace"), "{table}");
+    assert!(!browser.has("form[action$='/withdraw']").await);
+
+    // With the password, too.
+    other.open(&address).await;
+    other.click("details.menu summary").await;
+    other.click("form[action='/sign-out'] button").await;
+    other.arrives_at("#password").await;
+    try_sign_in(other, "grace@example.com", PASSWORD).await;
+    other.arrives_at(MENU).await;
+}
+
+async fn an_invitation_is_good_once_and_for_a_while(world: World) {
+    let owner = world.browser().await;
+    let anonymous = world.anonymous();
+    let fields = [("name", "Guest"), ("password", PASSWORD)];
+    let refused = async |path: &str| {
+        anonymous.get(path).await.is(404);
+        let answer = anonymous.post_form(path, &fields).await;
+        answer.is(404);
+        assert_eq!(answer.header("set-cookie"), "");
+    };
+    refused(&format!("/invitations/{}", "0".repeat(64))).await;
+
+    let expired = invite(&owner, "expired@example.org", "member").await;
+    anonymous.get(&expired).await.is(200);
+    world.execute("UPDATE invitations SET expires_at = 1").await;
+    refused(&expired).await;
+
+    let withdrawn = invite(&owner, "withdrawn@example.org", "member").await;
+    anonymous.get(&withdrawn).await.is(200);
+    let page = owner.get("/settings/members").await.text;
+    let id = between(&page, "/settings/members/invitations/", "/").to_owned();
+    let path = format!("/settings/members/invitations/{id}/withdraw");
+    owner.post_form(&path, &[]).await.is(303);
+    refused(&withdrawn).await;
+    owner.post_form(&path, &[]).await.is(404);
+
+    // Another one takes the place of the one before.
+    let first = invite(&owner, "again@example.org", "viewer").await;
+    let second = invite(&owner, "again@example.org", "member").await;
+    refused(&first).await;
+    let accept = || anonymous.post_form(&second, &fields);
+    let all = futures_util::future::join_all((0..4).map(|_| accept())).await;
+    let came = all.iter().filter(|answer| answer.status == 303).count();
+    assert_eq!(came, 1, "one of those who came at once");
+    for answer in &all {
+        assert!(
+            matches!(answer.status, 303 | 404 | 401),
+            "{}",
+            answer.status
+        );
+    }
+    refused(&second).await;
+    let page = owner.get("/settings/members").await.text;
+    assert_eq!(page.matches("again@example.org").count(), 1, "{page}");
+    // Who is one already is not asked again.
+    let fields = [("email", "AGAIN@example.org"), ("role", "viewer")];
+    let answer = owner.post_form("/settings/members/invite", &fields).await;
+    answer.is(409);
+    assert!(answer.text.contains("id=\"email-error-1\""));
+    // The link is of the service's own address, whatever the browser says.
+    let fields = [("email", "host@example.org"), ("role", "viewer")];
+    let header = ("host", "evil.example.com");
+    let answer = super::post_with(&owner, "/settings/members/invite", &fields, header).await;
+    assert!(!answer.text.contains("evil.example.com"), "{}", answer.text);
+}
+
+async fn who_has_an_account_joins_with_its_password(world: World) {
+    let second = world.second_organization();
+    let grace = world.browser_of(&second).await;
+    let owner = &world.organization;
+    let link = invite(&grace, &owner.email, "member").await;
+    let anonymous = world.anonymous();
+    let page = anonymous.get(&link).await;
+    page.is(200);
+    assert!(
+        !page.text.contains("name=\"name\""),
+        "they have a name already"
+    );
+    // Whoever else has the link cannot become them, nor set their password.
+    let fields = [("name", "Eve"), ("password", PASSWORD)];
+    let answer = anonymous.post_form(&link, &fields).await;
+    answer.is(401);
+    assert_eq!(answer.header("set-cookie"), "");
+    let fields = [("password", owner.password.as_str())];
+    let answer = anonymous.post_form(&link, &fields).await;
+    answer.is(303);
+    let (cookie, _) = answer
+        .header("set-cookie")
+        .split_once(';')
+        .expect("a cookie");
+    let there = anonymous.clone().with("cookie", cookie);
+    let page = there.get("/settings/organization").await;
+    assert!(page.text.contains(&second.id), "they are there now");
+    let page = there.get("/settings/members").await.text;
+    assert!(page.contains(&owner.owner_name), "{page}");
+}
+
+async fn role_of(world: &World, person: &str) -> String {
+    let page = world.browser().await.get("/settings/members").await.text;
+    let select = between(&page, &format!("id=\"role-{person}\""), "</select>");
+    let (before, _) = select.split_once("\" selected").expect("a role");
+    before.rsplit_once('"').expect("a value").1.to_owned()
+}
+
+fn path(person: &str, what: &str) -> String {
+    format!("/settings/members/{person}/{what}")
+}
+
+async fn admins_cannot_touch_owners(world: World) {
+    let owner = world.browser().await;
+    let admin = join(&world, &owner, "admin", "admin").await;
+    let member = join(&world, &owner, "member", "member").await;
+    let of_owner = &world.organization.owner_id;
+    let demote = [("role", "viewer")];
+    let promote = [("role", "owner")];
+    let set = async |by: &Caller, whom: &str, fields: &[(&str, &str)]| {
+        by.post_form(&path(whom, "role"), fields).await.status
+    };
+    let by = &admin.browser;
+    assert_eq!(set(by, of_owner, &demote).await, 403);
+    assert_eq!(set(by, &admin.id, &promote).await, 403, "nor become one");
+    assert_eq!(set(by, &member.id, &promote).await, 403);
+    by.post_form(&path(of_owner, "remove"), &[]).await.is(403);
+    let invitation = [("email", "friend@example.org"), ("role", "owner")];
+    let answer = by.post_form("/settings/members/invite", &invitation).await;
+    answer.is(403);
+    assert!(!answer.text.contains("invitation-link"));
+    assert_eq!(role_of(&world, of_owner).await, "owner");
+    assert_eq!(role_of(&world, &admin.id).await, "admin");
+    assert_eq!(role_of(&world, &member.id).await, "member");
+    // What an admin may do.
+    assert_eq!(set(by, &member.id, &demote).await, 303);
+    assert_eq!(role_of(&world, &member.id).await, "viewer");
+    by.post_form("/settings/api-keys", &[("name", "of an admin")])
+        .await
+        .is(200);
+    by.post_form(&path(&member.id, "remove"), &[]).await.is(303);
+    // A role that does not exist is none.
+    assert_eq!(set(&owner, &admin.id, &[("role", "king")]).await, 422);
+    assert_eq!(set(&owner, &admin.id, &[]).await, 422);
+    assert_eq!(role_of(&world, &admin.id).await, "admin");
+}
+
+async fn an_owner_stays(world: World) {
+    let owner = world.browser().await;
+    let me = &world.organization.owner_id;
+    for fields in [[("role", "admin")], [("role", "viewer")]] {
+        let answer = owner.post_form(&path(me, "role"), &fields).await;
+        answer.is(409);
+        assert!(
+            answer.text.contains("at least one owner"),
+            "{}",
+            answer.text
+        );
+    }
+    owner.post_form(&path(me, "remove"), &[]).await.is(409);
+    assert_eq!(role_of(&world, me).await, "owner");
+    // With a second one, either may go, but not both, even at once.
+    let other = join(&world, &owner, "second", "owner").await;
+    let step_down = [("role", "member")];
+    let both = futures_util::future::join(
+        async { owner.post_form(&path(me, "role"), &step_down).await.status },
+        async {
+            let path = path(&other.id, "role");
+            other.browser.post_form(&path, &step_down).await.status
+        },
+    );
+    let (mine, theirs) = both.await;
+    let mut statuses = [mine, theirs];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [303, 409]);
+}
+
+async fn who_is_removed_is_out_at_once(world: World) {
+    let owner = world.browser().await;
+    let Person { id, browser, email } = join(&world, &owner, "leaver", "admin").await;
+    browser.get("/account").await.is(200);
+    browser.get("/api/activity").await.is(200);
+    owner.post_form(&path(&id, "remove"), &[]).await.is(303);
+    let gone = browser.get("/account").await;
+    gone.is(303);
+    assert!(gone.header("location").starts_with("/sign-in"));
+    browser.get("/api/activity").await.is(401);
+    let answer = browser
+        .post_form("/changes", &[("title", "Too late")])
+        .await;
+    answer.is(303);
+    assert!(answer.header("location").starts_with("/sign-in"));
+    let fields = [("email", email.as_str()), ("password", PASSWORD)];
+    world
+        .anonymous()
+        .post_form("/sign-in", &fields)
+        .await
+        .is(401);
+    let all = world.key().get("/api/changes").await.body(200);
+    assert_eq!(all["count"], 0);
+    owner.post_form(&path(&id, "remove"), &[]).await.is(404);
+}
+
+async fn one_account_is_ones_own(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let elsewhere = world.browser().await;
+    sign_in(&browser, &world, &world.organization).await;
+    let before = browser.cookie().await;
+    browser.open(&format!("{}/account", world.url())).await;
+    browser
+        .fill("form[action='/account']", &[("name", "Ada L.")])
+        .await;
+    browser.press("Save").await;
+    browser.arrives_at("[role='status']").await;
+    assert_eq!(browser.value("#name").await, "Ada L.");
+    let form = "form[action='/account/password']";
+    let fields = [
+        ("current_password", "not mine at all"),
+        ("password", PASSWORD),
+    ];
+    browser.fill(form, &fields).await;
+    browser.press("Change password").await;
+    browser.arrives_at("#current_password-error-1").await;
+    elsewhere.get("/account").await.is(200);
+    let current = world.organization.password.as_str();
+    for refused in ["short", "password1234"] {
+        browser
+            .fill(
+                form,
+                &[("current_password", current), ("password", refused)],
+            )
+            .await;
+        browser.press("Change password").await;
+        browser.arrives_at("#password-error-1").await;
+    }
+    browser
+        .fill(
+            form,
+            &[("current_password", current), ("password", PASSWORD)],
+        )
+        .await;
+    browser.press("Change password").await;
+    browser.arrives_at("[role='status']").await;
+    assert_ne!(browser.cookie().await, before, "a new id");
+    let old = world.anonymous().with("cookie", &before);
+    for ended in [&elsewhere, &old] {
+        ended.get("/api/activity").await.is(401);
+    }
+    let fields = [
+        ("email", world.organization.email.as_str()),
+        ("password", current),
+    ];
+    world
+        .anonymous()
+        .post_form("/sign-in", &fields)
+        .await
+        .is(401);
+    let fields = [fields[0], ("password", PASSWORD)];
+    let answer = world.anonymous().post_form("/sign-in", &fields).await;
+    answer.is(303);
+    let (cookie, _) = answer
+        .header("set-cookie")
+        .split_once(';')
+        .expect("a cookie");
+    let elsewhere = world.anonymous().with("cookie", cookie);
+    // All others end, this one goes on.
+    browser.open(&format!("{}/account", world.url())).await;
+    assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
+    browser.press("End all others").await;
+    browser.arrives_at("[role='status']").await;
+    assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 1);
+    elsewhere.get("/api/activity").await.is(401);
+}
+
+async fn one_switches_between_organizations(world: World) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let second = world.second_organization();
+    let there = world.with_key(&second.key);
+    there
+        .create("/api/changes", json!({ "title": "Of Umbrella" }))
+        .await;
+    world.key().change("Of Acme").await;
+    let grace = world.browser_of(&second).await;
+    let link = invite(&grace, &world.organization.email, "viewer").await;
+    let fields = [("password", world.organization.password.as_str())];
+    world.anonymous().post_form(&link, &fields).await.is(303);
+
+    sign_in(&browser, &world, &world.organization).await;
+    let start = browser.text_of("main").await;
+    let (here, elsewhere, to) = if start.contains("Of Acme") {
+        ("Of Acme", "Of Umbrella", "Umbrella")
+    } else {
+        ("Of Umbrella", "Of Acme", "Acme")
+    };
+    assert!(
+        start.contains(here) && !start.contains(elsewhere),
+        "{start}"
+    );
+    browser.click("details.menu summary").await;
+    let button = "form[action='/organization'] button";
+    let name = browser.text_of(button).await;
+    assert!(name.contains(to), "{name}");
+    browser.click(button).await;
+    browser.arrives_at_text(elsewhere).await;
+    let page = browser.text_of("main").await;
+    assert!(!page.contains(here), "{page}");
+    // The role is the one of there.
+    let owner = world.anonymous().with("cookie", &browser.cookie().await);
+    let status = owner
+        .post_form("/changes", &[("title", "By a viewer?")])
+        .await
+        .status;
+    assert_eq!(status, if to == "Umbrella" { 403 } else { 303 });
+    // Where one is no member one cannot go.
+    let fields = [("organization_id", world.organization.id.as_str())];
+    let answer = grace.post_form("/organization", &fields).await;
+    assert!(matches!(answer.status, 403 | 404), "{}", answer.status);
+    let page = grace.get("/settings/organization").await.text;
+    assert!(page.contains(&second.id), "{page}");
+}

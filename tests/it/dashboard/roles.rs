@@ -1,0 +1,261 @@
+//! What each role is offered, and what it is refused all the same; and that one
+//! organization's pages are nobody else's.
+
+use super::{Things, between, entries, join, routes};
+use crate::world::{World, on_both};
+
+on_both!(
+    viewers_are_offered_nothing_and_refused_everything,
+    members_manage_neither_keys_nor_people,
+    what_belongs_to_others_is_not_there,
+    who_is_not_signed_in_is_asked_to,
+    what_is_private_is_not_kept,
+);
+
+/// What everybody may do who is signed in: it is their own, or needs no session.
+const OWN: [&str; 8] = [
+    "/account",
+    "/account/password",
+    "/account/end-other-sessions",
+    "/organization",
+    "/sign-in",
+    "/sign-out",
+    "/setup",
+    "/invitations/{id}",
+];
+
+async fn viewers_are_offered_nothing_and_refused_everything(world: World) {
+    let things = Things::of(&world, &world.organization).await;
+    let owner = world.browser().await;
+    let viewer = join(&world, &owner, "viewer", "viewer").await.browser;
+    let before = entries(&owner).await;
+    let mut refused = 0;
+    for route in routes::all() {
+        let path = route.of(&things);
+        if route.is_posted && !OWN.contains(&route.path.as_str()) {
+            let answer = viewer.post_form(&path, &route.fields()).await;
+            assert_eq!(answer.status, 403, "POST {path}: {}", answer.text);
+            assert!(
+                answer.text.contains("your role is viewer"),
+                "{path}: {}",
+                answer.text
+            );
+            refused += 1;
+        }
+        if !route.is_read || route.path.starts_with("/assets/") {
+            continue;
+        }
+        let page = viewer.get(&path).await;
+        match route.path.as_str() {
+            "/changes/new" | "/changes/{id}/edit" => page.is(403),
+            "/setup" => page.is(403),
+            "/sign-in" | "/settings" => page.is(303),
+            "/invitations/{id}" | "/account" | "/changes.csv" | "/changes.ndjson" => page.is(200),
+            _ => {
+                page.is(200);
+                let main = between(&page.text, "<main", "</main>");
+                for offered in [
+                    "method=\"post\"",
+                    "href=\"/changes/new\"",
+                    "/edit\"",
+                    "data-new",
+                    "href=\"#edit\"",
+                    "class=\"danger\"",
+                ] {
+                    assert!(!main.contains(offered), "{path} offers {offered}: {main}");
+                }
+            }
+        }
+    }
+    assert!(refused >= 14, "only {refused} were tried");
+    assert_eq!(entries(&owner).await, before, "something was done");
+}
+
+async fn members_manage_neither_keys_nor_people(world: World) {
+    let things = Things::of(&world, &world.organization).await;
+    let owner = world.browser().await;
+    let member = join(&world, &owner, "member", "member").await.browser;
+    let before = entries(&owner).await;
+    for route in routes::all() {
+        let path = route.of(&things);
+        if !route.path.starts_with("/settings/") {
+            continue;
+        }
+        if route.is_posted {
+            let answer = member.post_form(&path, &route.fields()).await;
+            assert_eq!(answer.status, 403, "POST {path}: {}", answer.text);
+        }
+        if route.is_read {
+            let page = member.get(&path).await;
+            page.is(200);
+            let main = between(&page.text, "<main", "</main>");
+            assert!(!main.contains("<form"), "{path}: {main}");
+            assert!(!main.contains("guest-of-"), "{path} tells of invitations");
+        }
+    }
+    assert_eq!(entries(&owner).await, before, "something was done");
+    // They log and edit.
+    let answer = member
+        .post_form("/changes", &[("title", "By a member")])
+        .await;
+    answer.is(303);
+    let path = answer.header("location").to_owned();
+    member.get(&format!("{path}/edit")).await.is(200);
+    member
+        .post_form(&path, &[("status", "rolled_back")])
+        .await
+        .is(303);
+    member
+        .post_form(&format!("{path}/delete"), &[])
+        .await
+        .is(303);
+}
+
+async fn what_belongs_to_others_is_not_there(world: World) {
+    let second = world.second_organization();
+    let theirs = Things::of(&world, &second).await;
+    let mine = Things::of(&world, &world.organization).await;
+    let owner = world.browser().await;
+    let grace = world.browser_of(&second).await;
+    let before = entries(&grace).await;
+    let mut tried = 0;
+    for route in routes::all().iter().filter(|route| route.names_a_thing()) {
+        let path = route.of(&theirs);
+        let nowhere = route
+            .path
+            .replace("{id}", &uuid::Uuid::now_v7().to_string());
+        if route.is_read {
+            owner.get(&path).await.is(404);
+            owner.get(&nowhere).await.is(404);
+            owner.get(&route.of(&mine)).await.is(200);
+            owner
+                .get(&route.path.replace("{id}", "nonsense"))
+                .await
+                .is(400);
+            tried += 1;
+        }
+        if route.is_posted {
+            owner.post_form(&path, &route.fields()).await.is(404);
+            owner.post_form(&nowhere, &route.fields()).await.is(404);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 12, "only {tried} were tried");
+    assert_eq!(entries(&grace).await, before, "something was done");
+    // Nor do lists, filters and forms know of it.
+    for page in [
+        "/",
+        "/changes",
+        "/services",
+        "/hosts",
+        "/activity",
+        "/changes/new",
+        "/settings/members",
+        "/settings/api-keys",
+        "/changes.csv",
+        "/changes.ndjson",
+    ] {
+        let answer = owner.get(page).await;
+        answer.is(200);
+        assert!(!answer.text.contains("Umbrella"), "{page}: {}", answer.text);
+    }
+    let list = owner
+        .get(&format!("/changes?service_id={}", theirs.service))
+        .await;
+    list.is(200);
+    assert!(list.text.contains("0 changes") && !list.text.contains("Umbrella"));
+    let list = owner.get("/changes?service=payments+of+Umbrella").await;
+    assert!(
+        list.text.contains("there is no service of this name"),
+        "{}",
+        list.text
+    );
+    for (field, id) in [("service_id", &theirs.service), ("host_id", &theirs.host)] {
+        let fields = [("title", "Of two"), (field, id.as_str())];
+        let answer = owner.post_form("/changes", &fields).await;
+        answer.is(422);
+        assert!(
+            answer.text.contains(&format!("id=\"{field}-error-1\"")),
+            "{}",
+            answer.text
+        );
+    }
+}
+
+async fn who_is_not_signed_in_is_asked_to(world: World) {
+    let things = Things::of(&world, &world.organization).await;
+    let nobody = world.anonymous();
+    let before = entries(&world.browser().await).await;
+    for route in routes::all() {
+        let path = route.of(&things);
+        let is_open = [
+            "/sign-in",
+            "/setup",
+            "/invitations/{id}",
+            "/assets/{id}",
+            "/settings",
+        ];
+        if is_open.contains(&route.path.as_str()) || route.path == "/sign-out" {
+            continue;
+        }
+        if route.is_read {
+            let answer = nobody.get(&path).await;
+            answer.is(303);
+            let location = answer.header("location");
+            assert!(location.starts_with("/sign-in"), "{path}: {location}");
+        }
+        if route.is_posted {
+            let answer = nobody.post_form(&path, &route.fields()).await;
+            answer.is(303);
+            assert_eq!(answer.header("location"), "/sign-in", "{path}");
+        }
+        // A key is for the API.
+        if route.is_posted {
+            let answer = world.key().post_form(&path, &route.fields()).await;
+            assert_eq!(answer.header("location"), "/sign-in", "{path}");
+        }
+    }
+    assert_eq!(
+        // The sign-in of whoever asks is one of them.
+        entries(&world.browser().await).await.len(),
+        before.len() + 1
+    );
+}
+
+async fn what_is_private_is_not_kept(world: World) {
+    let things = Things::of(&world, &world.organization).await;
+    let owner = world.browser().await;
+    for route in routes::all().iter().filter(|route| route.is_read) {
+        if route.path.starts_with("/assets/") {
+            continue;
+        }
+        let path = route.of(&things);
+        let answer = owner.get(&path).await;
+        let kept = answer.header("cache-control");
+        assert!(kept.contains("no-store"), "{path}: {:?}", answer.headers);
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("cross-origin-opener-policy", "same-origin"),
+        ] {
+            assert_eq!(answer.header(name), value, "{path} {name}");
+        }
+        assert_ne!(answer.header("referrer-policy"), "", "{path}");
+        let policy = answer.header("content-security-policy");
+        assert!(
+            policy.starts_with("default-src 'none'; script-src 'self'"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+    }
+    // What is the same for all is kept for good.
+    let page = owner.get("/").await.text;
+    let style = between(&page, "rel=\"stylesheet\" href=\"", "\"");
+    let answer = world.anonymous().get(style).await;
+    answer.is(200);
+    assert!(answer.header("cache-control").contains("immutable"));
+    world
+        .anonymous()
+        .get("/assets/style-000000000000.css")
+        .await
+        .is(404);
+}

@@ -1,0 +1,114 @@
+//! Every page and form that there is, read off the source: a new one cannot be
+//! forgotten.
+
+use super::Things;
+
+const SOURCE: &str = include_str!("../../../changelog-server/src/dashboard/mod.rs");
+
+/// What stands in a path for an id.
+const ID: &str = "{id}";
+
+/// A path and whether it is read or posted to.
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    /// Such as `/changes/{id}/edit`.
+    pub(super) path: String,
+    pub(super) is_read: bool,
+    pub(super) is_posted: bool,
+}
+
+/// Reads the list of pages.
+pub(super) fn all() -> Vec<Route> {
+    let (_, list) = SOURCE.split_once("vec![").expect("a list of pages");
+    let (list, _) = list.split_once("];").expect("its end");
+    let list: String = list.split_whitespace().collect();
+    let endpoints = list.split(",at").filter(|text| !text.is_empty());
+    let routes: Vec<Route> = endpoints.map(route).collect();
+    assert!(routes.len() >= 30, "too few: {routes:?}");
+    routes
+}
+
+fn route(endpoint: &str) -> Route {
+    let path = match endpoint.split_once("path!(") {
+        None => "/".to_owned(),
+        Some((_, rest)) => {
+            let (path, _) = rest.split_once(')').expect("the end of a path");
+            let parts = path.split('/').map(|part| match part {
+                "String" => ID,
+                name => name.trim_matches('"'),
+            });
+            parts.fold(String::new(), |path, part| format!("{path}/{part}"))
+        }
+    };
+    let route = Route {
+        path,
+        is_read: endpoint.contains(").get("),
+        is_posted: endpoint.contains(").post("),
+    };
+    assert!(route.is_read || route.is_posted, "neither: {endpoint}");
+    route
+}
+
+impl Route {
+    /// Tells whether the path names a thing of an organization.
+    pub(super) fn names_a_thing(&self) -> bool {
+        self.path.contains(ID)
+            && !self.path.starts_with("/assets/")
+            && !self.path.starts_with("/invitations/")
+    }
+
+    /// Returns the path with the id of what it is about.
+    pub(super) fn of(&self, things: &Things) -> String {
+        let known = [
+            ("/changes/", &things.change),
+            ("/services/", &things.service),
+            ("/hosts/", &things.host),
+            ("/settings/api-keys/", &things.key),
+            ("/settings/members/invitations/", &things.invitation),
+            ("/settings/members/", &things.member),
+            ("/invitations/", &things.token),
+            // No file has the name of a change.
+            ("/assets/", &things.change),
+        ];
+        if !self.path.contains(ID) {
+            return self.path.clone();
+        }
+        let is_of = |(start, _): &&(&str, &String)| self.path.starts_with(start);
+        let (_, id) = known
+            .iter()
+            .find(is_of)
+            .unwrap_or_else(|| panic!("say here whose id stands in {}", self.path));
+        self.path.replace(ID, id)
+    }
+
+    /// Returns what the form of a path sends.
+    pub(super) fn fields(&self) -> Vec<(&'static str, &'static str)> {
+        match self.path.as_str() {
+            "/changes" | "/changes/{id}" => vec![("title", "Sent by a form")],
+            "/services" | "/services/{id}" => vec![("name", "sent by a form")],
+            "/hosts" | "/hosts/{id}" => vec![("hostname", "sent-by-a-form")],
+            "/settings/api-keys" | "/settings/organization" | "/account" => {
+                vec![("name", "Sent by a form")]
+            }
+            "/settings/members/invite" => {
+                vec![("email", "sent@example.org"), ("role", "viewer")]
+            }
+            "/settings/members/{id}/role" => vec![("role", "viewer")],
+            "/account/password" => vec![
+                ("current_password", "none of mine"),
+                ("password", "another pear and 4711 plums"),
+            ],
+            "/sign-in" => vec![("email", "ada@example.com"), ("password", "none of mine")],
+            "/setup" => vec![("token", "none"), ("organization", "Sent by a form")],
+            "/invitations/{id}" => vec![("name", "Guest"), ("password", super::PASSWORD)],
+            "/organization" => vec![("organization_id", "00000000-0000-7000-8000-000000000000")],
+            "/changes/{id}/delete"
+            | "/settings/api-keys/{id}/revoke"
+            | "/settings/members/invitations/{id}/withdraw"
+            | "/settings/members/{id}/remove"
+            | "/account/end-other-sessions"
+            | "/sign-out" => vec![],
+            other => panic!("say here what the form of {other} sends"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Everything once more in a browser that runs no script.
+
+use super::{changes, filters, first_start, keys, people};
+use crate::world::chromium::Chromium;
+use crate::world::{World, on_both};
+
+on_both!(
+    from_nothing_to_the_first_change,
+    a_change_is_logged_edited_moved_and_deleted,
+    services_and_hosts_are_made_and_changed,
+    a_key_is_made_used_and_revoked,
+    somebody_is_invited_and_comes,
+    what_one_looks_for_is_the_address,
+    downloads_have_what_the_list_has,
+    what_only_scripts_do_is_not_offered,
+);
+
+async fn from_nothing_to_the_first_change(world: World) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        first_start::the_first_change(&world, &browser).await;
+    }
+}
+
+async fn a_change_is_logged_edited_moved_and_deleted(world: World) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        changes::a_change_comes_and_goes(&world, &browser).await;
+    }
+}
+
+async fn services_and_hosts_are_made_and_changed(world: World) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        changes::things_are_made_and_changed(&world, &browser).await;
+    }
+}
+
+async fn a_key_is_made_used_and_revoked(world: World) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        keys::a_key_comes_and_goes(&world, &browser).await;
+    }
+}
+
+async fn somebody_is_invited_and_comes(world: World) {
+    let Some(browser) = Chromium::without_scripts().await else {
+        return;
+    };
+    let Some(other) = Chromium::without_scripts().await else {
+        return;
+    };
+    people::somebody_comes(&world, &browser, &other).await;
+}
+
+async fn what_one_looks_for_is_the_address(world: World) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        filters::a_list_is_narrowed(&world, &browser).await;
+    }
+}
+
+async fn downloads_have_what_the_list_has(world: World) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        filters::downloads(&world, &browser).await;
+    }
+}
+
+async fn what_only_scripts_do_is_not_offered(world: World) {
+    let Some(browser) = Chromium::without_scripts().await else {
+        return;
+    };
+    let change = world.key().change("Quiet").await;
+    super::sign_in(&browser, &world, &world.organization).await;
+    browser
+        .open(&format!("{}/changes/{change}", world.url()))
+        .await;
+    // To copy, to switch the zone and to be told of keys.
+    let buttons = browser.all("[data-copy], [data-zone], [data-help]").await;
+    assert!(buttons.len() >= 4);
+    for button in buttons {
+        assert!(!button.is_displayed().await.expect("a button"));
+    }
+    let time = browser.text_of("main time").await;
+    assert!(time.ends_with(" UTC"), "{time}");
+}
