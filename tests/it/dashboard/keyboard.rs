@@ -145,12 +145,14 @@ async fn one_gets_by_with_the_tab_key_alone(world: World) {
         .await;
     // Where the focus is can be seen, at each step, until it leaves the page.
     let seen = "const e = document.activeElement, s = getComputedStyle(e);\
-        return e === document.body ? null : s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2";
+        if (e === document.body) return null;\
+        return e.type === 'datetime-local' || s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2";
+    // Of a moment, the part that has it is marked by the browser.
     let mut steps = 0;
     loop {
         browser.keys(&Key::Tab.to_string()).await;
         let is_seen = browser.script(seen).await;
-        if is_seen.is_null() || steps > 60 {
+        if is_seen.is_null() || steps > 90 {
             break;
         }
         let what = browser
@@ -159,5 +161,5 @@ async fn one_gets_by_with_the_tab_key_alone(world: World) {
         assert_eq!(is_seen, true, "step {steps}: {what}");
         steps += 1;
     }
-    assert!((10..60).contains(&steps), "{steps} steps");
+    assert!((10..90).contains(&steps), "{steps} steps");
 }

@@ -14,7 +14,7 @@ use super::sql::{Conditions, conditions, in_short, split};
 use crate::world::{Engine, Server, World};
 
 /// Conditions that an index need not answer, and why.
-const LEFT_OVER: [(&str, &str, &str); 3] = [
+const LEFT_OVER: [(&str, &str, &str); 5] = [
     (
         "change_counts",
         "risk_level",
@@ -26,10 +26,25 @@ const LEFT_OVER: [(&str, &str, &str); 3] = [
         "id",
         "the places of a millisecond are asked for with it",
     ),
+    ("memberships", "role", "an organization has few members"),
+    ("sessions", "organization_id", "a person has few sessions"),
+];
+
+/// Spans that are short, and are read as a whole: what made a thing is found by
+/// the moment of its id, the busiest services in a week of days.
+const SHORT: [(&str, [&str; 2]); 2] = [
+    ("activity", ["id>?", "id<?"]),
+    ("change_counts", ["start>?", "start<?"]),
 ];
 
 /// Tables of which an organization has so few rows that they may be sorted.
-const SMALL: [&str; 4] = ["activity_actors", "hosts", "memberships", "services"];
+const SMALL: [&str; 5] = [
+    "activity_actors",
+    "hosts",
+    "memberships",
+    "services",
+    "sessions",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_walks_a_table() {
@@ -159,8 +174,8 @@ struct Schema {
     tables: Vec<String>,
     /// The columns of each index; `None` where several rows may have the same.
     indexes: BTreeMap<String, Option<BTreeSet<String>>>,
-    /// The column that is NULL in every row of an index.
-    nulls: BTreeMap<String, String>,
+    /// The columns that are the same in every row of an index.
+    same: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Schema {
@@ -183,14 +198,19 @@ impl Schema {
         .fetch_all(&mut connection)
         .await
         .expect("indexes");
-        let nulls: Vec<(String, String)> = sqlx::query_as(
-            "SELECT name, substr(sql, instr(sql, ' WHERE ') + 7) FROM sqlite_schema \
-             WHERE type = 'index' AND sql LIKE '% WHERE % IS NULL'",
+        let partial: Vec<(String, String)> = sqlx::query_as(
+            "SELECT name, substr(sql, instr(sql, 'WHERE ') + 6) FROM sqlite_schema \
+             WHERE type = 'index' AND sql LIKE '%WHERE %'",
         )
         .fetch_all(&mut connection)
         .await
         .expect("partial indexes");
-        let null = |text: String| text.trim_end_matches(" IS NULL").to_owned();
+        let same = |condition: &str| {
+            let (column, value) = condition.trim().split_once(' ')?;
+            let is_same = value.starts_with("= ") || value == "IS NULL";
+            is_same.then(|| column.to_owned())
+        };
+        let same = |text: String| text.split(" AND ").filter_map(same).collect();
         let columns = |text: String| text.split(',').map(str::to_owned).collect();
         Self {
             connection,
@@ -199,9 +219,9 @@ impl Schema {
                 .into_iter()
                 .map(|(name, unique, text)| (name, unique.then(|| columns(text))))
                 .collect(),
-            nulls: nulls
+            same: partial
                 .into_iter()
-                .map(|(name, text)| (name, null(text)))
+                .map(|(name, text)| (name, same(text)))
                 .collect(),
         }
     }
@@ -279,11 +299,12 @@ impl Schema {
                 })
             });
         let words = step.detail.split(' ');
-        let nulls = words.filter_map(|word| self.nulls.get(word).map(String::as_str));
+        let same = words.filter_map(|word| self.same.get(word));
+        let same = same.flatten().map(String::as_str);
         let given: BTreeSet<&str> = terms
             .iter()
             .filter_map(|term| term.split(['=', '<', '>']).next())
-            .chain(nulls)
+            .chain(same)
             .collect();
         let is_answered = |column: &String| {
             let column = column.as_str();
@@ -293,7 +314,7 @@ impl Schema {
                 || column == "place" && given.contains("rowid")
                 || LEFT_OVER.iter().any(left_over)
         };
-        is_one_row || wanted.columns.iter().all(is_answered)
+        is_one_row || is_short(&wanted.table, &terms) || wanted.columns.iter().all(is_answered)
     }
 
     /// Requires that without any of the indexes that lists are read off, there
@@ -353,6 +374,12 @@ fn looks_up(what: &str) -> bool {
     }
 }
 
+/// Tells whether a search is for a span that is short.
+fn is_short(table: &str, terms: &BTreeSet<&str>) -> bool {
+    let span = SHORT.iter().find(|(name, _)| *name == table);
+    span.is_some_and(|(_, ends)| ends.iter().all(|end| terms.contains(end)))
+}
+
 /// Tells whether what is sorted is a page, or rows of a table that is small.
 fn sorts_little(sort: &Step, statement: &str, plan: &[Step]) -> bool {
     // The steps that a sort belongs to have the same parent.
@@ -360,13 +387,20 @@ fn sorts_little(sort: &Step, statement: &str, plan: &[Step]) -> bool {
         let reads = ["SCAN ", "SEARCH "].map(|how| step.detail.starts_with(how));
         step.parent == sort.parent && step.id < sort.id && reads.contains(&true)
     });
-    let name = first.and_then(|step| step.detail.split(' ').nth(1));
+    let Some(first) = first else { return false };
+    let name = first.detail.split(' ').nth(1);
     name.is_some_and(|name| {
+        let tables = conditions(statement);
+        let table = tables.iter().find(|table| table.alias == name);
+        let table = table.map_or(name, |table| table.table.as_str());
+        if is_short(table, &first.terms()) {
+            return true;
+        }
         let page = statement.split_once(&format!(") AS {name}"));
         let is_page = page.is_some_and(|(select, _)| {
             let limit = select.rsplit_once(" LIMIT ");
             limit.is_some_and(|(_, rest)| !rest.contains([')', '(']))
         });
-        is_page || SMALL.contains(&name)
+        is_page || SMALL.contains(&table)
     })
 }
