@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{Caller, World, on_both, send};
+use crate::world::{Answer, Caller, World, on_both, send};
 
 on_both!(
     every_broken_rule_is_named_at_once,
@@ -303,7 +303,7 @@ async fn a_wrong_method_is_told_the_right_ones(world: World) {
             }
             let answer = send(key.request(method, &path)).await;
             assert_eq!(answer.status, 405, "{method} {path}: {}", answer.text);
-            answer.problem(405, "method_not_allowed");
+            is_told(&answer, 405, "method_not_allowed", &path);
             let told: BTreeSet<&str> = answer.header("allow").split(", ").collect();
             assert_eq!(told, allowed.iter().copied().collect(), "{method} {path}");
         }
@@ -374,6 +374,19 @@ async fn ids_in_paths_are_uuids(world: World) {
     assert_eq!(answer.data(200)["id"], json!(id));
 }
 
+/// Requires a problem from the API, and from the dashboard a page that tells the
+/// same to a person.
+fn is_told(answer: &Answer, status: u16, code: &str, path: &str) {
+    if path == "/api" || path.starts_with("/api/") {
+        answer.problem(status, code);
+        return;
+    }
+    answer.is(status);
+    assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
+    let told = format!("{status} {code}, request ");
+    assert!(answer.text.contains(&told), "{path}: {}", answer.text);
+}
+
 async fn unknown_paths_are_not_found(world: World) {
     for caller in [world.anonymous(), world.key()] {
         for path in [
@@ -393,10 +406,10 @@ async fn unknown_paths_are_not_found(world: World) {
             "/.env",
             "/sign-in/",
         ] {
-            caller.get(path).await.problem(404, "not_found");
-            send(caller.request("POST", path))
-                .await
-                .problem(404, "not_found");
+            for method in ["GET", "POST"] {
+                let answer = send(caller.request(method, path)).await;
+                is_told(&answer, 404, "not_found", path);
+            }
         }
         let id = Uuid::now_v7();
         let below = format!("/api/hosts/{id}/changes");

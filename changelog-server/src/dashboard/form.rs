@@ -188,14 +188,27 @@ impl Kind {
 /// Reads names with commas between them; one with a comma in it stands in
 /// quotation marks, as in CSV.
 pub(super) fn list(text: &str) -> Vec<String> {
-    let mut rows = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .trim(csv::Trim::All)
-        .from_reader(text.as_bytes());
-    // A text is valid UTF-8, and rows may be of any length: nothing can fail.
-    let rows = rows.records().filter_map(Result::ok);
-    let names = rows.flat_map(|row| row.iter().map(str::to_owned).collect::<Vec<_>>());
+    let mut names = Vec::new();
+    let mut name = String::new();
+    let mut is_quoted = false;
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match c {
+            '"' if is_quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                name.push('"');
+            }
+            '"' if is_quoted => is_quoted = false,
+            '"' if name.trim().is_empty() => {
+                name.clear();
+                is_quoted = true;
+            }
+            ',' | '\n' if !is_quoted => names.push(std::mem::take(&mut name)),
+            c => name.push(c),
+        }
+    }
+    names.push(name);
+    let names = names.iter().map(|name| name.trim().to_owned());
     names.filter(|name| !name.is_empty()).collect()
 }
 
@@ -208,7 +221,7 @@ pub(super) fn listed(names: &[String]) -> String {
             name.clone()
         }
     };
-    names.iter().map(quoted).collect::<Vec<_>>().join(",")
+    names.iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads a line of the field for links.

@@ -82,6 +82,7 @@ pub(super) async fn a_key_comes_and_goes(world: &World, browser: &Chromium) {
     // Revoked: refused at once.
     browser.open(&address).await;
     browser.press("Revoke pipeline <b>&").await;
+    browser.press("Revoke for good").await;
     browser.arrives_at_text("revoked").await;
     let said = chlog(world, &key, &["log", "Too late"]).ended(4);
     assert!(!said.err.contains(&key));
@@ -111,7 +112,7 @@ async fn keys_that_end_soon_are_marked(world: World) {
         created.push(key);
     }
     let page = owner.get("/settings/api-keys").await.text;
-    let row = |name: &str| super::between(&page, &format!("<td>{name}</td>"), "</tr>").to_owned();
+    let row = |name: &str| super::between(&page, &format!(">{name}</td>"), "</tr>").to_owned();
     assert!(row("soon").contains("expires soon"), "{page}");
     assert!(!row("later").contains("expires soon"), "{page}");
     assert!(row(crate::world::KEY_NAME).contains("never"), "{page}");
@@ -129,8 +130,8 @@ async fn keys_that_end_soon_are_marked(world: World) {
         .execute("UPDATE api_keys SET expires_at = 1 WHERE name = 'soon'")
         .await;
     let page = owner.get("/settings/api-keys").await.text;
-    let row = super::between(&page, "<td>soon</td>", "</tr>");
-    assert!(row.contains("<td>expired</td>"), "{row}");
+    let row = super::between(&page, ">soon</td>", "</tr>");
+    assert!(row.contains(">expired</td>"), "{row}");
     assert!(!row.contains("/revoke"), "it has ended: {row}");
     let refused = world.with_key(&created[0]).get("/api/changes").await;
     refused.problem(401, "unauthorized");
