@@ -31,8 +31,12 @@ pub(super) fn random_slot() -> i64 {
 
 /// All time.
 const ALWAYS: i64 = 0;
-/// A day of UTC, which services and hosts are counted by too.
+/// A day of UTC.
 const DAY: i64 = 86_400_000;
+/// What stands for the span of a day that a service or a host is counted in. Were
+/// it that of the organization's days, PostgreSQL, which takes a scope and a span
+/// for independent of each other, would expect hundreds of thousands of those.
+const DAY_OF_THING: i64 = -DAY;
 /// The spans of time that the changes of an organization are counted in, in
 /// milliseconds, longest first: days, hours and seconds; each is a whole number
 /// of the next.
@@ -114,7 +118,7 @@ impl<'c> Counted<'c> {
             .map(move |span| (Scope::Organization.key(), span, millis / span));
         let days = (self.marks.service_id.map(Scope::Service).into_iter())
             .chain(self.marks.host_id.map(Scope::Host))
-            .map(move |scope| (scope.key(), DAY, millis / DAY));
+            .map(move |scope| (scope.key(), DAY_OF_THING, millis / DAY));
         always.chain(spans).chain(days)
     }
 }
@@ -123,7 +127,7 @@ impl<'c> Counted<'c> {
 /// change was taken away are left out.
 const DAILY: &str = "
 SELECT start, risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts
-WHERE organization_id = $1 AND scope = $2 AND span = 86400000 AND start >= $3 AND start < $4
+WHERE organization_id = $1 AND scope = $2 AND span = $3 AND start >= $4 AND start < $5
 GROUP BY start, risk_level, status HAVING SUM(n) > 0 ORDER BY start, risk_level, status";
 
 /// The conditions on span and scope are spelled as in the index of these rows.
@@ -132,7 +136,7 @@ GROUP BY start, risk_level, status HAVING SUM(n) > 0 ORDER BY start, risk_level,
 /// is written out.
 const BUSIEST: &str = "
 SELECT scope || '', CAST(SUM(n) AS BIGINT) AS total FROM change_counts
-WHERE organization_id = $1 AND span = 86400000 AND substr(scope, 1, 8) = 'service/'
+WHERE organization_id = $1 AND span = -86400000 AND substr(scope, 1, 8) = 'service/'
     AND start >= $2 AND start < $3
 GROUP BY scope || '' HAVING SUM(n) > 0 ORDER BY total DESC, scope || '' LIMIT ";
 
@@ -339,10 +343,15 @@ impl Store {
         scope: Scope<'_>,
         days: Range<i64>,
     ) -> Result<Vec<DayCount>, StoreError> {
+        let span = match scope {
+            Scope::Organization => DAY,
+            Scope::Service(_) | Scope::Host(_) | Scope::Tag(_) => DAY_OF_THING,
+        };
         let rows: Vec<DayRow> = on!(&self.database.pool, |db| {
             sqlx::query_as(DAILY)
                 .bind(tenant.uuid())
                 .bind(scope.key())
+                .bind(span)
                 .bind(days.start)
                 .bind(days.end)
                 .fetch_all(db)

@@ -147,10 +147,10 @@ const CHANGES: [&str; 4] = [
             FROM seed, unnest(ARRAY[0, 1000, 3600000, 86400000]) AS span
             UNION ALL
             SELECT organization_id, scope, span,
-                CASE WHEN span = 0 THEN 0 ELSE millis / span END, risk_level, status
+                CASE WHEN span = 0 THEN 0 ELSE millis / -span END, risk_level, status
             FROM (SELECT *, unnest(ARRAY['service/' || replace(service_id::text, '-', ''),
                 'host/' || replace(host_id::text, '-', '')]) AS scope FROM seed) AS things,
-                unnest(ARRAY[0, 86400000]) AS span
+                unnest(ARRAY[0, -86400000]) AS span
             WHERE scope IS NOT NULL
             UNION ALL
             SELECT organization_id, 'tag/' || unnest(tags), 0, 0, risk_level, status FROM seed
