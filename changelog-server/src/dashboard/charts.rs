@@ -94,7 +94,7 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         .max()
         .unwrap_or(0);
     let mut svg = String::from(
-        r#"<div class="scroll" tabindex="0" role="group" aria-label="Changes a day by risk"><svg class="chart wide" viewBox="0 0 1200 145" role="img" aria-labelledby="bars-title"><title id="bars-title">Changes a day by risk, the last 30 days; the table below has the numbers</title><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
+        r#"<div class="scroll" tabindex="0" role="group" aria-label="Changes a day by risk, the last 30 days; the table below has the numbers"><svg class="chart wide" viewBox="0 0 1200 145"><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
     );
     let mut table = String::new();
     let mut left = 0.0;
@@ -104,7 +104,10 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         if sum > 0 {
             let (address, told, name) = (address(day, ""), told(risks), show::day(day));
             // Writing to a text cannot fail.
-            let _ = write!(svg, r#"<a href="{address}"><title>{name}: {told}</title>"#);
+            let _ = write!(
+                svg,
+                r#"<a href="{address}" aria-label="{name}: {told}"><title>{name}: {told}</title>"#
+            );
             let mut top = HEIGHT;
             for (count, class) in risks.into_iter().zip(["low", "medium", "high"]) {
                 let height = HEIGHT * share(count, most);

@@ -86,7 +86,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     browser.press("Edit").await;
     browser.arrives_at("form [name='title']").await;
     assert_eq!(browser.value("#title").await, title);
-    assert_eq!(browser.value("#tags").await, "prod,eu");
+    assert_eq!(browser.value("#tags").await, "prod, eu");
     assert_eq!(browser.value("#links").await, links);
     assert_eq!(browser.value("#service_id").await, service);
     let edited = [
@@ -336,7 +336,7 @@ async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(world: World)
 async fn names_may_have_commas(world: World) {
     let owner = world.browser().await;
     for (typed, tags) in [
-        ("prod,eu", json!(["prod", "eu"])),
+        ("prod, eu", json!(["prod", "eu"])),
         ("\"a, b\",c", json!(["a, b", "c"])),
         ("c, \"a, b\"", json!(["c", "a, b"])),
         ("a \"b\" c", json!(["a \"b\" c"])),

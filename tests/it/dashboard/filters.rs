@@ -159,7 +159,7 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     let titles = browser.texts("main .title").await;
     let expected = ["Deploy number 15", "Deploy number 10", "Deploy number 05"];
     assert_eq!(titles, expected, "the end is not a part of the time");
-    assert_eq!(browser.value("main [name='tags']").await, "eu,a b");
+    assert_eq!(browser.value("main [name='tags']").await, "eu, a b");
     let since = browser.value("main [name='since']").await;
     assert!(since.starts_with("2026-02-01T12:05"), "{since}");
 
