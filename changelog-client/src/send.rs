@@ -23,8 +23,8 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 const MAX_REQUEST_ID: usize = 200;
 
 /// Makes an idempotency key: a UUID version 7, which is never made twice. The
-/// service keeps answers to such keys in the order of their time, where those to
-/// other keys cost it several times as much.
+/// service keeps answers to such keys in the order of their time, which costs it
+/// less than scattering those to random keys.
 #[must_use]
 pub fn new_idempotency_key() -> String {
     uuid::Uuid::now_v7().to_string()
