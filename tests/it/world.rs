@@ -13,6 +13,7 @@ pub(crate) mod shape;
 mod watchdog;
 pub(crate) mod wire;
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -273,10 +274,12 @@ pub(crate) async fn sign_in(caller: &Caller, email: &str, password: &str) -> Str
 }
 
 /// Sends a signal to a process that this test started.
-pub(crate) fn signal(pid: u32, signal: &str) {
+///
+/// A group of processes is its first one's number behind a minus.
+pub(crate) fn signal(who: impl Display, signal: &str) {
     // Gone already is as good as told.
     let _ = Command::new("kill")
-        .args([&format!("-{signal}"), &pid.to_string()])
+        .args([&format!("-{signal}"), "--", &who.to_string()])
         .stderr(Stdio::null())
         .status();
 }

@@ -99,7 +99,7 @@ async fn tables(world: &World) -> Vec<String> {
     let mut connection = connect(world).await;
     let tables: Vec<(String,)> = sqlx::query_as(
         "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' \
-         AND tablename NOT IN ('_sqlx_migrations', 'changes_before', 'invitations')",
+         AND tablename NOT IN ('_sqlx_migrations', 'changes_before')",
     )
     .fetch_all(&mut connection)
     .await

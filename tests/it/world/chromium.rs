@@ -1,15 +1,17 @@
 //! A real browser: headless Chromium, driven through its driver.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fantoccini::elements::Element;
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::time::sleep;
 use url::Url;
 
 use super::{requirement, watchdog};
@@ -52,6 +54,7 @@ impl Chromium {
             return None;
         };
         let profile = tempfile::tempdir().expect("a folder");
+        watchdog::folder(profile.path());
         // It takes a port that is free for IPv4 and gives up where another has
         // it for IPv6: the next try takes another.
         let (driver, port) = (0..5)
@@ -148,13 +151,22 @@ impl Chromium {
         clicked.unwrap_or_else(|error| panic!("{css} cannot be clicked: {error}"));
     }
 
-    /// Clicks the button or link of this name in the page.
+    /// Clicks the button or link of this name in the page; where that sends a
+    /// form, waits for the page that answers: until then the old one stands
+    /// there, and may look alike.
     pub(crate) async fn press(&self, name: &str) {
         let is_named = says(name);
         let path = format!("//main//*[(self::button or self::a or self::summary) and {is_named}]");
         let element = self.wait_for(Locator::XPath(&path)).await;
+        let kind = element.prop("type").await.expect("an element");
         let clicked = element.click().await;
         clicked.unwrap_or_else(|error| panic!("{name} cannot be pressed: {error}"));
+        let pressed = Instant::now();
+        // One that is gone has no name any more.
+        while kind.as_deref() == Some("submit") && element.tag_name().await.is_ok() {
+            assert!(pressed.elapsed() < ARRIVAL, "{name} leads nowhere");
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Fills fields of a form, as somebody who types.
@@ -310,9 +322,11 @@ fn start_driver(program: &Path) -> Option<(Child, String)> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        // Told to end, it leaves its browser running: they end as a group.
+        .process_group(0)
         .spawn()
         .expect("the driver starts");
-    watchdog::server(driver.id());
+    watchdog::browser(driver.id());
     let said = BufReader::new(driver.stdout.take().expect("a pipe"));
     let port = said.lines().map_while(Result::ok).find_map(|line| {
         let (_, port) = line.split_once("started successfully on port ")?;
@@ -327,8 +341,7 @@ fn start_driver(program: &Path) -> Option<(Child, String)> {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // Ends the browser as well, which is the driver's child.
-        super::signal(self.driver.id(), "TERM");
+        super::signal(&format!("-{}", self.driver.id()), "KILL");
         let _ = self.driver.wait();
     }
 }
