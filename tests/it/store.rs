@@ -9,6 +9,8 @@ mod invitations;
 mod members;
 mod sessions;
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use changelog_core::{OrganizationId, Role, User, UserId};
 use changelog_server::store::{Actor, Purpose, Store, StoreError, Tenant};
 use chrono::Utc;
@@ -35,12 +37,13 @@ async fn tenant(store: &Store, organization: &str) -> Tenant {
     *tenant
 }
 
+/// From where they act: a documentation's address.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+
 /// The world's owner, as whoever acts.
 fn owner(world: &World) -> Actor {
-    Actor {
-        person: Some(owner_id(world)),
-        name: world.organization.owner_name.clone(),
-    }
+    let organization = &world.organization;
+    Actor::person(owner_id(world), &organization.owner_name, HERE)
 }
 
 fn owner_id(world: &World) -> UserId {

@@ -1,5 +1,6 @@
 -- What the dashboard reads: what is planned next, charts by day, who is invited,
--- where somebody is signed in, who made a key, and what became of one thing.
+-- where somebody is signed in, who made a key, from where something was done, and
+-- what became of one thing.
 
 ALTER TABLE sessions ADD COLUMN user_agent text COLLATE "C";
 ALTER TABLE api_keys ADD COLUMN created_by text COLLATE "C";

@@ -1,8 +1,11 @@
 -- What the dashboard reads: what is planned next, charts by day, who is invited,
--- where somebody is signed in, who made a key, and what became of one thing.
+-- where somebody is signed in, who made a key, from where something was done, and
+-- what became of one thing.
 
 ALTER TABLE sessions ADD COLUMN user_agent TEXT;
 ALTER TABLE api_keys ADD COLUMN created_by TEXT;
+-- An IP address, as text.
+ALTER TABLE activity ADD COLUMN address TEXT;
 
 -- The moment stands in the document as RFC 3339 in UTC with milliseconds. A
 -- quote within a text of the document has a backslash, so that what is looked

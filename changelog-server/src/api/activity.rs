@@ -23,7 +23,8 @@ use crate::web::{ApiResult, Request, reply};
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let session = app.person(&request).await?;
     let filter = request.filter(ActivityFilter::from_query)?;
-    let items = app.store.activity(session.tenant, &filter).await?;
+    let entries = app.store.activity(session.tenant, &filter).await?;
+    let items = entries.into_iter().map(|recorded| recorded.entry).collect();
     Ok(reply::json(200, &ActivityList { items }))
 }
 

@@ -58,6 +58,7 @@ impl App {
             actor: Actor {
                 person: None,
                 name: format!("API key: {}", owner.name),
+                address: Some(request.incoming.address),
             },
         })
     }

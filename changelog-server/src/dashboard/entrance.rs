@@ -129,7 +129,8 @@ async fn begin_session(
     let agent = request.header(header::USER_AGENT.as_str());
     tx.insert_session(&token, user.id, tenant, agent, app.clock.for_expiry())
         .await?;
-    tx.record_sign_in(tenant, user, app.now()).await?;
+    let actor = Actor::person(user.id, &user.name, request.incoming.address);
+    tx.record_sign_in(tenant, &actor, user, app.now()).await?;
     Ok(token)
 }
 
@@ -245,10 +246,7 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
         expires_at: None,
     };
     let user = user.ok_or_else(|| ApiError::internal(&"an owner was not made"))?;
-    let actor = Actor {
-        person: Some(user.id),
-        name: user.name.clone(),
-    };
+    let actor = Actor::person(user.id, &user.name, request.incoming.address);
     let key = tx.insert_api_key(tenant, &actor, &key, now).await?;
     let session = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;
@@ -392,10 +390,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
         }
         (None, None) => return Err(no_invitation()),
     };
-    let actor = Actor {
-        person: Some(user.id),
-        name: user.name.clone(),
-    };
+    let actor = Actor::person(user.id, &user.name, request.incoming.address);
     tx.insert_member(tenant, &actor, &user, &invitation.role, now)
         .await?;
     let session = begin_session(&app, &mut tx, &request, &user, tenant).await?;

@@ -1,15 +1,18 @@
 //! Entries of the activity log, as pages show them.
 
-use changelog_core::{ActivityEntry, ResourceType, Status, Timestamp};
+use changelog_core::{ResourceType, Status, Timestamp};
 use serde_json::Value;
 
 use super::show;
+use crate::store::Recorded;
 
 /// An entry.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) at: Timestamp,
     pub(super) actor: String,
+    /// From which IP address, where that is known.
+    pub(super) origin: Option<String>,
     pub(super) action: String,
     pub(super) kind: String,
     pub(super) label: String,
@@ -26,8 +29,8 @@ pub(super) struct Detail {
     pub(super) to: String,
 }
 
-impl From<ActivityEntry> for Entry {
-    fn from(entry: ActivityEntry) -> Self {
+impl From<Recorded> for Entry {
+    fn from(Recorded { entry, address }: Recorded) -> Self {
         let path = match entry.resource_type {
             ResourceType::Change => Some("changes"),
             ResourceType::Service => Some("services"),
@@ -37,6 +40,7 @@ impl From<ActivityEntry> for Entry {
         Self {
             at: entry.created_at,
             actor: entry.actor_name,
+            origin: address,
             action: entry.action.to_string(),
             kind: entry.resource_type.to_string(),
             address: path.map(|path| format!("/{path}/{}", entry.resource_id)),

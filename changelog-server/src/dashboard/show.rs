@@ -7,6 +7,7 @@
 
 use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
+use woothee::parser::Parser;
 
 /// A moment in full.
 pub(super) fn exact(at: &Timestamp) -> String {
@@ -51,6 +52,18 @@ pub(super) fn query(name: &str, value: impl std::fmt::Display) -> String {
         .finish()
 }
 
+/// A browser by its name and system, where its `User-Agent` tells them, and by
+/// what it says otherwise.
+pub(super) fn browser(agent: &str) -> String {
+    const UNKNOWN: &str = "UNKNOWN";
+    match Parser::new().parse(agent) {
+        Some(known) if known.name != UNKNOWN && known.os != UNKNOWN => {
+            format!("{} on {}", known.name, known.os)
+        }
+        _ => excerpt(agent),
+    }
+}
+
 /// The beginning of a text that may be long.
 pub(super) fn excerpt(text: &str) -> String {
     const MOST: usize = 160;
@@ -60,4 +73,20 @@ pub(super) fn excerpt(text: &str) -> String {
         start.push('…');
     }
     start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browsers_are_named() {
+        let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0";
+        assert_eq!(browser(firefox), "Firefox on Linux");
+        let edge = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like \
+            Gecko) Chrome/142.0.0.0 Safari/537.36 Edg/142.0.0.0";
+        assert_eq!(browser(edge), "Edge on Windows 10");
+        assert_eq!(browser("something of mine/1"), "something of mine/1");
+        assert_eq!(browser(""), "");
+    }
 }

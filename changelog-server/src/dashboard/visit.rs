@@ -1,5 +1,7 @@
 //! Who looks at a page, and what they may do there.
 
+use std::net::IpAddr;
+
 use changelog_core::{OrganizationId, ProblemCode, Role};
 
 use crate::app::App;
@@ -31,6 +33,8 @@ const SECTIONS: [(Section, &str, &str); 6] = [
 #[derive(Debug)]
 pub(super) struct Visit {
     pub(super) session: Session,
+    /// From where they look.
+    address: IpAddr,
     pub(super) section: Section,
     /// The organizations that they belong to.
     memberships: Vec<(OrganizationId, String, Role)>,
@@ -47,6 +51,7 @@ impl Visit {
         let memberships = app.store.memberships(session.person.id).await?;
         Ok(Self {
             session,
+            address: request.incoming.address,
             section,
             memberships,
         })
@@ -101,10 +106,8 @@ impl Visit {
 
     /// Returns who the activity log names.
     pub(super) fn actor(&self) -> Actor {
-        Actor {
-            person: Some(self.session.person.id),
-            name: self.session.person.name.clone(),
-        }
+        let person = &self.session.person;
+        Actor::person(person.id, &person.name, self.address)
     }
 
     pub(super) fn may_write(&self) -> bool {

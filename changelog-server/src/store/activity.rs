@@ -19,7 +19,7 @@ use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
 
 const COLUMNS: &str = "
 SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
-       a.metadata, a.created_at
+       a.metadata, a.created_at, a.address
 FROM (";
 
 const ACTORS: &str = "
@@ -34,7 +34,7 @@ const HISTORY: usize = 200;
 /// alone: its condition on the action is spelled as here.
 const OF_THING: &str = "
 SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
-       a.metadata, a.created_at
+       a.metadata, a.created_at, a.address
 FROM (SELECT id FROM activity
       WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3
           AND action <> 'created'
@@ -44,7 +44,7 @@ LEFT JOIN activity a ON a.organization_id = $1 AND a.id = page.id ORDER BY page.
 /// What created one thing, among all that was done in a millisecond.
 const CREATED: &str = "
 SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
-       created_at
+       created_at, address
 FROM activity
 WHERE organization_id = $1 AND id >= $4 AND id < $5
     AND resource_id = $2 AND resource_type = $3 AND action = 'created'";
@@ -111,6 +111,7 @@ pub(super) struct NewEntry<'a> {
     tenant: Tenant,
     id: ActivityId,
     actor: &'a Actor,
+    address: Option<String>,
     entry: Entry<'a>,
     now: DateTime<Utc>,
 }
@@ -127,6 +128,7 @@ impl<'a> NewEntry<'a> {
             tenant,
             id,
             actor,
+            address: actor.address.map(|address| address.to_string()),
             entry,
             now,
         }
@@ -139,7 +141,7 @@ impl<'a> NewEntry<'a> {
 
 /// Records entries, and actors that have none yet or another name.
 pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>]) {
-    let rows: Vec<[Sent<'_>; 10]> = entries
+    let rows: Vec<[Sent<'_>; 11]> = entries
         .iter()
         .map(|new| {
             [
@@ -153,12 +155,13 @@ pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>
                 new.entry.label.into(),
                 (&new.entry.metadata).into(),
                 new.now.timestamp_millis().into(),
+                new.address.as_deref().into(),
             ]
         })
         .collect();
     script.insert(
         "INSERT INTO activity (organization_id, id, actor_id, actor_name, action, resource_type, \
-         resource_id, resource_label, metadata, created_at) ",
+         resource_id, resource_label, metadata, created_at, address) ",
         &rows,
         "",
     );
@@ -206,11 +209,22 @@ struct Row {
     resource_label: String,
     metadata: Json<Value>,
     created_at: i64,
+    address: Option<String>,
 }
 
-impl From<Row> for ActivityEntry {
+/// An entry of the activity log with what the API does not tell of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// What the API tells.
+    pub entry: ActivityEntry,
+    /// From which IP address it was done; unknown for what the operator did, and
+    /// for what is older than that it was recorded.
+    pub address: Option<String>,
+}
+
+impl From<Row> for Recorded {
     fn from(row: Row) -> Self {
-        Self {
+        let entry = ActivityEntry {
             id: row.id,
             actor_id: row.actor_id.map(UserId),
             actor_name: row.actor_name,
@@ -220,6 +234,10 @@ impl From<Row> for ActivityEntry {
             resource_label: row.resource_label,
             metadata: row.metadata.0,
             created_at: Timestamp::from_millis(row.created_at),
+        };
+        Self {
+            entry,
+            address: row.address,
         }
     }
 }
@@ -230,7 +248,7 @@ impl Store {
         &self,
         tenant: Tenant,
         filter: &ActivityFilter,
-    ) -> Result<Vec<ActivityEntry>, StoreError> {
+    ) -> Result<Vec<Recorded>, StoreError> {
         let rows: Vec<Row> = on!(&self.database.pool, |db| async move {
             let mut query = QueryBuilder::new(COLUMNS);
             push_page(&mut query, tenant, filter);
@@ -241,7 +259,7 @@ impl Store {
                 .push(" AND a.id = page.id ORDER BY page.id DESC");
             query.build_query_as().fetch_all(db).await
         })?;
-        Ok(rows.into_iter().map(ActivityEntry::from).collect())
+        Ok(rows.into_iter().map(Recorded::from).collect())
     }
 
     /// Lists what became of one thing that was created at a moment, newest first:
@@ -254,7 +272,7 @@ impl Store {
         kind: ResourceType,
         id: Uuid,
         created_at: Timestamp,
-    ) -> Result<Vec<ActivityEntry>, StoreError> {
+    ) -> Result<Vec<Recorded>, StoreError> {
         let mut rows: Vec<Row> = on!(&self.database.pool, |db| {
             sqlx::query_as(OF_THING)
                 .bind(tenant.uuid())
@@ -275,7 +293,7 @@ impl Store {
             })?;
             rows.extend(created);
         }
-        Ok(rows.into_iter().map(ActivityEntry::from).collect())
+        Ok(rows.into_iter().map(Recorded::from).collect())
     }
 
     /// Lists the distinct actors that have entries, by name.

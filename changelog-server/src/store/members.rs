@@ -293,15 +293,12 @@ impl Tx {
     pub async fn record_sign_in(
         &mut self,
         tenant: Tenant,
+        actor: &Actor,
         user: &User,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let entry = entry(Action::SignedIn, user, &json!({}));
-        let actor = Actor {
-            person: Some(user.id),
-            name: user.name.clone(),
-        };
-        self.record(tenant, &actor, entry, now).await
+        self.record(tenant, actor, entry, now).await
     }
 
     /// Changes the name of a person; the activity log, which is an

@@ -32,6 +32,7 @@ mod summaries;
 mod version;
 mod writer;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use changelog_core::ids::uuid_v7;
@@ -40,7 +41,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use sqlx::types::Uuid;
 
-pub use activity::Entry;
+pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
 pub use backup::BackupError;
 pub use changes::{ChangeJson, ChangeList, Created, Creation, Draft, Form};
@@ -82,14 +83,26 @@ pub struct Actor {
     pub person: Option<changelog_core::UserId>,
     /// The name of the person, or `API key: ` and the key's name.
     pub name: String,
+    /// From where; `None` for the operator, who needs no network.
+    pub address: Option<IpAddr>,
 }
 
 impl Actor {
+    /// A person who is at an address.
+    pub fn person(person: changelog_core::UserId, name: &str, address: IpAddr) -> Self {
+        Self {
+            person: Some(person),
+            name: name.to_owned(),
+            address: Some(address),
+        }
+    }
+
     /// The operator at the server's own command line.
     pub fn operator() -> Self {
         Self {
             person: None,
             name: "Operator".to_owned(),
+            address: None,
         }
     }
 }

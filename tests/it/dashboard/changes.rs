@@ -136,6 +136,11 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     browser.open(&format!("{}/activity", world.url())).await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(log.contains(title) && log.contains("deleted"), "{log}");
+    let who = format!(
+        "deleted by {} from 127.0.0.1",
+        world.organization.owner_name
+    );
+    assert!(log.contains(&who), "{log}");
 }
 
 async fn scripts_stay_text_on_every_page(world: World) {

@@ -1,19 +1,19 @@
 //! What became of one thing.
 
-use changelog_core::{Action, ActivityEntry, Change, HostId, ResourceType, ServiceId};
-use changelog_server::store::Entry;
+use changelog_core::{Action, Change, HostId, ResourceType, ServiceId};
+use changelog_server::store::{Entry, Recorded};
 use chrono::Utc;
 use serde_json::{Map, json};
 
-use super::{open, owner, tenant};
+use super::{HERE, open, owner, tenant};
 use crate::world::{World, on_both};
 
 on_both!(each_thing_has_its_history, a_history_has_an_end);
 
-fn told(entries: &[ActivityEntry]) -> Vec<(&str, &str)> {
+fn told(entries: &[Recorded]) -> Vec<(&str, &str)> {
     entries
         .iter()
-        .map(|entry| (entry.action.as_str(), entry.resource_label.as_str()))
+        .map(|Recorded { entry, .. }| (entry.action.as_str(), entry.resource_label.as_str()))
         .collect()
 }
 
@@ -68,8 +68,13 @@ async fn each_thing_has_its_history(world: World) {
             ("created", "change 17"),
         ]
     );
-    assert_eq!(history[0].actor_name, world.organization.owner_name);
-    assert_eq!(history[3].actor_name, "API key: terraform");
+    let [deleted, .., created] = history.as_slice() else {
+        panic!("four of them");
+    };
+    assert_eq!(deleted.entry.actor_name, world.organization.owner_name);
+    assert_eq!(deleted.address, Some(HERE.to_string()));
+    assert_eq!(created.entry.actor_name, "API key: terraform");
+    assert_eq!(created.address.as_deref(), Some("127.0.0.1"));
     // Neither another kind of thing, nor another organization's.
     let theirs = tenant(&store, &world.second_organization().id).await;
     for (tenant, kind) in [(ours, ResourceType::Host), (theirs, ResourceType::Change)] {
@@ -148,8 +153,8 @@ async fn a_history_has_an_end(world: World) {
         tx.commit().await.expect("it commits");
         let history = history().await;
         assert_eq!(history.len(), expected);
-        assert_eq!(history[expected - 1].action.as_str(), last);
-        assert!(history.is_sorted_by(|one, next| one.id > next.id));
+        assert_eq!(history[expected - 1].entry.action.as_str(), last);
+        assert!(history.is_sorted_by(|one, next| one.entry.id > next.entry.id));
     }
     store.close().await;
 }

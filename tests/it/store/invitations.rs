@@ -4,7 +4,7 @@ use changelog_core::{Invitation, NewInvitation, Role, Timestamp};
 use changelog_server::store::{Actor, Store, StoreError, Tenant};
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{is_not_found, join, open, owner, tenant};
+use super::{HERE, is_not_found, join, open, owner, tenant};
 use crate::world::{World, each, on_both};
 
 on_both!(
@@ -203,10 +203,7 @@ async fn who_is_a_member_is_not_invited(world: World) {
         .take_invitation("theirs", Utc::now().into())
         .await
         .expect("it is valid");
-    let itself = Actor {
-        person: Some(bob.id),
-        name: bob.name.clone(),
-    };
+    let itself = Actor::person(bob.id, &bob.name, HERE);
     tx.insert_member(tenant, &itself, &bob, &invitation.role, Utc::now())
         .await
         .expect("no member yet");
