@@ -4,6 +4,8 @@
 
 ALTER TABLE sessions ADD COLUMN user_agent text COLLATE "C";
 ALTER TABLE api_keys ADD COLUMN created_by text COLLATE "C";
+-- An IP address, as text.
+ALTER TABLE activity ADD COLUMN address text COLLATE "C";
 
 -- The moment stands in the document as RFC 3339 in UTC with milliseconds. A
 -- quote within a text of the document has a backslash, so that what is looked
