@@ -94,7 +94,7 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         .max()
         .unwrap_or(0);
     let mut svg = String::from(
-        r#"<div class="scroll" tabindex="0" role="group" aria-label="Changes a day by risk, the last 30 days; the table below has the numbers"><svg class="chart wide" viewBox="0 0 1200 145"><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
+        r#"<div class="scroll newest" tabindex="0" role="group" aria-label="Changes a day by risk, the last 30 days; the table below has the numbers"><svg class="chart wide" viewBox="0 0 1200 145"><defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern><pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><path class="hatch" d="M2 2.5h1"/></pattern></defs>"#,
     );
     let mut table = String::new();
     let mut left = 0.0;
@@ -179,7 +179,7 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
     let total: u64 = (first..=today).map(sum_of).sum();
     let noun = show::plural(&total, "change", "changes");
     let mut svg = format!(
-        r#"<p class="quiet">{total} {noun}; the busiest day had {most}.</p><div class="scroll" tabindex="0" role="group" aria-label="Calendar of the last year"><svg class="chart wide" viewBox="0 0 {} {}">"#,
+        r#"<p class="quiet">{total} {noun}; the busiest day had {most}.</p><div class="scroll newest" tabindex="0" role="group" aria-label="Calendar of the last year"><svg class="chart wide" viewBox="0 0 {} {}">"#,
         WEEKS * STEP + 28,
         7 * STEP + 18
     );

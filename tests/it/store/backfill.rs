@@ -10,7 +10,7 @@ use crate::world::{World, on_both};
 on_both!(what_was_there_is_counted_and_scheduled);
 
 /// Takes away what migration 3 made.
-const UNDO: [&str; 9] = [
+const UNDO: [&str; 10] = [
     "DROP TABLE invitations",
     "DROP INDEX activity_by_thing",
     "DROP INDEX change_counts_by_day",
@@ -18,6 +18,7 @@ const UNDO: [&str; 9] = [
     "ALTER TABLE changes DROP COLUMN scheduled_for",
     "ALTER TABLE sessions DROP COLUMN user_agent",
     "ALTER TABLE api_keys DROP COLUMN created_by",
+    "ALTER TABLE activity DROP COLUMN address",
     "DELETE FROM change_counts WHERE span < 0",
     "DELETE FROM _sqlx_migrations WHERE version = 3",
 ];
