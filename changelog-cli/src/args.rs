@@ -13,9 +13,12 @@ use crate::commands::host::HostCommand;
 use crate::commands::list::ListArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
+use crate::commands::run::RunArgs;
 use crate::commands::service::ServiceCommand;
 use crate::commands::show::ShowArgs;
+use crate::commands::spool::SpoolCommand;
 use crate::commands::update::{MoveArgs, UpdateArgs};
+use crate::config::Defaults;
 use crate::failure::Failure;
 use crate::moment::{self, Moment};
 
@@ -124,6 +127,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Record a change
     Log(Box<LogArgs>),
+    /// Run a command, and record how it ended
+    Run(Box<RunArgs>),
     /// List changes, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
@@ -143,6 +148,9 @@ pub(crate) enum Command {
     /// List, show and create hosts
     #[command(subcommand)]
     Host(HostCommand),
+    /// List, send and drop the changes that wait for the service
+    #[command(subcommand)]
+    Spool(SpoolCommand),
     /// Store the API key, check it, forget it
     #[command(subcommand)]
     Auth(AuthCommand),
@@ -152,6 +160,13 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print the manual page
     Man(ManArgs),
+}
+
+impl Command {
+    /// Tells whether a signal is for the command that is run, and not for us.
+    pub(crate) fn outlives_signals(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
 }
 
 /// The fields that `log` and `update` share.
@@ -188,6 +203,19 @@ pub(crate) struct ChangeFields {
     /// Make the named service and host if they do not exist
     #[arg(long, help_heading = "Behaviour")]
     pub(crate) create_missing: bool,
+}
+
+impl ChangeFields {
+    /// Fills what is not said from the settings.
+    pub(crate) fn or(self, defaults: &Defaults) -> Self {
+        Self {
+            risk: self.risk.or_else(|| defaults.risk.clone()),
+            service: self.service.or_else(|| defaults.service.clone()),
+            host: self.host.or_else(|| defaults.host.clone()),
+            tags: self.tags.or_else(|| defaults.tags.clone()),
+            ..self
+        }
+    }
 }
 
 /// Takes the words of a risk level.

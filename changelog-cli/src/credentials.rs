@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use crate::config::{Sourced, directory};
 use crate::failure::{Exit, Failure, Outcome, warn};
+use crate::files;
 
 const KEY_VARIABLE: &str = "CHLOG_API_KEY";
 const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
@@ -105,19 +106,9 @@ impl Credentials {
         Ok(path)
     }
 
-    /// Replaces a file by one that nobody else could read at any moment.
     fn write_to(&self, path: &Path) -> io::Result<()> {
-        let directory = path.parent().unwrap_or(Path::new("."));
-        create_private(directory)?;
-        let mut file = tempfile::Builder::new()
-            .prefix(".credentials")
-            // tempfile opens its files with mode 0600 and O_EXCL.
-            .tempfile_in(directory)?;
-        file.write_all(self.to_toml().as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        // The name is durable when the directory is.
-        fs::File::open(directory)?.sync_all()
+        files::write_private(path, self.to_toml().as_bytes(), |_| Ok(()))?;
+        Ok(())
     }
 
     fn to_toml(&self) -> String {
@@ -139,20 +130,6 @@ impl Credentials {
 /// Returns where the keys are stored, if this machine has a home.
 fn path() -> Option<PathBuf> {
     Some(directory()?.join("credentials.toml"))
-}
-
-#[cfg(unix)]
-fn create_private(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-}
-
-#[cfg(not(unix))]
-fn create_private(directory: &Path) -> io::Result<()> {
-    fs::create_dir_all(directory)
 }
 
 /// Tells whether others than the owner can read a file.
@@ -235,7 +212,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// Tells whether two addresses are the same but for their spelling.
-fn is_same_address(one: &str, other: &str) -> bool {
+pub(crate) fn is_same_address(one: &str, other: &str) -> bool {
     let plain = |text: &str| {
         url::Url::parse(text.trim())
             .map(|url| url.as_str().trim_end_matches('/').to_owned())

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use changelog_client::Error;
-use changelog_core::Invalid;
 use changelog_core::text::printable;
+use changelog_core::{Invalid, ProblemCode};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -43,6 +43,9 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// The id under which the service's log knows the request.
     request_id: Option<String>,
+    /// Whether the same may succeed later, with nothing changed: the service
+    /// was not reached, or could not answer.
+    pub(crate) may_pass: bool,
 }
 
 /// What every command answers.
@@ -56,6 +59,15 @@ impl Failure {
             lines: Vec::new(),
             hint: None,
             request_id: None,
+            may_pass: false,
+        }
+    }
+
+    /// The service did not answer.
+    pub(crate) fn silence(message: String) -> Self {
+        Self {
+            may_pass: true,
+            ..Self::new(Exit::Unavailable, message)
         }
     }
 
@@ -70,6 +82,31 @@ impl Failure {
 
     pub(crate) fn cancelled(message: impl Into<String>) -> Self {
         Self::new(Exit::Cancelled, message)
+    }
+
+    /// Returns what went wrong, in a line.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns what went wrong with all its reasons.
+    pub(crate) fn summary(&self) -> String {
+        let lines = self.lines.iter().map(String::as_str);
+        let all: Vec<&str> = std::iter::once(self.message.as_str())
+            .chain(lines)
+            .collect();
+        all.join("; ")
+    }
+
+    /// Tells whether the service has looked at it and will never take it.
+    pub(crate) fn is_final(&self) -> bool {
+        let is_refused = matches!(self.exit, Exit::Invalid | Exit::NotFound | Exit::Conflict);
+        is_refused && !self.may_pass
+    }
+
+    pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
+        self.exit = exit;
+        self
     }
 
     pub(crate) fn line(mut self, line: impl Into<String>) -> Self {
@@ -180,7 +217,27 @@ impl From<Error> for Failure {
             _ => Self::new(Exit::Other, error.to_string()),
         };
         failure.request_id = error.request_id().map(str::to_owned);
+        failure.may_pass = may_pass(&error);
         failure
+    }
+}
+
+/// Tells whether the same request may succeed later. What was not understood
+/// may have come from a proxy whose service is away.
+fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Connect(silence) => !silence.untrusted,
+        Error::Timeout(_)
+        | Error::Broken(_)
+        | Error::RateLimited(_)
+        | Error::Unavailable(_)
+        | Error::Protocol(_) => true,
+        Error::Refused(refusal) => refusal.status >= 500,
+        Error::Conflict(refusal) => refusal
+            .problem
+            .as_ref()
+            .is_some_and(|problem| problem.code == ProblemCode::IdempotencyInProgress),
+        _ => false,
     }
 }
 

@@ -5,10 +5,16 @@ mod commands;
 mod config;
 mod credentials;
 mod failure;
+mod files;
 mod moment;
 mod names;
 mod output;
+mod record;
+mod recording;
+mod secrets;
 mod session;
+mod spool;
+mod supervise;
 mod words;
 
 use std::ffi::OsString;
@@ -42,19 +48,23 @@ fn main() -> ExitCode {
         }
     };
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => failure.report(),
     }
 }
 
-fn run(cli: Cli) -> Outcome {
+fn run(cli: Cli) -> Outcome<ExitCode> {
     // One request at a time needs no other threads, and starting them takes
     // longer than many a request.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Other, format!("cannot start: {error}")))?;
+    let is_patient = cli.command.outlives_signals();
     let outcome = runtime.block_on(async {
+        if is_patient {
+            return commands::run(cli).await;
+        }
         tokio::select! {
             outcome = commands::run(cli) => outcome,
             Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),

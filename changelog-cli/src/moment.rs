@@ -121,6 +121,16 @@ pub(crate) fn now() -> Timestamp {
     Utc::now().into()
 }
 
+/// Says how long something lasted.
+pub(crate) fn span(lasted: Duration) -> String {
+    let seconds = lasted.as_secs().cast_signed();
+    match seconds {
+        0..MINUTE => format!("{:.1} s", lasted.as_secs_f64()),
+        MINUTE..HOUR => format!("{} min {} s", seconds / MINUTE, seconds % MINUTE),
+        _ => format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE),
+    }
+}
+
 /// Says how long ago a moment was, or how far it lies ahead, in one word or two.
 pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     let seconds = (now.millis() - at.millis()) / 1000;

@@ -1,8 +1,9 @@
 //! What a command works with: the settings, the keys, the service, the output.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
 
-use changelog_client::Client;
+use changelog_client::{Client, ClientBuilder, RetryPolicy};
 use changelog_core::api_key::is_well_formed;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -11,6 +12,7 @@ use crate::config::{Config, DEFAULT_PROFILE, Overrides, Sourced};
 use crate::credentials::{self, Credentials};
 use crate::failure::{Failure, Outcome, warn};
 use crate::output::Output;
+use crate::record::PATIENCE;
 
 /// The surroundings of one command.
 pub(crate) struct Session {
@@ -20,6 +22,11 @@ pub(crate) struct Session {
     /// Made when it is first needed, and once: it reads the system's
     /// certificates.
     client: OnceCell<Client>,
+    /// The same for who has no time.
+    hurried: OnceCell<Client>,
+    /// Whether the service has been found to be away; shared with what comes
+    /// after the command.
+    away: Rc<Cell<bool>>,
 }
 
 impl Session {
@@ -39,6 +46,8 @@ impl Session {
             credentials,
             output,
             client: OnceCell::new(),
+            hurried: OnceCell::new(),
+            away: Rc::default(),
         })
     }
 
@@ -55,7 +64,30 @@ impl Session {
 
     /// Returns a client that has a key.
     pub(crate) fn client(&self) -> Outcome<Client> {
-        if let Some(client) = self.client.get() {
+        self.client_of(&self.client, |builder| builder)
+    }
+
+    /// Returns a client that has a key, for who keeps what cannot be sent: it
+    /// tries twice, and waits no longer than that takes.
+    pub(crate) fn hurried_client(&self) -> Outcome<Client> {
+        self.client_of(&self.hurried, |builder| {
+            builder
+                .connect_timeout(PATIENCE)
+                .attempt_timeout(PATIENCE)
+                .total_timeout(PATIENCE)
+                .retry(RetryPolicy {
+                    max_retries: 1,
+                    ..RetryPolicy::default()
+                })
+        })
+    }
+
+    fn client_of(
+        &self,
+        made: &OnceCell<Client>,
+        set: impl FnOnce(ClientBuilder) -> ClientBuilder,
+    ) -> Outcome<Client> {
+        if let Some(client) = made.get() {
             return Ok(client.clone());
         }
         let url = &self.url()?.value;
@@ -72,8 +104,19 @@ impl Session {
                 key.source
             ));
         }
-        let client = client(url, Some(key.value))?;
-        Ok(self.client.get_or_init(|| client).clone())
+        let client = set(builder(url, Some(key.value))).build()?;
+        Ok(made.get_or_init(|| client).clone())
+    }
+
+    /// Notes that the service is away.
+    pub(crate) fn found_nobody(&self) {
+        self.away.set(true);
+    }
+
+    /// Returns the note whether the service is away, for when the session has
+    /// ended.
+    pub(crate) fn away(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.away)
     }
 
     /// Returns a client for what needs no key.
@@ -106,13 +149,17 @@ impl Session {
 
 /// Makes a client for an address.
 pub(crate) fn client(url: &str, key: Option<SecretString>) -> Outcome<Client> {
+    Ok(builder(url, key).build()?)
+}
+
+fn builder(url: &str, key: Option<SecretString>) -> ClientBuilder {
     let mut builder = Client::builder()
         .url(url)
         .user_agent(concat!("chlog/", env!("CARGO_PKG_VERSION")));
     if let Some(key) = key {
         builder = builder.api_key(key);
     }
-    Ok(builder.build()?)
+    builder
 }
 
 /// Says that no address is known, and how to give one.

@@ -14,6 +14,8 @@ mod chlog;
 mod chlog_changes;
 mod chlog_keys;
 mod chlog_output;
+mod chlog_run;
+mod chlog_spool;
 mod connections;
 mod counts;
 mod dashboard;

@@ -6,6 +6,7 @@ pub(crate) mod caller;
 pub(crate) mod chromium;
 pub(crate) mod database;
 pub(crate) mod document;
+pub(crate) mod gateway;
 pub(crate) mod postgres;
 pub(crate) mod requirement;
 pub(crate) mod server;
@@ -24,6 +25,7 @@ use tempfile::TempDir;
 
 pub(crate) use caller::{Answer, Caller, each, form, keys, send, text};
 pub(crate) use database::Db;
+pub(crate) use gateway::{Gateway, Mode};
 pub(crate) use postgres::Postgres;
 pub(crate) use server::Server;
 pub(crate) use wire::Wire;

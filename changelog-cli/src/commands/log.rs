@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use changelog_client::Error;
-use changelog_core::{Input, NewChange};
+use changelog_core::NewChange;
 use clap::Args;
 
 use crate::args::ChangeFields;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::moment::{self, Moment};
-use crate::names::{self, Missing};
+use crate::names::Missing;
 use crate::output::table::one_line;
+use crate::record::{self, Draft, Recorded, named};
 use crate::session::Session;
 use crate::words::{self, Words};
 
@@ -52,61 +52,36 @@ pub(crate) struct LogArgs {
 
 /// Records the change, or says why not.
 pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
-    let mut fields = args.fields.clone();
-    let defaults = &session.config.defaults;
-    fields.risk = fields.risk.or(defaults.risk.clone());
-    fields.service = fields.service.or(defaults.service.clone());
-    fields.host = fields.host.or(defaults.host.clone());
-    fields.tags = fields.tags.or(defaults.tags.clone());
-
+    let fields = args.fields.clone().or(&session.config.defaults);
     let a_person_writes = args.editor || (args.title.is_none() && words::somebody_is_there());
     if a_person_writes && !args.dry_run {
         // Nobody should write a text and then hear that there is no key.
         session.client()?;
     }
     let words = words(&args, &fields).await?;
-    let new = change(&args, &fields, words)?;
-    // All of it is checked before anything is made: a title that is too short
-    // must not leave a service behind.
-    let mut new = new.checked(moment::now())?;
-
-    let missing = match (fields.create_missing, args.dry_run) {
-        (true, true) => Missing::Announce,
-        (true, false) => Missing::Create,
-        (false, _) => Missing::Offer,
-    };
-    if let Some(name) = named(fields.service.as_deref()) {
-        new.service_id = match name.parse() {
-            Ok(id) => Some(id),
-            Err(_) => names::service(&session.client()?, name, missing).await?,
-        };
-    }
-    if let Some(name) = named(fields.host.as_deref()) {
-        new.host_id = match name.parse() {
-            Ok(id) => Some(id),
-            Err(_) => names::host(&session.client()?, name, missing).await?,
-        };
-    }
+    let mut draft = Draft::new(&fields, change(&args, &fields, words)?)?;
     if args.dry_run {
-        return session.output.json(&new);
+        if named(fields.service.as_deref()).is_some() || named(fields.host.as_deref()).is_some() {
+            let missing = if fields.create_missing {
+                Missing::Announce
+            } else {
+                Missing::Offer
+            };
+            draft.resolve(&session.client()?, missing).await?;
+        }
+        return session.output.json(&draft.change);
     }
-
     // Made here and not by the client, so that it can be named if the answer
     // is lost.
     let key = args
         .idempotency_key
         .unwrap_or_else(changelog_client::new_idempotency_key);
-    let created = session
-        .client()?
-        .changes()
-        .create_from(new)
-        .idempotency_key(&key)
-        .send()
-        .await
-        .map_err(|error| unrecorded(error, &key))?;
-    session.output.record(&created, |created| {
-        format!("{}  {}", created.id, one_line(&created.title))
-    })
+    match record::record(&session, draft, key, args.strict).await? {
+        Recorded::Created(created) => session.output.record(&created, |created| {
+            format!("{}  {}", created.id, one_line(&created.title))
+        }),
+        Recorded::Kept => Ok(()),
+    }
 }
 
 /// Takes the title and description from where they are.
@@ -135,9 +110,8 @@ async fn words(args: &LogArgs, fields: &ChangeFields) -> Outcome<Words> {
     words::from_pipe().await
 }
 
-/// Puts the change together, but for the ids of names.
+/// Puts the words of the change together.
 fn change(args: &LogArgs, fields: &ChangeFields, words: Words) -> Outcome<NewChange> {
-    let now = moment::now();
     // In an editor, the description given is what was edited.
     let given = fields.description.clone().filter(|_| !args.editor);
     if given.is_some() && words.description.is_some() {
@@ -148,34 +122,10 @@ fn change(args: &LogArgs, fields: &ChangeFields, words: Words) -> Outcome<NewCha
     Ok(NewChange {
         title: words.title,
         description: given.or(words.description),
-        service_id: None,
-        host_id: None,
-        risk_level: fields.risk.clone().or(words.risk),
-        status: fields.status.clone().or(words.status),
-        impact: fields.impact.clone(),
-        tags: fields.tags.clone().unwrap_or_default(),
-        links: fields.links.clone().unwrap_or_default(),
-        scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
-        occurred_at: args.occurred_at.map(|at| at.start(now)),
+        // What was asked was not said by a flag.
+        risk_level: words.risk,
+        status: words.status,
+        occurred_at: args.occurred_at.map(|at| at.start(moment::now())),
+        ..NewChange::default()
     })
-}
-
-/// Returns a name that is not the empty one, by which somebody says "none".
-pub(crate) fn named(name: Option<&str>) -> Option<&str> {
-    name.map(str::trim).filter(|name| !name.is_empty())
-}
-
-/// Says whether the change may have been recorded all the same.
-fn unrecorded(error: Error, key: &str) -> Failure {
-    let unconfirmed = error.is_unconfirmed();
-    let failure = Failure::from(error);
-    match (failure.exit, unconfirmed) {
-        (Exit::Unavailable | Exit::Other, true) => failure
-            .line("it is not known whether the change was recorded")
-            .hint(format!(
-                "repeat the command with --idempotency-key {key}, and it is recorded once"
-            )),
-        (Exit::Unavailable, false) => failure.line("nothing was recorded"),
-        _ => failure,
-    }
 }

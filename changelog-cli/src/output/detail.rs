@@ -8,6 +8,7 @@ use changelog_core::{Change, Environment, Host, Service, Timestamp};
 use comfy_table::Color;
 
 use super::table::{one_line, risk_color, status_color};
+use crate::commands::run::OUTCOME_UNKNOWN;
 use crate::moment::relative;
 
 const STRONG: Style = Style::new().bold();
@@ -15,7 +16,10 @@ const STRONG: Style = Style::new().bold();
 /// Draws one change in full, with exact times.
 pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     let risk = colored(change.risk_level.as_str(), risk_color(&change.risk_level));
-    let status = colored(change.status.as_str(), status_color(&change.status));
+    let mut status = colored(change.status.as_str(), status_color(&change.status));
+    if change.tags.iter().any(|tag| tag == OUTCOME_UNKNOWN) {
+        status.push_str(" (outcome unknown)");
+    }
     let mut fields = vec![
         ("id", change.id.to_string()),
         ("risk", risk),
@@ -43,7 +47,9 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
         fields.push(("scheduled", exact(at, now)));
     }
     fields.push(("occurred", exact(change.occurred_at, now)));
-    if change.created_at != change.occurred_at {
+    // What is logged as it happens is recorded a moment later.
+    let delay = change.created_at.millis() - change.occurred_at.millis();
+    if !(0..1000).contains(&delay) {
         fields.push(("recorded", exact(change.created_at, now)));
     }
     if change.updated_at != change.created_at {

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use changelog_core::{Change, ChangeCreated, Host, Service, csv};
 use serde::Serialize;
 
+use crate::commands::spool::Waiting;
+
 /// Something that is listed.
 pub(crate) trait Record: Serialize {
     /// What a person calls it.
@@ -117,6 +119,26 @@ impl Record for Host {
             or_empty(self.description.as_ref()),
             self.organization_id.to_string(),
             self.created_at.to_string(),
+        ]
+    }
+}
+
+impl Record for Waiting {
+    const KIND: &'static str = "waiting change";
+    const COLUMNS: &'static [&'static str] = &["id", "state", "title", "url", "kept_at", "reason"];
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.id.clone(),
+            self.state.to_owned(),
+            self.title.clone(),
+            self.url.clone(),
+            or_empty(self.kept_at),
+            self.reason.clone(),
         ]
     }
 }

@@ -6,6 +6,7 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
 };
 
+use crate::commands::spool::Waiting;
 use crate::moment::relative;
 
 /// The characters of an id.
@@ -164,6 +165,27 @@ pub(crate) fn services(services: &[Service], width: Option<u16>, now: Timestamp)
         header: vec!["NAME", "DESCRIPTION", "COLOR", "CREATED"],
         main: 0,
         rows: services.iter().map(row).collect(),
+    };
+    sheet.draw(width)
+}
+
+/// Draws a table of what waits for the service.
+pub(crate) fn waiting(waiting: &[Waiting], width: Option<u16>, now: Timestamp) -> String {
+    let row = |one: &Waiting| {
+        let kept = one.kept_at.map(|at| relative(at, now));
+        let cells = vec![
+            Cell::new(kept.unwrap_or_default()),
+            text(one.state),
+            text(&one.title),
+            text(&one.url),
+            text(&one.reason),
+        ];
+        (cells, one.id.clone())
+    };
+    let sheet = Sheet {
+        header: vec!["KEPT", "STATE", "TITLE", "ADDRESS", "REASON"],
+        main: 2,
+        rows: waiting.iter().map(row).collect(),
     };
     sheet.draw(width)
 }

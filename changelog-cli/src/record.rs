@@ -1,0 +1,229 @@
+//! How a change gets on record: sent at once, or kept for later where the
+//! service does not answer. What the service refuses is never kept: somebody
+//! has to hear of it.
+
+use std::time::Duration;
+
+use changelog_client::{Client, Error};
+use changelog_core::{Change, ChangeCreated, ChangeId, ChangePatch, Input, NewChange, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use crate::args::ChangeFields;
+use crate::failure::{Exit, Failure, Outcome, warn};
+use crate::moment;
+use crate::names::{self, Missing};
+use crate::session::Session;
+use crate::spool::{self, Entry};
+
+/// How long a command waits for the service before it keeps what it has.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A change that is to be recorded, with the names of what only the service
+/// has ids for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Draft {
+    #[serde(deserialize_with = "spool::input")]
+    pub(crate) change: NewChange,
+    /// The name or id of the service; it stands above the id in `change`.
+    pub(crate) service: Option<String>,
+    /// The name or id of the host.
+    pub(crate) host: Option<String>,
+    /// Whether to make a service or host that does not exist.
+    pub(crate) create_missing: bool,
+    /// When it happened if the change does not say: when it was first sent. It
+    /// is the same however often and late it is sent, and so is what is sent.
+    pub(crate) at: Timestamp,
+}
+
+/// What became of a change that was to be recorded.
+pub(crate) enum Recorded {
+    /// The service has it.
+    Created(ChangeCreated),
+    /// It waits in the spool.
+    Kept,
+}
+
+impl Draft {
+    /// Checks a change and puts to it what the fields name. What the change says
+    /// already stands above what the fields do.
+    pub(crate) fn new(fields: &ChangeFields, change: NewChange) -> Outcome<Self> {
+        let now = moment::now();
+        let change = NewChange {
+            risk_level: change.risk_level.or(fields.risk.clone()),
+            status: change.status.or(fields.status.clone()),
+            impact: change.impact.or(fields.impact.clone()),
+            tags: fields.tags.clone().unwrap_or_default(),
+            links: fields.links.clone().unwrap_or_default(),
+            scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
+            ..change
+        };
+        Ok(Self {
+            // All of it is checked before anything is made: a title that is too
+            // short must not leave a service behind.
+            change: change.checked(now)?,
+            service: fields.service.clone(),
+            host: fields.host.clone(),
+            create_missing: fields.create_missing,
+            at: now,
+        })
+    }
+
+    /// Finds the ids of what is named, and makes what is missing if asked to.
+    pub(crate) async fn resolve(&mut self, client: &Client, missing: Missing) -> Outcome {
+        if let Some(name) = named(self.service.as_deref()) {
+            self.change.service_id = names::service(client, name, missing).await?;
+        }
+        if let Some(name) = named(self.host.as_deref()) {
+            self.change.host_id = names::host(client, name, missing).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the change.
+    pub(crate) async fn create(mut self, client: &Client, key: &str) -> Outcome<ChangeCreated> {
+        let missing = if self.create_missing {
+            Missing::Create
+        } else {
+            Missing::Offer
+        };
+        self.resolve(client, missing).await?;
+        let given = self.change.occurred_at;
+        self.change.occurred_at = given.or(Some(self.at));
+        let send = async |change: NewChange| {
+            let create = client.changes().create_from(change);
+            create.idempotency_key(key).send().await
+        };
+        match send(self.change.clone()).await {
+            // This machine's clock is wrong; the service's is not.
+            Err(error) if given.is_none() && is_about_the_time(&error) => {
+                warn("the clock of this machine is ahead of the service's, whose time is recorded");
+                self.change.occurred_at = None;
+                send(self.change).await.map_err(Failure::from)
+            }
+            sent => sent.map_err(|error| unrecorded(error, key)),
+        }
+    }
+}
+
+/// Records a change. Where the service does not answer, it is kept, unless
+/// `strict`.
+pub(crate) async fn record(
+    session: &Session,
+    draft: Draft,
+    key: String,
+    strict: bool,
+) -> Outcome<Recorded> {
+    if strict {
+        let created = draft.create(&session.client()?, &key).await;
+        return match created {
+            Ok(created) => Ok(Recorded::Created(created)),
+            Err(failure) if failure.may_pass => Err(failure.with_exit(Exit::Unavailable)),
+            Err(failure) => Err(failure),
+        };
+    }
+    let client = session.hurried_client()?;
+    let failure = match hurried(draft.clone().create(&client, &key)).await {
+        Ok(created) => return Ok(Recorded::Created(created)),
+        Err(failure) if failure.may_pass => failure,
+        Err(failure) => return Err(failure),
+    };
+    let entry = Entry::of_draft(session, key, draft)?;
+    keep(session, entry, failure)?;
+    Ok(Recorded::Kept)
+}
+
+/// Updates a change; none where the update is kept for later.
+pub(crate) async fn update(
+    session: &Session,
+    id: ChangeId,
+    patch: ChangePatch,
+) -> Outcome<Option<Change>> {
+    let client = session.hurried_client()?;
+    let update = client.changes().update_with(id, patch.clone()).send();
+    let failure = match hurried(async { Ok(update.await?) }).await {
+        Ok(change) => return Ok(Some(change)),
+        Err(failure) if failure.may_pass => failure,
+        Err(failure) => return Err(failure),
+    };
+    let entry = Entry::of_patch(session, id, patch)?;
+    keep(session, entry, failure)?;
+    Ok(None)
+}
+
+/// Keeps what could not be sent, and says so; or says that it is lost.
+pub(crate) fn keep(session: &Session, mut entry: Entry, failure: Failure) -> Outcome {
+    session.found_nobody();
+    failure.message().clone_into(&mut entry.reason);
+    match spool::keep(&entry) {
+        Ok(path) => {
+            warn(&format!(
+                "{}; the change is kept in {} and sent by the next chlog command that reaches \
+                 the service, or by `chlog spool flush`",
+                entry.reason,
+                path.display()
+            ));
+            Ok(())
+        }
+        // Whoever keeps this output has the change.
+        Err(error) => Err(failure
+            .with_exit(Exit::Unavailable)
+            .line(format!("nor can it be kept for later: {error}"))
+            .line(format!("what is lost: {}", entry.to_json()))),
+    }
+}
+
+/// Puts aside what the service refused, and says so.
+pub(crate) fn set_aside(mut entry: Entry, failure: Failure) -> Failure {
+    entry.reason = failure.summary();
+    match spool::refuse(&entry) {
+        Ok(path) => failure
+            .line(format!(
+                "what it did not take is kept in {}",
+                path.display()
+            ))
+            .hint("`chlog spool status` shows it; record it again by hand, and drop it there"),
+        Err(error) => failure
+            .line(format!("nor can it be kept: {error}"))
+            .line(format!("what is lost: {}", entry.to_json())),
+    }
+}
+
+/// Waits for the service, and not for long.
+pub(crate) async fn hurried<T>(sending: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    match timeout(PATIENCE, sending).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            let seconds = PATIENCE.as_secs();
+            Err(Failure::silence(format!(
+                "no answer from the service within {seconds} s"
+            )))
+        }
+    }
+}
+
+/// Returns a name that is not the empty one, by which somebody says "none".
+pub(crate) fn named(name: Option<&str>) -> Option<&str> {
+    name.map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Tells whether the service refuses nothing but the time.
+fn is_about_the_time(error: &Error) -> bool {
+    matches!(error, Error::Invalid { violations, .. }
+        if !violations.is_empty() && violations.iter().all(|one| one.pointer == "/occurred_at"))
+}
+
+/// Says whether the change may have been recorded all the same.
+fn unrecorded(error: Error, key: &str) -> Failure {
+    let unconfirmed = error.is_unconfirmed();
+    let failure = Failure::from(error);
+    match (failure.exit, unconfirmed) {
+        (Exit::Unavailable | Exit::Other, true) => failure
+            .line("it is not known whether the change was recorded")
+            .hint(format!(
+                "repeat the command with --idempotency-key {key}, and it is recorded once"
+            )),
+        (Exit::Unavailable, false) => failure.line("nothing was recorded"),
+        _ => failure,
+    }
+}

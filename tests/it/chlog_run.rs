@@ -1,0 +1,437 @@
+//! `chlog run`: a command runs as if it were called alone, and is recorded.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::chlog::{Said, newest};
+use crate::chlog_spool::{AWAY, spool, through, titles, waiting};
+use crate::world::{Gateway, Mode, World, binaries, on_both, signal};
+
+on_both!(
+    the_exit_code_is_the_commands,
+    a_terminal_sees_what_it_would_see_without,
+    signals_reach_the_command_once,
+    whatever_the_service_does_the_command_runs,
+    the_command_knows_its_change_and_not_the_key,
+    who_must_not_run_unrecorded_does_not,
+    mistakes_are_loud_and_stop_nothing,
+    arguments_are_recorded_on_request_and_masked,
+    an_outcome_that_nobody_saw_is_called_unknown,
+);
+
+/// How long a process may take to get somewhere on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn run(world: &World, arguments: &[&str]) -> Said {
+    Said::of(world.chlog().arg("run").args(arguments))
+}
+
+async fn the_exit_code_is_the_commands(world: World) {
+    for (arguments, code, status, risk, how) in [
+        (&["true"][..], 0, "completed", "low", "Exit code 0, after"),
+        (
+            &["sh", "-c", "exit 3"],
+            3,
+            "rolled_back",
+            "high",
+            "Exit code 3",
+        ),
+        (
+            &[
+                "--ok-codes",
+                "0,2",
+                "--risk",
+                "medium",
+                "--",
+                "sh",
+                "-c",
+                "exit 2",
+            ],
+            2,
+            "completed",
+            "medium",
+            "Exit code 2",
+        ),
+        (
+            &["--fail-risk", "medium", "--", "sh", "-c", "exit 255"],
+            255,
+            "rolled_back",
+            "medium",
+            "Exit code 255",
+        ),
+        (
+            &["--risk", "high", "--fail-risk", "low", "--", "false"],
+            1,
+            "rolled_back",
+            "high",
+            "Exit code 1",
+        ),
+        (
+            &["sh", "-c", "kill -TERM $$"],
+            143,
+            "rolled_back",
+            "high",
+            "Ended by signal 15",
+        ),
+        (
+            &["no-such-command"],
+            127,
+            "rolled_back",
+            "high",
+            "Could not be started",
+        ),
+        (&["/etc/passwd"], 126, "rolled_back", "high", "Could not be"),
+    ] {
+        let said = run(&world, arguments);
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
+        assert_eq!(said.out, "", "{arguments:?}");
+        let change = newest(&world).await;
+        assert_eq!(change["status"], status, "{arguments:?}");
+        assert_eq!(change["risk_level"], risk, "{arguments:?}");
+        let description = change["description"].as_str().expect("text");
+        assert!(description.contains(how), "{description}");
+        assert!(!description.contains("-c"), "{description}");
+    }
+    let arguments = [
+        "--title",
+        "Deploy it",
+        "-m",
+        "All of it",
+        "--tag",
+        "a,b",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2",
+    ];
+    let said = run(&world, &arguments);
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("out\n", "err\n"));
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "Deploy it");
+    assert_eq!(change["tags"], serde_json::json!(["a", "b"]));
+    let description = change["description"].as_str().expect("text");
+    assert!(description.starts_with("All of it\n\nCommand: `sh`"));
+    // What nobody ran is nowhere.
+    let before = titles(&world).await;
+    run(&world, &["--status", "completed", "--", "true"]).ended(6);
+    run(&world, &["--title", "x", "--", "true"]).ended(6);
+    run(&world, &[]).ended(2);
+    assert_eq!(titles(&world).await, before);
+}
+
+/// Says everything in which a terminal differs from a pipe, reads a line, and
+/// ends with a code of its own.
+const TALKATIVE: &str = r#"
+printf '\033[31mred\033[0m\n'
+for fd in 0 1 2; do if [ -t $fd ]; then echo "$fd is a terminal"; fi; done
+stty size
+echo to standard error >&2
+printf 'your name? '
+read -r name
+printf '\r10%%\r100%%\n'
+echo "hello $name"
+exit 7
+"#;
+
+/// Runs a command under a terminal, types to it, and returns what the terminal
+/// received and how it ended.
+fn on_a_terminal(mut command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
+    let size = PtySize {
+        rows: 33,
+        cols: 97,
+        ..PtySize::default()
+    };
+    let pair = native_pty_system().openpty(size).expect("a terminal");
+    command.env("TERM", "xterm-256color");
+    let mut child = pair.slave.spawn_command(command).expect("it starts");
+    drop(pair.slave);
+    let mut reader = pair.master.try_clone_reader().expect("a terminal");
+    let mut writer = pair.master.take_writer().expect("a terminal");
+    let mut seen = Vec::new();
+    let mut input = Some(input);
+    let mut buffer = [0; 4096];
+    // Ends with an error when nobody has the other side any more.
+    while let Ok(count @ 1..) = reader.read(&mut buffer) {
+        seen.extend(&buffer[..count]);
+        let is_time = String::from_utf8_lossy(&seen).contains(when);
+        if let Some(input) = input.take_if(|_| is_time) {
+            writer.write_all(input).expect("it is read");
+        }
+    }
+    let status = child.wait().expect("it ends");
+    (seen, status.exit_code())
+}
+
+/// `chlog run` of a script, to be run under a terminal.
+fn watched(world: &World, url: &str, script: &str) -> CommandBuilder {
+    let mut command = CommandBuilder::new(binaries::chlog());
+    command.args(["run", "--", "sh", "-c", script]);
+    surround(&mut command, world, url);
+    command
+}
+
+fn surround(command: &mut CommandBuilder, world: &World, url: &str) {
+    command.env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("HOME", world.folder());
+    command.env("XDG_STATE_HOME", world.folder().join("state"));
+    command.env("CHLOG_URL", url);
+    command.env("CHLOG_API_KEY", &world.organization.key);
+    command.cwd(world.folder());
+}
+
+async fn a_terminal_sees_what_it_would_see_without(world: World) {
+    let mut bare = CommandBuilder::new("sh");
+    bare.args(["-c", TALKATIVE]);
+    surround(&mut bare, &world, "");
+    let without = on_a_terminal(bare, b"Ada\n", "your name?");
+    let text = String::from_utf8_lossy(&without.0);
+    assert!(
+        text.contains("2 is a terminal") && text.contains("hello Ada") && text.contains("33 97")
+    );
+    let with = watched(&world, &world.url(), TALKATIVE);
+    let with = on_a_terminal(with, b"Ada\n", "your name?");
+    assert_eq!(with, without, "{}", String::from_utf8_lossy(&with.0));
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "Run sh");
+    assert_eq!(change["status"], "rolled_back");
+}
+
+/// Counts signals into a file, and ends when it has nothing more to wait for.
+const COUNTING: &str = r#"
+for signal in INT TERM HUP USR1; do trap "echo $signal >>caught" $signal; done
+echo ready >ready
+echo ready
+# A signal ends the sleep and not the script.
+for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
+exit 5
+"#;
+
+async fn signals_reach_the_command_once(world: World) {
+    let caught = world.folder().join("caught");
+    let ready = world.folder().join("ready");
+    for name in ["TERM", "HUP", "INT", "USR1"] {
+        let mut child = start(&world, &world.url(), &["sh", "-c", COUNTING]);
+        appears(&ready).await;
+        signal(child.id(), name);
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(5), "{name}");
+        let text = fs::read_to_string(&caught).expect("it was caught");
+        assert_eq!(text, format!("{name}\n"));
+        assert_eq!(newest(&world).await["status"], "rolled_back");
+        fs::remove_file(&caught).expect("it is there");
+        fs::remove_file(&ready).expect("it is there");
+    }
+    // A terminal's Ctrl-C reaches the whole group of processes by itself.
+    let command = watched(&world, &world.url(), COUNTING);
+    let (_, code) = on_a_terminal(command, b"\x03", "ready");
+    assert_eq!(code, 5);
+    assert_eq!(fs::read_to_string(&caught).expect("it was caught"), "INT\n");
+    // What was ignored before stays so.
+    let mut nohup = Command::new("sh");
+    let line = "trap '' HUP; exec \"$@\"";
+    nohup.args(["-c", line, "sh"]).arg(binaries::chlog());
+    nohup.args(["run", "--", "sh", "-c", "kill -HUP $$; exit 6"]);
+    let said = around(nohup, &world, &world.url()).status();
+    assert_eq!(said.expect("it runs").code(), Some(6));
+}
+
+async fn whatever_the_service_does_the_command_runs(world: World) {
+    let gateway = Gateway::before(&world.server.address, Mode::Open);
+    let command = ["run", "--", "sh", "-c", "echo out; echo err >&2; exit 4"];
+    for (number, mode) in AWAY.into_iter().enumerate() {
+        gateway.set(mode);
+        let began = Instant::now();
+        let said = through(&world, &gateway, &command);
+        assert_eq!(said.code, 4, "{mode:?}: {}", said.err);
+        assert_eq!(said.out, "out\n", "{mode:?}");
+        assert!(said.err.starts_with("err\n"), "{mode:?}: {}", said.err);
+        assert!(said.err.contains("is kept in"), "{mode:?}: {}", said.err);
+        assert!(began.elapsed() < Duration::from_secs(15), "{mode:?}");
+        assert_eq!(waiting(&spool(&world)).len(), number + 1, "{mode:?}");
+    }
+    // It is away only when the command has ended, or answers only then.
+    gateway.set(Mode::Open);
+    let mut child = start(
+        &world,
+        &gateway.url,
+        &["sh", "-c", "echo x >ready; sleep 2"],
+    );
+    appears(&world.folder().join("ready")).await;
+    gateway.set(Mode::Closing);
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(newest(&world).await["status"], "in_progress");
+    gateway.set(Mode::Open);
+    through(&world, &gateway, &["spool", "flush"]).done();
+    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
+    assert_eq!(waiting(&spool(&world).join("runs")), Vec::<PathBuf>::new());
+    let list = world.key().get("/api/changes").await.body(200);
+    assert_eq!(list["count"], AWAY.len() + 1);
+    let all = list["data"].as_array().expect("a list");
+    let is = |change: &Value, status: &str| change["status"] == status;
+    assert!(is(&all[0], "completed"), "{list}");
+    assert!(all[1..].iter().all(|one| is(one, "rolled_back")), "{list}");
+}
+
+async fn the_command_knows_its_change_and_not_the_key(world: World) {
+    let script = "printf %s \"$CHLOG_CHANGE_ID|$CHLOG_API_KEY|$CHLOG_API_KEY_FILE|$OTHER\"";
+    let mut command = world.chlog();
+    command.env("OTHER", "kept").env("CHLOG_API_KEY_FILE", "/x");
+    let said = Said::of(command.args(["run", "--", "sh", "-c", script])).done();
+    let change = newest(&world).await;
+    let id = change["id"].as_str().expect("an id");
+    assert_eq!(said.out, format!("{id}|||kept"));
+    let said = run(&world, &["--pass-key", "--", "sh", "-c", script]).done();
+    assert!(said.out.contains(&world.organization.key), "{}", said.out);
+    // The command may change its change; what it does not say is ours to say.
+    let script = format!(
+        "'{}' update $CHLOG_CHANGE_ID --tag by-the-command",
+        binaries::chlog().display()
+    );
+    run(&world, &["--pass-key", "--", "sh", "-c", &script]).done();
+    let change = newest(&world).await;
+    assert_eq!(change["tags"], serde_json::json!(["by-the-command"]));
+    assert_eq!(change["status"], "completed");
+}
+
+async fn who_must_not_run_unrecorded_does_not(world: World) {
+    let made = world.folder().join("made");
+    let path = made.to_string_lossy().into_owned();
+    let gateway = Gateway::before(&world.server.address, Mode::Failing);
+    let arguments = ["run", "--require-log", "--", "touch", &path];
+    let said = through(&world, &gateway, &arguments).ended(7);
+    assert!(!said.err.contains("is kept"), "{}", said.err);
+    assert!(!made.exists());
+    let mut command = world.chlog();
+    Said::of(command.env("CHLOG_API_KEY", "").args(arguments)).ended(4);
+    assert!(!made.exists());
+    assert_eq!(waiting(&spool(&world)).len(), 0);
+    assert_eq!(waiting(&spool(&world).join("runs")).len(), 0);
+    gateway.set(Mode::Open);
+    through(&world, &gateway, &arguments).done();
+    assert!(made.exists());
+    assert_eq!(newest(&world).await["status"], "completed");
+}
+
+async fn mistakes_are_loud_and_stop_nothing(world: World) {
+    let made = world.folder().join("made");
+    let path = made.to_string_lossy().into_owned();
+    let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
+    for (name, value, words) in [
+        ("CHLOG_URL", "", "it is not known where the service is"),
+        ("CHLOG_API_KEY", "", "there is no API key"),
+        ("CHLOG_API_KEY", &wrong, "chlog auth"),
+    ] {
+        let mut command = world.chlog();
+        let arguments = ["run", "--", "sh", "-c", "touch \"$1\"; exit 9", "sh", &path];
+        let said = Said::of(command.env(name, value).args(arguments));
+        assert_eq!(said.code, 9, "{}", said.err);
+        assert!(
+            said.err.contains("error: ") && said.err.contains(words),
+            "{}",
+            said.err
+        );
+        fs::remove_file(&made).expect("the command ran");
+        assert_eq!(waiting(&spool(&world)).len(), 0);
+        assert_eq!(waiting(&spool(&world).join("runs")).len(), 0);
+    }
+    // What the service does not take is not lost.
+    let said = run(&world, &["--service", "nope", "--", "true"]);
+    assert_eq!(said.code, 0);
+    assert!(said.err.contains("there is no service"), "{}", said.err);
+    assert_eq!(waiting(&spool(&world).join("refused")).len(), 1);
+}
+
+async fn arguments_are_recorded_on_request_and_masked(world: World) {
+    let arguments = [
+        "echo",
+        "--password",
+        "hunter2",
+        "API_TOKEN=hunter2",
+        "plain",
+    ];
+    let all = [&["--capture-args", "--"][..], &arguments].concat();
+    run(&world, &all).done();
+    let description = newest(&world).await["description"].to_string();
+    assert!(description.contains("echo --password *** API_TOKEN=*** plain"));
+    run(&world, &arguments).done();
+    let description = newest(&world).await["description"].to_string();
+    assert!(!description.contains("plain"), "{description}");
+}
+
+async fn an_outcome_that_nobody_saw_is_called_unknown(world: World) {
+    let ready = world.folder().join("ready");
+    let script = "echo $$ >ready; exec sleep 30";
+    let mut child = start(&world, &world.url(), &["sh", "-c", script]);
+    appears(&ready).await;
+    let command: u32 = fs::read_to_string(&ready)
+        .expect("text")
+        .trim()
+        .parse()
+        .expect("a number");
+    // While it runs, others leave it alone.
+    world.chlog().arg("list").assert().success();
+    assert_eq!(newest(&world).await["status"], "in_progress");
+    let _ = child.kill();
+    let _ = child.wait();
+    signal(command, "KILL");
+    world.chlog().arg("list").assert().success();
+    let change = newest(&world).await;
+    assert_eq!(change["status"], "rolled_back");
+    assert_eq!(change["tags"], serde_json::json!(["outcome-unknown"]));
+    let id = change["id"].as_str().expect("an id");
+    let said = Said::of(world.chlog().args(["show", id])).done();
+    assert!(
+        said.out.contains("rolled_back (outcome unknown)"),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.out.contains("Outcome unknown: neither"),
+        "{}",
+        said.out
+    );
+}
+
+/// Starts `chlog run` and does not wait for it.
+fn start(world: &World, url: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new(binaries::chlog());
+    command.args(["run", "--"]).args(arguments);
+    around(command, world, url).spawn().expect("chlog runs")
+}
+
+/// Gives a command the surroundings of a world.
+fn around(mut command: Command, world: &World, url: &str) -> Command {
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", world.folder())
+        .env("XDG_STATE_HOME", world.folder().join("state"))
+        .env("CHLOG_URL", url)
+        .env("CHLOG_API_KEY", &world.organization.key)
+        .current_dir(world.folder())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+/// Waits until there is a file with something in it.
+async fn appears(path: &std::path::Path) {
+    let began = Instant::now();
+    while !fs::metadata(path).is_ok_and(|file| file.len() > 0) {
+        assert!(
+            began.elapsed() < PATIENCE,
+            "{} does not appear",
+            path.display()
+        );
+        sleep(Duration::from_millis(5)).await;
+    }
+}
