@@ -15,6 +15,7 @@ use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
 use crate::commands::service::ServiceCommand;
 use crate::commands::show::ShowArgs;
+use crate::commands::terraform::TerraformArgs;
 use crate::commands::update::{MoveArgs, UpdateArgs};
 use crate::failure::Failure;
 use crate::moment::{self, Moment};
@@ -31,6 +32,7 @@ Environment:
   CHLOG_URL           where the service is
   CHLOG_API_KEY       the key; or CHLOG_API_KEY_FILE, a file with the key in it
   CHLOG_PROFILE       the profile of config.toml to use
+  CHLOG_TERRAFORM     the program that `chlog terraform run` runs
   NO_COLOR            no colour
 
 Files:
@@ -137,6 +139,8 @@ pub(crate) enum Command {
     Done(MoveArgs),
     /// Set a change's status to `rolled_back`
     Rollback(MoveArgs),
+    /// Record what Terraform did, or would do
+    Terraform(Box<TerraformArgs>),
     /// List, show and create services
     #[command(subcommand)]
     Service(ServiceCommand),
@@ -247,7 +251,7 @@ pub(crate) fn misplaced(error: &clap::Error, arguments: &[String]) -> Option<Fai
 }
 
 /// Returns the first word that is neither a flag nor the value of one.
-fn command(arguments: &[String]) -> Option<&str> {
+pub(crate) fn command(arguments: &[String]) -> Option<&str> {
     let mut words = arguments.iter().skip(1).map(String::as_str);
     while let Some(word) = words.next() {
         match word {

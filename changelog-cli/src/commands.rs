@@ -9,6 +9,7 @@ pub(crate) mod log;
 pub(crate) mod man;
 pub(crate) mod service;
 pub(crate) mod show;
+pub(crate) mod terraform;
 pub(crate) mod update;
 
 use changelog_core::Status;
@@ -30,6 +31,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Start(args) => update::set_status(session()?, &args, Status::InProgress).await,
         Command::Done(args) => update::set_status(session()?, &args, Status::Completed).await,
         Command::Rollback(args) => update::set_status(session()?, &args, Status::RolledBack).await,
+        Command::Terraform(args) => terraform::run(session, *args).await,
         Command::Service(command) => service::run(session()?, command).await,
         Command::Host(command) => host::run(session()?, command).await,
         Command::Auth(command) => auth::run(session()?, command).await,

@@ -3,12 +3,15 @@
 mod args;
 mod commands;
 mod config;
+mod context;
 mod credentials;
 mod failure;
 mod moment;
 mod names;
 mod output;
+mod record;
 mod session;
+mod terraform;
 mod words;
 
 use std::ffi::OsString;
@@ -16,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::Cli;
+use args::{Cli, Command};
 use failure::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
@@ -28,6 +31,9 @@ fn main() -> ExitCode {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
+            if error.use_stderr() && args::command(&words) == Some("terraform") {
+                commands::terraform::drain();
+            }
             if let Some(failure) = args::misplaced(&error, &words) {
                 return failure.report();
             }
@@ -54,10 +60,12 @@ fn run(cli: Cli) -> Outcome {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Other, format!("cannot start: {error}")))?;
+    // Beside Terraform an interruption is for Terraform first.
+    let sees_it_through = matches!(cli.command, Command::Terraform(_));
     let outcome = runtime.block_on(async {
         tokio::select! {
             outcome = commands::run(cli) => outcome,
-            Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),
+            Ok(()) = tokio::signal::ctrl_c(), if !sees_it_through => Err(Failure::cancelled("cancelled")),
         }
     });
     // Standard input that is still being read may never end.

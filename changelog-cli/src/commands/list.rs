@@ -7,11 +7,11 @@ use clap::Args;
 use futures_util::TryStreamExt;
 
 use crate::args::{Format, risk, status};
-use crate::commands::log::named;
 use crate::failure::{Failure, Outcome, note};
 use crate::moment::{self, Moment};
 use crate::names::{self, Missing};
 use crate::output::{Output, table};
+use crate::record::named;
 use crate::session::Session;
 
 /// Lists changes.

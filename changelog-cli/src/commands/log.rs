@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 
-use changelog_client::Error;
 use changelog_core::{Input, NewChange};
 use clap::Args;
 
 use crate::args::ChangeFields;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::context::{Context, ContextArgs};
+use crate::failure::{Failure, Outcome};
 use crate::moment::{self, Moment};
-use crate::names::{self, Missing};
-use crate::output::table::one_line;
+use crate::record::{self, Draft, RecordArgs};
 use crate::session::Session;
 use crate::words::{self, Words};
 
@@ -18,7 +17,11 @@ use crate::words::{self, Words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without TITLE it is asked for on a terminal, and read from standard input otherwise: \
-the first line is the title, the rest the description.")]
+the first line is the title, the rest the description. In a CI run without input it is \
+put together from the run.
+
+Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the \
+CI run and the git repository; what is given counts first, and --no-context turns it off.")]
 pub(crate) struct LogArgs {
     /// What is done, in a line: 3 to 300 characters
     title: Option<String>,
@@ -39,78 +42,37 @@ pub(crate) struct LogArgs {
     /// Write the title and description in $VISUAL or $EDITOR
     #[arg(short, long, help_heading = "Behaviour")]
     editor: bool,
-    /// Two requests with the same key and content are one change
-    #[arg(long, value_name = "KEY", help_heading = "Behaviour")]
-    idempotency_key: Option<String>,
-    /// Check everything and print what would be sent, and send nothing
-    #[arg(long, help_heading = "Behaviour")]
-    dry_run: bool,
-    /// When the service is unavailable, fail (exit code 7) and keep nothing for later
-    #[arg(long, help_heading = "Behaviour")]
-    strict: bool,
+    #[command(flatten)]
+    record: RecordArgs,
+    #[command(flatten)]
+    context: ContextArgs,
 }
 
 /// Records the change, or says why not.
 pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
-    let mut fields = args.fields.clone();
-    let defaults = &session.config.defaults;
-    fields.risk = fields.risk.or(defaults.risk.clone());
-    fields.service = fields.service.or(defaults.service.clone());
-    fields.host = fields.host.or(defaults.host.clone());
-    fields.tags = fields.tags.or(defaults.tags.clone());
+    let fields = record::with_defaults(args.fields.clone(), &session.config.defaults);
+    let context = args.context.gather();
 
-    let a_person_writes = args.editor || (args.title.is_none() && words::somebody_is_there());
-    if a_person_writes && !args.dry_run {
+    let asks = args.title.is_none() && words::somebody_is_there() && context.title.is_none();
+    if (args.editor || asks) && !args.record.dry_run {
         // Nobody should write a text and then hear that there is no key.
         session.client()?;
     }
-    let words = words(&args, &fields).await?;
-    let new = change(&args, &fields, words)?;
-    // All of it is checked before anything is made: a title that is too short
-    // must not leave a service behind.
-    let mut new = new.checked(moment::now())?;
-
-    let missing = match (fields.create_missing, args.dry_run) {
-        (true, true) => Missing::Announce,
-        (true, false) => Missing::Create,
-        (false, _) => Missing::Offer,
+    let words = words(&args, &fields, &context).await?;
+    let mut change = change(&args, &fields, words)?.checked(moment::now())?;
+    context.apply(&mut change);
+    let draft = Draft {
+        change,
+        service: fields.service,
+        host: fields.host,
+        create_missing: fields.create_missing,
     };
-    if let Some(name) = named(fields.service.as_deref()) {
-        new.service_id = match name.parse() {
-            Ok(id) => Some(id),
-            Err(_) => names::service(&session.client()?, name, missing).await?,
-        };
-    }
-    if let Some(name) = named(fields.host.as_deref()) {
-        new.host_id = match name.parse() {
-            Ok(id) => Some(id),
-            Err(_) => names::host(&session.client()?, name, missing).await?,
-        };
-    }
-    if args.dry_run {
-        return session.output.json(&new);
-    }
-
-    // Made here and not by the client, so that it can be named if the answer
-    // is lost.
-    let key = args
-        .idempotency_key
-        .unwrap_or_else(changelog_client::new_idempotency_key);
-    let created = session
-        .client()?
-        .changes()
-        .create_from(new)
-        .idempotency_key(&key)
-        .send()
-        .await
-        .map_err(|error| unrecorded(error, &key))?;
-    session.output.record(&created, |created| {
-        format!("{}  {}", created.id, one_line(&created.title))
-    })
+    let recorded = record::record(&session, draft, &args.record).await?;
+    recorded.show(&mut session.output)
 }
 
 /// Takes the title and description from where they are.
-async fn words(args: &LogArgs, fields: &ChangeFields) -> Outcome<Words> {
+async fn words(args: &LogArgs, fields: &ChangeFields, context: &Context) -> Outcome<Words> {
     let description = fields.description.as_deref();
     if let Some(path) = &args.file {
         return words::from_file(path).await;
@@ -125,14 +87,22 @@ async fn words(args: &LogArgs, fields: &ChangeFields) -> Outcome<Words> {
             ..Words::default()
         });
     }
-    if words::somebody_is_there() {
+    // Some CI systems give their runs a terminal at which nobody sits.
+    let composed = context.title.clone().map(|title| Words {
+        title,
+        ..Words::default()
+    });
+    if words::somebody_is_there() && composed.is_none() {
         return words::from_person(fields.risk.as_ref(), fields.status.as_ref(), description);
     }
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         // There is a terminal to read from, and none to ask on.
-        return Err(words::no_title());
+        return composed.ok_or_else(words::no_title);
     }
-    words::from_pipe().await
+    match (words::from_pipe().await?, composed) {
+        (Some(words), _) | (None, Some(words)) => Ok(words),
+        (None, None) => Err(words::no_title()),
+    }
 }
 
 /// Puts the change together, but for the ids of names.
@@ -158,24 +128,4 @@ fn change(args: &LogArgs, fields: &ChangeFields, words: Words) -> Outcome<NewCha
         scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
         occurred_at: args.occurred_at.map(|at| at.start(now)),
     })
-}
-
-/// Returns a name that is not the empty one, by which somebody says "none".
-pub(crate) fn named(name: Option<&str>) -> Option<&str> {
-    name.map(str::trim).filter(|name| !name.is_empty())
-}
-
-/// Says whether the change may have been recorded all the same.
-fn unrecorded(error: Error, key: &str) -> Failure {
-    let unconfirmed = error.is_unconfirmed();
-    let failure = Failure::from(error);
-    match (failure.exit, unconfirmed) {
-        (Exit::Unavailable | Exit::Other, true) => failure
-            .line("it is not known whether the change was recorded")
-            .hint(format!(
-                "repeat the command with --idempotency-key {key}, and it is recorded once"
-            )),
-        (Exit::Unavailable, false) => failure.line("nothing was recorded"),
-        _ => failure,
-    }
 }

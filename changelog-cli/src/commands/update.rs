@@ -4,11 +4,11 @@ use changelog_core::{Change, ChangeId, ChangePatch, Input, Status};
 use clap::{Args, ValueEnum};
 
 use crate::args::ChangeFields;
-use crate::commands::log::named;
 use crate::failure::{Failure, Outcome};
 use crate::moment;
 use crate::names::{self, Missing};
 use crate::output::table::one_line;
+use crate::record::named;
 use crate::session::Session;
 
 /// Edits a change.
