@@ -226,7 +226,8 @@ impl Events {
         });
         Summary {
             tofu: self.tofu,
-            operation: operation.or(known.operation),
+            // A saved plan that destroys is applied like any other.
+            operation: known.operation.or(operation),
             ending,
             counts,
             touched: self.touched,

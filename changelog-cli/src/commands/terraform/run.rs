@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anstream::adapter::strip_str;
+use changelog_core::Input;
 use changelog_core::text::printable;
 use tempfile::TempDir;
 
@@ -27,7 +28,6 @@ use crate::terraform::events::{Events, Known};
 use crate::terraform::plan::Plan;
 use crate::terraform::screen::{Shown, shown};
 use crate::terraform::summary::{Operation, Summary};
-use changelog_core::Input;
 
 /// Terraform, as it is called.
 #[derive(Clone)]
@@ -159,7 +159,7 @@ impl Terraform {
             None
         };
         if saved.is_none() && planned {
-            note("this plan was saved only to be recorded; -out=FILE keeps it");
+            note("(the plan was kept only until it was recorded; -out=FILE keeps it)");
         }
         let Some(plan) = plan else {
             note("nothing was planned, and nothing is recorded");
@@ -294,6 +294,7 @@ async fn approved(operation: Operation) -> Outcome<bool> {
     } else {
         "Do you want to perform these actions?"
     };
+    note("(the plan is kept only until it is applied or not approved)");
     let mut stdout = io::stdout();
     let asked = write!(
         stdout,
