@@ -17,6 +17,7 @@ use crate::commands::run::RunArgs;
 use crate::commands::service::ServiceCommand;
 use crate::commands::show::ShowArgs;
 use crate::commands::spool::SpoolCommand;
+use crate::commands::terraform::TerraformArgs;
 use crate::commands::update::{MoveArgs, UpdateArgs};
 use crate::config::Defaults;
 use crate::failure::Failure;
@@ -34,6 +35,7 @@ Environment:
   CHLOG_URL           where the service is
   CHLOG_API_KEY       the key; or CHLOG_API_KEY_FILE, a file with the key in it
   CHLOG_PROFILE       the profile of config.toml to use
+  CHLOG_TERRAFORM     the program that `chlog terraform run` runs
   NO_COLOR            no colour
 
 Files:
@@ -142,6 +144,8 @@ pub(crate) enum Command {
     Done(MoveArgs),
     /// Set a change's status to `rolled_back`
     Rollback(MoveArgs),
+    /// Record what Terraform did, or would do
+    Terraform(Box<TerraformArgs>),
     /// List, show and create services
     #[command(subcommand)]
     Service(ServiceCommand),
@@ -165,7 +169,7 @@ pub(crate) enum Command {
 impl Command {
     /// Tells whether a signal is for the command that is run, and not for us.
     pub(crate) fn outlives_signals(&self) -> bool {
-        matches!(self, Self::Run(_))
+        matches!(self, Self::Run(_) | Self::Terraform(_))
     }
 }
 
@@ -275,7 +279,7 @@ pub(crate) fn misplaced(error: &clap::Error, arguments: &[String]) -> Option<Fai
 }
 
 /// Returns the first word that is neither a flag nor the value of one.
-fn command(arguments: &[String]) -> Option<&str> {
+pub(crate) fn command(arguments: &[String]) -> Option<&str> {
     let mut words = arguments.iter().skip(1).map(String::as_str);
     while let Some(word) = words.next() {
         match word {

@@ -11,6 +11,7 @@ pub(crate) mod run;
 pub(crate) mod service;
 pub(crate) mod show;
 pub(crate) mod spool;
+pub(crate) mod terraform;
 pub(crate) mod update;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
     let session = || Session::new(cli.global);
     match cli.command {
         Command::Run(args) => return run::run(session(), *args).await,
+        Command::Terraform(args) => return terraform::run(session, *args).await,
         Command::Completions(args) => completions::run(&mut Output::new(format), &args)?,
         Command::Man(args) => man::run(&mut Output::new(format), &args)?,
         Command::Spool(command) => spool::run(session()?, command).await?,

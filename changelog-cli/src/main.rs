@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod config;
+mod context;
 mod credentials;
 mod failure;
 mod files;
@@ -15,6 +16,7 @@ mod secrets;
 mod session;
 mod spool;
 mod supervise;
+mod terraform;
 mod words;
 
 use std::ffi::OsString;
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
+            if error.use_stderr() && args::command(&words) == Some("terraform") {
+                commands::terraform::drain();
+            }
             if let Some(failure) = args::misplaced(&error, &words) {
                 return failure.report();
             }

@@ -13,6 +13,8 @@ use crate::args::ChangeFields;
 use crate::failure::{Exit, Failure, Outcome, warn};
 use crate::moment;
 use crate::names::{self, Missing};
+use crate::output::Output;
+use crate::output::table::one_line;
 use crate::session::Session;
 use crate::spool::{self, Entry};
 
@@ -36,12 +38,42 @@ pub(crate) struct Draft {
     pub(crate) at: Timestamp,
 }
 
+/// How a change is recorded.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Behaviour")]
+pub(crate) struct RecordArgs {
+    /// Two requests with the same key and content are one change
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Check everything and print what would be sent, and send nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// When the service is unavailable, fail (exit code 7) and keep nothing for later
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
 /// What became of a change that was to be recorded.
 pub(crate) enum Recorded {
     /// The service has it.
     Created(ChangeCreated),
     /// It waits in the spool.
     Kept,
+    /// It would have been sent so.
+    Checked(Box<NewChange>),
+}
+
+impl Recorded {
+    /// Says it on standard output.
+    pub(crate) fn show(&self, output: &mut Output) -> Outcome {
+        match self {
+            Self::Created(created) => output.record(created, |created| {
+                format!("{}  {}", created.id, one_line(&created.title))
+            }),
+            Self::Kept => Ok(()),
+            Self::Checked(new) => output.json(new),
+        }
+    }
 }
 
 impl Draft {
@@ -53,9 +85,9 @@ impl Draft {
             risk_level: change.risk_level.or(fields.risk.clone()),
             status: change.status.or(fields.status.clone()),
             impact: change.impact.or(fields.impact.clone()),
-            tags: fields.tags.clone().unwrap_or_default(),
-            links: fields.links.clone().unwrap_or_default(),
             scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
+            tags: or(change.tags, fields.tags.as_ref()),
+            links: or(change.links, fields.links.as_ref()),
             ..change
         };
         Ok(Self {
@@ -106,15 +138,40 @@ impl Draft {
     }
 }
 
+/// Returns what a change has, or what was given for it.
+fn or<T: Clone>(has: Vec<T>, given: Option<&Vec<T>>) -> Vec<T> {
+    if has.is_empty() {
+        given.cloned().unwrap_or_default()
+    } else {
+        has
+    }
+}
+
 /// Records a change. Where the service does not answer, it is kept, unless
-/// `strict`.
+/// that is not wanted.
 pub(crate) async fn record(
     session: &Session,
-    draft: Draft,
-    key: String,
-    strict: bool,
+    mut draft: Draft,
+    options: &RecordArgs,
 ) -> Outcome<Recorded> {
-    if strict {
+    if options.dry_run {
+        if named(draft.service.as_deref()).is_some() || named(draft.host.as_deref()).is_some() {
+            let missing = if draft.create_missing {
+                Missing::Announce
+            } else {
+                Missing::Offer
+            };
+            draft.resolve(&session.client()?, missing).await?;
+        }
+        return Ok(Recorded::Checked(Box::new(draft.change)));
+    }
+    // Made here and not by the client, so that it can be named if the answer
+    // is lost.
+    let key = options
+        .idempotency_key
+        .clone()
+        .unwrap_or_else(changelog_client::new_idempotency_key);
+    if options.strict {
         let created = draft.create(&session.client()?, &key).await;
         return match created {
             Ok(created) => Ok(Recorded::Created(created)),
@@ -131,6 +188,14 @@ pub(crate) async fn record(
     let entry = Entry::of_draft(session, key, draft)?;
     keep(session, entry, failure)?;
     Ok(Recorded::Kept)
+}
+
+/// Finds the newest planned change that has this tag.
+pub(crate) async fn find_planned(session: &Session, tag: &str) -> Outcome<Option<Change>> {
+    let client = session.hurried_client()?;
+    let list = client.changes().list().status(Status::Planned).tag(tag);
+    let page = hurried(async { Ok(list.per_page(1).send().await?) }).await?;
+    Ok(page.data.into_iter().next())
 }
 
 /// Updates a change; none where the update is kept for later.

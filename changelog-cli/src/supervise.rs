@@ -2,12 +2,14 @@
 //! are ours untouched, and what is meant for it reaches it once.
 
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdout, Command, ExitStatus};
 
 use tokio::sync::oneshot;
 
 /// A command that runs.
 pub(crate) struct Supervised {
+    /// What it writes, where that was asked for.
+    pub(crate) stdout: Option<ChildStdout>,
     ended: oneshot::Receiver<io::Result<ExitStatus>>,
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     // Nobody is told anything by a number that may be another's by now.
     let running = Arc::new(Mutex::new(true));
     let pid = unix::pid(&child);
+    let stdout = child.stdout.take();
     let told = Arc::clone(&running);
     thread::spawn(move || {
         for origin in &mut signals {
@@ -56,17 +59,18 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
         // Whoever waited may have gone.
         let _ = sender.send(status);
     });
-    Ok(Supervised { ended })
+    Ok(Supervised { stdout, ended })
 }
 
 #[cfg(not(unix))]
 pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     let mut child: Child = command.spawn()?;
+    let stdout = child.stdout.take();
     let (sender, ended) = oneshot::channel();
     std::thread::spawn(move || {
         let _ = sender.send(child.wait());
     });
-    Ok(Supervised { ended })
+    Ok(Supervised { stdout, ended })
 }
 
 /// Returns what a shell would say: the exit code, or 128 and the number of the

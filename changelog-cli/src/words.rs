@@ -64,7 +64,7 @@ pub(crate) fn no_title() -> Failure {
 /// Reads a file, or standard input when it is called `-`.
 pub(crate) async fn from_file(path: &Path) -> Outcome<Words> {
     if path == Path::new("-") {
-        return from_pipe().await;
+        return from_pipe().await?.ok_or_else(no_title);
     }
     let name = path.display();
     let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
@@ -76,10 +76,10 @@ pub(crate) async fn from_file(path: &Path) -> Outcome<Words> {
     Ok(words)
 }
 
-/// Reads standard input to its end. In a CI run it may be nothing at all, or
-/// something inherited that never ends; the second is said aloud, since from
-/// outside it looks like a hanging command.
-pub(crate) async fn from_pipe() -> Outcome<Words> {
+/// Reads standard input to its end; none when there are no words in it. In a
+/// CI run it may be nothing at all, or something inherited that never ends; the
+/// second is said aloud, since from outside it looks like a hanging command.
+pub(crate) async fn from_pipe() -> Outcome<Option<Words>> {
     let mut reading = tokio::task::spawn_blocking(|| read(io::stdin().lock()));
     let mut result = tokio::time::timeout(SILENCE, &mut reading).await;
     if result.is_err() {
@@ -91,10 +91,7 @@ pub(crate) async fn from_pipe() -> Outcome<Words> {
         .and_then(|read| read.map_err(io::Error::other)?)
         .map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
     let words = Words::split(&text);
-    if words.title.is_empty() {
-        return Err(no_title());
-    }
-    Ok(words)
+    Ok((!words.title.is_empty()).then_some(words))
 }
 
 fn read(from: impl Read) -> io::Result<String> {

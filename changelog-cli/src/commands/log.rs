@@ -6,11 +6,10 @@ use changelog_core::NewChange;
 use clap::Args;
 
 use crate::args::ChangeFields;
+use crate::context::{Context, ContextArgs};
 use crate::failure::{Failure, Outcome};
 use crate::moment::{self, Moment};
-use crate::names::Missing;
-use crate::output::table::one_line;
-use crate::record::{self, Draft, Recorded, named};
+use crate::record::{self, Draft, RecordArgs};
 use crate::session::Session;
 use crate::words::{self, Words};
 
@@ -18,7 +17,11 @@ use crate::words::{self, Words};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without TITLE it is asked for on a terminal, and read from standard input otherwise: \
-the first line is the title, the rest the description.")]
+the first line is the title, the rest the description. In a CI run without input it is \
+put together from the run.
+
+Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the \
+CI run and the git repository; what is given counts first, and --no-context turns it off.")]
 pub(crate) struct LogArgs {
     /// What is done, in a line: 3 to 300 characters
     title: Option<String>,
@@ -39,53 +42,31 @@ pub(crate) struct LogArgs {
     /// Write the title and description in $VISUAL or $EDITOR
     #[arg(short, long, help_heading = "Behaviour")]
     editor: bool,
-    /// Two requests with the same key and content are one change
-    #[arg(long, value_name = "KEY", help_heading = "Behaviour")]
-    idempotency_key: Option<String>,
-    /// Check everything and print what would be sent, and send nothing
-    #[arg(long, help_heading = "Behaviour")]
-    dry_run: bool,
-    /// When the service is unavailable, fail (exit code 7) and keep nothing for later
-    #[arg(long, help_heading = "Behaviour")]
-    strict: bool,
+    #[command(flatten)]
+    record: RecordArgs,
+    #[command(flatten)]
+    context: ContextArgs,
 }
 
 /// Records the change, or says why not.
 pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
     let fields = args.fields.clone().or(&session.config.defaults);
-    let a_person_writes = args.editor || (args.title.is_none() && words::somebody_is_there());
-    if a_person_writes && !args.dry_run {
+    let context = args.context.gather();
+
+    let asks = args.title.is_none() && words::somebody_is_there() && context.title.is_none();
+    if (args.editor || asks) && !args.record.dry_run {
         // Nobody should write a text and then hear that there is no key.
         session.client()?;
     }
-    let words = words(&args, &fields).await?;
+    let words = words(&args, &fields, &context).await?;
     let mut draft = Draft::new(&fields, change(&args, &fields, words)?)?;
-    if args.dry_run {
-        if named(fields.service.as_deref()).is_some() || named(fields.host.as_deref()).is_some() {
-            let missing = if fields.create_missing {
-                Missing::Announce
-            } else {
-                Missing::Offer
-            };
-            draft.resolve(&session.client()?, missing).await?;
-        }
-        return session.output.json(&draft.change);
-    }
-    // Made here and not by the client, so that it can be named if the answer
-    // is lost.
-    let key = args
-        .idempotency_key
-        .unwrap_or_else(changelog_client::new_idempotency_key);
-    match record::record(&session, draft, key, args.strict).await? {
-        Recorded::Created(created) => session.output.record(&created, |created| {
-            format!("{}  {}", created.id, one_line(&created.title))
-        }),
-        Recorded::Kept => Ok(()),
-    }
+    context.apply(&mut draft.change);
+    let recorded = record::record(&session, draft, &args.record).await?;
+    recorded.show(&mut session.output)
 }
 
 /// Takes the title and description from where they are.
-async fn words(args: &LogArgs, fields: &ChangeFields) -> Outcome<Words> {
+async fn words(args: &LogArgs, fields: &ChangeFields, context: &Context) -> Outcome<Words> {
     let description = fields.description.as_deref();
     if let Some(path) = &args.file {
         return words::from_file(path).await;
@@ -100,14 +81,22 @@ async fn words(args: &LogArgs, fields: &ChangeFields) -> Outcome<Words> {
             ..Words::default()
         });
     }
-    if words::somebody_is_there() {
+    // Some CI systems give their runs a terminal at which nobody sits.
+    let composed = context.title.clone().map(|title| Words {
+        title,
+        ..Words::default()
+    });
+    if words::somebody_is_there() && composed.is_none() {
         return words::from_person(fields.risk.as_ref(), fields.status.as_ref(), description);
     }
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         // There is a terminal to read from, and none to ask on.
-        return Err(words::no_title());
+        return composed.ok_or_else(words::no_title);
     }
-    words::from_pipe().await
+    match (words::from_pipe().await?, composed) {
+        (Some(words), _) | (None, Some(words)) => Ok(words),
+        (None, None) => Err(words::no_title()),
+    }
 }
 
 /// Puts the words of the change together.

@@ -13,6 +13,7 @@ use changelog_core::{ChangeId, ChangePatch, Input, NewChange, RiskLevel, Status}
 use clap::Args;
 
 use crate::args::{ChangeFields, risk};
+use crate::context::{Context, ContextArgs, MAX_TITLE, cut};
 use crate::failure::{Exit, Failure, Outcome, warn};
 use crate::moment;
 use crate::record::Draft;
@@ -73,6 +74,8 @@ pub(crate) struct RunArgs {
     /// Leave the API key in the environment of the command
     #[arg(long, help_heading = "Behaviour")]
     pass_key: bool,
+    #[command(flatten)]
+    context: ContextArgs,
     /// Do not start the command unless the change is recorded
     #[arg(long, help_heading = "Behaviour")]
     require_log: bool,
@@ -163,18 +166,20 @@ fn draft(session: &Session, args: &RunArgs) -> Outcome<Draft> {
         )
         .hint("--ok-codes says which exit codes are a success"));
     }
-    let title = args.title.clone();
+    let context = args.context.gather();
     let change = NewChange {
-        title: title.unwrap_or_else(|| self::title(&args.command[0])),
+        title: args.title.clone().unwrap_or_else(|| title(&args.command[0], &context)),
         description: Some(described(args, "The command runs.")),
         status: Some(Status::InProgress),
         ..NewChange::default()
     };
-    Draft::new(&args.fields.clone().or(&session.config.defaults), change)
+    let mut draft = Draft::new(&args.fields.clone().or(&session.config.defaults), change)?;
+    context.apply(&mut draft.change);
+    Ok(draft)
 }
 
-/// Makes a title of a command's name.
-fn title(program: &OsString) -> String {
+/// Makes a title of a command's name and where it runs.
+fn title(program: &OsString, context: &Context) -> String {
     let name = Path::new(program)
         .file_name()
         .map_or_else(|| program.to_string_lossy(), |name| name.to_string_lossy());
@@ -183,7 +188,10 @@ fn title(program: &OsString) -> String {
         .filter(|c| !c.is_control())
         .take(MAX_NAME)
         .collect();
-    format!("Run {}", name.trim())
+    match &context.place {
+        Some(place) => cut(&format!("Run {} ({place})", name.trim()), MAX_TITLE),
+        None => format!("Run {}", name.trim()),
+    }
 }
 
 /// Prepares the command.
@@ -286,9 +294,9 @@ mod tests {
             ("..", "Run .."),
             ("a\nb", "Run ab"),
         ] {
-            assert_eq!(title(&program.into()), expected);
+            assert_eq!(title(&program.into(), &Context::default()), expected);
         }
-        let title = title(&"x".repeat(1000).into());
+        let title = title(&"x".repeat(1000).into(), &Context::default());
         assert_eq!(title.chars().count(), 4 + MAX_NAME);
     }
 }

@@ -1,0 +1,249 @@
+//! The event stream of `terraform apply -json`: one JSON object a line.
+//!
+//! What is decoded here can be recorded. Hence no `detail` of an error, no
+//! snippet, no output, no id of a resource, and no message.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use changelog_core::Timestamp;
+use serde::Deserialize;
+
+use super::summary::{Action, Counts, Ending, Operation, Problems, State, Summary, TouchedList};
+
+#[derive(Deserialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(rename = "@timestamp")]
+    at: Option<String>,
+    terraform: Option<String>,
+    tofu: Option<String>,
+    change: Option<Hook>,
+    hook: Option<Hook>,
+    changes: Option<Changes>,
+    diagnostic: Option<Diagnostic>,
+    outputs: Option<BTreeMap<String, Output>>,
+}
+
+/// What a planned change and a step of an apply share.
+#[derive(Deserialize)]
+struct Hook {
+    resource: Option<Resource>,
+    action: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Resource {
+    addr: String,
+}
+
+#[derive(Deserialize)]
+struct Changes {
+    #[serde(default)]
+    add: u64,
+    #[serde(default)]
+    change: u64,
+    #[serde(default)]
+    import: u64,
+    #[serde(default)]
+    remove: u64,
+    operation: String,
+}
+
+#[derive(Deserialize)]
+struct Diagnostic {
+    severity: String,
+    summary: String,
+    address: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    action: Option<String>,
+}
+
+/// What is known of a run beside what it said.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) operation: Option<Operation>,
+    /// Whether Terraform said by its exit code that it succeeded.
+    pub(crate) success: Option<bool>,
+}
+
+/// What the events said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    lines: u64,
+    tofu: bool,
+    version: Option<String>,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    planned: Option<Counts>,
+    /// Whether anything was begun.
+    begun: bool,
+    done: Counts,
+    /// How often each of the named resources was done with; a replacement
+    /// takes two.
+    steps: BTreeMap<String, u32>,
+    total: Option<(Operation, Counts)>,
+    touched: TouchedList,
+    outputs: u64,
+    problems: Problems,
+}
+
+impl Events {
+    /// Takes one line; false if it is not an event.
+    pub(crate) fn take(&mut self, line: &[u8]) -> bool {
+        let Ok(event) = serde_json::from_slice::<Event>(line) else {
+            return false;
+        };
+        self.lines += 1;
+        if let Some(at) = event.at.as_deref().and_then(|at| at.parse().ok()) {
+            self.first.get_or_insert(at);
+            self.last = Some(at);
+        }
+        match event.kind.as_str() {
+            "version" => {
+                self.tofu = event.tofu.is_some();
+                self.version = event.tofu.or(event.terraform);
+            }
+            "planned_change" => {
+                if let Some((address, action)) = event.change.and_then(Hook::read) {
+                    self.touched.add(&address, action, State::Planned);
+                }
+            }
+            "apply_start" => self.begun |= event.hook.and_then(Hook::read).is_some(),
+            "apply_complete" => {
+                if let Some((address, action)) = event.hook.and_then(Hook::read) {
+                    self.done(&address, action);
+                }
+            }
+            "apply_errored" => {
+                if let Some((address, action)) = event.hook.and_then(Hook::read) {
+                    self.mark(&address, action, State::Failed);
+                }
+            }
+            "change_summary" => {
+                if let Some(changes) = event.changes {
+                    self.total(&changes);
+                }
+            }
+            "outputs" => {
+                let outputs = event.outputs.unwrap_or_default();
+                let changed =
+                    |output: &&Output| output.action.as_deref().is_some_and(|word| word != "noop");
+                self.outputs += outputs.values().filter(changed).count() as u64;
+            }
+            "diagnostic" => {
+                if let Some(said) = event.diagnostic.filter(|said| said.severity == "error") {
+                    self.problems.add(&said.summary, said.address.as_deref());
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Tells whether Terraform said anything.
+    pub(crate) fn any(&self) -> bool {
+        self.lines > 0
+    }
+
+    fn done(&mut self, address: &str, action: Action) {
+        self.begun = true;
+        self.done.count(action);
+        let replaced = self
+            .touched
+            .find(address)
+            .is_some_and(|one| one.action == Action::Replace);
+        if replaced {
+            let steps = self.steps.entry(address.to_owned()).or_default();
+            *steps += 1;
+            if *steps < 2 {
+                return;
+            }
+        }
+        self.mark(address, action, State::Done);
+    }
+
+    fn mark(&mut self, address: &str, action: Action, state: State) {
+        self.begun = true;
+        if let Some(one) = self.touched.find(address) {
+            one.state = state;
+        } else if self.touched.more == 0 {
+            self.touched.add(address, action, state);
+        }
+        // Otherwise it was planned, and has been counted.
+    }
+
+    fn total(&mut self, changes: &Changes) {
+        let counts = Counts {
+            added: changes.add,
+            changed: changes.change,
+            destroyed: changes.remove,
+            imported: changes.import,
+        };
+        match changes.operation.as_str() {
+            "plan" => self.planned = Some(counts),
+            "destroy" => self.total = Some((Operation::Destroy, counts)),
+            _ => self.total = Some((Operation::Apply, counts)),
+        }
+    }
+
+    /// Sums it up when nothing more comes.
+    pub(crate) fn finish(self, known: Known) -> Summary {
+        let failed = !self.problems.is_empty()
+            || known.success == Some(false)
+            || self
+                .touched
+                .named
+                .iter()
+                .any(|one| one.state == State::Failed);
+        let only_planned = self.planned.filter(|_| {
+            !self.begun
+                && known
+                    .operation
+                    .is_none_or(|operation| operation == Operation::Plan)
+        });
+        let (operation, counts, result) = match (self.total, only_planned) {
+            (Some((operation, counts)), _) => (Some(operation), counts, true),
+            (None, Some(counts)) if !failed => (Some(Operation::Plan), counts, true),
+            (None, _) if self.begun && self.touched.only_deletes() => {
+                (Some(Operation::Destroy), self.done, false)
+            }
+            (None, _) if self.begun => (Some(Operation::Apply), self.done, false),
+            (None, _) => (None, self.done, false),
+        };
+        let ending = match (failed, result) {
+            (true, _) => Ending::Failed,
+            (false, true) => Ending::Complete,
+            (false, false) => Ending::Missing,
+        };
+        let lasted = self.first.zip(self.last).map(|(first, last)| {
+            let millis = last.millis().saturating_sub(first.millis());
+            Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+        });
+        Summary {
+            tofu: self.tofu,
+            // A saved plan that destroys is applied like any other.
+            operation: known.operation.or(operation),
+            ending,
+            counts,
+            touched: self.touched,
+            outputs: self.outputs,
+            problems: self.problems,
+            version: self.version,
+            duration: lasted,
+            ..Summary::default()
+        }
+    }
+}
+
+impl Hook {
+    /// Returns what is done to what; none for what changes nothing.
+    fn read(self) -> Option<(String, Action)> {
+        let action = Action::of_word(&self.action?)?;
+        Some((self.resource?.addr, action))
+    }
+}

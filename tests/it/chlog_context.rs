@@ -1,0 +1,212 @@
+//! What a CI run and a git repository add to a change.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::chlog::{Said, newest};
+use crate::world::{World, on_both, requirement, text};
+
+on_both!(
+    a_run_gives_title_tags_and_links,
+    a_repository_gives_tags_and_links,
+    what_cannot_be_found_out_is_left_out,
+);
+
+const SHA: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+
+/// The variables of a run of GitHub Actions.
+const RUN: [(&str, &str); 10] = [
+    ("CI", "true"),
+    ("GITHUB_ACTIONS", "true"),
+    ("GITHUB_SERVER_URL", "https://github.com"),
+    ("GITHUB_REPOSITORY", "octo-org/hello-world"),
+    ("GITHUB_SHA", SHA),
+    ("GITHUB_REF", "refs/heads/main"),
+    ("GITHUB_REF_NAME", "main"),
+    ("GITHUB_ACTOR", "octocat"),
+    ("GITHUB_RUN_ID", "1658821493"),
+    ("GITHUB_RUN_ATTEMPT", "1"),
+];
+
+fn log(world: &World, folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+    let mut command = world.chlog();
+    command
+        .arg("log")
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .current_dir(folder);
+    Said::of(command.write_stdin(""))
+}
+
+async fn a_run_gives_title_tags_and_links(world: World) {
+    let here = world.folder();
+    log(&world, here, &["--risk", "high"], &RUN).done();
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "deploy octo-org/hello-world@1a2b3c4");
+    assert_eq!(
+        change["tags"],
+        json!([
+            "ci=github-actions",
+            "repo=octo-org/hello-world",
+            "commit=1a2b3c4",
+            "actor=octocat",
+        ])
+    );
+    let at = "https://github.com/octo-org/hello-world";
+    assert_eq!(
+        change["links"],
+        json!([
+            { "label": "run", "url": format!("{at}/actions/runs/1658821493/attempts/1") },
+            { "label": "commit", "url": format!("{at}/commit/{SHA}") },
+            { "label": "branch", "url": format!("{at}/tree/main") },
+        ])
+    );
+    // Words and flags count first.
+    let given = [
+        "Mine",
+        "--tag",
+        "repo=mine,x",
+        "--link",
+        "run=https://e.com/",
+    ];
+    log(&world, here, &given, &RUN).done();
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "Mine");
+    assert_eq!(
+        change["tags"],
+        json!([
+            "repo=mine",
+            "x",
+            "ci=github-actions",
+            "commit=1a2b3c4",
+            "actor=octocat",
+        ])
+    );
+    assert_eq!(change["links"][0]["url"], "https://e.com/");
+    assert!(!change["links"].to_string().contains("actions/runs"));
+    let mut piped = world.chlog();
+    piped.arg("log").envs(RUN);
+    Said::of(piped.write_stdin("From a pipe\n\nAll of it")).done();
+    assert_eq!(newest(&world).await["title"], "From a pipe");
+    // Turned off, there is neither a title nor anything else.
+    let said = log(&world, here, &["--no-context"], &RUN).ended(2);
+    assert!(said.err.contains("there is no title"), "{}", said.err);
+    log(&world, here, &["Bare", "--no-context"], &RUN).done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["title"], &change["tags"], &change["links"]),
+        (&json!("Bare"), &json!([]), &json!([]))
+    );
+}
+
+/// Runs git with nobody's settings.
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
+        .args([
+            "-c",
+            "init.defaultBranch=main",
+            "-c",
+            "commit.gpgSign=false",
+        ])
+        .args(arguments)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", folder)
+        .current_dir(folder)
+        .output()
+        .expect("git runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+async fn a_repository_gives_tags_and_links(world: World) {
+    if requirement::in_path("git").is_none() {
+        requirement::missing("git", "git");
+        return;
+    }
+    let folder = world.folder().join("repository");
+    let below = folder.join("below");
+    fs::create_dir_all(&below).expect("a folder");
+    git(&folder, &["init", "-q"]);
+    let subject = "Fix the payments\n\nAll of them";
+    git(&folder, &["commit", "-q", "--allow-empty", "-m", subject]);
+    let remote = "https://ada:ghp_planted@github.com/owner/repo.git?planted=1";
+    git(&folder, &["remote", "add", "origin", remote]);
+    let commit = git(&folder, &["rev-parse", "HEAD"]);
+    log(&world, &below, &["Deploy"], &[]).done();
+    let change = newest(&world).await;
+    assert_eq!(
+        change["tags"],
+        json!(["repo=owner/repo", format!("commit={}", &commit[..7])])
+    );
+    assert_eq!(
+        change["links"],
+        json!([
+            { "label": "commit", "url": format!("https://github.com/owner/repo/commit/{commit}") },
+            { "label": "branch", "url": "https://github.com/owner/repo/tree/main" },
+        ])
+    );
+    // Outside of a run nobody's title is made up.
+    log(&world, &below, &[], &[]).ended(2);
+    // In one, the subject is that of the commit that was checked out.
+    let mut run = RUN.to_vec();
+    run.retain(|(name, _)| *name != "GITHUB_SHA");
+    run.push(("GITHUB_SHA", &commit));
+    log(&world, &below, &[], &run).done();
+    let title = text(&newest(&world).await["title"]);
+    assert_eq!(
+        title,
+        format!(
+            "deploy octo-org/hello-world@{}: Fix the payments",
+            &commit[..7]
+        )
+    );
+    log(&world, &below, &[], &RUN).done();
+    assert_eq!(
+        newest(&world).await["title"],
+        "deploy octo-org/hello-world@1a2b3c4"
+    );
+    let all = world.key().get("/api/changes").await.body(200).to_string();
+    assert!(!all.contains("planted"), "{all}");
+}
+
+async fn what_cannot_be_found_out_is_left_out(world: World) {
+    // A repository that is none, no git at all, and a git that hangs.
+    let folder = world.folder().join("broken");
+    fs::create_dir_all(folder.join(".git")).expect("a folder");
+    let said = log(&world, &folder, &["Deploy"], &[]).done();
+    assert_eq!(said.err, "");
+    let said = log(&world, &folder, &["Deploy"], &[("PATH", "/nowhere")]).done();
+    assert_eq!(said.err, "");
+    let programs = world.folder().join("programs");
+    fs::create_dir(&programs).expect("a folder");
+    let slow = programs.join("git");
+    fs::write(&slow, "#!/bin/sh\nexec sleep 60\n").expect("a file");
+    assert!(
+        Command::new("chmod")
+            .args(["+x", slow.to_str().expect("a path")])
+            .status()
+            .is_ok_and(|status| status.success())
+    );
+    let path = format!("{}:/usr/bin:/bin", programs.display());
+    let begun = std::time::Instant::now();
+    log(&world, &folder, &["Deploy"], &[("PATH", &path)]).done();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30));
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["tags"], &change["links"]),
+        (&json!([]), &json!([]))
+    );
+    // A change has its limits.
+    let tags: Vec<String> = (0..19).map(|n| format!("tag{n}")).collect();
+    let tags = tags.join(",");
+    log(&world, &folder, &["Deploy", "--tag", &tags], &RUN).done();
+    let change = newest(&world).await;
+    assert_eq!(change["tags"].as_array().map(Vec::len), Some(20));
+    assert_eq!(change["tags"][19], "ci=github-actions");
+}

@@ -1,0 +1,658 @@
+//! `chlog terraform`: real runs of Terraform, and recorded ones.
+//!
+//! The module in `terraform/` has a text with `PLANTED` in it in every place
+//! where a value can be; beside it is what Terraform 1.11 said of it. Whatever
+//! of that is sent or stored would be found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::chlog::{Said, chlog, newest};
+use crate::world::{Engine, World, binaries, on_both, requirement, text};
+
+on_both!(
+    recorded_runs_become_changes,
+    a_planned_change_becomes_what_was_applied,
+    what_is_said_explicitly_counts_first,
+    what_was_cut_off_is_told,
+    a_pipe_is_read_to_its_end,
+    real_runs_keep_their_secrets,
+    a_run_ends_as_terraform_does,
+    a_run_asks_before_it_applies,
+    a_saved_plan_is_one_change,
+    examples_work_as_they_stand,
+);
+
+const PLANTED: &str = "PLANTED";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/terraform")
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(fixtures().join(name)).expect("a fixture")
+}
+
+/// Pipes bytes into `chlog terraform`.
+fn piped(world: &World, arguments: &[&str], input: &[u8]) -> Said {
+    let mut command = world.chlog();
+    command.arg("terraform").args(arguments);
+    Said::of(command.write_stdin(input))
+}
+
+async fn count(world: &World) -> u64 {
+    let list = world.key().get("/api/changes").await.body(200);
+    list["count"].as_u64().expect("a count")
+}
+
+/// Requires that nothing planted came to the service.
+async fn nothing_is_planted(world: &World) {
+    let key = world.key();
+    let list = key.get("/api/changes?per_page=100").await.body(200);
+    assert_ne!(list["count"], 0);
+    assert!(!list.to_string().contains(PLANTED), "{list}");
+    let browser = world.browser().await;
+    let activity = browser.get("/api/activity?limit=100").await.body(200);
+    assert!(!activity.to_string().contains(PLANTED), "{activity}");
+    if world.engine == Engine::Sqlite {
+        for entry in fs::read_dir(world.folder()).expect("a folder").flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("changelog.db") && entry.path().is_file() {
+                let bytes = fs::read(entry.path()).expect("a file");
+                let found = bytes
+                    .windows(PLANTED.len())
+                    .any(|window| window == PLANTED.as_bytes());
+                assert!(!found, "{name}");
+            }
+        }
+    }
+}
+
+async fn recorded_runs_become_changes(world: World) {
+    for (name, title, status, risk, lines) in [
+        (
+            "created.ndjson",
+            "terraform apply: 4 added",
+            "completed",
+            "low",
+            &[
+                "- create `terraform_data.stays`",
+                "- create `terraform_data.replaced[\"eu\"]`",
+                "Terraform 1.11.4",
+            ][..],
+        ),
+        (
+            "changed.ndjson",
+            "terraform apply: 2 added, 1 changed, 2 destroyed",
+            "completed",
+            "high",
+            &[
+                "- update `terraform_data.updated`",
+                "- replace `terraform_data.replaced[\"us\"]`",
+            ],
+        ),
+        (
+            "failed.ndjson",
+            "terraform apply: failed",
+            "rolled_back",
+            "high",
+            &[
+                "- create `terraform_data.broken[0]`: failed",
+                "- create `terraform_data.after[0]`: not done",
+                "- local-exec provisioner error, at `terraform_data.broken[0]`",
+                "- Resource postcondition failed",
+            ],
+        ),
+        (
+            "planned.ndjson",
+            "terraform plan: ",
+            "planned",
+            "high",
+            &["- destroy `terraform_data.stays`"],
+        ),
+        (
+            "destroyed.ndjson",
+            "terraform destroy: ",
+            "completed",
+            "high",
+            &["- destroy `terraform_data.stays`"],
+        ),
+    ] {
+        let said = piped(&world, &[], &fixture(name)).done();
+        // People see what Terraform says.
+        assert!(said.err.contains("Terraform 1.11.4"), "{}", said.err);
+        let change = newest(&world).await;
+        assert!(said.out.contains(&text(&change["id"])), "{}", said.out);
+        assert!(text(&change["title"]).starts_with(title), "{change}");
+        assert_eq!(
+            (&change["status"], &change["risk_level"]),
+            (&json!(status), &json!(risk)),
+            "{name}"
+        );
+        assert_eq!(change["tags"], json!(["terraform"]));
+        let description = text(&change["description"]);
+        for line in lines {
+            assert!(description.contains(line), "{line}: {description}");
+        }
+        let sent = piped(&world, &["--dry-run"], &fixture(name)).done().out;
+        assert!(!sent.contains(PLANTED), "{sent}");
+    }
+    let said = piped(&world, &[], &fixture("nothing.ndjson")).done();
+    assert!(said.err.contains("--always"), "{}", said.err);
+    assert_eq!((count(&world).await, said.out.as_str()), (5, ""));
+    piped(&world, &["--always"], &fixture("nothing.ndjson")).done();
+    assert_eq!(newest(&world).await["title"], "terraform apply: no changes");
+    nothing_is_planted(&world).await;
+}
+
+async fn a_planned_change_becomes_what_was_applied(world: World) {
+    let plan = fixtures().join("plan.json");
+    let plan = plan.to_str().expect("a path");
+    let said = chlog(&world, &["terraform", "plan", plan, "--tag", "network"]).done();
+    let planned = newest(&world).await;
+    let id = text(&planned["id"]);
+    assert!(said.out.contains(&id), "{}", said.out);
+    assert_eq!(planned["title"], "terraform plan: 4 to add");
+    assert_eq!(
+        (&planned["status"], &planned["risk_level"]),
+        (&json!("planned"), &json!("low"))
+    );
+    let print = text(&planned["tags"][2]);
+    let print = print.strip_prefix("plan=").unwrap_or_default();
+    assert_eq!(print.len(), 16, "{planned}");
+    // Planned once more it is still one, and from a pipe.
+    let mut again = world.chlog();
+    again.args(["terraform", "plan", "-"]);
+    let said = Said::of(again.write_stdin(fixture("plan.json"))).done();
+    assert!(said.out.contains(&id), "{}", said.out);
+    assert_eq!(count(&world).await, 1);
+
+    let arguments = ["--plan", plan, "--format", "ids"];
+    let said = piped(&world, &arguments, &fixture("created.ndjson")).done();
+    assert_eq!(said.out, format!("{id}\n"));
+    assert_eq!(count(&world).await, 1);
+    let applied = newest(&world).await;
+    assert_eq!(applied["title"], "terraform apply: 4 added");
+    assert_eq!(applied["status"], "completed");
+    // What somebody had added stays.
+    assert!(applied["tags"].to_string().contains("network"), "{applied}");
+    // It is not planned any more: what comes later is another change.
+    piped(&world, &["--plan", plan], &fixture("failed.ndjson")).done();
+    assert_eq!(count(&world).await, 2);
+    nothing_is_planted(&world).await;
+
+    let said = chlog(&world, &["terraform", "plan", "/nowhere/at/all"]).ended(2);
+    assert!(said.err.contains("/nowhere/at/all"), "{}", said.err);
+    let mut state = world.chlog();
+    state.args(["terraform", "plan", "-"]);
+    let said = Said::of(state.write_stdin("{\"values\": \"PLANTED\"}")).ended(2);
+    assert!(!said.err.contains(PLANTED), "{}", said.err);
+}
+
+async fn what_is_said_explicitly_counts_first(world: World) {
+    let arguments = [
+        "--title",
+        "Network of the new office",
+        "--risk",
+        "medium",
+        "--status",
+        "in_progress",
+        "--service",
+        "network",
+        "--create-missing",
+        "--tag",
+        "office",
+        "-m",
+        "As agreed",
+        "--link",
+        "ticket=https://tickets.example.com/7",
+    ];
+    piped(&world, &arguments, &fixture("changed.ndjson")).done();
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "Network of the new office");
+    assert_eq!(
+        (&change["risk_level"], &change["status"]),
+        (&json!("medium"), &json!("in_progress"))
+    );
+    assert_eq!(change["service"]["name"], "network");
+    assert_eq!(change["tags"], json!(["office", "terraform"]));
+    let description = text(&change["description"]);
+    assert!(description.starts_with("As agreed\n\n- "), "{description}");
+    assert_eq!(change["links"][0]["label"], "ticket");
+}
+
+async fn what_was_cut_off_is_told(world: World) {
+    let whole = fixture("changed.ndjson");
+    let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
+    let begun = lines
+        .iter()
+        .position(|line| String::from_utf8_lossy(line).contains("apply_start"))
+        .expect("it begins");
+    let mut cut = lines[..=begun].concat();
+    cut.extend_from_slice(&lines[begun + 1][..40]);
+    piped(&world, &[], &cut).done();
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "terraform apply: ended without a result");
+    assert_eq!(
+        (&change["status"], &change["risk_level"]),
+        (&json!("rolled_back"), &json!("high"))
+    );
+    assert!(!change.to_string().contains(PLANTED), "{change}");
+    // Without an event there is nothing to record.
+    for input in ["", "terraform: command not found\n", "{}\n"] {
+        let said = piped(&world, &[], input.as_bytes()).ended(2);
+        assert!(said.err.contains("-json"), "{}", said.err);
+        assert!(said.err.contains(input.trim()), "{}", said.err);
+    }
+    assert_eq!(count(&world).await, 1);
+}
+
+/// Whatever is wrong, Terraform must not be killed by a closed pipe.
+async fn a_pipe_is_read_to_its_end(world: World) {
+    let script = "for i in 1 2 3 4 5 6 7 8 9; do cat \"$INPUT\" || exit 9; done; echo whole >&2";
+    for (arguments, code) in [
+        (&["--nonsense"][..], 2),
+        (&["--risk", "extreme"], 2),
+        (&["--plan", "/nowhere"], 2),
+        (&["--tag", ""], 6),
+    ] {
+        let mut shell = Command::new("sh");
+        let chlog = binaries::chlog();
+        let line = format!(
+            "({script}) | '{}' terraform {}",
+            chlog.display(),
+            arguments
+                .iter()
+                .map(|word| format!("'{word}'"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        );
+        let output = shell
+            .args(["-c", &line])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", world.folder())
+            .env("INPUT", fixtures().join("changed.ndjson"))
+            .env("CHLOG_URL", world.url())
+            .env("CHLOG_API_KEY", &world.organization.key)
+            .current_dir(world.folder())
+            .output()
+            .expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("whole"), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    }
+    assert_eq!(count(&world).await, 0);
+}
+
+/// A module with its state, and a shell in which Terraform and `chlog` run.
+struct Module<'a> {
+    world: &'a World,
+    folder: PathBuf,
+}
+
+impl<'a> Module<'a> {
+    /// Makes a module; none where Terraform is not installed.
+    fn new(world: &'a World, name: &str, main: &str) -> Option<Self> {
+        if requirement::in_path("terraform").is_none() {
+            requirement::missing("terraform", "Terraform");
+            return None;
+        }
+        let folder = world.folder().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        fs::write(folder.join("main.tf"), main).expect("a file");
+        Some(Self { world, folder })
+    }
+
+    fn ready(world: &'a World, name: &str, main: &str) -> Option<Self> {
+        let module = Self::new(world, name, main)?;
+        module.shell("terraform init -no-color", &[], "").done();
+        Some(module)
+    }
+
+    /// Runs a script as CI systems do: it ends with the first failure, also
+    /// with one inside of a pipe.
+    fn shell(&self, script: &str, variables: &[(&str, &str)], input: &str) -> Said {
+        let chlog = binaries::chlog();
+        let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut command = Command::new("bash");
+        command
+            .args(["-e", "-o", "pipefail", "-c", script])
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", &self.folder)
+            .env("CHECKPOINT_DISABLE", "1")
+            .env("CHLOG_URL", self.world.url())
+            .env("CHLOG_API_KEY", &self.world.organization.key)
+            .envs(variables.iter().copied())
+            .current_dir(&self.folder)
+            .stdin(Stdio::piped());
+        let output = crate::world::run(command, input);
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+async fn real_runs_keep_their_secrets(world: World) {
+    let main = String::from_utf8(fixture("main.tf")).expect("text");
+    let Some(module) = Module::ready(&world, "secrets", &main) else {
+        return;
+    };
+    let git = "git init -q . && git remote add origin https://bot:PLANTED-token@github.com/o/r.git";
+    if requirement::in_path("git").is_some() {
+        module.shell(git, &[], "").done();
+    }
+    let variables = [
+        ("TF_VAR_from_environment", "PLANTED-environment"),
+        ("TF_CLI_ARGS_apply", "-var=plain=PLANTED-cli-arguments"),
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_SERVER_URL", "https://PLANTED:PLANTED@github.com"),
+        ("GITHUB_REPOSITORY", "o/r"),
+    ];
+    for (script, fails) in [
+        ("terraform plan -json | chlog terraform", false),
+        (
+            "terraform apply -json -auto-approve | chlog terraform",
+            false,
+        ),
+        (
+            "chlog terraform run -- apply -auto-approve -var given=PLANTED-argument",
+            false,
+        ),
+        (
+            "chlog terraform run -- plan -out=saved -var given=PLANTED-other",
+            false,
+        ),
+        ("terraform show -json saved | chlog terraform plan -", false),
+        (
+            "unset TF_CLI_ARGS_apply; chlog terraform run -- apply saved",
+            false,
+        ),
+        (
+            "terraform apply -json -auto-approve -var fail=true | chlog terraform",
+            true,
+        ),
+        (
+            "chlog terraform run -- apply -auto-approve -var fail=true",
+            true,
+        ),
+        (
+            "chlog terraform run -- apply -auto-approve -var sensitive",
+            true,
+        ),
+        ("chlog terraform run -- destroy -auto-approve", false),
+    ] {
+        let said = module.shell(script, &variables, "");
+        assert_eq!(said.code != 0, fails, "{script}: {}{}", said.out, said.err);
+    }
+    let list = world
+        .key()
+        .get("/api/changes?tag=terraform")
+        .await
+        .body(200);
+    assert!(list["count"].as_u64() >= Some(7), "{list}");
+    assert!(
+        list.to_string().contains("local-exec provisioner error"),
+        "{list}"
+    );
+    nothing_is_planted(&world).await;
+}
+
+const GOOD: &str = r#"
+variable "word" {
+  default = "one"
+}
+resource "terraform_data" "first" {
+  input = var.word
+}
+"#;
+
+const BAD: &str = r#"
+resource "terraform_data" "second" {
+  provisioner "local-exec" {
+    command = "exit 3"
+  }
+}
+"#;
+
+async fn a_run_ends_as_terraform_does(world: World) {
+    let Some(module) = Module::ready(&world, "run", GOOD) else {
+        return;
+    };
+    let run = "chlog terraform run --";
+    let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
+    let said = said.done();
+    assert!(said.out.contains("Creation complete"), "{}", said.out);
+    assert!(said.err.contains("recorded "), "{}", said.err);
+    assert_eq!(newest(&world).await["title"], "terraform apply: 1 added");
+    // Applied again nothing changes.
+    let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
+    assert!(said.done().err.contains("nothing is recorded"));
+    assert_eq!(count(&world).await, 1);
+    // From another folder, with events for whoever wants them.
+    let elsewhere = format!(
+        "mkdir -p ../elsewhere && cd ../elsewhere && {run} -chdir=../run apply -json -auto-approve -var word=two"
+    );
+    let said = module.shell(&elsewhere, &[], "").done();
+    assert!(
+        said.out.contains("\"type\":\"apply_complete\""),
+        "{}",
+        said.out
+    );
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["title"], &change["risk_level"]),
+        (&json!("terraform apply: 1 changed"), &json!("medium"))
+    );
+
+    fs::write(module.folder.join("bad.tf"), BAD).expect("a file");
+    let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
+    let said = said.ended(1);
+    assert!(
+        said.err.contains("local-exec provisioner error"),
+        "{}",
+        said.err
+    );
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["title"], &change["status"], &change["risk_level"]),
+        (
+            &json!("terraform apply: failed, 1 changed"),
+            &json!("rolled_back"),
+            &json!("high")
+        )
+    );
+    fs::remove_file(module.folder.join("bad.tf")).expect("it is there");
+    module
+        .shell(&format!("{run} destroy -auto-approve"), &[], "")
+        .done();
+    let change = newest(&world).await;
+    assert_eq!(change["title"], "terraform destroy: 2 destroyed");
+    assert_eq!(count(&world).await, 4);
+    // What changes nothing is only run.
+    let said = module.shell(&format!("{run} version"), &[], "").done();
+    assert!(said.out.contains("Terraform v"), "{}", said.out);
+    let said = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
+    said.ended(2);
+    assert_eq!(newest(&world).await["title"], "terraform plan: 1 to add");
+    // Before anything is done it is said that it could not be recorded.
+    let wrong = "chlog terraform run --tag '' -- apply -auto-approve";
+    module.shell(wrong, &[], "").ended(6);
+    let nobody = [("CHLOG_TERRAFORM", "/nowhere/terraform")];
+    let said = module.shell(&format!("{run} apply"), &nobody, "").ended(1);
+    assert!(said.err.contains("/nowhere/terraform"), "{}", said.err);
+    // A service that is away does not fail what Terraform has done.
+    let away = [("CHLOG_URL", "http://127.0.0.1:9")];
+    let said = module.shell(&format!("{run} apply -auto-approve"), &away, "");
+    assert!(said.done().out.contains("Apply complete!"));
+}
+
+async fn a_run_asks_before_it_applies(world: World) {
+    let Some(module) = Module::ready(&world, "asks", GOOD) else {
+        return;
+    };
+    let apply = "chlog terraform run -- apply -var word=three -lock-timeout=3s";
+    for answer in ["no\n", "", "y\n"] {
+        let said = module.shell(apply, &[], answer).ended(1);
+        assert!(said.out.contains("will be created"), "{}", said.out);
+        assert!(said.err.contains("nothing was changed"), "{}", said.err);
+    }
+    assert_eq!(count(&world).await, 0);
+    let said = module.shell(apply, &[], "yes\n").done();
+    assert!(said.out.contains("Apply complete!"), "{}", said.out);
+    assert_eq!(newest(&world).await["title"], "terraform apply: 1 added");
+    let state = fs::read_to_string(module.folder.join("terraform.tfstate")).expect("a state");
+    assert!(state.contains("three"), "{state}");
+    let unasked = format!("{apply} -input=false");
+    module.shell(&unasked, &[], "yes\n").ended(2);
+    let said = module.shell("chlog terraform run -- destroy", &[], "yes\n");
+    said.done();
+    assert_eq!(
+        newest(&world).await["title"],
+        "terraform destroy: 1 destroyed"
+    );
+    // Nothing is left of the plans.
+    assert_eq!(count(&world).await, 2);
+}
+
+async fn a_saved_plan_is_one_change(world: World) {
+    let Some(module) = Module::ready(&world, "saved", GOOD) else {
+        return;
+    };
+    module
+        .shell("chlog terraform run -- plan -out=saved", &[], "")
+        .done();
+    let planned = newest(&world).await;
+    assert_eq!(planned["status"], "planned");
+    module
+        .shell("chlog terraform run -- apply saved", &[], "")
+        .done();
+    let applied = newest(&world).await;
+    assert_eq!(
+        (&applied["id"], &applied["status"], count(&world).await),
+        (&planned["id"], &json!("completed"), 1)
+    );
+    // The same by pipes; and what fails is the same change as well.
+    fs::write(module.folder.join("bad.tf"), BAD).expect("a file");
+    let script = "terraform plan -out=saved && terraform show -json saved > plan.json \
+                  && chlog terraform plan plan.json \
+                  && terraform apply -json saved | chlog terraform --plan plan.json";
+    module.shell(script, &[], "").ended(1);
+    let failed = newest(&world).await;
+    assert_eq!(
+        (&failed["status"], count(&world).await),
+        (&json!("rolled_back"), 2)
+    );
+}
+
+fn example(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let example = fs::read_to_string(root.join("examples").join(path)).expect("an example");
+    let readme = fs::read_to_string(root.join("README.md")).expect("the README");
+    assert!(readme.contains(example.trim()), "README has not {path}");
+    example
+}
+
+/// The commands of a file, in front of which one of these stands.
+fn commands(text: &str, before: &str, after: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let command = line.trim().strip_prefix(before)?;
+        command.strip_suffix(after).map(str::to_owned)
+    });
+    lines.collect()
+}
+
+async fn examples_work_as_they_stand(world: World) {
+    let sha = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+    let plan = world.folder().join("atlantis.tfplan").display().to_string();
+    let github = [
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_REPOSITORY", "o/r"),
+        ("GITHUB_SHA", sha),
+    ];
+    let gitlab = [
+        ("GITLAB_CI", "true"),
+        ("CI_PROJECT_PATH", "o/r"),
+        ("CI_COMMIT_SHA", sha),
+    ];
+    let jenkins = [
+        ("JENKINS_URL", "https://ci.example.com/"),
+        ("GIT_URL", "https://github.com/o/r"),
+        ("GIT_COMMIT", sha),
+    ];
+    let atlantis = [
+        ("PULL_URL", "https://github.com/o/r/pull/3"),
+        ("PLANFILE", plan.as_str()),
+        ("HEAD_COMMIT", sha),
+    ];
+    for (path, commands, variables, ci) in [
+        (
+            "github-actions/terraform.yml",
+            commands(&example("github-actions/terraform.yml"), "- run: ", ""),
+            &github[..],
+            "github-actions",
+        ),
+        (
+            "gitlab-ci/.gitlab-ci.yml",
+            commands(&example("gitlab-ci/.gitlab-ci.yml"), "- ", ""),
+            &gitlab,
+            "gitlab-ci",
+        ),
+        (
+            "jenkins/Jenkinsfile",
+            commands(&example("jenkins/Jenkinsfile"), "sh '", "'"),
+            &jenkins,
+            "jenkins",
+        ),
+        (
+            "atlantis/repos.yaml",
+            commands(&example("atlantis/repos.yaml"), "- run: ", ""),
+            &atlantis,
+            "atlantis",
+        ),
+    ] {
+        assert!(commands.len() >= 2, "{path}: {commands:?}");
+        let before = count(&world).await;
+        let Some(module) = Module::new(&world, ci, GOOD) else {
+            return;
+        };
+        if ci == "atlantis" {
+            // What its own steps do.
+            module
+                .shell(
+                    "terraform init && terraform plan -out \"$PLANFILE\"",
+                    variables,
+                    "",
+                )
+                .done();
+        }
+        for command in &commands {
+            module.shell(command, variables, "").done();
+        }
+        let change = newest(&world).await;
+        assert_eq!(count(&world).await, before + 1, "{path}");
+        assert_eq!(change["title"], "terraform apply: 1 added", "{path}");
+        let tags = change["tags"].to_string();
+        for tag in [&format!("ci={ci}"), "repo=o/r", "commit=1a2b3c4"] {
+            assert!(tags.contains(tag), "{path}: {tags}");
+        }
+    }
+    let module = Module::ready(&world, "local-exec", &example("local-exec/main.tf"));
+    let Some(module) = module else {
+        return;
+    };
+    module
+        .shell("terraform apply -auto-approve -var release=2.3.1", &[], "")
+        .done();
+    let change: Value = newest(&world).await;
+    assert_eq!(change["title"], "Release 2.3.1");
+    assert_eq!(change["tags"], json!(["terraform", "release"]));
+}
