@@ -5,7 +5,10 @@
 use std::time::Duration;
 
 use changelog_client::{Client, Error};
-use changelog_core::{Change, ChangeCreated, ChangeId, ChangePatch, Input, NewChange, Timestamp};
+use changelog_core::{
+    Change, ChangeCreated, ChangeId, ChangePatch, Input, NewChange, ProblemCode, Status, Timestamp,
+};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
@@ -36,6 +39,9 @@ pub(crate) struct Draft {
     /// When it happened if the change does not say: when it was first sent. It
     /// is the same however often and late it is sent, and so is what is sent.
     pub(crate) at: Timestamp,
+    /// Whether the idempotency key is somebody's own, under which the same was
+    /// sent at another time, and so without a time.
+    pub(crate) key_is_given: bool,
 }
 
 /// How a change is recorded.
@@ -98,6 +104,7 @@ impl Draft {
             host: fields.host.clone(),
             create_missing: fields.create_missing,
             at: now,
+            key_is_given: false,
         })
     }
 
@@ -112,29 +119,44 @@ impl Draft {
         Ok(())
     }
 
-    /// Records the change.
-    pub(crate) async fn create(mut self, client: &Client, key: &str) -> Outcome<ChangeCreated> {
+    /// Records the change; `late` when it has waited.
+    pub(crate) async fn create(
+        mut self,
+        client: &Client,
+        key: &str,
+        late: bool,
+    ) -> Outcome<ChangeCreated> {
         let missing = if self.create_missing {
             Missing::Create
         } else {
             Missing::Offer
         };
         self.resolve(client, missing).await?;
-        let given = self.change.occurred_at;
-        self.change.occurred_at = given.or(Some(self.at));
-        let send = async |change: NewChange| {
+        let send = async |occurred_at: Option<Timestamp>| {
+            let change = NewChange {
+                occurred_at,
+                ..self.change.clone()
+            };
             let create = client.changes().create_from(change);
             create.idempotency_key(key).send().await
         };
-        match send(self.change.clone()).await {
+        let given = self.change.occurred_at;
+        let at = match given {
+            Some(at) => Some(at),
+            None if self.key_is_given && !late => None,
+            None => Some(self.at),
+        };
+        let sent = match send(at).await {
             // This machine's clock is wrong; the service's is not.
             Err(error) if given.is_none() && is_about_the_time(&error) => {
                 warn("the clock of this machine is ahead of the service's, whose time is recorded");
-                self.change.occurred_at = None;
-                send(self.change).await.map_err(Failure::from)
+                send(None).await
             }
-            sent => sent.map_err(|error| unrecorded(error, key)),
-        }
+            // It was recorded at its time, and only the answer was lost.
+            Err(error) if given.is_none() && late && is_about_the_key(&error) => send(None).await,
+            sent => sent,
+        };
+        sent.map_err(|error| unrecorded(error, key))
     }
 }
 
@@ -165,6 +187,7 @@ pub(crate) async fn record(
         }
         return Ok(Recorded::Checked(Box::new(draft.change)));
     }
+    draft.key_is_given = options.idempotency_key.is_some();
     // Made here and not by the client, so that it can be named if the answer
     // is lost.
     let key = options
@@ -172,7 +195,7 @@ pub(crate) async fn record(
         .clone()
         .unwrap_or_else(changelog_client::new_idempotency_key);
     if options.strict {
-        let created = draft.create(&session.client()?, &key).await;
+        let created = draft.create(&session.client()?, &key, false).await;
         return match created {
             Ok(created) => Ok(Recorded::Created(created)),
             Err(failure) if failure.may_pass => Err(failure.with_exit(Exit::Unavailable)),
@@ -180,7 +203,7 @@ pub(crate) async fn record(
         };
     }
     let client = session.hurried_client()?;
-    let failure = match hurried(draft.clone().create(&client, &key)).await {
+    let failure = match hurried(draft.clone().create(&client, &key, false)).await {
         Ok(created) => return Ok(Recorded::Created(created)),
         Err(failure) if failure.may_pass => failure,
         Err(failure) => return Err(failure),
@@ -276,6 +299,13 @@ pub(crate) fn named(name: Option<&str>) -> Option<&str> {
 fn is_about_the_time(error: &Error) -> bool {
     matches!(error, Error::Invalid { violations, .. }
         if !violations.is_empty() && violations.iter().all(|one| one.pointer == "/occurred_at"))
+}
+
+/// Tells whether the service knows the key from a request that was not quite
+/// the same.
+fn is_about_the_key(error: &Error) -> bool {
+    let code = error.problem().map(|problem| &problem.code);
+    code == Some(&ProblemCode::IdempotencyKeyReused)
 }
 
 /// Says whether the change may have been recorded all the same.

@@ -61,7 +61,7 @@ impl Recording {
         let create = {
             let (client, noted) = (client.clone(), Arc::clone(&noted));
             async move {
-                let id = draft.create(&client, &key).await?.id;
+                let id = draft.create(&client, &key, false).await?.id;
                 let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
                 let Noted { entry, journal } = &mut *noted;
                 entry.id = Some(id);

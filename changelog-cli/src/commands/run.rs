@@ -168,7 +168,10 @@ fn draft(session: &Session, args: &RunArgs) -> Outcome<Draft> {
     }
     let context = args.context.gather();
     let change = NewChange {
-        title: args.title.clone().unwrap_or_else(|| title(&args.command[0], &context)),
+        title: args
+            .title
+            .clone()
+            .unwrap_or_else(|| title(&args.command[0], &context)),
         description: Some(described(args, "The command runs.")),
         status: Some(Status::InProgress),
         ..NewChange::default()

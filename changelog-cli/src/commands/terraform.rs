@@ -15,13 +15,12 @@ use std::process::ExitCode;
 
 use anstream::adapter::strip_str;
 use changelog_core::change::{MAX_LINKS, MAX_TAGS};
-use changelog_core::{Change, ChangePatch, Input, NewChange};
+use changelog_core::{Change, ChangePatch, NewChange};
 use clap::{Args, Subcommand};
 
 use crate::args::ChangeFields;
 use crate::context::ContextArgs;
 use crate::failure::{Exit, Failure, Outcome, note, warn};
-use crate::moment;
 use crate::names::{self, Missing};
 use crate::output::table::one_line;
 use crate::record::{self, Draft, RecordArgs, Recorded, named};

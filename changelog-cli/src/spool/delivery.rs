@@ -184,7 +184,7 @@ impl Delivery {
                 };
                 let id = match known {
                     Some(id) => id,
-                    None => draft.create(&self.client, key).await?.id,
+                    None => draft.create(&self.client, key, true).await?.id,
                 };
                 if entry.patch.is_some() {
                     // What follows may be tried again when the key is long
