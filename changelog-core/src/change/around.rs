@@ -239,7 +239,11 @@ fn reasons(change: &Change, affected: &Affected, at: Timestamp) -> Vec<Reason> {
         RiskLevel::Medium => add(ReasonCode::Risk, MEDIUM_RISK, "medium risk".into()),
         _ => {}
     }
-    let minutes = at.millis().saturating_sub(change.occurred_at.millis()).max(0) / 60_000;
+    let minutes = at
+        .millis()
+        .saturating_sub(change.occurred_at.millis())
+        .max(0)
+        / 60_000;
     add(ReasonCode::Recent, recency(minutes), ago(minutes));
     reasons
 }
@@ -307,12 +311,28 @@ mod tests {
         let service = serde_json::json!({"id": PAYMENTS, "name": "payments", "color": "#fff"});
         let changes = [
             change(1, 5, &serde_json::json!({})),
-            change(2, 100, &serde_json::json!({"service": service, "risk_level": "high"})),
+            change(
+                2,
+                100,
+                &serde_json::json!({"service": service, "risk_level": "high"}),
+            ),
             change(3, 100, &serde_json::json!({"host_ref": host(WEB, "prod")})),
-            change(4, 100, &serde_json::json!({"host_ref": host(PAYMENTS, "prod")})),
-            change(5, 100, &serde_json::json!({"host_ref": host(PAYMENTS, "test")})),
+            change(
+                4,
+                100,
+                &serde_json::json!({"host_ref": host(PAYMENTS, "prod")}),
+            ),
+            change(
+                5,
+                100,
+                &serde_json::json!({"host_ref": host(PAYMENTS, "test")}),
+            ),
             change(6, 100, &serde_json::json!({"status": "rolled_back"})),
-            change(7, 101, &serde_json::json!({"status": "in_progress", "risk_level": "medium"})),
+            change(
+                7,
+                101,
+                &serde_json::json!({"status": "in_progress", "risk_level": "medium"}),
+            ),
         ];
         let ranked = rank(changes, &affected(), at());
         let order: Vec<(&str, u32)> = ranked
@@ -396,7 +416,12 @@ mod tests {
         ] {
             assert_eq!(read(query), Ok(expected), "{query}");
         }
-        for query in ["window_minutes=0", "window_minutes=10081", "limit=0", "page=1"] {
+        for query in [
+            "window_minutes=0",
+            "window_minutes=10081",
+            "limit=0",
+            "page=1",
+        ] {
             assert!(read(query).is_err(), "{query}");
         }
         let filter = AroundFilter {
