@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use anstyle::AnsiColor;
 use changelog_core::{Link, RiskLevel, Status};
 
+use crate::commands::around::AroundArgs;
 use crate::commands::auth::AuthCommand;
 use crate::commands::completions::CompletionsArgs;
 use crate::commands::host::HostCommand;
@@ -20,6 +21,7 @@ use crate::commands::spool::SpoolCommand;
 use crate::commands::terraform::TerraformArgs;
 use crate::commands::update::{MoveArgs, UpdateArgs};
 use crate::config::Defaults;
+use crate::commands::watch::WatchArgs;
 use crate::failure::Failure;
 use crate::moment::{self, Moment};
 
@@ -134,6 +136,10 @@ pub(crate) enum Command {
     /// List changes, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
+    /// Show changes as they are recorded
+    Watch(WatchArgs),
+    /// Show what changed before a moment, the most suspicious first
+    Around(AroundArgs),
     /// Show one change in full
     Show(ShowArgs),
     /// Edit a change

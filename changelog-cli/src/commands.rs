@@ -1,5 +1,6 @@
 //! The commands, one file a verb or noun.
 
+pub(crate) mod around;
 pub(crate) mod auth;
 pub(crate) mod completions;
 pub(crate) mod health;
@@ -13,6 +14,7 @@ pub(crate) mod show;
 pub(crate) mod spool;
 pub(crate) mod terraform;
 pub(crate) mod update;
+pub(crate) mod watch;
 
 use std::process::ExitCode;
 
@@ -54,6 +56,8 @@ async fn speak(session: Session, command: Command) -> Outcome {
     match command {
         Command::Log(args) => log::run(session, *args).await,
         Command::List(args) => list::run(session, args).await,
+        Command::Watch(args) => watch::run(session, args).await,
+        Command::Around(args) => around::run(session, args).await,
         Command::Show(args) => show::run(session, &args).await,
         Command::Update(args) => update::run(session, *args).await,
         Command::Start(args) => update::set_status(session, &args, Status::InProgress).await,

@@ -71,6 +71,16 @@ impl Moment {
     }
 }
 
+/// Reads how long something is in whole minutes, such as `2h`, `90m` or `1d12h`.
+pub(crate) fn parse_minutes(text: &str) -> Result<u64, String> {
+    match age(text.trim()) {
+        Some(length) if length.as_secs() >= MINUTE.unsigned_abs() => {
+            Ok(length.as_secs() / MINUTE.unsigned_abs())
+        }
+        _ => Err("must be at least a minute, such as 15m, 2h or 1d".to_owned()),
+    }
+}
+
 /// Reads one or more numbers with a unit each.
 fn age(text: &str) -> Option<Duration> {
     let mut total: u64 = 0;

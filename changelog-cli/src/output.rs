@@ -172,6 +172,31 @@ impl Output {
         }
     }
 
+    /// Starts a list without an end, of which each record is a line that is
+    /// handed on at once. Through a pipe it is for a program.
+    pub(crate) fn begin_live<T: Record>(&mut self) -> Outcome {
+        let is_for_programs = self.format == Format::Table && !self.terminal;
+        if is_for_programs || self.format == Format::Json {
+            *self = Self::new(Format::Ndjson);
+        }
+        self.begin::<T>()?;
+        self.flush()
+    }
+
+    /// Writes the next record of a list without an end; for people, as `line`
+    /// says it.
+    pub(crate) fn next_live<T: Record>(
+        &mut self,
+        record: &T,
+        line: impl FnOnce(&T) -> String,
+    ) -> Outcome {
+        if self.format == Format::Table {
+            return self.text(&line(record));
+        }
+        self.next(record)?;
+        self.flush()
+    }
+
     /// Separates two records of a list; only JSON needs it.
     pub(crate) fn separate(&mut self) -> Outcome {
         match self.format {

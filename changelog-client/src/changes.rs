@@ -7,13 +7,14 @@ use futures_util::stream::try_unfold;
 
 use changelog_core::change::MAX_PER_PAGE;
 use changelog_core::{
-    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, HostId, Link, NewChange,
-    NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
+    Around, AroundFilter, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, HostId, Link,
+    NewChange, NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
 };
 
 use crate::client::Client;
 use crate::error::{Error, Gibberish};
 use crate::send::Call;
+use crate::watch::WatchChanges;
 
 const PATH: &str = "changes";
 
@@ -67,6 +68,25 @@ impl Changes {
         ListChanges {
             client: self.client.clone(),
             filter,
+        }
+    }
+
+    /// Starts to watch changes as they are recorded.
+    pub fn watch(&self) -> WatchChanges {
+        self.watch_with(ChangeFilter::default())
+    }
+
+    /// Starts to watch the changes that a filter selects, whatever it says about
+    /// times and pages.
+    pub fn watch_with(&self, filter: ChangeFilter) -> WatchChanges {
+        WatchChanges::new(self.client.clone(), filter)
+    }
+
+    /// Starts to ask what changed before a moment.
+    pub fn around(&self) -> AroundChanges {
+        AroundChanges {
+            client: self.client.clone(),
+            filter: AroundFilter::default(),
         }
     }
 
@@ -354,6 +374,52 @@ impl Walk {
         self.filter.before = last.or(self.filter.before);
         self.ready = page.data.into();
         Ok(())
+    }
+}
+
+/// What changed before a moment, to be asked for by [`AroundChanges::send`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent until `send`"]
+pub struct AroundChanges {
+    client: Client,
+    filter: AroundFilter,
+}
+
+impl AroundChanges {
+    /// Sets the moment; now when not set.
+    pub fn at(mut self, at: Timestamp) -> Self {
+        self.filter.at = Some(at);
+        self
+    }
+
+    /// Sets the service that was affected.
+    pub fn service(mut self, id: ServiceId) -> Self {
+        self.filter.service_id = Some(id);
+        self
+    }
+
+    /// Sets the host that was affected.
+    pub fn host(mut self, id: HostId) -> Self {
+        self.filter.host_id = Some(id);
+        self
+    }
+
+    /// Sets how many minutes to look back: 1 to 10080 (7 days), 120 when not set.
+    pub fn window_minutes(mut self, minutes: u64) -> Self {
+        self.filter.window_minutes = minutes;
+        self
+    }
+
+    /// Sets how many changes to answer: 1 to 100, 20 when not set.
+    pub fn limit(mut self, count: u64) -> Self {
+        self.filter.limit = count;
+        self
+    }
+
+    /// Asks, and returns the changes, the most suspicious first.
+    pub async fn send(self) -> Result<Around, Error> {
+        let call = Call::get(&[PATH, "around"]).query(self.filter.to_query());
+        self.client.send(&call).await
     }
 }
 

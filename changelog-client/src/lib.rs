@@ -52,21 +52,23 @@ mod hosts;
 mod retry;
 mod send;
 mod services;
+mod watch;
 
 pub use changelog_core::change::MAX_CHANGES;
 pub use changelog_core::{
-    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment, Health,
-    HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
-    OrganizationId, Page, Platform, Problem, ProblemCode, RiskLevel, Service, ServiceId,
-    ServicePatch, ServiceRef, Status, Timestamp, Violation,
+    Around, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment,
+    Health, HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
+    OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service,
+    ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
 };
-pub use changes::{Changes, CreateChange, CreateChanges, ListChanges, UpdateChange};
+pub use changes::{AroundChanges, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange};
 pub use client::{Client, ClientBuilder};
 pub use error::{Error, Gibberish, Refusal, Silence};
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use retry::RetryPolicy;
 pub use send::new_idempotency_key;
 pub use services::{CreateService, Services, UpdateService};
+pub use watch::{WatchChanges, Watched};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

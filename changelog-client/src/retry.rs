@@ -53,6 +53,20 @@ impl RetryPolicy {
     }
 }
 
+impl RetryPolicy {
+    /// Returns the waits of who comes again for as long as it takes: at least a
+    /// quarter of a second, whatever is set.
+    pub(crate) fn endless_delays(self) -> ExponentialBackoff {
+        let min_delay = self.min_delay.max(Duration::from_millis(250));
+        ExponentialBuilder::new()
+            .with_jitter()
+            .with_min_delay(min_delay)
+            .with_max_delay(self.max_delay.max(Duration::from_secs(5)))
+            .without_max_times()
+            .build()
+    }
+}
+
 /// Reads `Retry-After`: whole seconds, or an HTTP date.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();

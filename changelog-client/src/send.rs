@@ -4,6 +4,9 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Method, StatusCode};
 use serde::Serialize;
@@ -19,6 +22,9 @@ use crate::retry::retry_after;
 
 /// The largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// After how much silence a stream is taken for broken: the service says at
+/// least every 15 s that it is still there.
+const SILENCE: Duration = Duration::from_secs(45);
 /// What `x-request-id` is cut to, in characters.
 const MAX_REQUEST_ID: usize = 200;
 
@@ -38,6 +44,7 @@ pub(crate) struct Call {
     query: Option<String>,
     body: Option<Vec<u8>>,
     idempotency_key: Option<String>,
+    last_event_id: Option<String>,
     keyed: bool,
 }
 
@@ -49,6 +56,7 @@ impl Call {
             query: None,
             body: None,
             idempotency_key: None,
+            last_event_id: None,
             keyed: true,
         }
     }
@@ -84,6 +92,12 @@ impl Call {
 
     pub(crate) fn query(mut self, query: String) -> Self {
         self.query = Some(query);
+        self
+    }
+
+    /// Continues a stream after an event.
+    pub(crate) fn after(mut self, last_event_id: Option<String>) -> Self {
+        self.last_event_id = last_event_id;
         self
     }
 
@@ -169,11 +183,9 @@ impl Client {
         is_answer: impl Fn(&StatusCode) -> bool,
     ) -> Result<T, Error> {
         let limit = limit.min(self.inner.attempt_timeout);
-        let answer = timeout(limit, self.exchange(call)).await.map_err(|_| {
-            let address = self.inner.base.as_str().trim_end_matches('/');
-            let message = format!("{address}: nothing within {limit:.1?}");
-            Error::Timeout(Box::new(Silence::new(message, true)))
-        })??;
+        let answer = timeout(limit, self.exchange(call))
+            .await
+            .map_err(|_| self.silence(limit))??;
         if !is_answer(&answer.status) {
             return Err(Error::from_refusal(answer.into_refusal()));
         }
@@ -189,24 +201,84 @@ impl Client {
 
     /// Sends a request and reads the whole answer.
     async fn exchange(&self, call: &Call) -> Result<Answer, Error> {
+        let request = self.prepare(call, "application/json, application/problem+json")?;
+        let response = request.send().await;
+        self.read(response.map_err(|error| lost(error, &self.inner.base))?)
+            .await
+    }
+
+    /// Sends a request once whose answer has no end, and returns that in pieces:
+    /// each must come within 45 s, all of them may take for ever.
+    pub(crate) async fn open(
+        &self,
+        call: &Call,
+    ) -> Result<impl Stream<Item = Result<Bytes, Error>> + Send + use<>, Error> {
+        let limit = self.inner.attempt_timeout;
+        let open = async {
+            let request = self.prepare(call, "text/event-stream, application/problem+json")?;
+            let response = request.send().await;
+            let response = response.map_err(|error| lost(error, &self.inner.base))?;
+            if !response.status().is_success() {
+                return Err(Error::from_refusal(
+                    self.read(response).await?.into_refusal(),
+                ));
+            }
+            let media_type = response.headers().get(CONTENT_TYPE);
+            if !media_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
+                let answer = self.read(response).await?;
+                return Err(answer.gibberish("it is no stream of events".to_owned()));
+            }
+            Ok(response)
+        };
+        let response = timeout(limit, open)
+            .await
+            .unwrap_or_else(|_| Err(self.silence(limit)))?;
+        let client = self.clone();
+        Ok(try_unfold(
+            (response, client),
+            |(mut response, client)| async move {
+                let chunk = timeout(SILENCE, response.chunk()).await;
+                let chunk = chunk.map_err(|_| client.silence(SILENCE))?;
+                let chunk = chunk.map_err(|error| lost(error, &client.inner.base))?;
+                Ok(chunk.map(|chunk| (chunk, (response, client))))
+            },
+        ))
+    }
+
+    /// Nothing came for so long.
+    fn silence(&self, limit: Duration) -> Error {
+        let address = self.inner.base.as_str().trim_end_matches('/');
+        let message = format!("{address}: nothing within {limit:.1?}");
+        Error::Timeout(Box::new(Silence::new(message, true)))
+    }
+
+    /// Makes a request with everything that goes with it.
+    fn prepare(&self, call: &Call, accept: &'static str) -> Result<reqwest::RequestBuilder, Error> {
         let mut request = self
             .inner
             .http
             .request(call.method.clone(), call.url(&self.inner.base)?)
-            .header(ACCEPT, "application/json, application/problem+json");
+            .header(ACCEPT, accept);
         if let Some(key) = self.inner.api_key.as_ref().filter(|_| call.keyed) {
             request = request.header("x-api-key", header_value(key)?);
         }
         if let Some(key) = &call.idempotency_key {
             request = request.header("idempotency-key", key);
         }
+        if let Some(id) = &call.last_event_id {
+            request = request.header("last-event-id", id);
+        }
         if let Some(body) = &call.body {
             request = request
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.clone());
         }
+        Ok(request)
+    }
+
+    /// Reads a whole answer.
+    async fn read(&self, mut response: reqwest::Response) -> Result<Answer, Error> {
         let lost = |error| lost(error, &self.inner.base);
-        let mut response = request.send().await.map_err(lost)?;
         let mut answer = Answer {
             status: response.status(),
             headers: std::mem::take(response.headers_mut()),
@@ -259,7 +331,7 @@ impl Answer {
 }
 
 /// Returns how long the service asked to wait.
-fn asked_wait(error: &Error) -> Duration {
+pub(crate) fn asked_wait(error: &Error) -> Duration {
     error
         .refusal()
         .and_then(|refusal| refusal.retry_after)

@@ -1,5 +1,6 @@
 //! Changes: what was done, or will be, to the infrastructure.
 
+pub mod around;
 mod filter;
 mod input;
 

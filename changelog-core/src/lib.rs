@@ -30,6 +30,7 @@ mod wire_enum;
 
 pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
 pub use api_key::{ApiKey, CreatedApiKey, NewApiKey};
+pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
     Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, Link, NewChange, NewChanges,
     RiskLevel, ServiceRef, Status,

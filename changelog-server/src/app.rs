@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::config::Settings;
 use crate::key_use::KeyUse;
 use crate::limits::Limits;
+use crate::live::Live;
 use crate::passwords::Passwords;
 use crate::setup::Setup;
 use crate::store::Store;
@@ -29,6 +30,8 @@ pub struct Parts {
     pub settings: Settings,
     /// How often somebody may do something.
     pub limits: Limits,
+    /// Who watches changes as they are recorded.
+    pub live: Live,
     /// Checks passwords.
     pub passwords: Passwords,
     /// Who may found the first organization.
@@ -50,6 +53,7 @@ impl App {
     ) -> Self {
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
+            live: Live::new(store.clone(), clock.clone()),
             key_use: KeyUse::start(store.clone()),
             passwords: Passwords::new(),
             store,

@@ -9,6 +9,7 @@ pub mod config;
 mod dashboard;
 mod key_use;
 pub mod limits;
+pub mod live;
 pub mod passwords;
 mod serve;
 pub mod setup;

@@ -7,6 +7,7 @@
 
 mod activity;
 mod admin;
+mod around;
 mod bulk;
 mod carry_over;
 mod changes;
@@ -43,6 +44,7 @@ mod services;
 mod sessions;
 mod shapes;
 mod store;
+mod stream;
 mod tenancy;
 mod terraform;
 mod world;

@@ -7,6 +7,7 @@ pub(crate) mod chromium;
 pub(crate) mod database;
 pub(crate) mod document;
 pub(crate) mod gateway;
+pub(crate) mod events;
 pub(crate) mod postgres;
 pub(crate) mod requirement;
 pub(crate) mod server;

@@ -2,7 +2,7 @@
 
 use changelog_client::Client;
 use changelog_core::change::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeFilter, RiskLevel, Status};
+use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status};
 use clap::Args;
 use futures_util::TryStreamExt;
 
@@ -14,9 +14,9 @@ use crate::output::{Output, table};
 use crate::record::named;
 use crate::session::Session;
 
-/// Lists changes.
+/// Which changes, whether they are listed or watched.
 #[derive(Debug, Args)]
-pub(crate) struct ListArgs {
+pub(crate) struct FilterArgs {
     /// Words that the title has, or that words of it begin with
     #[arg(short = 'q', long, value_name = "WORDS")]
     search: Option<String>,
@@ -35,6 +35,13 @@ pub(crate) struct ListArgs {
     /// Only with this tag; repeatable, or separated by commas: with all of them
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     tags: Vec<String>,
+}
+
+/// Lists changes.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
     /// Only from then on: RFC 3339, a date, or an age such as 2h or 7d
     #[arg(long, value_name = "TIME", value_parser = moment::parse)]
     since: Option<Moment>,
@@ -67,40 +74,58 @@ pub(crate) async fn run(mut session: Session, args: ListArgs) -> Outcome {
         )));
     }
     let client = session.client()?;
-    let filter = filter(&client, &args).await?;
-    if args.all {
+    let (all, limit) = (args.all, args.limit);
+    let filter = filter(&client, args).await?;
+    if all {
         return stream(&mut session.output, &client, filter, None).await;
     }
-    if args.limit > MAX_PER_PAGE {
-        return stream(&mut session.output, &client, filter, Some(args.limit)).await;
+    if limit > MAX_PER_PAGE {
+        return stream(&mut session.output, &client, filter, Some(limit)).await;
     }
     let page = client.changes().list_with(filter).send().await?;
     session.output.page(page)
 }
 
-async fn filter(client: &Client, args: &ListArgs) -> Outcome<ChangeFilter> {
+async fn filter(client: &Client, args: ListArgs) -> Outcome<ChangeFilter> {
     let now = moment::now();
-    let service_id = match named(args.service.as_deref()) {
-        Some(name) => names::service(client, name, Missing::Refuse).await?,
-        None => None,
-    };
-    let host_id = match named(args.host.as_deref()) {
-        Some(name) => names::host(client, name, Missing::Refuse).await?,
-        None => None,
-    };
     Ok(ChangeFilter {
         page: args.page.unwrap_or(1),
         per_page: args.limit,
-        q: args.search.clone(),
-        service_id,
-        host_id,
-        risk_level: args.risk.clone(),
-        status: args.status.clone(),
-        tags: args.tags.clone(),
         since: args.since.map(|at| at.start(now)),
         until: args.until.map(|at| at.end(now)),
-        before: None,
+        ..args.filter.read(client).await?
     })
+}
+
+impl FilterArgs {
+    /// Returns the filter, after asking for the ids of what is named.
+    pub(crate) async fn read(self, client: &Client) -> Outcome<ChangeFilter> {
+        Ok(ChangeFilter {
+            q: self.search,
+            service_id: service(client, self.service.as_deref()).await?,
+            host_id: host(client, self.host.as_deref()).await?,
+            risk_level: self.risk,
+            status: self.status,
+            tags: self.tags,
+            ..ChangeFilter::default()
+        })
+    }
+}
+
+/// Returns the id of a service to look for, if one is named.
+pub(crate) async fn service(client: &Client, name: Option<&str>) -> Outcome<Option<ServiceId>> {
+    match named(name) {
+        Some(name) => names::service(client, name, Missing::Refuse).await,
+        None => Ok(None),
+    }
+}
+
+/// Returns the id of a host to look for, if one is named.
+pub(crate) async fn host(client: &Client, name: Option<&str>) -> Outcome<Option<HostId>> {
+    match named(name) {
+        Some(name) => names::host(client, name, Missing::Refuse).await,
+        None => Ok(None),
+    }
 }
 
 /// Writes up to so many changes as they come. Only a table waits for all of

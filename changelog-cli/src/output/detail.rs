@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use changelog_core::text::printable;
 use changelog_core::{Change, Environment, Host, Service, Timestamp};
+use chrono::Local;
 use comfy_table::Color;
 
 use super::table::{one_line, risk_color, status_color};
@@ -65,6 +66,26 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     section(&mut text, "Description", change.description.as_deref());
     section(&mut text, "Impact", change.impact.as_deref());
     text
+}
+
+/// Draws one change in a line, for a list that has no end: the columns that do
+/// not break first.
+pub(crate) fn line(change: &Change) -> String {
+    let at = change.occurred_at.to_datetime().with_timezone(&Local);
+    let risk = format!("{:<6}", change.risk_level);
+    let status = format!("{:<11}", change.status);
+    let service = change.service.as_ref().map(|service| &*service.name);
+    let host = change.host_ref.as_ref().map(|host| &*host.hostname);
+    let place: Vec<&str> = service.into_iter().chain(host).collect();
+    format!(
+        "{}  {}  {}  {:<16}  {}  {}",
+        at.format("%Y-%m-%d %H:%M:%S"),
+        colored(&risk, risk_color(&change.risk_level)),
+        colored(&status, status_color(&change.status)),
+        one_line(&place.join("/")),
+        one_line(&change.title),
+        change.id
+    )
 }
 
 /// Draws one service.

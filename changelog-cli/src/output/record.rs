@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use changelog_core::{Change, ChangeCreated, Host, Service, csv};
+use changelog_core::{Change, ChangeCreated, Host, Service, Suspect, csv};
 use serde::Serialize;
 
 use crate::commands::spool::Waiting;
@@ -30,6 +30,46 @@ impl Record for Change {
     fn cells(&self) -> Vec<String> {
         csv::change(self).into()
     }
+}
+
+impl Record for Suspect {
+    const KIND: &'static str = "change";
+    const COLUMNS: &'static [&'static str] = &[
+        "score",
+        "reasons",
+        "id",
+        "title",
+        "risk_level",
+        "status",
+        "service",
+        "host",
+        "occurred_at",
+    ];
+
+    fn id(&self) -> String {
+        self.change.id.to_string()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let change = &self.change;
+        vec![
+            self.score.to_string(),
+            reasons(self, "; "),
+            change.id.to_string(),
+            change.title.clone(),
+            change.risk_level.to_string(),
+            change.status.to_string(),
+            or_empty(change.service.as_ref().map(|service| &service.name)),
+            or_empty(change.host_ref.as_ref().map(|host| &host.hostname)),
+            change.occurred_at.to_string(),
+        ]
+    }
+}
+
+/// Says all reasons of a suspect.
+pub(super) fn reasons(suspect: &Suspect, between: &str) -> String {
+    let texts: Vec<&str> = suspect.reasons.iter().map(|reason| &*reason.text).collect();
+    texts.join(between)
 }
 
 impl Record for ChangeCreated {

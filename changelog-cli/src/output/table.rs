@@ -1,12 +1,13 @@
 //! Tables for people, no wider than their terminal.
 
 use changelog_core::text::printable;
-use changelog_core::{Change, Environment, Host, RiskLevel, Service, Status, Timestamp};
+use changelog_core::{Change, Environment, Host, RiskLevel, Service, Status, Suspect, Timestamp};
 use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
 };
 
 use crate::commands::spool::Waiting;
+use super::record::reasons;
 use crate::moment::relative;
 
 /// The characters of an id.
@@ -146,6 +147,33 @@ pub(crate) fn changes(changes: &[Change], width: Option<u16>, now: Timestamp) ->
         header: vec!["WHEN", "RISK", "STATUS", "TITLE", "SERVICE", "HOST", "TAGS"],
         main: 3,
         rows: changes.iter().map(row).collect(),
+    };
+    sheet.draw(width)
+}
+
+/// Draws a table of what changed before a moment, with the reasons beside it.
+pub(crate) fn suspects(suspects: &[Suspect], width: Option<u16>) -> String {
+    let row = |suspect: &Suspect| {
+        let change = &suspect.change;
+        let service = change.service.as_ref().map(|service| &*service.name);
+        let host = change.host_ref.as_ref().map(|host| &*host.hostname);
+        let cells = vec![
+            Cell::new(suspect.score),
+            text(&change.title),
+            text(&reasons(suspect, ", ")),
+            text(change.risk_level.as_str()).fg(risk_color(&change.risk_level)),
+            text(change.status.as_str()).fg(status_color(&change.status)),
+            text(service.unwrap_or_default()),
+            text(host.unwrap_or_default()),
+        ];
+        (cells, change.id.to_string())
+    };
+    let sheet = Sheet {
+        header: vec![
+            "SCORE", "TITLE", "REASONS", "RISK", "STATUS", "SERVICE", "HOST",
+        ],
+        main: 1,
+        rows: suspects.iter().map(row).collect(),
     };
     sheet.draw(width)
 }

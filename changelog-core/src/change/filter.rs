@@ -68,15 +68,32 @@ impl ChangeFilter {
                 .number("per_page", 1)
                 .unwrap_or(DEFAULT_PER_PAGE)
                 .min(MAX_PER_PAGE),
+            since: query.parsed("since"),
+            until: query.parsed("until"),
+            before: query.parsed("before"),
+            ..Self::selection(&mut query)
+        };
+        query.finish(filter)
+    }
+
+    /// Reads the query string of a stream, which takes what says which changes,
+    /// and nothing about times and pages.
+    pub fn from_stream_query(raw: &str) -> Result<Self, Invalid> {
+        let mut query = Query::new(raw);
+        let filter = Self::selection(&mut query);
+        query.finish(filter)
+    }
+
+    /// Takes the parameters that say which changes.
+    fn selection(query: &mut Query) -> Self {
+        let filter = Self {
             q: query.one("q"),
             service_id: query.parsed("service_id"),
             host_id: query.parsed("host_id"),
             risk_level: query.parsed("risk_level"),
             status: query.parsed("status"),
             tags: query.all("tag"),
-            since: query.parsed("since"),
-            until: query.parsed("until"),
-            before: query.parsed("before"),
+            ..Self::default()
         };
         if filter.tags.len() > MAX_TAGS {
             let message = format!(
@@ -89,7 +106,7 @@ impl ChangeFilter {
             let message = "must not have control characters; no tag has any";
             query.add("tag", Code::ControlCharacter, message);
         }
-        query.finish(filter)
+        filter
     }
 
     /// Writes the query string that [`Self::from_query`] reads.
@@ -97,6 +114,21 @@ impl ChangeFilter {
         let mut pairs = Pairs::default();
         pairs.push("page", self.page);
         pairs.push("per_page", self.per_page);
+        self.push_selection(&mut pairs);
+        pairs.push_some("since", self.since);
+        pairs.push_some("until", self.until);
+        pairs.push_some("before", self.before);
+        pairs.finish()
+    }
+
+    /// Writes the query string that [`Self::from_stream_query`] reads.
+    pub fn to_stream_query(&self) -> String {
+        let mut pairs = Pairs::default();
+        self.push_selection(&mut pairs);
+        pairs.finish()
+    }
+
+    fn push_selection(&self, pairs: &mut Pairs) {
         pairs.push_some("q", self.q.as_ref());
         pairs.push_some("service_id", self.service_id);
         pairs.push_some("host_id", self.host_id);
@@ -105,10 +137,6 @@ impl ChangeFilter {
         for tag in &self.tags {
             pairs.push("tag", tag);
         }
-        pairs.push_some("since", self.since);
-        pairs.push_some("until", self.until);
-        pairs.push_some("before", self.before);
-        pairs.finish()
     }
 
     /// Returns the words of `q`, folded as titles are; none means no search.
@@ -144,7 +172,22 @@ mod tests {
             until: Some(now()),
             before: id.parse().ok(),
         };
+        let selection = ChangeFilter {
+            page: 1,
+            per_page: DEFAULT_PER_PAGE,
+            since: None,
+            until: None,
+            before: None,
+            ..filter.clone()
+        };
+        assert_eq!(
+            ChangeFilter::from_stream_query(&filter.to_stream_query()),
+            Ok(selection)
+        );
         assert_eq!(ChangeFilter::from_query(&filter.to_query()), Ok(filter));
+        for beside in ["page=1", "since=2026-11-21T08:30:00Z", "tag=%00"] {
+            assert!(ChangeFilter::from_stream_query(beside).is_err(), "{beside}");
+        }
         assert_eq!(ChangeFilter::from_query(""), Ok(ChangeFilter::default()));
         let defaults = ChangeFilter::default();
         assert_eq!(ChangeFilter::from_query(&defaults.to_query()), Ok(defaults));

@@ -1,10 +1,10 @@
 //! Who calls: an API key, or a person in a browser.
 
-use changelog_core::{ApiKeyId, ProblemCode, api_key};
+use changelog_core::{ApiKeyId, ProblemCode, Timestamp, api_key};
 use http::header;
 
 use crate::app::App;
-use crate::store::{Actor, Session, Tenant};
+use crate::store::{Actor, KeyOwner, Session, StoreError, Tenant};
 use crate::web::session;
 use crate::web::{ApiError, Request};
 
@@ -37,7 +37,7 @@ impl App {
             return Err(unauthorized());
         };
         let now = self.clock.for_expiry();
-        if owner.revoked_at.is_some() || owner.expires_at.is_some_and(|at| at <= now) {
+        if !is_valid(&owner, now) {
             return Err(unauthorized());
         }
         if !owner.plan.includes_api() {
@@ -63,6 +63,20 @@ impl App {
         })
     }
 
+    /// Tells whether a key that has shown itself may still read what belongs to
+    /// its organization.
+    pub(crate) async fn is_still_caller(
+        &self,
+        key: &str,
+        tenant: Tenant,
+    ) -> Result<bool, StoreError> {
+        let owner = self.store.key_owner(key).await?;
+        let now = self.clock.for_expiry();
+        Ok(owner.is_some_and(|owner| {
+            owner.tenant == tenant && is_valid(&owner, now) && owner.plan.includes_api()
+        }))
+    }
+
     /// Finds out which person calls; a key does not help here.
     pub(crate) async fn person(&self, request: &Request) -> Result<Session, ApiError> {
         session::find(self, request).await?.ok_or_else(|| {
@@ -71,6 +85,11 @@ impl App {
                 .with_header(header::WWW_AUTHENTICATE, "Session realm=\"change log\"")
         })
     }
+}
+
+/// Tells whether a key is neither revoked nor expired.
+fn is_valid(owner: &KeyOwner, now: Timestamp) -> bool {
+    owner.revoked_at.is_none() && owner.expires_at.is_none_or(|at| at > now)
 }
 
 fn unauthorized() -> ApiError {

@@ -2,6 +2,7 @@
 //! [`crate::web`], and each handler reads top to bottom: caller, body, store, reply.
 
 mod activity;
+mod around;
 mod caller;
 mod changes;
 mod health;
@@ -9,6 +10,7 @@ mod hosts;
 mod idempotency;
 mod openapi;
 mod services;
+mod stream;
 
 use warp::path;
 
@@ -31,6 +33,12 @@ pub(crate) fn routes(app: &App) -> Routes {
             .filter(app),
         at(path!("api" / "changes" / "bulk"))
             .post(changes::create_many)
+            .filter(app),
+        at(path!("api" / "changes" / "stream"))
+            .get(stream::watch)
+            .filter(app),
+        at(path!("api" / "changes" / "around"))
+            .get(around::get)
             .filter(app),
         at_id(path!("api" / "changes" / String))
             .get(changes::get)

@@ -14,7 +14,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{activity, caller, changes, health, hosts, services};
+use super::{activity, around, caller, changes, health, hosts, services, stream};
 use crate::app::App;
 use crate::web::session::COOKIE;
 use crate::web::{ApiResult, Request, reply};
@@ -30,6 +30,7 @@ use crate::web::{ApiResult, Request, reply};
     ),
     paths(
         changes::list, changes::get, changes::create, changes::create_many, changes::update,
+        stream::watch, around::get,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,
         activity::list, activity::actors,

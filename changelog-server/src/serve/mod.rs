@@ -101,6 +101,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     tracing::info!("draining");
+    app.live.end();
     if tokio::time::timeout(DRAIN, graceful.shutdown())
         .await
         .is_err()

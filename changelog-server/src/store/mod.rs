@@ -14,6 +14,7 @@ mod changes;
 mod counts;
 pub(crate) mod engine;
 mod error;
+pub(crate) mod feed;
 mod file;
 mod gather;
 mod hosts;
@@ -49,12 +50,14 @@ pub use counts::{DayCount, Scope};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
 pub use open::{OpenError, Purpose};
+pub use search::{Terms, Wanted};
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;
 
 use api_keys::KeyHash;
 use changes::list::Page;
 use engine::{Connection, Engine, Pool, execute, on};
+use feed::Feed;
 use file::DataFile;
 use gather::Gather;
 use key_cache::KeyCache;
@@ -129,6 +132,8 @@ pub(crate) struct Database {
     pool: Pool,
     /// How writes begin: the writer on SQLite, the pool itself on PostgreSQL.
     writes: Engine<Writer, ()>,
+    /// Who is told of what was recorded here.
+    feed: Feed,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.

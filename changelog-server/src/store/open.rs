@@ -10,6 +10,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection};
 
 use super::engine::Engine;
+use super::feed::Feed;
 use super::file::{self, DataFile};
 use super::key_cache::KeyCache;
 use super::version::Versions;
@@ -156,6 +157,7 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
     let database = Database {
         pool: Engine::Sqlite(readers),
         writes: Engine::Sqlite(writer),
+        feed: Feed::default(),
     };
     carry_over::run(&database).await?;
     Ok((
@@ -194,6 +196,7 @@ async fn open_postgres(address: &str) -> Result<Store, OpenError> {
     let database = Database {
         pool: Engine::Postgres(pool),
         writes: Engine::Postgres(()),
+        feed: Feed::default(),
     };
     carry_over::run(&database).await?;
     Ok(Store::new(database, None, None))

@@ -13,7 +13,7 @@
 use std::fmt::Write;
 
 use changelog_core::text::words;
-use changelog_core::{HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status};
 use sha2::{Digest, Sha256};
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
@@ -43,13 +43,18 @@ pub(super) struct Marks<'c> {
 pub(super) fn document(tenant: Tenant, title: &str, marks: &Marks<'_>) -> String {
     let prefix = prefix(tenant);
     let mut document = String::new();
-    let mut add = |term: &str| {
+    each_term(title, marks, |term| {
         if !document.is_empty() {
             document.push(' ');
         }
         document.push_str(&prefix);
         document.push_str(term);
-    };
+    });
+    document
+}
+
+/// Names the words and marks of a change one by one.
+fn each_term(title: &str, marks: &Marks<'_>, mut add: impl FnMut(&str)) {
     for word in words(title) {
         add(&word);
     }
@@ -64,7 +69,60 @@ pub(super) fn document(tenant: Tenant, title: &str, marks: &Marks<'_>) -> String
     for name in marks.tags {
         add(&tag(name));
     }
-    document
+}
+
+/// The words and marks of one change, for a look at it without the index.
+#[derive(Clone, Debug)]
+pub struct Terms(Vec<String>);
+
+impl Terms {
+    /// Returns what a change is found by.
+    pub(super) fn of(change: &Change) -> Self {
+        let marks = Marks {
+            risk_level: &change.risk_level,
+            status: &change.status,
+            service_id: change.service.as_ref().map(|service| service.id),
+            host_id: change.host_ref.as_ref().map(|host| host.id),
+            tags: &change.tags,
+        };
+        let mut terms = Vec::new();
+        each_term(&change.title, &marks, |term| terms.push(term.to_owned()));
+        Self(terms)
+    }
+}
+
+/// What a filter asks of the words and marks of a change, whatever it asks of
+/// its time and place: for a list, which looks into the index, and for a
+/// stream, which has the change at hand.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// For each of these the title has a word that begins so.
+    pub(super) words: Vec<String>,
+    /// The change has all of these.
+    pub(super) marks: Vec<String>,
+}
+
+impl Wanted {
+    /// Reads a filter.
+    pub fn of(filter: &ChangeFilter) -> Self {
+        let marks = (filter.risk_level.as_ref().map(risk).into_iter())
+            .chain(filter.status.as_ref().map(status))
+            .chain(filter.service_id.map(service))
+            .chain(filter.host_id.map(host))
+            .chain(filter.tags.iter().map(|name| tag(name)))
+            .collect();
+        Self {
+            words: filter.words(),
+            marks,
+        }
+    }
+
+    /// Tells whether a change is asked for, as the index would.
+    pub fn is_met_by(&self, Terms(terms): &Terms) -> bool {
+        // No word begins like a mark, see `each_term`.
+        let begins = |word: &String| terms.iter().any(|term| term.starts_with(word));
+        self.words.iter().all(begins) && self.marks.iter().all(|mark| terms.contains(mark))
+    }
 }
 
 /// Returns the mark of a risk.
@@ -177,8 +235,7 @@ impl SearchDialect for Postgres {
 pub(super) async fn terms(
     pool: &Pool,
     tenant: Tenant,
-    words: &[String],
-    marks: &[String],
+    Wanted { words, marks }: &Wanted,
 ) -> Result<String, StoreError> {
     let prefix = prefix(tenant);
     let mut query = String::new();

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::world::caller::form;
 use crate::world::document::Document;
+use crate::world::events::Events;
 use crate::world::{Answer, Caller, Engine, World, send};
 
 /// A request that writes: method, path, body, and the status of the answer.
@@ -88,6 +89,14 @@ impl Known {
         let mut reads = vec![
             ("/api/hosts".to_owned(), 200),
             ("/api/services".to_owned(), 200),
+            ("/api/changes/around?limit=100".to_owned(), 200),
+            (
+                format!(
+                    "/api/changes/around?at={}&service_id={}&host_id={}&window_minutes=10080",
+                    self.since, self.service, self.host
+                ),
+                200,
+            ),
         ];
         for (path, id) in [
             ("changes", &self.change),
@@ -218,6 +227,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         for path in known.lists() {
             self.read(&path, 200, times).await;
         }
+        self.watch(known, times).await;
         for (path, status) in known.reads() {
             self.read(&path, status, times).await;
         }
@@ -249,6 +259,34 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         for _ in 0..times {
             let request = self.key.request("GET", path);
             self.send("GET", path, None, request, status).await;
+        }
+    }
+
+    /// Opens streams, and listens to each until a change has come that was
+    /// recorded before it began, and one that was recorded then.
+    async fn watch(&mut self, known: &Known, times: usize) {
+        let selection = format!(
+            "q={}&service_id={}&host_id={}&risk_level=low&status=planned&tag={}",
+            known.word, known.service, known.host, known.tag
+        );
+        let body = json!({
+            "title": known.word, "service_id": known.service, "host_id": known.host,
+            "tags": [known.tag],
+        });
+        for _ in 0..times {
+            for query in ["", selection.as_str()] {
+                self.key.create("/api/changes", body.clone()).await;
+                let path = format!("/api/changes/stream?{query}");
+                let request = self.key.request("GET", &path);
+                let now = Uuid::now_v7().to_string();
+                let mut events = Events::open(request.header("last-event-id", now)).await;
+                events.change().await;
+                self.key.create("/api/changes", body.clone()).await;
+                events.change().await;
+                drop(events);
+                self.sent.insert(format!("GET {path}"));
+                (self.after)(&path);
+            }
         }
     }
 

@@ -192,9 +192,11 @@ async fn look_and_write(database: &Database, creations: &[Creation]) -> Answers<
     if !fresh.is_empty() {
         tx.write(&fresh, &found.expired).await?;
     }
+    let recorded: Vec<&Draft> = fresh.iter().flat_map(|one| &one.drafts).collect();
     // Also when all of them are replays: what was found may not be committed
     // yet, because on SQLite it may belong to an earlier member of the group.
     tx.commit().await?;
+    database.feed.tell(&recorded);
     Ok(answers)
 }
 
@@ -327,11 +329,15 @@ impl Database {
     async fn record(&self, creations: &[Creation]) -> Result<(), StoreError> {
         let fresh: Vec<&Creation> = creations.iter().collect();
         if let Engine::Sqlite(writer) = &self.writes {
-            return writer.run(script(Writer::script(), &fresh, &[], 0)).await;
+            writer.run(script(Writer::script(), &fresh, &[], 0)).await?;
+        } else {
+            let mut tx = self.begin().await?;
+            tx.write(&fresh, &[]).await?;
+            tx.commit().await?;
         }
-        let mut tx = self.begin().await?;
-        tx.write(&fresh, &[]).await?;
-        tx.commit().await
+        let recorded: Vec<&Draft> = fresh.iter().flat_map(|one| &one.drafts).collect();
+        self.feed.tell(&recorded);
+        Ok(())
     }
 
     /// Returns which places of a request's drafts are taken.

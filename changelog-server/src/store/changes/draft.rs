@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Kept, place};
+use crate::store::feed::Entry;
 use crate::store::{Actor, StoreError, Tenant, new_id, search};
 
 /// A change that is about to be recorded.
@@ -79,6 +80,15 @@ impl Draft {
     pub(super) fn take_other_place(&mut self) -> Result<(), StoreError> {
         let at = self.new.occurred_at.unwrap_or(self.now.into());
         self.be(uuid_v7(at, None, rand::random()).into())
+    }
+
+    /// Returns the entry of the activity log that records it.
+    pub(in crate::store) fn entry(&self) -> (Tenant, Entry) {
+        let entry = Entry {
+            id: self.activity_id,
+            change: self.id,
+        };
+        (self.tenant, entry)
     }
 
     fn be(&mut self, id: ChangeId) -> Result<(), StoreError> {

@@ -16,7 +16,7 @@ use crate::store::activity::clamped;
 use crate::store::counts::{Kind, Scope, Start};
 use crate::store::engine::{self, Dialect, Engine, Script, push_limit};
 use crate::store::gather::Answers;
-use crate::store::search::{self, SearchDialect};
+use crate::store::search::{self, SearchDialect, Wanted};
 use crate::store::{Store, StoreError, Tenant};
 
 /// From this many changes to leave out on, it pays to find where the page
@@ -110,26 +110,20 @@ impl Store {
 
     /// Chooses what a list is read off.
     async fn source(&self, tenant: Tenant, filter: &ChangeFilter) -> Result<Source, StoreError> {
-        let words = filter.words();
+        let wanted = Wanted::of(filter);
         let things = usize::from(filter.service_id.is_some())
             + usize::from(filter.host_id.is_some())
             + filter.tags.len();
         let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
         // Risk and status have an index together; the rest has one each.
         let indexed = things == 0 || (things == 1 && kinds == 0);
-        if words.is_empty() && indexed {
+        if wanted.words.is_empty() && indexed {
             return Ok(match filter.tags.first() {
                 Some(tag) => Source::Tag(tag.clone()),
                 None => Source::Changes,
             });
         }
-        let marks: Vec<String> = (filter.risk_level.as_ref().map(search::risk).into_iter())
-            .chain(filter.status.as_ref().map(search::status))
-            .chain(filter.service_id.map(search::service))
-            .chain(filter.host_id.map(search::host))
-            .chain(filter.tags.iter().map(|tag| search::tag(tag)))
-            .collect();
-        let terms = search::terms(&self.database.pool, tenant, &words, &marks).await?;
+        let terms = search::terms(&self.database.pool, tenant, &wanted).await?;
         Ok(Source::Search(terms))
     }
 }

@@ -1,0 +1,71 @@
+//! `chlog around`: what changed before a moment, the most suspicious first.
+
+use changelog_core::change::around::{DEFAULT_LIMIT, MAX_LIMIT};
+use clap::Args;
+
+use crate::args::Format;
+use crate::commands::list::{host, service};
+use crate::failure::{Outcome, note};
+use crate::moment::{self, Moment};
+use crate::output::table;
+use crate::session::Session;
+
+/// Shows what changed before a moment, ranked by how likely it has to do with
+/// what went wrong then.
+#[derive(Debug, Args)]
+pub(crate) struct AroundArgs {
+    /// The moment: RFC 3339, a date (its beginning), or an age such as 2h
+    #[arg(value_name = "TIME", value_parser = moment::parse)]
+    at: Moment,
+    /// The service that was affected
+    #[arg(long, value_name = "NAME|ID")]
+    service: Option<String>,
+    /// The host that was affected
+    #[arg(long, value_name = "HOSTNAME|ID")]
+    host: Option<String>,
+    /// How far to look back, at most 7d
+    #[arg(
+        long,
+        value_name = "LENGTH",
+        default_value = "2h",
+        value_parser = moment::parse_minutes
+    )]
+    window: u64,
+    /// How many at most
+    #[arg(
+        short = 'L',
+        long,
+        value_name = "COUNT",
+        default_value_t = DEFAULT_LIMIT,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_LIMIT)
+    )]
+    limit: u64,
+}
+
+/// Shows it with the reasons for each.
+pub(crate) async fn run(mut session: Session, args: AroundArgs) -> Outcome {
+    let client = session.client()?;
+    let mut request = client
+        .changes()
+        .around()
+        .at(args.at.start(moment::now()))
+        .window_minutes(args.window)
+        .limit(args.limit);
+    if let Some(id) = service(&client, args.service.as_deref()).await? {
+        request = request.service(id);
+    }
+    if let Some(id) = host(&client, args.host.as_deref()).await? {
+        request = request.host(id);
+    }
+    let around = request.send().await?;
+    if session.output.format() == Format::Json {
+        return session.output.json(&around);
+    }
+    if !around.complete {
+        note(&format!(
+            "there were more changes than the {} that were compared; a shorter --window compares all",
+            around.considered
+        ));
+    }
+    session.output.records(around.data, table::suspects)
+}

@@ -1,0 +1,33 @@
+//! `chlog watch`: shows changes as they are recorded.
+
+use changelog_core::Change;
+use clap::Args;
+use futures_util::TryStreamExt;
+
+use crate::commands::list::FilterArgs;
+use crate::failure::{Outcome, note};
+use crate::output::detail;
+use crate::session::Session;
+
+/// Shows changes as they are recorded: a line each, and through a pipe NDJSON.
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+/// Shows them until somebody ends it.
+pub(crate) async fn run(mut session: Session, args: WatchArgs) -> Outcome {
+    let client = session.client()?;
+    let filter = args.filter.read(&client).await?;
+    session.output.begin_live::<Change>()?;
+    let mut changes = client
+        .changes()
+        .watch_with(filter)
+        .on_interruption(|error| note(&format!("{error}; connecting again")))
+        .stream();
+    while let Some(watched) = changes.try_next().await? {
+        session.output.next_live(&watched.change, detail::line)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,436 @@
+//! What changed before a moment, the most suspicious first: how changes are
+//! ranked when something has broken, and why each stands where it does.
+//!
+//! A score is the sum of the points of its reasons, so that every order that is
+//! shown can be explained by what is shown beside it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Change, RiskLevel, Status};
+use crate::host::Environment;
+use crate::ids::{HostId, ServiceId};
+use crate::problem::{Code, Invalid};
+use crate::query::{Pairs, Query};
+use crate::time::Timestamp;
+use crate::wire_enum::wire_enum;
+
+/// How many minutes are looked back when nothing is said.
+pub const DEFAULT_WINDOW: u64 = 120;
+/// How many minutes are looked back at most: a week.
+pub const MAX_WINDOW: u64 = 7 * 24 * 60;
+/// How many changes are answered when nothing is said.
+pub const DEFAULT_LIMIT: u64 = 20;
+/// How many changes are answered at most.
+pub const MAX_LIMIT: u64 = 100;
+
+/// Points of a change to the service that is asked about.
+const SERVICE: u32 = 40;
+/// Points of a change on the host that is asked about.
+const HOST: u32 = 40;
+/// Points of a change on another host of the same environment.
+const ENVIRONMENT: u32 = 15;
+/// Points of a change that happened at the very moment; half of it after
+/// [`HALVING`], a third after twice that, and so on.
+const RECENT: u32 = 30;
+/// After how many minutes a change has half of the points for being recent.
+const HALVING: i64 = 30;
+const HIGH_RISK: u32 = 15;
+const MEDIUM_RISK: u32 = 7;
+const ROLLED_BACK: u32 = 20;
+const IN_PROGRESS: u32 = 20;
+
+/// Which moment is asked about, and what was affected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AroundFilter {
+    /// The moment before which is looked; now when absent.
+    pub at: Option<Timestamp>,
+    /// The service that was affected.
+    pub service_id: Option<ServiceId>,
+    /// The host that was affected.
+    pub host_id: Option<HostId>,
+    /// How many minutes to look back, 1 to [`MAX_WINDOW`].
+    pub window_minutes: u64,
+    /// How many changes to answer, 1 to [`MAX_LIMIT`].
+    pub limit: u64,
+}
+
+impl Default for AroundFilter {
+    fn default() -> Self {
+        Self {
+            at: None,
+            service_id: None,
+            host_id: None,
+            window_minutes: DEFAULT_WINDOW,
+            limit: DEFAULT_LIMIT,
+        }
+    }
+}
+
+impl AroundFilter {
+    /// Reads a query string; a `limit` above the maximum becomes the maximum, a
+    /// window above it is refused.
+    pub fn from_query(raw: &str) -> Result<Self, Invalid> {
+        let mut query = Query::new(raw);
+        let filter = Self {
+            at: query.parsed("at"),
+            service_id: query.parsed("service_id"),
+            host_id: query.parsed("host_id"),
+            window_minutes: query.number("window_minutes", 1).unwrap_or(DEFAULT_WINDOW),
+            limit: query
+                .number("limit", 1)
+                .unwrap_or(DEFAULT_LIMIT)
+                .min(MAX_LIMIT),
+        };
+        if filter.window_minutes > MAX_WINDOW {
+            let message = format!(
+                "must be at most {MAX_WINDOW} (7 days), got {}",
+                filter.window_minutes
+            );
+            query.add("window_minutes", Code::OutOfRange, message);
+        }
+        query.finish(filter)
+    }
+
+    /// Writes the query string that [`Self::from_query`] reads.
+    pub fn to_query(&self) -> String {
+        let mut pairs = Pairs::default();
+        pairs.push_some("at", self.at);
+        pairs.push_some("service_id", self.service_id);
+        pairs.push_some("host_id", self.host_id);
+        pairs.push("window_minutes", self.window_minutes);
+        pairs.push("limit", self.limit);
+        pairs.finish()
+    }
+}
+
+wire_enum! {
+    /// Why a change may have to do with what happened after it.
+    ReasonCode, "a reason", example "same_service" {
+        /// It was made to the service that is asked about.
+        SameService = "same_service",
+        /// It was made on the host that is asked about.
+        SameHost = "same_host",
+        /// It was made on another host of the same environment.
+        SameEnvironment = "same_environment",
+        /// How long before the moment it happened.
+        Recent = "recent",
+        /// How dangerous it was said to be.
+        Risk = "risk",
+        /// It was undone, or failed.
+        RolledBack = "rolled_back",
+        /// It is still being done.
+        InProgress = "in_progress",
+    }
+}
+
+/// One reason for a change's place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Reason {
+    /// Which reason it is.
+    pub code: ReasonCode,
+    /// How many points of the score it is.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, example = 40))]
+    pub points: u32,
+    /// The reason in words.
+    #[cfg_attr(feature = "openapi", schema(example = "same service: payments"))]
+    pub text: String,
+}
+
+/// A change that may have to do with what happened after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Suspect {
+    /// The sum of the points of the reasons.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, example = 85))]
+    pub score: u32,
+    /// Why it stands where it does, the most telling reason first.
+    pub reasons: Vec<Reason>,
+    /// The change.
+    pub change: Change,
+}
+
+/// What changed before a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Around {
+    /// The changes, the most suspicious first.
+    pub data: Vec<Suspect>,
+    /// The moment that was asked about.
+    pub at: Timestamp,
+    /// The beginning of what was looked at.
+    pub since: Timestamp,
+    /// How many changes were compared.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, example = 12))]
+    pub considered: u64,
+    /// Whether these were all changes of that time; of very many only the newest
+    /// are compared, and the newest of the service and the host.
+    pub complete: bool,
+}
+
+/// What was affected, as far as changes are compared with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Affected {
+    /// The service.
+    pub service: Option<ServiceId>,
+    /// The host.
+    pub host: Option<HostId>,
+    /// What the host is for.
+    pub environment: Option<Environment>,
+}
+
+/// Ranks changes that happened before a moment: the highest score first, the
+/// newest first among equals.
+pub fn rank(
+    changes: impl IntoIterator<Item = Change>,
+    affected: &Affected,
+    at: Timestamp,
+) -> Vec<Suspect> {
+    let mut suspects: Vec<Suspect> = changes
+        .into_iter()
+        .map(|change| {
+            let mut reasons = reasons(&change, affected, at);
+            // Stable: reasons of as many points keep their order.
+            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.points));
+            Suspect {
+                score: reasons.iter().map(|reason| reason.points).sum(),
+                reasons,
+                change,
+            }
+        })
+        .collect();
+    suspects.sort_by_key(|suspect| {
+        let change = &suspect.change;
+        std::cmp::Reverse((suspect.score, change.occurred_at, change.id))
+    });
+    suspects
+}
+
+fn reasons(change: &Change, affected: &Affected, at: Timestamp) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let mut add = |code, points, text: String| reasons.push(Reason { code, points, text });
+    if let Some(service) = &change.service
+        && affected.service == Some(service.id)
+    {
+        let text = format!("same service: {}", service.name);
+        add(ReasonCode::SameService, SERVICE, text);
+    }
+    if let Some(host) = &change.host_ref {
+        if affected.host == Some(host.id) {
+            let text = format!("same host: {}", host.hostname);
+            add(ReasonCode::SameHost, HOST, text);
+        } else if let Some(environment) = &host.environment
+            && affected.environment.as_ref() == Some(environment)
+        {
+            let text = format!("same environment: {environment}");
+            add(ReasonCode::SameEnvironment, ENVIRONMENT, text);
+        }
+    }
+    match &change.status {
+        Status::RolledBack => add(ReasonCode::RolledBack, ROLLED_BACK, "rolled back".into()),
+        Status::InProgress => {
+            let text = "still in progress".into();
+            add(ReasonCode::InProgress, IN_PROGRESS, text);
+        }
+        _ => {}
+    }
+    match &change.risk_level {
+        RiskLevel::High => add(ReasonCode::Risk, HIGH_RISK, "high risk".into()),
+        RiskLevel::Medium => add(ReasonCode::Risk, MEDIUM_RISK, "medium risk".into()),
+        _ => {}
+    }
+    let minutes = at
+        .millis()
+        .saturating_sub(change.occurred_at.millis())
+        .max(0)
+        / 60_000;
+    add(ReasonCode::Recent, recency(minutes), ago(minutes));
+    reasons
+}
+
+/// Returns the points for being so many minutes old. Whole numbers, so that
+/// every machine ranks alike.
+fn recency(minutes: i64) -> u32 {
+    let points = i64::from(RECENT) * HALVING / (HALVING + minutes);
+    u32::try_from(points).unwrap_or(0)
+}
+
+/// Says how long before the moment something was, in its largest unit.
+fn ago(minutes: i64) -> String {
+    let (count, unit) = match minutes {
+        0 => return "less than a minute before".to_owned(),
+        1..60 => (minutes, "minute"),
+        60..1_440 => (minutes / 60, "hour"),
+        _ => (minutes / 1_440, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural} before")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: &str = "2026-11-21T12:00:00.000Z";
+    const PAYMENTS: &str = "018f4e9a-7b1c-7d3e-9a51-000000000001";
+    const WEB: &str = "018f4e9a-7b1c-7d3e-9a51-000000000002";
+
+    fn change(number: u32, minutes: i64, more: &serde_json::Value) -> Change {
+        let at = Timestamp::from_millis(at().millis() - minutes * 60_000);
+        let mut change = serde_json::json!({
+            "id": format!("018f4e9a-7b1c-7d3e-9a51-0000000001{number:02}"),
+            "title": number.to_string(), "description": null, "risk_level": "low",
+            "status": "completed", "impact": null, "service": null, "host_ref": null,
+            "tags": [], "links": [], "scheduled_for": null, "occurred_at": at,
+            "organization_id": PAYMENTS, "created_at": at, "updated_at": at,
+        });
+        for (name, value) in more.as_object().unwrap() {
+            change[name] = value.clone();
+        }
+        serde_json::from_value(change).unwrap()
+    }
+
+    fn at() -> Timestamp {
+        AT.parse().unwrap()
+    }
+
+    fn affected() -> Affected {
+        Affected {
+            service: PAYMENTS.parse().ok(),
+            host: WEB.parse().ok(),
+            environment: Some(Environment::Prod),
+        }
+    }
+
+    fn host(id: &str, environment: &str) -> serde_json::Value {
+        serde_json::json!({"id": id, "hostname": "web-1", "environment": environment})
+    }
+
+    #[test]
+    fn what_is_nearer_in_every_way_stands_first() {
+        let service = serde_json::json!({"id": PAYMENTS, "name": "payments", "color": "#fff"});
+        let changes = [
+            change(1, 5, &serde_json::json!({})),
+            change(
+                2,
+                100,
+                &serde_json::json!({"service": service, "risk_level": "high"}),
+            ),
+            change(3, 100, &serde_json::json!({"host_ref": host(WEB, "prod")})),
+            change(
+                4,
+                100,
+                &serde_json::json!({"host_ref": host(PAYMENTS, "prod")}),
+            ),
+            change(
+                5,
+                100,
+                &serde_json::json!({"host_ref": host(PAYMENTS, "test")}),
+            ),
+            change(6, 100, &serde_json::json!({"status": "rolled_back"})),
+            change(
+                7,
+                101,
+                &serde_json::json!({"status": "in_progress", "risk_level": "medium"}),
+            ),
+        ];
+        let ranked = rank(changes, &affected(), at());
+        let order: Vec<(&str, u32)> = ranked
+            .iter()
+            .map(|suspect| (suspect.change.title.as_str(), suspect.score))
+            .collect();
+        assert_eq!(
+            order,
+            [
+                ("2", 61),
+                ("3", 46),
+                ("7", 33),
+                ("6", 26),
+                ("1", 25),
+                ("4", 21),
+                ("5", 6)
+            ]
+        );
+        let texts = |number: usize| -> Vec<&str> {
+            let reasons = ranked[number].reasons.iter();
+            reasons.map(|reason| reason.text.as_str()).collect()
+        };
+        assert_eq!(
+            texts(0),
+            ["same service: payments", "high risk", "1 hour before"]
+        );
+        assert_eq!(texts(1), ["same host: web-1", "1 hour before"]);
+        assert_eq!(
+            texts(2),
+            ["still in progress", "medium risk", "1 hour before"]
+        );
+        assert_eq!(texts(3), ["rolled back", "1 hour before"]);
+        assert_eq!(texts(4), ["5 minutes before"]);
+        assert_eq!(texts(5), ["same environment: prod", "1 hour before"]);
+        for suspect in &ranked {
+            let sum: u32 = suspect.reasons.iter().map(|reason| reason.points).sum();
+            assert_eq!(sum, suspect.score);
+        }
+    }
+
+    #[test]
+    fn among_equals_the_newest_stands_first_whatever_came_in() {
+        let mut changes: Vec<Change> = (0..9)
+            .map(|number| change(number, i64::from(number % 3), &serde_json::json!({})))
+            .collect();
+        let order = |changes: &[Change]| -> Vec<String> {
+            let ranked = rank(changes.to_vec(), &Affected::default(), at());
+            ranked.into_iter().map(|one| one.change.title).collect()
+        };
+        let first = order(&changes);
+        assert_eq!(first, ["6", "3", "0", "7", "4", "1", "8", "5", "2"]);
+        changes.reverse();
+        assert_eq!(order(&changes), first);
+    }
+
+    #[test]
+    fn what_is_older_has_fewer_points_and_says_its_age() {
+        for (minutes, points, text) in [
+            (0, 30, "less than a minute before"),
+            (1, 29, "1 minute before"),
+            (30, 15, "30 minutes before"),
+            (59, 10, "59 minutes before"),
+            (60, 10, "1 hour before"),
+            (180, 4, "3 hours before"),
+            (2 * 1_440, 0, "2 days before"),
+        ] {
+            assert_eq!((recency(minutes), ago(minutes).as_str()), (points, text));
+        }
+    }
+
+    #[test]
+    fn the_window_and_the_limit_have_limits() {
+        let read = |query: &str| {
+            AroundFilter::from_query(query).map(|filter| (filter.window_minutes, filter.limit))
+        };
+        for (query, expected) in [
+            ("", (120, 20)),
+            ("window_minutes=1&limit=1", (1, 1)),
+            ("window_minutes=10080&limit=100", (10_080, 100)),
+            ("limit=101", (120, 100)),
+        ] {
+            assert_eq!(read(query), Ok(expected), "{query}");
+        }
+        for query in [
+            "window_minutes=0",
+            "window_minutes=10081",
+            "limit=0",
+            "page=1",
+        ] {
+            assert!(read(query).is_err(), "{query}");
+        }
+        let filter = AroundFilter {
+            at: AT.parse().ok(),
+            service_id: PAYMENTS.parse().ok(),
+            host_id: WEB.parse().ok(),
+            window_minutes: 7,
+            limit: 3,
+        };
+        assert_eq!(AroundFilter::from_query(&filter.to_query()), Ok(filter));
+    }
+}

@@ -1,0 +1,476 @@
+//! Changes as they are recorded: nothing is missed, whoever is killed meanwhile.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use changelog_client::{Client, Error};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::world::events::Events;
+use crate::world::{Caller, Engine, Server, World, each, on_both, send, signal, text};
+
+const PATH: &str = "/api/changes/stream";
+/// The most streams of one organization.
+const OF_ONE: usize = 50;
+
+on_both!(
+    changes_come_as_they_are_recorded,
+    a_stream_selects_what_a_list_selects,
+    what_was_recorded_meanwhile_comes_after_a_kill,
+    a_position_that_is_none_is_refused,
+    a_key_that_ends_takes_its_streams_along,
+    the_drain_ends_streams,
+    there_are_only_so_many_streams,
+    the_sdk_goes_on_after_a_kill,
+    chlog_goes_on_after_a_kill,
+);
+
+async fn open(caller: &Caller, query: &str) -> Events {
+    Events::open(caller.request("GET", &format!("{PATH}?{query}"))).await
+}
+
+async fn open_after(caller: &Caller, id: &str) -> Events {
+    Events::open(caller.request("GET", PATH).header("last-event-id", id)).await
+}
+
+async fn changes_come_as_they_are_recorded(world: World) {
+    let key = world.key();
+    key.change("before").await;
+    let other = world.second_organization();
+    let stranger = world.with_key(&other.key);
+    let mut events = open(&key, "").await;
+    let mut others = open(&stranger, "").await;
+    for (name, value) in [
+        ("content-type", "text/event-stream"),
+        ("cache-control", "no-store"),
+        ("x-accel-buffering", "no"),
+    ] {
+        assert_eq!(events.response.headers()[name], value);
+    }
+    let first = events.next().await.expect("a position");
+    assert_eq!((first.name.as_str(), &first.data), ("position", &json!({})));
+
+    // In the order of recording, not of when they happened.
+    let late = json!({ "title": "late", "occurred_at": "2020-01-01T00:00:00Z" });
+    let id = key.change("first").await;
+    key.create("/api/changes", late).await;
+    let many = json!({ "changes": [{ "title": "one of two" }, { "title": "two of two" }] });
+    key.post("/api/changes/bulk", many).await.is(201);
+    stranger.change("elsewhere").await;
+    let event = events.change().await;
+    assert_eq!(
+        event.data,
+        key.get(&format!("/api/changes/{id}")).await.data(200)
+    );
+    assert_eq!(events.titles(3).await, ["late", "one of two", "two of two"]);
+    // What a person records comes too; what is updated does not.
+    let patch = json!({ "status": "completed" });
+    key.patch(&format!("/api/changes/{id}"), patch)
+        .await
+        .is(200);
+    let browser = world.browser().await;
+    browser
+        .post_form("/changes", &[("title", "by a person")])
+        .await
+        .is(303);
+    assert_eq!(events.titles(1).await, ["by a person"]);
+    assert_eq!(others.titles(1).await, ["elsewhere"]);
+
+    let head = send(key.request("HEAD", PATH)).await;
+    head.is(200);
+    assert_eq!(head.header("content-type"), "text/event-stream");
+    let answer = key.post(PATH, json!({})).await;
+    answer.problem(405, "method_not_allowed");
+    assert_eq!(answer.header("allow"), "GET, HEAD");
+    world
+        .anonymous()
+        .get(PATH)
+        .await
+        .problem(401, "unauthorized");
+    for (query, pointer, code) in [
+        ("page=2", "?page", "unknown_field"),
+        ("since=2026-01-01T00:00:00Z", "?since", "unknown_field"),
+        ("risk_level=extreme", "?risk_level", "unknown_value"),
+    ] {
+        let answer = key.get(&format!("{PATH}?{query}")).await;
+        answer.violates_query(&[(pointer, code)]);
+    }
+    world.admin(&["org", "set-plan", &other.id, "free"]);
+    stranger.get(PATH).await.problem(403, "plan_required");
+    assert!(others.rest().await.is_empty());
+}
+
+async fn a_stream_selects_what_a_list_selects(world: World) {
+    let key = world.key();
+    let service = key.create("/api/services", json!({ "name": "payments" }));
+    let service = service.await;
+    let host = key.create("/api/hosts", json!({ "hostname": "web-1" }));
+    let host = host.await;
+    let beginning = open(&key, "").await.next().await.expect("a position").id;
+    for body in [
+        json!({ "title": "Überlauf im Payment-Dienst" }),
+        json!({ "title": "deploy payments", "risk_level": "high", "tags": ["a"] }),
+        json!({ "title": "Deploy: API 2.3", "status": "rolled_back", "tags": ["a", "b c"] }),
+        json!({ "title": "redeploy", "service_id": service, "tags": ["A"] }),
+        json!({ "title": "deploy", "service_id": service, "host_id": host, "status": "in_progress" }),
+        json!({ "title": "r high s planned", "host_id": host, "risk_level": "medium" }),
+    ] {
+        key.create("/api/changes", body).await;
+    }
+    let mut found = 0;
+    for query in [
+        String::new(),
+        "q=deploy".to_owned(),
+        "q=PAY".to_owned(),
+        "q=uberlauf+dienst".to_owned(),
+        "q=2+api".to_owned(),
+        "q=--".to_owned(),
+        "q=nothing".to_owned(),
+        "q=high".to_owned(),
+        "risk_level=high".to_owned(),
+        "risk_level=low&q=deploy".to_owned(),
+        "status=rolled_back".to_owned(),
+        "status=in_progress&risk_level=low".to_owned(),
+        "tag=a".to_owned(),
+        "tag=a&tag=b+c".to_owned(),
+        "tag=b".to_owned(),
+        format!("service_id={service}"),
+        format!("host_id={host}"),
+        format!("host_id={host}&service_id={service}&q=dep"),
+        format!("service_id={}", Uuid::now_v7()),
+    ] {
+        let list = key.get(&format!("/api/changes?{query}")).await.body(200);
+        let mut expected: Vec<&Value> = each(&list["data"], "title");
+        // The list has the newest first.
+        expected.reverse();
+        found += expected.len();
+        let request = key.request("GET", &format!("{PATH}?{query}"));
+        let mut events = Events::open(request.header("last-event-id", &beginning)).await;
+        let titles = events.titles(expected.len()).await;
+        assert_eq!(json!(titles), json!(expected), "{query}");
+    }
+    assert!(found > 25, "few were found: {found}");
+}
+
+async fn what_was_recorded_meanwhile_comes_after_a_kill(mut world: World) {
+    let key = world.key();
+    let mut events = open(&key, "").await;
+    let position = events.next().await.expect("a position").id;
+    key.change("one").await;
+    key.change("two").await;
+    let one = events.change().await;
+    assert_eq!(one.data["title"], "one");
+    world.restart().await;
+    let key = world.key();
+    key.change("three").await;
+    // Of what was recorded in the minute before, some may come again.
+    let mut events = open_after(&key, &one.id).await;
+    let mut titles = Vec::new();
+    while titles.last().is_none_or(|title| title != "three") {
+        titles.extend(events.titles(1).await);
+    }
+    assert_eq!(titles, ["one", "two", "three"]);
+    key.change("four").await;
+    assert_eq!(events.titles(1).await, ["four"]);
+    // Who was cut off before anything came misses nothing either.
+    let mut events = open_after(&key, &position).await;
+    assert_eq!(events.titles(4).await, ["one", "two", "three", "four"]);
+}
+
+async fn a_position_that_is_none_is_refused(world: World) {
+    let key = world.key();
+    key.change("something").await;
+    let get = |id: &str| send(key.request("GET", PATH).header("last-event-id", id));
+    for id in [
+        "x",
+        "42",
+        "00000000-0000-0000-0000-000000000000",
+        "018f4e9a-7b1c-4d3e-9a51-2f6c8b7d1e90",
+        // Of 2024.
+        "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
+    ] {
+        let problem = get(id).await.problem(400, "malformed_header");
+        let detail = text(&problem["detail"]);
+        assert!(detail.contains("last-event-id"), "{detail}");
+    }
+    let twice = key.request("GET", PATH).header("last-event-id", "a");
+    let twice = twice.header("last-event-id", "b");
+    send(twice).await.problem(400, "malformed_header");
+    // From the year 2100: as if it were now, and what is recorded then comes.
+    let mut events = open_after(&key, "03bb2cc3-d800-7000-8000-000000000000").await;
+    assert_eq!(events.titles(1).await, ["something"]);
+    key.change("after that").await;
+    assert_eq!(events.titles(1).await, ["after that"]);
+    open(&key, "").await.next().await.expect("a position");
+}
+
+async fn a_key_that_ends_takes_its_streams_along(world: World) {
+    let soon = chrono::Utc::now() + chrono::TimeDelta::seconds(4);
+    for arguments in [&[][..], &["--expires-at", &soon.to_rfc3339()]] {
+        let key = world.create_key(arguments);
+        let caller = world.with_key(&text(&key["key"]));
+        let mut events = open(&caller, "").await;
+        world.key().change("heard").await;
+        assert_eq!(events.titles(1).await, ["heard"]);
+        let mut ends = soon;
+        if arguments.is_empty() {
+            world.admin(&["key", "revoke", &text(&key["id"])]);
+            ends = chrono::Utc::now();
+        }
+        assert!(events.rest().await.is_empty());
+        let late = chrono::Utc::now() - ends;
+        assert!(late < chrono::TimeDelta::seconds(3), "{late}");
+        caller.get(PATH).await.problem(401, "unauthorized");
+    }
+}
+
+async fn the_drain_ends_streams(mut world: World) {
+    let events = open(&world.key(), "").await;
+    world.server.terminate();
+    let status = world.server.ended(Duration::from_secs(5)).await;
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    assert!(events.rest().await.is_empty());
+}
+
+async fn there_are_only_so_many_streams(world: World) {
+    let key = world.key();
+    let mut all = Vec::new();
+    for _ in 0..OF_ONE {
+        all.push(open(&key, "").await);
+    }
+    let answer = key.get(PATH).await;
+    answer.problem(429, "too_many_requests");
+    assert_eq!(answer.header("retry-after"), "10");
+    // Neither another organization nor another request minds.
+    let other = world.second_organization();
+    open(&world.with_key(&other.key), "").await;
+    key.change("told to all").await;
+    for events in &mut all {
+        assert_eq!(events.titles(1).await, ["told to all"]);
+    }
+    // A place is free again when one ends.
+    drop(all.pop());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while key
+        .request("GET", PATH)
+        .send()
+        .await
+        .expect("an answer")
+        .status()
+        == 429
+    {
+        assert!(Instant::now() < deadline, "the place is not free");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_records_another_tells() {
+    let Some(world) = World::new(Engine::Postgres).await else {
+        return;
+    };
+    let server = world.another_server(&[]).await;
+    let other = Caller::new(&server.address).with("x-api-key", &world.organization.key);
+    let key = world.key();
+    let mut here = open(&key, "").await;
+    let mut there = open(&other, "").await;
+    for index in 0..20 {
+        let title = format!("number {index}");
+        let recording = if index % 2 == 0 { &key } else { &other };
+        recording.change(&title).await;
+        assert_eq!(here.titles(1).await, [title.clone()]);
+        assert_eq!(there.titles(1).await, [title]);
+    }
+}
+
+/// Starts a server again where the one before was.
+async fn start_again(world: &World, address: &str) -> Server {
+    let mut command = crate::world::server::command(world.folder());
+    command
+        .args(["serve", "--listen", address])
+        .env("CHANGELOG_DATABASE_URL", &world.database);
+    Server::start(command)
+        .await
+        .unwrap_or_else(|said| panic!("serve ends: {said}"))
+}
+
+async fn the_sdk_goes_on_after_a_kill(mut world: World) {
+    let key = world.create_key(&[]);
+    let client = Client::builder()
+        .url(world.url())
+        .api_key(text(&key["key"]))
+        .build()
+        .expect("a client");
+    let (lost, interruptions) = channel();
+    let mut changes = client
+        .changes()
+        .watch()
+        .q("watched")
+        .on_interruption(move |error| {
+            let _ = lost.send(error.to_string());
+        })
+        .stream();
+    let first = {
+        let caller = world.key();
+        // Nothing is sent until somebody listens.
+        let record = async {
+            loop {
+                caller.change("watched first").await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        };
+        tokio::select! {
+            () = record => unreachable!("it has no end"),
+            first = changes.next() => first.expect("a change").expect("no error"),
+        }
+    };
+    assert_eq!(first.change.title, "watched first");
+    let address = world.server.address.clone();
+    for round in 0..2 {
+        world.server.kill9();
+        world.server = start_again(&world, &address).await;
+        let caller = world.key();
+        caller.change("not this one").await;
+        let title = format!("watched in round {round}");
+        caller.change(&title).await;
+        loop {
+            let watched = changes.next().await.expect("a change").expect("no error");
+            if watched.change.title != "watched first" {
+                assert_eq!(watched.change.title, title);
+                break;
+            }
+            assert_ne!(watched.change.id, first.change.id, "it came twice");
+        }
+    }
+    let said: Vec<String> = interruptions.try_iter().collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    // Continued by somebody else from where the first one was.
+    let mut again = client.changes().watch().after(first.cursor).stream();
+    let watched = again.next().await.expect("a change").expect("no error");
+    assert!(watched.change.title.starts_with("watched"));
+    world.admin(&["key", "revoke", &text(&key["id"])]);
+    for stream in [&mut changes, &mut again] {
+        let error = loop {
+            match stream.next().await.expect("an error") {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Unauthorized(_)), "{error}");
+        assert!(stream.next().await.is_none());
+    }
+}
+
+/// A `chlog` that goes on.
+struct Watching {
+    child: Child,
+    lines: Receiver<String>,
+    said: Receiver<String>,
+}
+
+impl Watching {
+    fn start(world: &World, arguments: &[&str]) -> Self {
+        let mut command = Command::new(crate::world::binaries::chlog());
+        let mut child = command
+            .env_clear()
+            .env("HOME", world.folder())
+            .env("CHLOG_URL", world.url())
+            .env("CHLOG_API_KEY", &world.organization.key)
+            .current_dir(world.folder())
+            .arg("watch")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("chlog runs");
+        let said = lines(child.stderr.take().expect("a pipe"));
+        let lines = lines(child.stdout.take().expect("a pipe"));
+        Self { child, lines, said }
+    }
+
+    fn line(&self) -> String {
+        let line = self.lines.recv_timeout(Duration::from_secs(30));
+        line.expect("a line")
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            let _ = send.send(line);
+        }
+    });
+    lines
+}
+
+/// Records changes until something is written, so that it is known to listen.
+async fn first_line(world: &World, watching: &Watching, body: Value) -> String {
+    let key = world.key();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        key.post("/api/changes", body.clone()).await.is(201);
+        if let Ok(line) = watching.lines.recv_timeout(Duration::from_millis(500)) {
+            return line;
+        }
+        assert!(Instant::now() < deadline, "nothing comes");
+    }
+}
+
+async fn chlog_goes_on_after_a_kill(mut world: World) {
+    let key = world.key();
+    key.create("/api/services", json!({ "name": "payments" }))
+        .await;
+    crate::chlog::chlog(&world, &["watch", "--service", "nobody"]).ended(3);
+    crate::chlog::chlog(&world, &["watch", "--risk", "extreme"]).ended(2);
+
+    let mut watching = Watching::start(&world, &["--risk", "high", "-q", "deploy"]);
+    let body = json!({ "title": "Deploy first", "risk_level": "high" });
+    let line = first_line(&world, &watching, body).await;
+    let first: Value = serde_json::from_str(&line).expect("NDJSON");
+    assert_eq!(first["title"], "Deploy first");
+    let address = world.server.address.clone();
+    world.server.kill9();
+    world.server = start_again(&world, &address).await;
+    let key = world.key();
+    key.change("Deploy low").await;
+    let body = json!({ "title": "Deploy second", "risk_level": "high" });
+    let second = key.create("/api/changes", body).await;
+    loop {
+        let change: Value = serde_json::from_str(&watching.line()).expect("NDJSON");
+        assert_ne!(change["id"], first["id"], "it came twice");
+        if change["id"] == second {
+            break;
+        }
+        assert_eq!(change["title"], "Deploy first");
+    }
+    let said: Vec<String> = watching.said.try_iter().collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("connecting again"), "{said:?}");
+    signal(watching.child.id(), "INT");
+    let status = watching.child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+
+    let watching = Watching::start(&world, &["--format", "ids"]);
+    let line = first_line(&world, &watching, json!({ "title": "an id" })).await;
+    assert!(Uuid::try_parse(&line).is_ok(), "{line}");
+    // The reader leaves: not an error.
+    let mut watching = Watching::start(&world, &["--format", "csv"]);
+    assert!(watching.line().starts_with("id,"));
+    world.server.terminate();
+    world.server.ended(Duration::from_secs(10)).await;
+    signal(watching.child.id(), "INT");
+    assert_eq!(watching.child.wait().expect("it ends").code(), Some(130));
+}

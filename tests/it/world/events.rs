@@ -1,0 +1,97 @@
+//! A stream of server-sent events, as somebody reads it who listens.
+
+use std::time::Duration;
+
+use reqwest::{RequestBuilder, Response};
+use serde_json::Value;
+
+/// How long to wait for what must come.
+const MOST: Duration = Duration::from_secs(20);
+
+/// An event.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) data: Value,
+}
+
+/// An answer that goes on.
+pub(crate) struct Events {
+    pub(crate) response: Response,
+    text: String,
+}
+
+impl Events {
+    /// Opens a stream, which must come about.
+    pub(crate) async fn open(request: RequestBuilder) -> Self {
+        let response = request.send().await.expect("the service answers");
+        assert_eq!(response.status(), 200);
+        Self {
+            response,
+            text: String::new(),
+        }
+    }
+
+    /// Waits for the next event; `None` when the stream has ended, or broke.
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let event = read(block);
+                self.text = rest.to_owned();
+                if event.is_some() {
+                    return event;
+                }
+                continue;
+            }
+            let chunk = tokio::time::timeout(MOST, self.response.chunk()).await;
+            let chunk = chunk.expect("the stream says nothing").ok()??;
+            self.text
+                .push_str(std::str::from_utf8(&chunk).expect("UTF-8"));
+        }
+    }
+
+    /// Waits for the next change.
+    pub(crate) async fn change(&mut self) -> Event {
+        loop {
+            let event = self.next().await.expect("the stream goes on");
+            if event.name == "change" {
+                return event;
+            }
+            assert_eq!(event.name, "position");
+        }
+    }
+
+    /// Waits for so many changes, and returns their titles.
+    pub(crate) async fn titles(&mut self, count: usize) -> Vec<String> {
+        let mut titles = Vec::new();
+        while titles.len() < count {
+            titles.push(super::text(&self.change().await.data["title"]));
+        }
+        titles
+    }
+
+    /// Reads on until the stream ends by itself, and returns the changes.
+    pub(crate) async fn rest(mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events.retain(|event| event.name == "change");
+        events
+    }
+}
+
+/// Reads one event; `None` for a comment.
+fn read(block: &str) -> Option<Event> {
+    let field = |name: &str| {
+        let mut lines = block.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.map(str::to_owned)
+    };
+    Some(Event {
+        id: field("id")?,
+        name: field("event")?,
+        data: serde_json::from_str(&field("data")?).expect("JSON"),
+    })
+}
