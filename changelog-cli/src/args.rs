@@ -20,8 +20,8 @@ use crate::commands::show::ShowArgs;
 use crate::commands::spool::SpoolCommand;
 use crate::commands::terraform::TerraformArgs;
 use crate::commands::update::{MoveArgs, UpdateArgs};
-use crate::config::Defaults;
 use crate::commands::watch::WatchArgs;
+use crate::config::Defaults;
 use crate::failure::Failure;
 use crate::moment::{self, Moment};
 

@@ -6,8 +6,8 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
 };
 
-use crate::commands::spool::Waiting;
 use super::record::reasons;
+use crate::commands::spool::Waiting;
 use crate::moment::relative;
 
 /// The characters of an id.
