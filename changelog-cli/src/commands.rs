@@ -2,8 +2,11 @@
 
 pub(crate) mod auth;
 pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod health;
 pub(crate) mod host;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod man;
@@ -33,6 +36,9 @@ pub(crate) async fn run(cli: Cli) -> Outcome {
         Command::Service(command) => service::run(session()?, command).await,
         Command::Host(command) => host::run(session()?, command).await,
         Command::Auth(command) => auth::run(session()?, command).await,
+        Command::Import(args) => import::run(session()?, args).await,
+        Command::Export(args) => export::run(session()?, args).await,
+        Command::Doctor => doctor::run(format, session()).await,
         Command::Health => health::run(session()?).await,
         Command::Completions(args) => completions::run(&mut Output::new(format), &args),
         Command::Man(args) => man::run(&mut Output::new(format), &args),

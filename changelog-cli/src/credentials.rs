@@ -142,7 +142,7 @@ fn path() -> Option<PathBuf> {
 }
 
 #[cfg(unix)]
-fn create_private(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new()
         .recursive(true)
@@ -151,7 +151,7 @@ fn create_private(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn create_private(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)
 }
 

@@ -55,13 +55,13 @@ mod services;
 
 pub use changelog_core::change::MAX_CHANGES;
 pub use changelog_core::{
-    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment, Health,
+    CallingKey, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment, Health,
     HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
     OrganizationId, Page, Platform, Problem, ProblemCode, RiskLevel, Service, ServiceId,
     ServicePatch, ServiceRef, Status, Timestamp, Violation,
 };
 pub use changes::{Changes, CreateChange, CreateChanges, ListChanges, UpdateChange};
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, Probe};
 pub use error::{Error, Gibberish, Refusal, Silence};
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use retry::RetryPolicy;

@@ -2,6 +2,7 @@
 
 mod filter;
 mod input;
+mod record;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,7 @@ pub use input::{
     ChangePatch, MAX_CHANGES, MAX_CLOCK_SKEW, MAX_LINKS, MAX_TAGS, MAX_TEXT, MAX_URL, NewChange,
     NewChanges,
 };
+pub use record::ChangeRecord;
 
 wire_enum! {
     /// How dangerous a change is.

@@ -29,9 +29,9 @@ pub mod time;
 mod wire_enum;
 
 pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
-pub use api_key::{ApiKey, CreatedApiKey, NewApiKey};
+pub use api_key::{ApiKey, CallingKey, CreatedApiKey, NewApiKey, OrganizationRef};
 pub use change::{
-    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, Link, NewChange, NewChanges,
+    Change, ChangeCreated, ChangeFilter, ChangePatch, ChangeRecord, HostRef, Link, NewChange, NewChanges,
     RiskLevel, ServiceRef, Status,
 };
 pub use health::{DbStatus, Health, HealthStatus};

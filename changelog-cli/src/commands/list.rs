@@ -2,45 +2,22 @@
 
 use changelog_client::Client;
 use changelog_core::change::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeFilter, RiskLevel, Status};
+use changelog_core::{Change, ChangeFilter};
 use clap::Args;
 use futures_util::TryStreamExt;
 
-use crate::args::{Format, risk, status};
-use crate::commands::log::named;
+use crate::args::Format;
 use crate::failure::{Failure, Outcome, note};
-use crate::moment::{self, Moment};
-use crate::names::{self, Missing};
+use crate::filter::FilterArgs;
+use crate::moment;
 use crate::output::{Output, table};
 use crate::session::Session;
 
 /// Lists changes.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Words that the title has, or that words of it begin with
-    #[arg(short = 'q', long, value_name = "WORDS")]
-    search: Option<String>,
-    /// Only of this risk
-    #[arg(long, value_name = "RISK", ignore_case = true, value_parser = risk())]
-    risk: Option<RiskLevel>,
-    /// Only of this status
-    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
-    status: Option<Status>,
-    /// Only of this service
-    #[arg(long, value_name = "NAME|ID")]
-    service: Option<String>,
-    /// Only on this host
-    #[arg(long, value_name = "HOSTNAME|ID")]
-    host: Option<String>,
-    /// Only with this tag; repeatable, or separated by commas: with all of them
-    #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
-    tags: Vec<String>,
-    /// Only from then on: RFC 3339, a date, or an age such as 2h or 7d
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
-    since: Option<Moment>,
-    /// Only before then: RFC 3339, a date (that day is included), or an age
-    #[arg(long, value_name = "TIME", value_parser = moment::parse)]
-    until: Option<Moment>,
+    #[command(flatten)]
+    filter: FilterArgs,
     /// How many at most
     #[arg(
         short = 'L',
@@ -67,7 +44,11 @@ pub(crate) async fn run(mut session: Session, args: ListArgs) -> Outcome {
         )));
     }
     let client = session.client()?;
-    let filter = filter(&client, &args).await?;
+    let filter = ChangeFilter {
+        page: args.page.unwrap_or(1),
+        per_page: args.limit,
+        ..args.filter.filter(&client).await?
+    };
     if args.all {
         return stream(&mut session.output, &client, filter, None).await;
     }
@@ -78,34 +59,9 @@ pub(crate) async fn run(mut session: Session, args: ListArgs) -> Outcome {
     session.output.page(page)
 }
 
-async fn filter(client: &Client, args: &ListArgs) -> Outcome<ChangeFilter> {
-    let now = moment::now();
-    let service_id = match named(args.service.as_deref()) {
-        Some(name) => names::service(client, name, Missing::Refuse).await?,
-        None => None,
-    };
-    let host_id = match named(args.host.as_deref()) {
-        Some(name) => names::host(client, name, Missing::Refuse).await?,
-        None => None,
-    };
-    Ok(ChangeFilter {
-        page: args.page.unwrap_or(1),
-        per_page: args.limit,
-        q: args.search.clone(),
-        service_id,
-        host_id,
-        risk_level: args.risk.clone(),
-        status: args.status.clone(),
-        tags: args.tags.clone(),
-        since: args.since.map(|at| at.start(now)),
-        until: args.until.map(|at| at.end(now)),
-        before: None,
-    })
-}
-
 /// Writes up to so many changes as they come. Only a table waits for all of
 /// them, since its columns are as wide as what is in them.
-async fn stream(
+pub(crate) async fn stream(
     output: &mut Output,
     client: &Client,
     filter: ChangeFilter,

@@ -7,6 +7,7 @@ mod changes;
 mod health;
 mod hosts;
 mod idempotency;
+mod key;
 mod openapi;
 mod services;
 
@@ -52,6 +53,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(services::get)
             .patch(services::update)
             .filter(app),
+        at(path!("api" / "key")).get(key::get).filter(app),
         at(path!("api" / "activity"))
             .get(activity::list)
             .filter(app),

@@ -14,7 +14,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{activity, caller, changes, health, hosts, services};
+use super::{activity, caller, changes, health, hosts, key, services};
 use crate::app::App;
 use crate::web::session::COOKIE;
 use crate::web::{ApiResult, Request, reply};
@@ -32,6 +32,7 @@ use crate::web::{ApiResult, Request, reply};
         changes::list, changes::get, changes::create, changes::create_many, changes::update,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,
+        key::get,
         activity::list, activity::actors,
         health::get, get,
     ),
@@ -40,6 +41,7 @@ use crate::web::{ApiResult, Request, reply};
         (name = "changes", description = "What was done, or will be"),
         (name = "hosts", description = "Machines"),
         (name = "services", description = "Logical applications"),
+        (name = "key", description = "The key that calls"),
         (name = "activity", description = "Who did what; by browser session only"),
         (name = "health", description = "Whether the service can work"),
     ),
@@ -83,7 +85,8 @@ impl Modify for Common {
         for (path, item) in &mut api.paths.paths {
             let keyed = path.starts_with("/api/changes")
                 || path.starts_with("/api/hosts")
-                || path.starts_with("/api/services");
+                || path.starts_with("/api/services")
+                || path == "/api/key";
             let session = path.starts_with("/api/activity");
             for (operation, creates) in [
                 (item.get.as_mut(), false),

@@ -86,6 +86,7 @@ impl Known {
         let mut reads = vec![
             ("/api/hosts".to_owned(), 200),
             ("/api/services".to_owned(), 200),
+            ("/api/key".to_owned(), 200),
         ];
         for (path, id) in [
             ("changes", &self.change),
