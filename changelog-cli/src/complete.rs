@@ -207,14 +207,26 @@ async fn ask(client: &Client, kind: Kind) -> Option<Vec<Value>> {
     let values: Vec<Value> = match kind {
         Kind::Services => {
             let services = client.services().list().await.ok()?;
-            services.into_iter().map(|one| Value::bare(one.name)).collect()
+            services
+                .into_iter()
+                .map(|one| Value::bare(one.name))
+                .collect()
         }
         Kind::Hosts => {
             let hosts = client.hosts().list().await.ok()?;
-            hosts.into_iter().map(|one| Value::bare(one.hostname)).collect()
+            hosts
+                .into_iter()
+                .map(|one| Value::bare(one.hostname))
+                .collect()
         }
         Kind::Changes => {
-            let page = client.changes().list().per_page(CHANGES).send().await.ok()?;
+            let page = client
+                .changes()
+                .list()
+                .per_page(CHANGES)
+                .send()
+                .await
+                .ok()?;
             let value = |change: changelog_core::Change| Value {
                 value: change.id.to_string(),
                 help: Some(

@@ -39,7 +39,10 @@ impl Defaults {
         [
             ("default service", self.service.clone()),
             ("default host", self.host.clone()),
-            ("default tags", self.tags.as_ref().map(|tags| tags.join(", "))),
+            (
+                "default tags",
+                self.tags.as_ref().map(|tags| tags.join(", ")),
+            ),
             ("default risk", self.risk.as_ref().map(ToString::to_string)),
         ]
     }
@@ -326,7 +329,11 @@ fn resolve(
             let is_set = settings.iter().any(|setting| setting.name == name);
             if let Some(value) = value.filter(|_| !is_set) {
                 let source = source.clone();
-                settings.push(Setting { name, value, source });
+                settings.push(Setting {
+                    name,
+                    value,
+                    source,
+                });
             }
         }
     }

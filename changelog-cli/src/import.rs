@@ -3,8 +3,8 @@
 
 pub(crate) mod aside;
 pub(crate) mod git;
-pub(crate) mod linking;
 pub(crate) mod lines;
+pub(crate) mod linking;
 pub(crate) mod there;
 
 use std::ops::Range;

@@ -55,8 +55,8 @@ mod services;
 
 pub use changelog_core::change::MAX_CHANGES;
 pub use changelog_core::{
-    CallingKey, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment, Health,
-    HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
+    CallingKey, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment,
+    Health, HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
     OrganizationId, Page, Platform, Problem, ProblemCode, RiskLevel, Service, ServiceId,
     ServicePatch, ServiceRef, Status, Timestamp, Violation,
 };

@@ -204,7 +204,10 @@ mod tests {
     #[test]
     fn lists_in_a_cell_come_back() {
         let tags = ["a", "b;c", "d\\", "e=f", "\\;"];
-        let links = [("run", "https://e.com/?a=b;c"), ("a=b;c", "https://e.com/\\")];
+        let links = [
+            ("run", "https://e.com/?a=b;c"),
+            ("a=b;c", "https://e.com/\\"),
+        ];
         let cell: Vec<String> = tags.iter().map(|tag| escaped(tag, ";")).collect();
         let row = object([("tags", cell.join(";").as_str()), ("title", "")]);
         assert_eq!(Value::Object(row), json!({ "tags": tags }));

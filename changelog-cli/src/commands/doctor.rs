@@ -3,9 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use changelog_client::{CallingKey, Error, Probe};
-use changelog_core::{Health, Timestamp};
 use changelog_core::api_key::{is_well_formed, mask};
 use changelog_core::change::MAX_CLOCK_SKEW;
+use changelog_core::{Health, Timestamp};
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -66,7 +66,12 @@ struct Report {
 }
 
 impl Report {
-    fn add(&mut self, check: &'static str, verdict: Verdict, found: impl Into<String>) -> &mut Check {
+    fn add(
+        &mut self,
+        check: &'static str,
+        verdict: Verdict,
+        found: impl Into<String>,
+    ) -> &mut Check {
         self.checks.push(Check {
             check,
             verdict,
@@ -144,7 +149,12 @@ fn configuration(session: &Session, report: &mut Report) {
     if config.profile != DEFAULT_PROFILE {
         report.ok("profile", &config.profile);
     }
-    for Setting { name, value, source } in &config.settings {
+    for Setting {
+        name,
+        value,
+        source,
+    } in &config.settings
+    {
         report.ok(name, format!("{value} (from {source})"));
     }
 }
@@ -253,7 +263,11 @@ async fn key(session: &Session, report: &mut Report) {
         let failure = credentials::missing(credentials, profile, &url.unwrap_or_default());
         return report.fail("key", &failure);
     };
-    let shown = format!("{} (from {})", mask(found.value.expose_secret()), found.source);
+    let shown = format!(
+        "{} (from {})",
+        mask(found.value.expose_secret()),
+        found.source
+    );
     if !is_well_formed(found.value.expose_secret()) {
         let failure = Failure::new(
             Exit::NotAuthorized,
@@ -278,7 +292,10 @@ async fn key(session: &Session, report: &mut Report) {
         Ok(Some(known)) => {
             report.ok("key", format!("{shown}, {}, is accepted", known.name));
             let organization = &known.organization.name;
-            report.ok("plan", format!("{organization} is on the plan {}", known.plan));
+            report.ok(
+                "plan",
+                format!("{organization} is on the plan {}", known.plan),
+            );
             expiry(&known, moment::now(), report);
         }
         Ok(None) => report.ok("key", format!("{shown} is accepted")),

@@ -125,9 +125,8 @@ async fn read(args: &ImportArgs) -> Outcome<(Vec<u8>, InputFormat)> {
     } else {
         fs::read(&path)
     };
-    let bytes = bytes.map_err(|error| {
-        Failure::usage(format!("cannot read {}: {error}", path.display()))
-    })?;
+    let bytes = bytes
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
     let format = args
         .input_format
         .unwrap_or_else(|| InputFormat::of(extension, &bytes));
@@ -172,7 +171,11 @@ impl Import<'_> {
     /// Finds the services and hosts that are named.
     async fn link(&mut self, records: &mut Vec<Record>, missing: Missing) -> Outcome {
         let mut names = Names::ask(&self.client).await?;
-        let missing = if self.is_dry { announced(missing) } else { missing };
+        let missing = if self.is_dry {
+            announced(missing)
+        } else {
+            missing
+        };
         names.supply(&self.client, records, missing).await?;
         let rejected = names.link(records);
         self.reject(&rejected)
@@ -229,7 +232,11 @@ impl Import<'_> {
     fn finish(self, session: &mut Session) -> Outcome {
         let rejected = self.aside.count;
         let path = self.aside.path().display().to_string();
-        let verb = if self.is_dry { "would import" } else { "imported" };
+        let verb = if self.is_dry {
+            "would import"
+        } else {
+            "imported"
+        };
         note(&format!(
             "{verb} {}, already there {}, rejected {rejected}",
             self.imported, self.there
@@ -283,7 +290,9 @@ fn parts(records: &[Record]) -> Vec<Range<usize>> {
             records.get(index).map(|one| one.record.occurred_at())
         };
         if moment(end) == moment(end - 1) {
-            let begin = (start..end).rev().find(|index| moment(*index) != moment(end));
+            let begin = (start..end)
+                .rev()
+                .find(|index| moment(*index) != moment(end));
             end = begin.map_or(end, |index| index + 1);
         }
         parts.push(start..end);
@@ -398,7 +407,10 @@ mod tests {
     #[test]
     fn parts_fit_a_request_and_do_not_cut_a_moment() {
         let all = |moments: &[i64]| -> Vec<Record> {
-            (1..).zip(moments).map(|(line, at)| record(line, *at, 3)).collect()
+            (1..)
+                .zip(moments)
+                .map(|(line, at)| record(line, *at, 3))
+                .collect()
         };
         let apart: Vec<i64> = (0..1001).collect();
         assert_eq!(parts(&all(&apart)), [0..500, 500..1000, 1000..1001]);

@@ -121,7 +121,17 @@ fn tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Found> {
     parts
         .chunks_exact(9)
         .filter_map(|parts| {
-            let &[name, kind, own, kind_within, within, tagged, committed, subject, body] = parts
+            let &[
+                name,
+                kind,
+                own,
+                kind_within,
+                within,
+                tagged,
+                committed,
+                subject,
+                body,
+            ] = parts
             else {
                 return None;
             };
@@ -187,7 +197,12 @@ fn repository(remote: &str, root: &str) -> Option<String> {
 /// Runs git in the current folder and returns what it prints.
 fn git(arguments: &[&str]) -> Outcome<Vec<u8>> {
     let output = Command::new("git")
-        .args(["-c", "log.showSignature=false", "-c", "core.quotePath=false"])
+        .args([
+            "-c",
+            "log.showSignature=false",
+            "-c",
+            "core.quotePath=false",
+        ])
         .args(arguments)
         .env("LC_ALL", "C")
         .env("GIT_OPTIONAL_LOCKS", "0")

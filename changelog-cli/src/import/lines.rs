@@ -52,12 +52,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    fn put(
-        &mut self,
-        line: u64,
-        span: Range<usize>,
-        read: Result<ChangeRecord, InputError>,
-    ) {
+    fn put(&mut self, line: u64, span: Range<usize>, read: Result<ChangeRecord, InputError>) {
         let read = read.and_then(|record| {
             let size = serde_json::to_vec(&record.change).map_or(0, |json| json.len());
             if size <= MAX_BODY {
@@ -160,10 +155,10 @@ fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
             let meant = closest(&name, ChangeRecord::FIELDS.iter().copied())
                 .map(|known| format!("; did you mean {known}?"))
                 .unwrap_or_default();
-            return Err(
-                Failure::usage(format!("the header has {name:?}, which is no column{meant}"))
-                    .hint(format!("the columns are {}", cells::CHANGE.join(", "))),
-            );
+            return Err(Failure::usage(format!(
+                "the header has {name:?}, which is no column{meant}"
+            ))
+            .hint(format!("the columns are {}", cells::CHANGE.join(", "))));
         }
         if columns.contains(&name) {
             return Err(Failure::usage(format!("the header has {name} twice")));
@@ -231,7 +226,8 @@ mod tests {
 
     #[test]
     fn lines_are_numbered_and_kept_as_they_are() {
-        let json = "\u{feff}{\"title\": \"one\", \"occurred_at\": \"2026-01-01T00:00:00Z\"}\r\n\n{\n";
+        let json =
+            "\u{feff}{\"title\": \"one\", \"occurred_at\": \"2026-01-01T00:00:00Z\"}\r\n\n{\n";
         let table = "\u{feff}title,occurred_at\r\none,2026-01-01T00:00:00Z\r\n\r\n\"a\nb\",x\r\n";
         for (text, bad) in [(json, "{\n"), (table, "\"a\nb\",x\r\n")] {
             let lines = read(text).unwrap();

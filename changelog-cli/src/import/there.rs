@@ -67,7 +67,10 @@ pub(crate) fn compare(
     let mut by_moment: HashMap<Timestamp, Vec<Change>> = HashMap::new();
     for change in there {
         if !used.contains(&change.id) {
-            by_moment.entry(change.occurred_at).or_default().push(change);
+            by_moment
+                .entry(change.occurred_at)
+                .or_default()
+                .push(change);
         }
     }
     let mut is_there = vec![false; records.len()];
@@ -158,7 +161,12 @@ mod tests {
     #[test]
     fn each_change_stands_for_one_record() {
         let records = vec![record("same", Status::Planned); 3];
-        let there = || vec![change(1, "same", Status::Planned), change(2, "same", Status::Planned)];
+        let there = || {
+            vec![
+                change(1, "same", Status::Planned),
+                change(2, "same", Status::Planned),
+            ]
+        };
         let mut used = HashSet::new();
         let found = compare(&records, there(), &mut used);
         assert_eq!(found, [true, true, false]);

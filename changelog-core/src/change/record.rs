@@ -64,7 +64,9 @@ impl Input for ChangeRecord {
         } else {
             Reference::read(fields, "host", "hostname")
         };
-        change.service_id = change.service_id.or_else(|| service.member("id")?.parse().ok());
+        change.service_id = change
+            .service_id
+            .or_else(|| service.member("id")?.parse().ok());
         change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
         let organization: Option<OrganizationId> = fields.parsed("organization_id");
         // When it was recorded there says nothing about here.

@@ -211,7 +211,11 @@ impl Store {
     }
 
     /// Reads what a key may know of itself.
-    pub async fn calling_key(&self, tenant: Tenant, id: ApiKeyId) -> Result<CallingKey, StoreError> {
+    pub async fn calling_key(
+        &self,
+        tenant: Tenant,
+        id: ApiKeyId,
+    ) -> Result<CallingKey, StoreError> {
         let key = self.api_key_of(tenant, id).await?;
         let organization = self.organization(tenant).await?;
         Ok(CallingKey {
