@@ -85,8 +85,9 @@ impl Failure {
     }
 
     /// Returns what went wrong, and the way out.
-    pub(crate) fn said(&self) -> (&str, Option<&str>) {
-        (&self.message, self.hint.as_deref())
+    pub(crate) fn said(&self) -> (&str, Option<String>) {
+        let lines = || Some(self.lines.join("; ")).filter(|lines| !lines.is_empty());
+        (&self.message, self.hint.clone().or_else(lines))
     }
 
     /// Writes the failure to standard error. When that is closed too, there is

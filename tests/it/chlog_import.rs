@@ -18,6 +18,7 @@ on_both!(
     tables_are_read,
     names_must_exist_or_be_made,
     an_import_goes_on_where_it_was_interrupted,
+    a_cancelled_import_says_how_far_it_came,
     ten_thousand_take_seconds,
     a_moment_keeps_its_order,
     history_is_imported,
@@ -358,6 +359,42 @@ async fn an_import_goes_on_where_it_was_interrupted(world: World) {
     assert_eq!(count(&world).await, 1200);
 }
 
+async fn a_cancelled_import_says_how_far_it_came(world: World) {
+    const COUNT: u32 = 40_000;
+    let lines: Vec<String> = (0..COUNT)
+        .map(|n| line(n, &format!("Deploy {n}")))
+        .collect();
+    write(&world, "long.ndjson", lines.join("\n"));
+    let mut command = Command::new(crate::world::binaries::chlog());
+    command
+        .args(["import", "long.ndjson"])
+        .current_dir(world.folder())
+        .env("CHLOG_URL", world.url())
+        .env("CHLOG_API_KEY", &world.organization.key)
+        .env("HOME", world.folder())
+        .env_remove("XDG_CONFIG_HOME")
+        .stderr(std::process::Stdio::piped());
+    let child = command.spawn().expect("chlog runs");
+    while count(&world).await == 0 {}
+    crate::world::signal(child.id(), "INT");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("interrupted after") && said.contains("the same command"),
+        "{said}"
+    );
+    // What the service was writing at that moment is written by the time that
+    // it has answered whoever comes next.
+    world.key().change("The next").await;
+    let there = count(&world).await - 1;
+    assert!(there > 0 && there < u64::from(COUNT), "{there}");
+    let said = chlog(&world, &["import", "long.ndjson"]).done();
+    let rest = u64::from(COUNT) - there;
+    let expected = format!("imported {rest}, already there {there}");
+    assert!(said.err.contains(&expected), "{expected}: {}", said.err);
+}
+
 async fn ten_thousand_take_seconds(world: World) {
     let mut text = String::new();
     for n in 0..10_000 {
@@ -521,17 +558,17 @@ async fn a_range_of_history_is_imported(world: World) {
             .err
             .contains("imported 3, already there 2")
     );
-    for bad in ["--output=x", "-p", "no-such-branch", "v1..nowhere", ""] {
-        let said = import(bad).ended(2);
-        assert!(said.err.contains("--git"), "{}", said.err);
+    for bad in [
+        "--git=--output=x",
+        "--git=-p",
+        "--git=no-such-branch",
+        "--git=v1..nowhere",
+        "--git=",
+    ] {
+        let said = Said::of(world.chlog().args(["import", bad]).current_dir(&folder)).ended(2);
+        assert!(said.err.contains("--git: "), "{}", said.err);
     }
-    let equals = Said::of(
-        world
-            .chlog()
-            .args(["import", "--git=-p"])
-            .current_dir(&folder),
-    );
-    equals.ended(2);
+    import("--output=x").ended(2);
     assert!(!folder.join("x").exists());
 }
 

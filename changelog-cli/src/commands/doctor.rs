@@ -27,6 +27,8 @@ const CLOCKS_AGREE: TimeDelta = TimeDelta::seconds(30);
 const EXPIRES_SOON: TimeDelta = TimeDelta::days(14);
 /// The service answers slower than this with a reason.
 const SLOW: Duration = Duration::from_secs(1);
+/// The name of the check on which all later ones depend.
+const REACHABLE: &str = "reachable";
 
 /// How a check went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,7 +94,6 @@ impl Report {
 
     fn fail(&mut self, check: &'static str, failure: &Failure) {
         let (message, hint) = failure.said();
-        let hint = hint.map(str::to_owned);
         self.exit
             .get_or_insert((failure.exit, format!("{check}: {message}")));
         self.add(check, Verdict::Failed, message).advice = hint;
@@ -130,8 +131,14 @@ async fn examine(session: &Session, report: &mut Report) {
         Err(failure) => return report.fail("address", &failure),
     };
     report.ok("address", format!("{} (from {})", url.value, url.source));
-    service(session, report).await;
+    let last = service(session, report).await;
     key(session, report).await;
+    // What only bears on changes with a time of their own is the last to say
+    // what logging would end with.
+    if let Some((probe, at)) = last {
+        let ahead = compare(&probe.health, probe.date, probe.latency, at);
+        clock(ahead, report);
+    }
     if let Some(spool) = spool_report() {
         report.ok("spool", spool);
     }
@@ -159,17 +166,24 @@ fn configuration(session: &Session, report: &mut Report) {
     }
 }
 
-/// Asks the service how it is, a few times.
-async fn service(session: &Session, report: &mut Report) {
+/// Asks the service how it is, a few times; returns the last answer, and when it
+/// came.
+async fn service(session: &Session, report: &mut Report) -> Option<(Probe, SystemTime)> {
     let client = match session.keyless_client() {
         Ok(client) => client,
-        Err(failure) => return report.fail("reachable", &failure),
+        Err(failure) => {
+            report.fail(REACHABLE, &failure);
+            return None;
+        }
     };
     let mut probes: Vec<(Probe, SystemTime)> = Vec::with_capacity(PROBES);
     for _ in 0..PROBES {
         match client.probe().await {
             Ok(probe) => probes.push((probe, SystemTime::now())),
-            Err(error) => return report.fail("reachable", &error.into()),
+            Err(error) => {
+                report.fail(REACHABLE, &error.into());
+                return None;
+            }
         }
     }
     let mut latencies: Vec<Duration> = probes.iter().map(|(probe, _)| probe.latency).collect();
@@ -179,13 +193,11 @@ async fn service(session: &Session, report: &mut Report) {
     let found = format!("answers in {median:.1?} ({first:.1?} with the connection)");
     if median > SLOW {
         let advice = "look at the network and the machine between here and there";
-        report.warn("reachable", found, advice);
+        report.warn(REACHABLE, found, advice);
     } else {
-        report.ok("reachable", found);
+        report.ok(REACHABLE, found);
     }
-    let Some((last, at)) = probes.pop() else {
-        return;
-    };
+    let (last, at) = probes.pop()?;
     if last.health.is_ok() {
         let latency = last.health.latency_ms.unwrap_or_default();
         report.ok("service", format!("its database answers in {latency} ms"));
@@ -196,8 +208,7 @@ async fn service(session: &Session, report: &mut Report) {
             .hint("tell whoever runs the service");
         report.fail("service", &failure);
     }
-    let ahead = compare(&last.health, last.date, last.latency, at);
-    clock(ahead, report);
+    Some((last, at))
 }
 
 /// Compares this machine's clock with the service's: how far ahead it is.
@@ -276,6 +287,12 @@ async fn key(session: &Session, report: &mut Report) {
         .hint("a key begins with chlog_ and has 44 characters; keys are made in the dashboard");
         return report.fail("key", &failure);
     }
+    let is_unreachable =
+        |check: &Check| check.check == REACHABLE && check.verdict == Verdict::Failed;
+    if report.checks.iter().any(is_unreachable) {
+        let advice = "mend what failed above first";
+        return report.warn("key", format!("{shown} could not be checked"), advice);
+    }
     let client = match session.client() {
         Ok(client) => client,
         Err(failure) => return report.fail("key", &failure),
@@ -299,11 +316,6 @@ async fn key(session: &Session, report: &mut Report) {
             expiry(&known, moment::now(), report);
         }
         Ok(None) => report.ok("key", format!("{shown} is accepted")),
-        // That nobody answers was told.
-        Err(_) if report.exit.is_some() => {
-            let advice = "mend what failed above first";
-            report.warn("key", format!("{shown} could not be checked"), advice);
-        }
         Err(error) => {
             let check = match &error {
                 Error::PlanRequired(_) => "plan",

@@ -45,7 +45,6 @@ pub(crate) struct ImportArgs {
         value_name = "RANGE",
         num_args = 0..=1,
         default_missing_value = "HEAD",
-        allow_hyphen_values = true,
         conflicts_with_all = ["file", "input_format"]
     )]
     git: Option<String>,
