@@ -10,7 +10,9 @@ use changelog_core::{Link, RiskLevel, Status};
 use crate::commands::around::AroundArgs;
 use crate::commands::auth::AuthCommand;
 use crate::commands::completions::CompletionsArgs;
+use crate::commands::export::ExportArgs;
 use crate::commands::host::HostCommand;
+use crate::commands::import::ImportArgs;
 use crate::commands::list::ListArgs;
 use crate::commands::log::LogArgs;
 use crate::commands::man::ManArgs;
@@ -21,6 +23,7 @@ use crate::commands::spool::SpoolCommand;
 use crate::commands::terraform::TerraformArgs;
 use crate::commands::update::{MoveArgs, UpdateArgs};
 use crate::commands::watch::WatchArgs;
+use crate::complete;
 use crate::config::Defaults;
 use crate::failure::Failure;
 use crate::moment::{self, Moment};
@@ -106,6 +109,16 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// Says no more than whom to speak to.
+    pub(crate) fn connection(url: Option<String>, profile: Option<String>) -> Self {
+        Self {
+            url,
+            profile,
+            format: Format::default(),
+            json: false,
+        }
+    }
+
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
@@ -164,6 +177,12 @@ pub(crate) enum Command {
     /// Store the API key, check it, forget it
     #[command(subcommand)]
     Auth(AuthCommand),
+    /// Record changes out of a file or a repository, each once
+    Import(ImportArgs),
+    /// Write all changes that match, for `chlog import`
+    Export(ExportArgs),
+    /// Check everything that recording a change takes
+    Doctor,
     /// Ask how the service is
     Health,
     /// Print the completions of a shell
@@ -190,10 +209,10 @@ pub(crate) struct ChangeFields {
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
     pub(crate) status: Option<Status>,
     /// The service it is made to; an empty name is none
-    #[arg(long, value_name = "NAME|ID")]
+    #[arg(long, value_name = "NAME|ID", add = complete::services())]
     pub(crate) service: Option<String>,
     /// The host it is made on; an empty name is none
-    #[arg(long, value_name = "HOSTNAME|ID")]
+    #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     pub(crate) host: Option<String>,
     /// A tag; repeatable, or several separated by commas
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]

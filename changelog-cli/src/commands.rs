@@ -3,8 +3,11 @@
 pub(crate) mod around;
 pub(crate) mod auth;
 pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod health;
 pub(crate) mod host;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod man;
@@ -37,6 +40,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
         Command::Man(args) => man::run(&mut Output::new(format), &args)?,
         Command::Spool(command) => spool::run(session()?, command).await?,
         Command::Auth(command) => auth::run(session()?, command).await?,
+        Command::Doctor => doctor::run(format, session()).await?,
         Command::Health => health::run(session()?).await?,
         command => {
             let session = session()?;
@@ -64,6 +68,8 @@ async fn speak(session: Session, command: Command) -> Outcome {
         Command::Done(args) => update::set_status(session, &args, Status::Completed).await,
         Command::Rollback(args) => update::set_status(session, &args, Status::RolledBack).await,
         Command::Service(command) => service::run(session, command).await,
+        Command::Import(args) => import::run(session, args).await,
+        Command::Export(args) => export::run(session, args).await,
         Command::Host(command) => host::run(session, command).await,
         // Those that do not belong here are done above.
         _ => Ok(()),

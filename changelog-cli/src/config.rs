@@ -34,6 +34,19 @@ pub(crate) struct Defaults {
 }
 
 impl Defaults {
+    /// Returns what is set, as it is shown.
+    fn shown(&self) -> [(&'static str, Option<String>); 4] {
+        [
+            ("default service", self.service.clone()),
+            ("default host", self.host.clone()),
+            (
+                "default tags",
+                self.tags.as_ref().map(|tags| tags.join(", ")),
+            ),
+            ("default risk", self.risk.as_ref().map(ToString::to_string)),
+        ]
+    }
+
     /// Fills what is not set from a source of lower rank.
     fn or(self, lower: Self) -> Self {
         Self {
@@ -71,6 +84,16 @@ pub(crate) struct Config {
     /// Whether the user's file has something under that name.
     pub(crate) profile_known: bool,
     pub(crate) defaults: Defaults,
+    /// What `defaults` has, and where each of it is from.
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// A setting that is in force, as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) source: String,
 }
 
 /// The user's file.
@@ -84,6 +107,9 @@ struct UserFile {
     host: Option<String>,
     tags: Option<Vec<String>>,
     risk: Option<RiskLevel>,
+    /// Where it is, for messages.
+    #[serde(skip)]
+    path: String,
     #[serde(default)]
     profiles: std::collections::BTreeMap<String, Profile>,
 }
@@ -102,6 +128,9 @@ struct Profile {
 /// The project's file.
 #[derive(Debug, Default, Deserialize)]
 struct ProjectFile {
+    /// Where it is, for messages.
+    #[serde(skip)]
+    path: String,
     service: Option<String>,
     host: Option<String>,
     tags: Option<Vec<String>>,
@@ -112,24 +141,26 @@ impl Config {
     /// Reads the files of this machine and puts the settings together.
     pub(crate) fn load(overrides: &Overrides, credentials: &Credentials) -> Outcome<Self> {
         let user_path = directory().map(|directory| directory.join("config.toml"));
-        let user = match &user_path {
+        let mut user = match &user_path {
             Some(path) => match read(path)? {
                 Some(text) => parse_user_file(&text).map_err(|why| broken(path, &why))?,
                 None => UserFile::default(),
             },
             None => UserFile::default(),
         };
+        user.path = user_path.map_or_else(String::new, |path| path.display().to_string());
         let project = match std::env::current_dir()
             .ok()
             .and_then(|at| project_file(&at))
         {
             Some(path) => {
                 let text = read(&path)?.unwrap_or_default();
-                let (project, ignored) =
+                let (mut project, ignored) =
                     parse_project_file(&text).map_err(|why| broken(&path, &why))?;
                 for name in ignored {
                     warn(&ignored_setting(&path, &name));
                 }
+                project.path = path.display().to_string();
                 project
             }
             None => ProjectFile::default(),
@@ -262,29 +293,58 @@ fn resolve(
         .or_else(|| from(&stored, "chlog auth login").filter(|_| !is_default))
         .or_else(|| from(&user.url, "config.toml"))
         .or_else(|| from(&stored, "chlog auth login"));
-    let defaults = Defaults {
-        service: project.service,
-        host: project.host,
-        tags: project.tags,
-        risk: project.risk,
+    let of_profile = format!("profile {profile} in {}", user.path);
+    let ranks = [
+        (
+            project.path,
+            Defaults {
+                service: project.service,
+                host: project.host,
+                tags: project.tags,
+                risk: project.risk,
+            },
+        ),
+        (
+            of_profile,
+            Defaults {
+                service: chosen.service,
+                host: chosen.host,
+                tags: chosen.tags,
+                risk: chosen.risk,
+            },
+        ),
+        (
+            user.path,
+            Defaults {
+                service: user.service,
+                host: user.host,
+                tags: user.tags,
+                risk: user.risk,
+            },
+        ),
+    ];
+    let mut settings: Vec<Setting> = Vec::new();
+    for (source, defaults) in &ranks {
+        for (name, value) in defaults.shown() {
+            let is_set = settings.iter().any(|setting| setting.name == name);
+            if let Some(value) = value.filter(|_| !is_set) {
+                let source = source.clone();
+                settings.push(Setting {
+                    name,
+                    value,
+                    source,
+                });
+            }
+        }
     }
-    .or(Defaults {
-        service: chosen.service,
-        host: chosen.host,
-        tags: chosen.tags,
-        risk: chosen.risk,
-    })
-    .or(Defaults {
-        service: user.service,
-        host: user.host,
-        tags: user.tags,
-        risk: user.risk,
-    });
+    let ranks = ranks.into_iter().map(|(_, defaults)| defaults);
+    let defaults = ranks.reduce(Defaults::or).unwrap_or_default();
     Config {
         url,
         profile,
         profile_known,
         defaults,
+        settings,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
 use changelog_client::Error;
@@ -120,6 +121,12 @@ impl Failure {
         self
     }
 
+    /// Returns what went wrong, and the way out.
+    pub(crate) fn said(&self) -> (&str, Option<String>) {
+        let lines = || Some(self.lines.join("; ")).filter(|lines| !lines.is_empty());
+        (&self.message, self.hint.clone().or_else(lines))
+    }
+
     /// Writes the failure to standard error. When that is closed too, there is
     /// nobody left to tell.
     pub(crate) fn report(&self) -> ExitCode {
@@ -147,8 +154,19 @@ impl Failure {
     }
 }
 
+/// Whether nothing is to be said on standard error.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Says nothing from now on: whoever is behind a prompt is not to be disturbed.
+pub(crate) fn be_silent() {
+    SILENT.store(true, Ordering::Relaxed);
+}
+
 /// Says something on standard error that does not end the command.
 pub(crate) fn warn(message: &str) {
+    if SILENT.load(Ordering::Relaxed) {
+        return;
+    }
     let mut stderr = anstream::stderr().lock();
     let message = printable(message);
     let _ = writeln!(stderr, "{WARNING}warning:{WARNING:#} {message}");
@@ -156,6 +174,9 @@ pub(crate) fn warn(message: &str) {
 
 /// Says on standard error what was done or is going on.
 pub(crate) fn note(message: &str) {
+    if SILENT.load(Ordering::Relaxed) {
+        return;
+    }
     let mut stderr = anstream::stderr().lock();
     let _ = writeln!(stderr, "{}", printable(message));
 }

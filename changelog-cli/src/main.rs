@@ -2,11 +2,14 @@
 
 mod args;
 mod commands;
+mod complete;
 mod config;
 mod context;
 mod credentials;
 mod failure;
 mod files;
+mod filter;
+mod import;
 mod moment;
 mod names;
 mod output;
@@ -28,6 +31,9 @@ use args::Cli;
 use failure::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    if let Some(code) = complete::answer() {
+        return code;
+    }
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,

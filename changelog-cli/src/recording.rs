@@ -69,7 +69,7 @@ impl Recording {
                     // Without it the change is found by its idempotency key.
                     let _ = journal.update(entry);
                 }
-                Ok(id)
+                Ok::<_, Failure>(id)
             }
         };
         let draft = if require {
@@ -77,7 +77,12 @@ impl Recording {
                 Ok(id) => Sending::Done(Ok(id)),
                 Err(failure) => {
                     forget(&noted);
-                    return Err(failure);
+                    return Err(if failure.may_pass {
+                        Failure::silence(failure.message().to_owned())
+                            .line("the change is not recorded, and the command not started")
+                    } else {
+                        failure
+                    });
                 }
             }
         } else {

@@ -2,15 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
+use http::StatusCode;
+use http::header::DATE;
 use reqwest::redirect;
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use changelog_core::Health;
+use changelog_core::{CallingKey, Health};
 
 use crate::changes::Changes;
 use crate::error::Error;
@@ -87,16 +89,47 @@ impl Client {
     /// answered: that is a [`Health`] whose [`Health::is_ok`] is false, not an
     /// error.
     pub async fn health(&self) -> Result<Health, Error> {
-        self.send_once(&Call::get(&["health"]).without_key(), |status| {
-            status.is_success() || status.as_u16() == 503
+        Ok(self.probe().await?.health)
+    }
+
+    /// Asks the same, and tells how long the answer took and which time it is
+    /// for whoever gave it.
+    pub async fn probe(&self) -> Result<Probe, Error> {
+        let begun = Instant::now();
+        let call = Call::get(&["health"]).without_key();
+        let is_answer = |status: &StatusCode| status.is_success() || status.as_u16() == 503;
+        let (health, headers) = self.send_once(&call, is_answer).await?;
+        let latency = begun.elapsed();
+        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+        Ok(Probe {
+            health,
+            latency,
+            date: date.and_then(|date| httpdate::parse_http_date(date).ok()),
         })
-        .await
+    }
+
+    /// Asks what the service knows of the key that this client has: its name,
+    /// for whom it acts, and until when.
+    pub async fn key(&self) -> Result<CallingKey, Error> {
+        self.record(&Call::get(&["key"])).await
     }
 
     /// Returns the address that this client speaks to.
     pub fn url(&self) -> &Url {
         &self.inner.base
     }
+}
+
+/// What [`Client::probe`] found out.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Probe {
+    /// How the service is.
+    pub health: Health,
+    /// How long the answer took; of the first one, with the connection.
+    pub latency: Duration,
+    /// The answer's `Date`, to the second.
+    pub date: Option<SystemTime>,
 }
 
 impl fmt::Debug for Client {

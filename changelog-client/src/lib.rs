@@ -56,13 +56,13 @@ mod watch;
 
 pub use changelog_core::change::MAX_CHANGES;
 pub use changelog_core::{
-    Around, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment,
-    Health, HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost, NewService,
-    OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service,
-    ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
+    Around, CallingKey, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus,
+    Environment, Health, HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost,
+    NewService, OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode,
+    RiskLevel, Service, ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
 };
 pub use changes::{AroundChanges, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange};
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, Probe};
 pub use error::{Error, Gibberish, Refusal, Silence};
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use retry::RetryPolicy;

@@ -150,7 +150,7 @@ impl Client {
             attempts += 1;
             let limit = deadline.saturating_duration_since(Instant::now());
             let error = match self.attempt(call, limit, StatusCode::is_success).await {
-                Ok(answer) => return Ok(answer),
+                Ok((answer, _)) => return Ok(answer),
                 Err(error) => error,
             };
             unconfirmed |= error.is_unconfirmed();
@@ -165,12 +165,13 @@ impl Client {
         }
     }
 
-    /// Sends a request that is not worth repeating.
+    /// Sends a request that is not worth repeating; the headers of the answer
+    /// come along.
     pub(crate) async fn send_once<T: DeserializeOwned>(
         &self,
         call: &Call,
         is_answer: impl Fn(&StatusCode) -> bool,
-    ) -> Result<T, Error> {
+    ) -> Result<(T, HeaderMap), Error> {
         self.attempt(call, self.inner.total_timeout, is_answer)
             .await
     }
@@ -181,7 +182,7 @@ impl Client {
         call: &Call,
         limit: Duration,
         is_answer: impl Fn(&StatusCode) -> bool,
-    ) -> Result<T, Error> {
+    ) -> Result<(T, HeaderMap), Error> {
         let limit = limit.min(self.inner.attempt_timeout);
         let answer = timeout(limit, self.exchange(call))
             .await
@@ -190,7 +191,7 @@ impl Client {
             return Err(Error::from_refusal(answer.into_refusal()));
         }
         match serde_json::from_slice(&answer.body) {
-            Ok(value) => Ok(value),
+            Ok(value) => Ok((value, answer.headers)),
             // What was allowed as an answer by its status alone, and is none.
             Err(_) if !answer.status.is_success() => {
                 Err(Error::from_refusal(answer.into_refusal()))

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{ApiKeyId, OrganizationId};
 use crate::input::{Fields, Input};
+use crate::organization::Plan;
 use crate::problem::{Code, Violations};
 use crate::rules::{self, Lines};
 use crate::time::Timestamp;
@@ -75,6 +76,40 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// What a key may know of itself: `GET /api/key`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CallingKey {
+    /// The id of the key.
+    pub id: ApiKeyId,
+    /// The name chosen at creation.
+    #[cfg_attr(feature = "openapi", schema(example = "terraform"))]
+    pub name: String,
+    /// Its prefix and last four characters.
+    #[cfg_attr(feature = "openapi", schema(example = "chlog_…4f2a"))]
+    pub masked: String,
+    /// The organization that it acts for.
+    pub organization: OrganizationRef,
+    /// The organization's plan.
+    pub plan: Plan,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it stops working by itself.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// An organization, as far as its keys see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct OrganizationRef {
+    /// Its id.
+    pub id: OrganizationId,
+    /// Its name.
+    #[cfg_attr(feature = "openapi", schema(example = "Acme"))]
+    pub name: String,
 }
 
 /// A key just made: the only time that its value is shown.

@@ -3,6 +3,7 @@
 pub mod around;
 mod filter;
 mod input;
+mod record;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ pub use input::{
     ChangePatch, MAX_CHANGES, MAX_CLOCK_SKEW, MAX_LINKS, MAX_TAGS, MAX_TEXT, MAX_URL, NewChange,
     NewChanges,
 };
+pub use record::ChangeRecord;
 
 wire_enum! {
     /// How dangerous a change is.

@@ -1,7 +1,9 @@
 //! Changes as rows of a table, for CSV: the same columns from `chlog` and from
-//! the dashboard's download.
+//! the dashboard's download, and read again by `chlog import`.
 
 use std::fmt::Display;
+
+use serde_json::{Map, Value, json};
 
 use crate::change::Change;
 
@@ -27,14 +29,16 @@ pub const CHANGE: [&str; 17] = [
 ];
 
 /// Returns one cell a column, empty where there is no value. Tags stand with
-/// semicolons between them, links as `label=address`.
+/// semicolons between them, links as `label=address`; a semicolon within one, or
+/// an equals sign within a label, has a backslash in front.
 pub fn change(change: &Change) -> [String; 17] {
     let service = change.service.as_ref();
     let host = change.host_ref.as_ref();
     let links = change.links.iter();
     let links: Vec<String> = links
-        .map(|link| format!("{}={}", link.label, link.url))
+        .map(|link| format!("{}={}", escaped(&link.label, "=;"), escaped(&link.url, ";")))
         .collect();
+    let tags: Vec<String> = change.tags.iter().map(|tag| escaped(tag, ";")).collect();
     [
         change.id.to_string(),
         change.title.clone(),
@@ -46,7 +50,7 @@ pub fn change(change: &Change) -> [String; 17] {
         or_empty(service.map(|service| &service.name)),
         or_empty(host.map(|host| host.id)),
         or_empty(host.map(|host| &host.hostname)),
-        change.tags.join(";"),
+        tags.join(";"),
         links.join(";"),
         or_empty(change.scheduled_for),
         change.occurred_at.to_string(),
@@ -60,14 +64,114 @@ fn or_empty(value: Option<impl Display>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
+/// Puts a backslash in front of these marks, and of backslashes.
+fn escaped(text: &str, marks: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c == '\\' || marks.contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// Splits a text at a mark that has no backslash in front, at most into so many
+/// parts, and takes the backslashes away from the last split on.
+fn split(text: &str, mark: char, most: usize) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        let is_split = c == mark && parts.len() < most;
+        if is_split {
+            parts.push(String::new());
+        }
+        let Some(part) = parts.last_mut() else {
+            break;
+        };
+        match c {
+            _ if is_split => {}
+            '\\' => {
+                part.push(c);
+                part.extend(chars.next());
+            }
+            _ => part.push(c),
+        }
+    }
+    parts
+}
+
+/// Takes the backslashes away that [`escaped`] put there. One that stands in
+/// front of anything else, as in a path of Windows, is what it is.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match chars.peek() {
+            Some(&next @ ('\\' | ';' | '=')) if c == '\\' => {
+                out.push(next);
+                chars.next();
+            }
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+/// Makes the object that a row stands for out of its cells, as [`change`] wrote
+/// them; an empty cell is no value. What is in it is checked by whoever reads
+/// the object.
+pub fn object<'a>(row: impl IntoIterator<Item = (&'a str, &'a str)>) -> Map<String, Value> {
+    let mut object = Map::new();
+    for (column, cell) in row {
+        let cell = unguarded(cell);
+        if cell.trim().is_empty() {
+            continue;
+        }
+        let parts = || {
+            let parts = split(cell, ';', usize::MAX);
+            parts.into_iter().filter(|part| !part.trim().is_empty())
+        };
+        let value = match column {
+            "tags" => parts().map(|tag| unescaped(&tag)).collect(),
+            "links" => parts().map(|link| read_link(&link)).collect(),
+            _ => cell.into(),
+        };
+        object.insert(column.to_owned(), value);
+    }
+    object
+}
+
+fn read_link(link: &str) -> Value {
+    let mut parts = split(link, '=', 2).into_iter().map(|part| unescaped(&part));
+    match (parts.next(), parts.next()) {
+        (Some(label), Some(url)) => json!({ "label": label, "url": url }),
+        // Refused with its place, as any link without an address is.
+        (label, _) => json!({ "label": label }),
+    }
+}
+
 /// Keeps a spreadsheet from taking a cell for a formula: whoever writes a
 /// title must not run something at whoever opens the table.
 pub fn guarded(cell: String) -> String {
-    if cell.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+    if is_formula(cell.trim_start_matches('\'')) {
         format!("'{cell}")
     } else {
         cell
     }
+}
+
+/// Takes the protection of [`guarded`] away. What looks protected of itself was
+/// protected once more, so that nothing is lost.
+pub fn unguarded(cell: &str) -> &str {
+    match cell.strip_prefix('\'') {
+        Some(rest) if is_formula(rest.trim_start_matches('\'')) => rest,
+        _ => cell,
+    }
+}
+
+fn is_formula(cell: &str) -> bool {
+    cell.starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
 
 #[cfg(test)]
@@ -87,8 +191,35 @@ mod tests {
             ("\tx", "'\tx"),
             ("Deploy = 1", "Deploy = 1"),
             ("", ""),
+            ("'=1", "''=1"),
+            ("'quoted'", "'quoted'"),
         ] {
             assert_eq!(guarded(cell.to_owned()), expected);
+            assert_eq!(unguarded(expected), cell);
         }
+        // Not protected by us, and not touched.
+        assert_eq!(unguarded("=1"), "=1");
+    }
+
+    #[test]
+    fn lists_in_a_cell_come_back() {
+        let tags = ["a", "b;c", "d\\", "e=f", "\\;"];
+        let links = [
+            ("run", "https://e.com/?a=b;c"),
+            ("a=b;c", "https://e.com/\\"),
+        ];
+        let cell: Vec<String> = tags.iter().map(|tag| escaped(tag, ";")).collect();
+        let row = object([("tags", cell.join(";").as_str()), ("title", "")]);
+        assert_eq!(Value::Object(row), json!({ "tags": tags }));
+        let cell: Vec<String> = links
+            .iter()
+            .map(|(label, url)| format!("{}={}", escaped(label, "=;"), escaped(url, ";")))
+            .collect();
+        let row = object([("links", cell.join(";").as_str())]);
+        let expected: Vec<Value> = links
+            .iter()
+            .map(|(label, url)| json!({ "label": label, "url": url }))
+            .collect();
+        assert_eq!(Value::Object(row), json!({ "links": expected }));
     }
 }

@@ -124,7 +124,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a member as it is: `None` when absent, `Some(Value::Null)` for null.
-    fn raw(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn raw(&mut self, name: &str) -> Option<Value> {
         self.object.remove(name)
     }
 
@@ -132,7 +132,7 @@ impl<'a> Fields<'a> {
         format!("{}/{name}", self.place)
     }
 
-    fn wrong_type(&mut self, name: &str, expected: &str, given: &Value) {
+    pub(crate) fn wrong_type(&mut self, name: &str, expected: &str, given: &Value) {
         let message = format!("must be {expected}, got {}", type_name(given));
         self.problems
             .add(self.pointer(name), Code::WrongType, message);

@@ -29,11 +29,11 @@ pub mod time;
 mod wire_enum;
 
 pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
-pub use api_key::{ApiKey, CreatedApiKey, NewApiKey};
+pub use api_key::{ApiKey, CallingKey, CreatedApiKey, NewApiKey, OrganizationRef};
 pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
-    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, Link, NewChange, NewChanges,
-    RiskLevel, ServiceRef, Status,
+    Change, ChangeCreated, ChangeFilter, ChangePatch, ChangeRecord, HostRef, Link, NewChange,
+    NewChanges, RiskLevel, ServiceRef, Status,
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};

@@ -97,7 +97,7 @@ async fn the_exit_code_is_the_commands(world: World) {
         assert_eq!(change["risk_level"], risk, "{arguments:?}");
         let description = change["description"].as_str().expect("text");
         assert!(description.contains(how), "{description}");
-        assert!(!description.contains("-c"), "{description}");
+        assert!(!description.contains("sh -c"), "{description}");
     }
     let arguments = [
         "--title",

@@ -30,6 +30,7 @@ async fn keyed(key: &Caller) -> Vec<(&'static str, String, Option<Value>)> {
     let service = key.create("/api/services", json!({ "name": "svc" })).await;
     let change = key.change("a change").await;
     vec![
+        ("GET", "/api/key".to_owned(), None),
         ("GET", "/api/hosts".to_owned(), None),
         ("GET", format!("/api/hosts/{host}"), None),
         (

@@ -53,6 +53,7 @@ async fn every_endpoint_is_documented_and_exists(world: World) {
         "GET /api/health",
         "GET /api/hosts",
         "GET /api/hosts/{id}",
+        "GET /api/key",
         "GET /api/openapi.json",
         "GET /api/services",
         "GET /api/services/{id}",
@@ -232,6 +233,7 @@ async fn answers_match_the_document(world: World) {
     let nowhere = uuid::Uuid::now_v7().to_string();
     for (method, path, target, body) in [
         ("get", "/api/health", String::new(), None),
+        ("get", "/api/key", String::new(), None),
         ("get", "/api/hosts", String::new(), None),
         ("get", "/api/hosts/{id}", host.clone(), None),
         ("get", "/api/hosts/{id}", nowhere.clone(), None),

@@ -4,8 +4,9 @@ use changelog_core::change::around::{DEFAULT_LIMIT, MAX_LIMIT};
 use clap::Args;
 
 use crate::args::Format;
-use crate::commands::list::{host, service};
+use crate::complete;
 use crate::failure::{Outcome, note};
+use crate::filter::{host, service};
 use crate::moment::{self, Moment};
 use crate::output::table;
 use crate::session::Session;
@@ -18,10 +19,10 @@ pub(crate) struct AroundArgs {
     #[arg(value_name = "TIME", value_parser = moment::parse)]
     at: Moment,
     /// The service that was affected
-    #[arg(long, value_name = "NAME|ID")]
+    #[arg(long, value_name = "NAME|ID", add = complete::services())]
     service: Option<String>,
     /// The host that was affected
-    #[arg(long, value_name = "HOSTNAME|ID")]
+    #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     host: Option<String>,
     /// How far to look back, at most 7d
     #[arg(

@@ -1,23 +1,33 @@
 //! `chlog completions`: what a shell needs to complete its commands.
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use crate::args::Cli;
-use crate::failure::Outcome;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 
 /// Prints completions.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+The script asks `chlog` itself when Tab is pressed, for flags as well as for the names of \
+services and hosts and the ids of changes:
+
+  source <(chlog completions bash)")]
 pub(crate) struct CompletionsArgs {
     /// Which shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Prints the completions of a shell.
+/// Prints the script by which a shell asks `chlog` for completions.
 pub(crate) fn run(output: &mut Output, args: &CompletionsArgs) -> Outcome {
+    let name = args.shell.to_string();
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "chlog", &mut script);
+    Shells::builtins()
+        .completer(&name)
+        .ok_or_else(|| Failure::usage(format!("there are no completions for {name}")))?
+        .write_registration("COMPLETE", "chlog", "chlog", "chlog", &mut script)
+        .map_err(|error| Failure::new(Exit::Other, format!("cannot write the script: {error}")))?;
     output.bytes(&script)
 }

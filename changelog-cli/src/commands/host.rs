@@ -4,6 +4,7 @@ use changelog_core::{Environment, Input, NewHost, Platform};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
+use crate::complete;
 use crate::failure::Outcome;
 use crate::moment;
 use crate::names::pick;
@@ -19,7 +20,7 @@ pub(crate) enum HostCommand {
     /// Show a host
     Show {
         /// Its name or id
-        #[arg(value_name = "HOSTNAME|ID")]
+        #[arg(value_name = "HOSTNAME|ID", add = complete::hosts())]
         name: String,
     },
     /// Create a host

@@ -3,6 +3,7 @@
 use changelog_core::{Input, NewService};
 use clap::Subcommand;
 
+use crate::complete;
 use crate::failure::Outcome;
 use crate::moment;
 use crate::names::pick;
@@ -18,7 +19,7 @@ pub(crate) enum ServiceCommand {
     /// Show a service
     Show {
         /// Its name or id
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = complete::services())]
         name: String,
     },
     /// Create a service

@@ -3,6 +3,7 @@
 use changelog_core::ChangeId;
 use clap::Args;
 
+use crate::complete;
 use crate::failure::Outcome;
 use crate::moment;
 use crate::output::detail;
@@ -12,6 +13,7 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The id of the change
+    #[arg(add = complete::changes())]
     id: ChangeId,
 }
 

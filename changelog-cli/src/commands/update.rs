@@ -4,6 +4,7 @@ use changelog_core::{Change, ChangeId, ChangePatch, Input, Status};
 use clap::{Args, ValueEnum};
 
 use crate::args::ChangeFields;
+use crate::complete;
 use crate::failure::{Failure, Outcome};
 use crate::moment;
 use crate::names::{self, Missing};
@@ -15,6 +16,7 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArgs {
     /// The id of the change
+    #[arg(add = complete::changes())]
     id: ChangeId,
     /// What is done, in a line: 3 to 300 characters
     #[arg(long, value_name = "TITLE", help_heading = "The change")]
@@ -39,6 +41,7 @@ pub(crate) struct UpdateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct MoveArgs {
     /// The id of the change
+    #[arg(add = complete::changes())]
     id: ChangeId,
 }
 

@@ -4,8 +4,8 @@ use changelog_core::Change;
 use clap::Args;
 use futures_util::TryStreamExt;
 
-use crate::commands::list::FilterArgs;
 use crate::failure::{Outcome, note};
+use crate::filter::WhichArgs;
 use crate::output::detail;
 use crate::session::Session;
 
@@ -13,13 +13,13 @@ use crate::session::Session;
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
-    filter: FilterArgs,
+    which: WhichArgs,
 }
 
 /// Shows them until somebody ends it.
 pub(crate) async fn run(mut session: Session, args: WatchArgs) -> Outcome {
     let client = session.client()?;
-    let filter = args.filter.read(&client).await?;
+    let filter = args.which.filter(&client).await?;
     session.output.begin_live::<Change>()?;
     let mut changes = client
         .changes()

@@ -7,6 +7,7 @@ use comfy_table::{
 };
 
 use super::record::reasons;
+use crate::commands::doctor::{Check, Verdict};
 use crate::commands::spool::Waiting;
 use crate::moment::relative;
 
@@ -238,6 +239,35 @@ pub(crate) fn hosts(hosts: &[Host], width: Option<u16>) -> String {
         rows: hosts.iter().map(row).collect(),
     };
     sheet.draw(width)
+}
+
+/// Draws what `chlog doctor` found out, with the ways out beneath.
+pub(crate) fn checks(checks: &[Check]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .enforce_styling();
+    for check in checks {
+        let color = match check.verdict {
+            Verdict::Ok => Color::DarkGreen,
+            Verdict::Warning => Color::DarkYellow,
+            Verdict::Failed => Color::DarkRed,
+        };
+        let mut found = one_line(&check.found);
+        if let Some(advice) = &check.advice {
+            found = format!("{found}\n{}", one_line(advice));
+        }
+        table.add_row(vec![
+            text(check.verdict.as_str()).fg(color),
+            text(check.check),
+            Cell::new(found),
+        ]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, GAP));
+    }
+    table.trim_fmt()
 }
 
 fn text(text: &str) -> Cell {

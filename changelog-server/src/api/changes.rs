@@ -107,12 +107,14 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let new: NewChanges = body::parse(&bytes, now.into())?;
     let claim = idempotency::claim(&caller, &request, &bytes)?;
     // One after the other, as far apart as ids can tell.
-    let moments = (0..).map(|turn| now + TimeDelta::nanoseconds(turn * 250));
     let drafts = new
         .changes
         .into_iter()
-        .zip(moments)
-        .map(|(new, now)| Draft::new(caller.tenant, &caller.actor, new, now))
+        .zip((0..).map(|turn: u32| turn * 250))
+        .map(|(new, nanos)| {
+            let now = now + TimeDelta::nanoseconds(nanos.into());
+            Draft::in_turn(caller.tenant, &caller.actor, new, now, Some(nanos))
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let creation = Creation::new(caller.tenant, drafts, claim, MANY);
     idempotency::create_changes(&app, creation).await

@@ -8,6 +8,7 @@ mod changes;
 mod health;
 mod hosts;
 mod idempotency;
+mod key;
 mod openapi;
 mod services;
 mod stream;
@@ -60,6 +61,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(services::get)
             .patch(services::update)
             .filter(app),
+        at(path!("api" / "key")).get(key::get).filter(app),
         at(path!("api" / "activity"))
             .get(activity::list)
             .filter(app),

@@ -14,7 +14,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{activity, around, caller, changes, health, hosts, services, stream};
+use super::{activity, around, caller, changes, health, hosts, key, services, stream};
 use crate::app::App;
 use crate::web::session::COOKIE;
 use crate::web::{ApiResult, Request, reply};
@@ -33,6 +33,7 @@ use crate::web::{ApiResult, Request, reply};
         stream::watch, around::get,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,
+        key::get,
         activity::list, activity::actors,
         health::get, get,
     ),
@@ -41,6 +42,7 @@ use crate::web::{ApiResult, Request, reply};
         (name = "changes", description = "What was done, or will be"),
         (name = "hosts", description = "Machines"),
         (name = "services", description = "Logical applications"),
+        (name = "key", description = "The key that calls"),
         (name = "activity", description = "Who did what; by browser session only"),
         (name = "health", description = "Whether the service can work"),
     ),
@@ -84,7 +86,8 @@ impl Modify for Common {
         for (path, item) in &mut api.paths.paths {
             let keyed = path.starts_with("/api/changes")
                 || path.starts_with("/api/hosts")
-                || path.starts_with("/api/services");
+                || path.starts_with("/api/services")
+                || path == "/api/key";
             let session = path.starts_with("/api/activity");
             for (operation, creates) in [
                 (item.get.as_mut(), false),

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use changelog_core::{
-    Action, ApiKey, ApiKeyId, CreatedApiKey, NewApiKey, OrganizationId, Plan, ResourceType,
-    Timestamp, api_key,
+    Action, ApiKey, ApiKeyId, CallingKey, CreatedApiKey, NewApiKey, OrganizationId,
+    OrganizationRef, Plan, ResourceType, Timestamp, api_key,
 };
 use chrono::{DateTime, Utc};
 use rand::distr::{Alphanumeric, SampleString};
@@ -208,6 +208,28 @@ impl Store {
                 .fetch_one(db)
         })?;
         Ok(row.into())
+    }
+
+    /// Reads what a key may know of itself.
+    pub async fn calling_key(
+        &self,
+        tenant: Tenant,
+        id: ApiKeyId,
+    ) -> Result<CallingKey, StoreError> {
+        let key = self.api_key_of(tenant, id).await?;
+        let organization = self.organization(tenant).await?;
+        Ok(CallingKey {
+            id: key.id,
+            name: key.name,
+            masked: key.masked,
+            organization: OrganizationRef {
+                id: organization.id,
+                name: organization.name,
+            },
+            plan: organization.plan,
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+        })
     }
 }
 

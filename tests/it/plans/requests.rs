@@ -97,6 +97,7 @@ impl Known {
                 ),
                 200,
             ),
+            ("/api/key".to_owned(), 200),
         ];
         for (path, id) in [
             ("changes", &self.change),
@@ -487,31 +488,23 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     async fn send_forms_about_keys(&mut self, name: &str) {
-        self.form("/settings/api-keys", &[("name", name)], 200)
-            .await;
-        let list = self
-            .world
-            .admin(&["key", "list", "--org", &self.world.organization.id]);
-        let keys = list.as_array().expect("a list of keys");
-        let key = keys
-            .iter()
-            .find(|key| key["name"] == name)
+        let name = format!("key {name}");
+        let path = "/settings/api-keys";
+        self.form(path, &[("name", &name)], 200).await;
+        let request = self.browser.request("GET", path);
+        let page = self.send("GET", path, None, request, 200).await;
+        let (_, row) = page
+            .text
+            .split_once(&format!(">{name}<"))
             .expect("the new one");
-        let path = format!(
-            "/settings/api-keys/{}/revoke",
-            key["id"].as_str().expect("an id")
-        );
+        let path = between(row, "/settings/api-keys/", "/");
+        let path = format!("/settings/api-keys/{path}/revoke");
         self.form(&path, &[], 303).await;
     }
 
     /// Invites, withdraws, joins, promotes, switches and removes.
     async fn send_forms_about_people(&mut self, round: usize) {
         let anonymous = self.world.anonymous();
-        let between = |text: &str, before: &str, after: &str| {
-            let (_, rest) = text.split_once(before).expect("what comes before");
-            let (found, _) = rest.split_once(after).expect("what comes after");
-            found.to_owned()
-        };
         let email = format!("guest-{round}@example.org");
         let invitation = [("email", email.as_str()), ("role", "member")];
         let invite = "/settings/members/invite";
@@ -656,6 +649,13 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
             }
         }
     }
+}
+
+/// Returns what stands between two texts.
+fn between(text: &str, before: &str, after: &str) -> String {
+    let (_, rest) = text.split_once(before).expect("what comes before");
+    let (found, _) = rest.split_once(after).expect("what comes after");
+    found.to_owned()
 }
 
 /// Makes every answer that is kept older than answers are kept.

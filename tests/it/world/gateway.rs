@@ -30,7 +30,14 @@ pub(crate) enum Mode {
 /// An address that stays, in front of a service that need not.
 pub(crate) struct Gateway {
     pub(crate) url: String,
-    state: Arc<Mutex<(Mode, String)>>,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    mode: Mode,
+    service: String,
+    /// The connections that are handed on.
+    joined: Vec<TcpStream>,
 }
 
 impl Gateway {
@@ -38,26 +45,39 @@ impl Gateway {
     pub(crate) fn before(service: &str, mode: Mode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let state = Arc::new(Mutex::new((mode, service.to_owned())));
+        let state = Arc::new(Mutex::new(State {
+            mode,
+            service: service.to_owned(),
+            joined: Vec::new(),
+        }));
         let shared = Arc::clone(&state);
         // Ends with the process.
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let (mode, service) = shared.lock().expect("nobody panics with it").clone();
+                let mut state = shared.lock().expect("nobody panics with it");
+                let (mode, service) = (state.mode, state.service.clone());
+                state.joined.extend(client.try_clone());
+                drop(state);
                 thread::spawn(move || pass(client, mode, &service));
             }
         });
         Self { url, state }
     }
 
-    /// Changes what becomes of connections from now on.
+    /// Changes what becomes of connections from now on, and ends those that
+    /// there are.
     pub(crate) fn set(&self, mode: Mode) {
-        self.state.lock().expect("nobody panics with it").0 = mode;
+        let mut state = self.state.lock().expect("nobody panics with it");
+        state.mode = mode;
+        for connection in state.joined.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
 
     /// Puts another service behind it.
     pub(crate) fn lead_to(&self, service: &str) {
-        service.clone_into(&mut self.state.lock().expect("nobody panics with it").1);
+        let mut state = self.state.lock().expect("nobody panics with it");
+        service.clone_into(&mut state.service);
     }
 }
 

@@ -39,6 +39,19 @@ impl Draft {
         new: NewChange,
         now: DateTime<Utc>,
     ) -> Result<Self, StoreError> {
+        Self::in_turn(tenant, actor, new, now, None)
+    }
+
+    /// Makes one of several changes: so many nanoseconds into its millisecond,
+    /// if it happened at a moment of its own, so that those of one moment are
+    /// listed in the order in which they were sent.
+    pub fn in_turn(
+        tenant: Tenant,
+        actor: &Actor,
+        new: NewChange,
+        now: DateTime<Utc>,
+        nanos: Option<u32>,
+    ) -> Result<Self, StoreError> {
         let risk_level = new.risk_level.clone().unwrap_or(RiskLevel::Low);
         let status = new.status.clone().unwrap_or(Status::Planned);
         let metadata = json!({ "risk_level": risk_level, "status": status });
@@ -68,7 +81,7 @@ impl Draft {
             metadata: metadata.as_object().cloned().unwrap_or_default(),
         };
         let id = match draft.new.occurred_at {
-            Some(at) => uuid_v7(at, None, rand::random()),
+            Some(at) => uuid_v7(at, nanos, rand::random()),
             None => new_id(now),
         };
         draft.be(id.into())?;

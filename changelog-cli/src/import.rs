@@ -1,0 +1,42 @@
+//! Changes that come from elsewhere: read from a file or a repository's history,
+//! compared with what the service has, and sent in bulk.
+
+pub(crate) mod aside;
+pub(crate) mod git;
+pub(crate) mod lines;
+pub(crate) mod linking;
+pub(crate) mod there;
+
+use std::ops::Range;
+
+use changelog_core::ChangeRecord;
+
+/// A change that is to be imported.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    /// The number of its line, from 1.
+    pub(crate) line: u64,
+    /// Where it stands in the input.
+    pub(crate) span: Range<usize>,
+    pub(crate) record: ChangeRecord,
+}
+
+/// A line that cannot be imported.
+#[derive(Clone, Debug)]
+pub(crate) struct Rejected {
+    pub(crate) line: u64,
+    pub(crate) span: Range<usize>,
+    /// Each broken rule.
+    pub(crate) reasons: Vec<String>,
+}
+
+impl Record {
+    /// Takes it out of what is imported.
+    pub(crate) fn rejected(&self, reasons: Vec<String>) -> Rejected {
+        Rejected {
+            line: self.line,
+            span: self.span.clone(),
+            reasons,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Reading NDJSON and CSV, line by line: what is wrong with one does not keep
+//! the others from being read.
+
+use std::ops::Range;
+
+use changelog_core::change::ChangeRecord;
+use changelog_core::input::{from_json, from_object};
+use changelog_core::text::closest;
+use changelog_core::{Input, InputError, Invalid, Timestamp, csv as cells};
+use clap::ValueEnum;
+
+use super::{Record, Rejected};
+use crate::failure::{Failure, Outcome};
+
+/// The largest body of a request, in bytes, less what stands around a change.
+pub(crate) const MAX_BODY: usize = 256 * 1024 - 1024;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// How a file of changes is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InputFormat {
+    /// One JSON object a line
+    #[value(alias = "jsonl")]
+    Ndjson,
+    /// A table with a header
+    Csv,
+}
+
+impl InputFormat {
+    /// Tells the format by a file's extension, or else by its first mark.
+    pub(crate) fn of(extension: Option<&str>, bytes: &[u8]) -> Self {
+        match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("csv") => return Self::Csv,
+            Some("ndjson" | "jsonl") => return Self::Ndjson,
+            _ => {}
+        }
+        let mut bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).iter();
+        match bytes.find(|byte| !byte.is_ascii_whitespace()) {
+            Some(b'{') | None => Self::Ndjson,
+            Some(_) => Self::Csv,
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    pub(crate) records: Vec<Record>,
+    pub(crate) rejected: Vec<Rejected>,
+    /// Where the header of a table stands.
+    pub(crate) header: Option<Range<usize>>,
+}
+
+impl Lines {
+    fn put(&mut self, line: u64, span: Range<usize>, read: Result<ChangeRecord, InputError>) {
+        let read = read.and_then(|record| {
+            let size = serde_json::to_vec(&record.change).map_or(0, |json| json.len());
+            if size <= MAX_BODY {
+                return Ok(record);
+            }
+            let message = format!("must have at most {MAX_BODY} bytes as JSON, got {size}");
+            Err(InputError::Malformed(message))
+        });
+        match read {
+            Ok(record) => self.records.push(Record { line, span, record }),
+            Err(error) => self.rejected.push(Rejected {
+                line,
+                span,
+                reasons: reasons(error),
+            }),
+        }
+    }
+}
+
+fn reasons(error: InputError) -> Vec<String> {
+    match error {
+        // It is told which line of the file it is; of itself it is the first.
+        InputError::Malformed(message) => vec![message.replace("at line 1 column", "at column")],
+        InputError::Invalid(Invalid { violations }) => {
+            violations.iter().map(ToString::to_string).collect()
+        }
+    }
+}
+
+/// Reads a whole input.
+pub(crate) fn read(bytes: &[u8], format: InputFormat, now: Timestamp) -> Outcome<Lines> {
+    match format {
+        InputFormat::Ndjson => Ok(ndjson(bytes, now)),
+        InputFormat::Csv => csv(bytes, now),
+    }
+}
+
+/// Returns where the input begins behind a byte order mark.
+fn start(bytes: &[u8]) -> usize {
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        BYTE_ORDER_MARK.len()
+    } else {
+        0
+    }
+}
+
+fn ndjson(bytes: &[u8], now: Timestamp) -> Lines {
+    let mut lines = Lines::default();
+    let mut at = start(bytes);
+    for (number, line) in (1..).zip(bytes[at..].split_inclusive(|byte| *byte == b'\n')) {
+        let span = at..at + line.len();
+        at = span.end;
+        let line = line.trim_ascii();
+        if !line.is_empty() {
+            lines.put(number, span, from_json(line, now));
+        }
+    }
+    lines
+}
+
+fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
+    let offset = start(bytes);
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(&bytes[offset..]);
+    let mut lines = Lines::default();
+    let mut columns: Vec<String> = Vec::new();
+    let mut row = csv::ByteRecord::new();
+    while reader.read_byte_record(&mut row).map_err(unreadable)? {
+        let begin = row.position().map_or(0, csv::Position::byte);
+        let end = reader.position().byte();
+        let position = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX).min(bytes.len());
+        let mut span = offset + position(begin)..offset + position(end);
+        // Empty lines in front were passed over, and are not part of it.
+        let mut line = row.position().map_or(0, csv::Position::line);
+        while let Some(b'\n' | b'\r') = bytes[span.clone()].first() {
+            line += u64::from(bytes[span.start] == b'\n');
+            span.start += 1;
+        }
+        if columns.is_empty() {
+            columns = header(&row)?;
+            lines.header = Some(span);
+            continue;
+        }
+        lines.put(line, span, read_row(&columns, &row, now));
+    }
+    if columns.is_empty() && !bytes[offset..].trim_ascii().is_empty() {
+        return Err(Failure::usage("the table has no header"));
+    }
+    Ok(lines)
+}
+
+/// Checks a header once, so that a wrong one is not told with every line.
+fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
+    let mut columns: Vec<String> = Vec::new();
+    for cell in row {
+        let name = String::from_utf8_lossy(cell).trim().to_owned();
+        if !ChangeRecord::FIELDS.contains(&name.as_str()) {
+            let meant = closest(&name, ChangeRecord::FIELDS.iter().copied())
+                .map(|known| format!("; did you mean {known}?"))
+                .unwrap_or_default();
+            return Err(Failure::usage(format!(
+                "the header has {name:?}, which is no column{meant}"
+            ))
+            .hint(format!("the columns are {}", cells::CHANGE.join(", "))));
+        }
+        if columns.contains(&name) {
+            return Err(Failure::usage(format!("the header has {name} twice")));
+        }
+        columns.push(name);
+    }
+    for needed in ["title", "occurred_at"] {
+        if !columns.iter().any(|column| column == needed) {
+            return Err(Failure::usage(format!(
+                "the header lacks {needed}, which every change has"
+            )));
+        }
+    }
+    Ok(columns)
+}
+
+fn read_row(
+    columns: &[String],
+    row: &csv::ByteRecord,
+    now: Timestamp,
+) -> Result<ChangeRecord, InputError> {
+    if row.len() != columns.len() {
+        let message = format!(
+            "must have {} cells as the header has, got {}",
+            columns.len(),
+            row.len()
+        );
+        return Err(InputError::Malformed(message));
+    }
+    let cells: Vec<&str> = row
+        .iter()
+        .map(std::str::from_utf8)
+        .collect::<Result<_, _>>()
+        .map_err(|_| InputError::Malformed("must be UTF-8".to_owned()))?;
+    let object = cells::object(columns.iter().map(String::as_str).zip(cells));
+    Ok(from_object(object, now)?)
+}
+
+fn unreadable(error: csv::Error) -> Failure {
+    Failure::usage(format!("the table cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Outcome<Lines> {
+        let now = "2026-11-21T08:30:00.000Z".parse().unwrap();
+        super::read(text.as_bytes(), InputFormat::of(None, text.as_bytes()), now)
+    }
+
+    #[test]
+    fn formats_are_told_by_extension_or_by_the_first_mark() {
+        for (extension, text, expected) in [
+            (Some("csv"), "{", InputFormat::Csv),
+            (Some("JSONL"), "title", InputFormat::Ndjson),
+            (Some("rejected"), "\u{feff} {", InputFormat::Ndjson),
+            (None, "\u{feff}title", InputFormat::Csv),
+            (None, "", InputFormat::Ndjson),
+        ] {
+            let found = InputFormat::of(extension, text.as_bytes());
+            assert_eq!(found, expected, "{extension:?} {text}");
+        }
+    }
+
+    #[test]
+    fn lines_are_numbered_and_kept_as_they_are() {
+        let json =
+            "\u{feff}{\"title\": \"one\", \"occurred_at\": \"2026-01-01T00:00:00Z\"}\r\n\n{\n";
+        let table = "\u{feff}title,occurred_at\r\none,2026-01-01T00:00:00Z\r\n\r\n\"a\nb\",x\r\n";
+        for (text, bad) in [(json, "{\n"), (table, "\"a\nb\",x\r\n")] {
+            let lines = read(text).unwrap();
+            assert_eq!(lines.records.len(), 1);
+            assert_eq!(lines.rejected.len(), 1);
+            let rejected = &lines.rejected[0];
+            assert_eq!(&text[rejected.span.clone()], bad);
+            assert_eq!(rejected.line, if text == json { 3 } else { 4 });
+        }
+    }
+
+    #[test]
+    fn a_header_is_checked_once() {
+        for (text, word) in [
+            ("title,risk\n", "risk_level"),
+            ("title\n", "occurred_at"),
+            ("title,title\n", "twice"),
+        ] {
+            let failure = read(text).unwrap_err();
+            assert!(format!("{failure:?}").contains(word), "{text}");
+        }
+        let lines = read("title,occurred_at\none\n").unwrap();
+        assert_eq!(lines.rejected[0].line, 2);
+    }
+}

@@ -1,0 +1,204 @@
+//! A change as a file has it: exported by this service or another one of its
+//! kind, or written by hand.
+
+use serde_json::Value;
+
+use super::NewChange;
+use crate::host::Environment;
+use crate::ids::{ChangeId, OrganizationId};
+use crate::input::{Fields, Input};
+use crate::problem::{Code, Violations};
+use crate::rules::{self, Lines};
+use crate::time::Timestamp;
+
+/// A change that was made elsewhere, with its service and host by their names:
+/// ids mean nothing in another organization.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeRecord {
+    /// The id that it had there.
+    pub id: Option<ChangeId>,
+    /// Whether an export wrote it, so that its names are those of a service and
+    /// a host that there were.
+    pub is_export: bool,
+    /// What makes it. `occurred_at` is always there; `service_id` and `host_id`
+    /// are those of the file.
+    pub change: NewChange,
+    /// The service's name.
+    pub service: Option<String>,
+    /// The service's color, where the file has it.
+    pub service_color: Option<String>,
+    /// The host's name.
+    pub host: Option<String>,
+    /// What the host is for, where the file has it.
+    pub host_environment: Option<Environment>,
+}
+
+impl Input for ChangeRecord {
+    const FIELDS: &'static [&'static str] = &[
+        "id",
+        "title",
+        "description",
+        "risk_level",
+        "status",
+        "impact",
+        "service_id",
+        "service",
+        "host_id",
+        "host",
+        "host_ref",
+        "tags",
+        "links",
+        "scheduled_for",
+        "occurred_at",
+        "organization_id",
+        "created_at",
+        "updated_at",
+    ];
+
+    fn read(fields: &mut Fields<'_>) -> Self {
+        let mut change = NewChange::read(fields);
+        let service = Reference::read(fields, "service", "name");
+        let host = Reference::read(fields, "host_ref", "hostname");
+        let host = if host.name.is_some() {
+            host
+        } else {
+            Reference::read(fields, "host", "hostname")
+        };
+        change.service_id = change
+            .service_id
+            .or_else(|| service.member("id")?.parse().ok());
+        change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
+        let organization: Option<OrganizationId> = fields.parsed("organization_id");
+        // When it was recorded there says nothing about here.
+        for name in ["created_at", "updated_at", "host", "host_ref"] {
+            fields.raw(name);
+        }
+        Self {
+            id: fields.parsed("id"),
+            is_export: organization.is_some(),
+            change,
+            service_color: service.member("color").map(str::to_owned),
+            host_environment: host
+                .member("environment")
+                .and_then(|environment| environment.parse().ok()),
+            service: service.name,
+            host: host.name,
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, now: Timestamp) {
+        self.change.check(problems, now);
+        if self.change.occurred_at.is_none() {
+            // Without it each import would be another change.
+            let message = "is required: a change that is imported has its own time";
+            problems.add("/occurred_at", Code::Required, message);
+        }
+        if let Some(name) = &mut self.service {
+            rules::text(problems, "/service", name, 2..=100, Lines::One);
+        }
+        if let Some(name) = &mut self.host {
+            rules::text(problems, "/host", name, 1..=100, Lines::One);
+        }
+    }
+}
+
+impl ChangeRecord {
+    /// Returns when it happened.
+    pub fn occurred_at(&self) -> Timestamp {
+        self.change.occurred_at.unwrap_or(Timestamp::EPOCH)
+    }
+}
+
+/// A service or a host: its name, or the object that an export has.
+#[derive(Default)]
+struct Reference {
+    name: Option<String>,
+    object: serde_json::Map<String, Value>,
+}
+
+impl Reference {
+    fn read(fields: &mut Fields<'_>, field: &str, name: &str) -> Self {
+        let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        match fields.raw(field) {
+            None | Some(Value::Null) => Self::default(),
+            Some(Value::String(text)) => Self {
+                name: some(&text),
+                ..Self::default()
+            },
+            Some(Value::Object(object)) => Self {
+                name: object.get(name).and_then(Value::as_str).and_then(some),
+                object,
+            },
+            Some(other) => {
+                fields.wrong_type(field, "a name, or what an export has", &other);
+                Self::default()
+            }
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<&str> {
+        self.object.get(name)?.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::input::{InputError, from_json};
+
+    const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+
+    fn read(value: &Value) -> Result<ChangeRecord, InputError> {
+        let now = "2026-11-21T08:30:00.000Z".parse().unwrap();
+        from_json(value.to_string().as_bytes(), now)
+    }
+
+    #[test]
+    fn what_an_export_has_is_taken() {
+        let exported = json!({
+            "id": ID, "title": "Deploy", "description": null, "risk_level": "high",
+            "status": "completed", "impact": null,
+            "service": { "id": ID, "name": "payments", "color": "#fff" },
+            "host_ref": { "id": ID, "hostname": "web-1", "environment": "prod" },
+            "tags": ["a"], "links": [{ "label": "run", "url": "https://e.com" }],
+            "scheduled_for": null, "occurred_at": "2026-01-01T00:00:00.000Z",
+            "organization_id": ID, "created_at": "2026-01-01T00:00:00.000Z",
+            "updated_at": "2026-01-01T00:00:00.000Z",
+        });
+        let record = read(&exported).unwrap();
+        assert!(record.is_export);
+        assert_eq!(record.service.as_deref(), Some("payments"));
+        assert_eq!(record.service_color.as_deref(), Some("#fff"));
+        assert_eq!(record.host.as_deref(), Some("web-1"));
+        assert_eq!(record.host_environment, Some(Environment::Prod));
+        assert_eq!(record.change.service_id, ID.parse().ok());
+        assert_eq!(record.change.host_id, ID.parse().ok());
+        assert_eq!(record.change.tags, ["a"]);
+    }
+
+    #[test]
+    fn what_is_written_by_hand_has_names_and_a_time() {
+        let at = "2026-01-01T00:00:00Z";
+        let record = json!({ "title": "Deploy", "occurred_at": at, "service": "web", "host": "h" });
+        let record = read(&record).unwrap();
+        assert!(!record.is_export);
+        assert_eq!(record.service.as_deref(), Some("web"));
+        assert_eq!(record.host.as_deref(), Some("h"));
+        for (field, value) in [
+            ("occurred_at", Value::Null),
+            ("title", json!("")),
+            ("service", json!("x")),
+            ("host", json!(7)),
+            ("risk", json!("high")),
+        ] {
+            let mut record = json!({ "title": "Deploy", "occurred_at": at });
+            record[field] = value;
+            let Err(InputError::Invalid(invalid)) = read(&record) else {
+                panic!("{field} is taken");
+            };
+            assert_eq!(invalid.violations[0].pointer, format!("/{field}"));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `chlog doctor`: whether a change would be recorded, and if not, why.
+
+use chrono::{TimeDelta, Utc};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::chlog::{Said, chlog};
+use crate::world::{World, keys, on_both, text};
+
+on_both!(
+    a_healthy_way_is_told,
+    each_fault_has_the_exit_code_of_logging,
+    clocks_are_compared,
+    a_key_is_told_what_it_is,
+);
+
+/// Returns a check of a report.
+fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let checks = report["checks"].as_array().expect("a list");
+    let found = checks.iter().find(|check| check["check"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {report}"))
+}
+
+async fn a_healthy_way_is_told(world: World) {
+    let said = chlog(&world, &["doctor", "--json"]).done();
+    let report = said.json();
+    assert_eq!(keys(&report), ["checks", "works"]);
+    assert_eq!(report["works"], true);
+    for (name, words) in [
+        ("address", "CHLOG_URL"),
+        ("reachable", "answers in"),
+        ("service", "database"),
+        ("clock", "ms from"),
+        ("key", "terraform, is accepted"),
+        ("plan", "Acme is on the plan pro"),
+        ("expiry", "never"),
+    ] {
+        let check = check(&report, name);
+        assert_eq!(check["verdict"], "ok", "{check}");
+        let found = text(&check["found"]);
+        assert!(found.contains(words), "{name}: {found}");
+    }
+    let key = &world.organization.key;
+    assert!(!said.out.contains(key.as_str()), "{}", said.out);
+    // Settings and where they are from.
+    let settings = "risk = \"high\"\n";
+    std::fs::write(world.folder().join(".chlog.toml"), settings).expect("a file");
+    let config = world.folder().join("config/chlog");
+    std::fs::create_dir_all(&config).expect("a folder");
+    let settings = "service = \"web\"\nrisk = \"low\"\n[profiles.p]\nhost = \"h\"\n";
+    std::fs::write(config.join("config.toml"), settings).expect("a file");
+    let said = Said::of(world.chlog().args(["doctor", "--profile", "p"])).done();
+    for words in [
+        "high (from",
+        ".chlog.toml)",
+        "web (from",
+        "config.toml)",
+        "h (from profile p",
+    ] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    assert!(!said.out.contains("low (from"), "{}", said.out);
+    // A key that ends soon works, and is warned of.
+    let soon = Utc::now() + TimeDelta::days(2);
+    let made = world.create_key(&["--expires-at", &soon.to_rfc3339()]);
+    let mut command = world.chlog();
+    command
+        .env("CHLOG_API_KEY", text(&made["key"]))
+        .args(["doctor", "--json"]);
+    let report = Said::of(&mut command).done().json();
+    assert_eq!(check(&report, "expiry")["verdict"], "warning");
+}
+
+async fn each_fault_has_the_exit_code_of_logging(world: World) {
+    let mut world = world;
+    // Each as it is, and what `log` says to the same.
+    let compare = |world: &World, name: &str, value: &str, exit: i32, failed: &str| {
+        let command = |arguments: &[&str]| {
+            let mut command = world.chlog();
+            Said::of(command.env(name, value).args(arguments))
+        };
+        command(&["log", "Deploy", "--strict"]).ended(exit);
+        let report = command(&["doctor", "--json"]).ended(exit).json();
+        assert_eq!(report["works"], false);
+        let check = check(&report, failed);
+        assert_eq!(check["verdict"], "failed", "{report}");
+        assert!(check["advice"].is_string(), "{report}");
+    };
+    compare(&world, "CHLOG_API_KEY", "", 4, "key");
+    compare(&world, "CHLOG_API_KEY", "chlog_mistyped", 4, "key");
+    compare(&world, "CHLOG_URL", "http://127.0.0.1:1", 7, "reachable");
+    compare(&world, "CHLOG_URL", "", 2, "address");
+    compare(&world, "CHLOG_URL", "ftp://example.com", 2, "reachable");
+    let made = world.create_key(&[]);
+    world.admin(&["key", "revoke", &text(&made["id"])]);
+    compare(&world, "CHLOG_API_KEY", &text(&made["key"]), 4, "key");
+    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    compare(&world, "CHLOG_PROFILE", "", 4, "plan");
+    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
+    let config = world.folder().join("config/chlog");
+    std::fs::create_dir_all(&config).expect("a folder");
+    std::fs::write(config.join("config.toml"), "ulr = 1\n").expect("a file");
+    let report = chlog(&world, &["doctor", "--json"]).ended(2).json();
+    assert_eq!(check(&report, "configuration")["verdict"], "failed");
+    std::fs::remove_file(config.join("config.toml")).expect("a file");
+    chlog(&world, &["doctor"]).done();
+    world.server.kill9();
+    let said = chlog(&world, &["doctor"]).ended(7);
+    assert!(said.out.contains("failed"), "{}", said.out);
+}
+
+/// Answers every request as a healthy service whose clock is so far ahead.
+async fn service_ahead(seconds: i64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        loop {
+            let Ok((mut socket, _)) = listener.accept().await else {
+                return;
+            };
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                let _ = socket.read(&mut head).await;
+                let date = Utc::now() + TimeDelta::seconds(seconds);
+                let date = date.format("%a, %d %b %Y %H:%M:%S GMT");
+                let body = "{\"status\":\"ok\",\"db\":\"reachable\",\"latency_ms\":1}";
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-type: application/json\r\n\
+                     content-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = socket.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    format!("http://{address}")
+}
+
+async fn clocks_are_compared(world: World) {
+    for (ahead, verdict, words) in [
+        (0, "ok", "ms from"),
+        (60, "warning", "s behind"),
+        (-60, "warning", "s ahead"),
+        (-1200, "failed", "min ahead"),
+    ] {
+        let url = service_ahead(ahead).await;
+        let mut command = world.chlog();
+        command.env("CHLOG_URL", url).args(["doctor", "--json"]);
+        // That service knows no keys: only its clock is looked at here.
+        let output = tokio::task::spawn_blocking(move || command.output().expect("chlog runs"));
+        let output = output.await.expect("it ends");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let clock = check(&report, "clock");
+        assert_eq!(clock["verdict"], verdict, "{report}");
+        assert!(text(&clock["found"]).contains(words), "{report}");
+    }
+}
+
+async fn a_key_is_told_what_it_is(world: World) {
+    let known = world.key().get("/api/key").await.data(200);
+    assert_eq!(
+        keys(&known),
+        [
+            "created_at",
+            "expires_at",
+            "id",
+            "masked",
+            "name",
+            "organization",
+            "plan"
+        ]
+    );
+    let organization = &world.organization;
+    let expected = json!({ "id": organization.id, "name": organization.name });
+    assert_eq!(known["organization"], expected);
+    assert_eq!(known["id"], organization.key_id);
+    assert_eq!(known["plan"], "pro");
+    assert_eq!(known["expires_at"], Value::Null);
+    assert!(!known.to_string().contains(&organization.key));
+    let client = changelog_client::Client::builder()
+        .url(world.url())
+        .api_key(organization.key.clone())
+        .build()
+        .expect("a client");
+    assert_eq!(json!(client.key().await.expect("an answer")), known);
+    let probe = client.probe().await.expect("an answer");
+    assert!(probe.health.is_ok() && probe.date.is_some());
+    world.key().get("/api/key?x=1").await.is(400);
+    world
+        .anonymous()
+        .get("/api/key")
+        .await
+        .problem(401, "unauthorized");
+    world.admin(&["org", "set-plan", &organization.id, "free"]);
+    world
+        .key()
+        .get("/api/key")
+        .await
+        .problem(403, "plan_required");
+}

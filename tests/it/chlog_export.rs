@@ -1,0 +1,147 @@
+//! `chlog export`: what it writes is what `chlog import` reads.
+
+use serde_json::{Value, json};
+
+use crate::chlog::{Said, chlog};
+use crate::chlog_import::{all, other};
+use crate::world::{World, on_both};
+
+on_both!(
+    an_export_makes_the_same_list_elsewhere,
+    an_export_is_streamed_and_filtered,
+);
+
+/// Changes with everything that is hard to write down.
+async fn nasty(world: &World) {
+    let key = world.key();
+    let service = json!({ "name": "=payments; \"eu\"", "color": "#ff0000" });
+    let service = key.create("/api/services", service).await;
+    let host = json!({ "hostname": "web,1", "environment": "prod" });
+    let host = key.create("/api/hosts", host).await;
+    let bodies = [
+        json!({ "title": "=HYPERLINK(\"http://evil\")", "tags": ["a;b", "c=d", "e\\", "'=x"] }),
+        json!({ "title": "'=quoted", "description": "- a list\n- of \"two\"\n\tand, more" }),
+        json!({ "title": "'+1'", "impact": "@all" }),
+        json!({
+            "title": "Überlauf 数据库 🚀", "risk_level": "high", "status": "rolled_back",
+            "service_id": service, "host_id": host, "scheduled_for": "2030-01-01T00:00:00.123Z",
+            "links": [
+                { "label": "a=b;c", "url": "https://e.com/?a=b;c&d=\\" },
+                { "label": "run", "url": "https://e.com/run" },
+            ],
+        }),
+        json!({ "title": "Twice", "service_id": service }),
+        json!({ "title": "Twice", "service_id": service }),
+        json!({ "title": "Old", "occurred_at": "1970-01-01T00:00:00Z", "status": "in_progress" }),
+    ];
+    for mut body in bodies {
+        if body["occurred_at"].is_null() {
+            body["occurred_at"] = json!("2026-01-01T00:00:00.007Z");
+        }
+        key.create("/api/changes", body).await;
+    }
+}
+
+async fn an_export_makes_the_same_list_elsewhere(world: World) {
+    nasty(&world).await;
+    let there = world.second_organization();
+    let here = all(&world, &world.organization.key).await;
+    assert_eq!(here.len(), 7);
+    let exported = chlog(&world, &["export"]).done().out;
+    assert_eq!(exported.lines().count(), 7);
+    let import = |input: &str| {
+        let mut command = other(&world, &there);
+        Said::of(command.args(["import", "-"]).write_stdin(input.to_owned())).done()
+    };
+    let said = import(&exported);
+    assert!(
+        said.err.contains("imported 7, already there 0"),
+        "{}",
+        said.err
+    );
+    assert_eq!(all(&world, &there.key).await, here);
+    let said = import(&exported);
+    assert!(
+        said.err.contains("imported 0, already there 7"),
+        "{}",
+        said.err
+    );
+    // A table holds the same, and is known again.
+    let table = chlog(&world, &["export", "--format", "csv"]).done().out;
+    assert!(table.contains("\"'=HYPERLINK"), "{table}");
+    let said = import(&table);
+    assert!(
+        said.err.contains("imported 0, already there 7"),
+        "{}",
+        said.err
+    );
+    assert_eq!(all(&world, &there.key).await, here);
+    // Into an organization of its own, but for what a table does not have.
+    let third = world.admin(&["org", "create", "--name", "Third", "--plan", "pro"]);
+    let third = third["organization"]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let key = world.admin(&["key", "create", "--org", &third, "--name", "k"]);
+    let key = key["key"].as_str().expect("a key");
+    let mut command = world.chlog();
+    command.env("CHLOG_API_KEY", key).args(["import", "-"]);
+    Said::of(command.write_stdin(table)).done();
+    let plain = |changes: Vec<Value>| -> Vec<Value> {
+        let mut changes = changes;
+        for change in &mut changes {
+            if let Some(service) = change["service"].as_object_mut() {
+                service.remove("color");
+            }
+            if let Some(host) = change["host_ref"].as_object_mut() {
+                host.remove("environment");
+            }
+        }
+        changes
+    };
+    assert_eq!(plain(all(&world, key).await), plain(here));
+    // The dashboard's download is the same file.
+    let browser = world.browser().await;
+    let download = browser.get("/changes.csv").await;
+    download.is(200);
+    let said = import(&download.text);
+    assert!(
+        said.err.contains("imported 0, already there 7"),
+        "{}",
+        said.err
+    );
+}
+
+async fn an_export_is_streamed_and_filtered(world: World) {
+    let changes: Vec<Value> = (0..250)
+        .map(|n| json!({ "title": format!("Deploy {n}"), "risk_level": if n < 3 { "high" } else { "low" } }))
+        .collect();
+    world
+        .key()
+        .post("/api/changes/bulk", json!({ "changes": changes }))
+        .await
+        .is(201);
+    assert_eq!(chlog(&world, &["export"]).done().out.lines().count(), 250);
+    let said = chlog(&world, &["export", "--risk", "high"]).done();
+    assert_eq!(said.out.lines().count(), 3);
+    for line in said.out.lines() {
+        let change: Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(change["risk_level"], "high");
+    }
+    let said = chlog(&world, &["export", "-q", "deploy 7", "--format", "csv"]).done();
+    assert!(said.out.starts_with("id,title,"), "{}", said.out);
+    assert_eq!(
+        chlog(&world, &["export", "--format", "ids"])
+            .done()
+            .out
+            .lines()
+            .count(),
+        250
+    );
+    assert_eq!(
+        chlog(&world, &["export", "--risk", "medium"]).done().out,
+        ""
+    );
+    chlog(&world, &["export", "--service", "nobody"]).ended(3);
+    chlog(&world, &["export", "--limit", "3"]).ended(2);
+}
