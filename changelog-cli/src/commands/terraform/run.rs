@@ -83,11 +83,13 @@ pub(super) async fn run(session: Session, flags: Flags, arguments: &[OsString]) 
         surround(&mut summary, chdir.as_deref(), &terraform.call.secrets());
         let print = ended.print.as_deref();
         let recorded = uninterrupted(record(&session, &summary, &flags, print)).await;
-        match recorded.and_then(|kept| tell(session, kept)) {
+        match recorded.and_then(|kept| tell(session, &kept)) {
             Ok(()) => {}
             // Terraform succeeded, and somebody insists on its being recorded.
             Err(failure) if code == 0 && flags.record.strict => return Err(failure),
-            Err(failure) => drop(failure.report()),
+            Err(failure) => {
+                let _ = failure.report();
+            }
         }
     }
     if code == 0 {
@@ -98,8 +100,8 @@ pub(super) async fn run(session: Session, flags: Flags, arguments: &[OsString]) 
 }
 
 /// Says on standard error what was recorded: standard output is Terraform's.
-fn tell(mut session: Session, kept: Kept) -> Outcome {
-    let (id, title) = match &kept {
+fn tell(mut session: Session, kept: &Kept) -> Outcome {
+    let (id, title) = match kept {
         Kept::New(Recorded::Created(created)) => (created.id, &created.title),
         Kept::Updated(change) => (change.id, &change.title),
         _ => return kept.show(&mut session),
