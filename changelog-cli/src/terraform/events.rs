@@ -416,6 +416,14 @@ mod tests {
     }
 
     #[test]
+    fn the_program_is_named_as_it_names_itself() {
+        let version = json!({ "type": "version", "tofu": "1.9.0", "ui": "1.2" });
+        let summary = sum(&[version, total("apply", 1, 0, 0)]);
+        assert_eq!(summary.title(), "tofu apply: 1 added");
+        assert_eq!(summary.description(), "OpenTofu 1.9.0");
+    }
+
+    #[test]
     fn what_is_no_event_is_not_taken() {
         let mut events = Events::default();
         for line in ["", "plain", "{}", "[]", "{\"type\": 3}"] {
