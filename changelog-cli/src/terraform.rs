@@ -1,4 +1,4 @@
-//! What Terraform (or OpenTofu) says about a run, and what of it is recorded.
+//! What Terraform (or `OpenTofu`) says about a run, and what of it is recorded.
 //!
 //! Its output and its plans are full of values: variables, attributes, outputs,
 //! what provisioners print. [`events`] and [`plan`] decode addresses, actions,

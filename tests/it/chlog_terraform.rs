@@ -5,6 +5,7 @@
 //! of that is sent or stored would be found.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -22,6 +23,7 @@ on_both!(
     real_runs_keep_their_secrets,
     a_run_ends_as_terraform_does,
     a_run_asks_before_it_applies,
+    an_interruption_is_for_terraform_first,
     a_saved_plan_is_one_change,
     examples_work_as_they_stand,
 );
@@ -256,7 +258,8 @@ async fn a_pipe_is_read_to_its_end(world: World) {
     for (arguments, code) in [
         (&["--nonsense"][..], 2),
         (&["--risk", "extreme"], 2),
-        (&["--plan", "/nowhere"], 2),
+        // What was done is recorded without its plan.
+        (&["--plan", "/nowhere"], 0),
         (&["--tag", ""], 6),
     ] {
         let mut shell = Command::new("sh");
@@ -285,7 +288,7 @@ async fn a_pipe_is_read_to_its_end(world: World) {
         assert!(said.contains("whole"), "{arguments:?}: {said}");
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
     }
-    assert_eq!(count(&world).await, 0);
+    assert_eq!(count(&world).await, 1);
 }
 
 /// A module with its state, and a shell in which Terraform and `chlog` run.
@@ -331,6 +334,8 @@ impl<'a> Module<'a> {
             .env("CHLOG_API_KEY", &self.world.organization.key)
             .envs(variables.iter().copied())
             .current_dir(&self.folder)
+            // What is interrupted inside is not this test.
+            .process_group(0)
             .stdin(Stdio::piped());
         let output = crate::world::run(command, input);
         Said {
@@ -521,6 +526,41 @@ async fn a_run_asks_before_it_applies(world: World) {
     );
     // Nothing is left of the plans.
     assert_eq!(count(&world).await, 2);
+}
+
+/// Interrupts everything that was started for it, as a terminal does.
+const INTERRUPTED: &str = r#"
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "kill -INT 0; sleep 60"
+  }
+}
+resource "terraform_data" "next" {
+  depends_on = [terraform_data.slow]
+}
+"#;
+
+async fn an_interruption_is_for_terraform_first(world: World) {
+    let Some(module) = Module::ready(&world, "interrupted", INTERRUPTED) else {
+        return;
+    };
+    for (number, script) in [
+        "terraform apply -json -auto-approve | chlog terraform",
+        "chlog terraform run -- apply -auto-approve",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let said = module.shell(script, &[], "");
+        assert_ne!(said.code, 0, "{script}");
+        assert_eq!(count(&world).await, number as u64 + 1, "{}", said.err);
+        let change = newest(&world).await;
+        let title = text(&change["title"]);
+        assert!(title.starts_with("terraform apply: failed"), "{title}");
+        let description = text(&change["description"]);
+        let line = "- create `terraform_data.next`: not done";
+        assert!(description.contains(line), "{description}");
+    }
 }
 
 async fn a_saved_plan_is_one_change(world: World) {

@@ -163,10 +163,15 @@ async fn piped(
         )
         .hint("terraform says what it does as events with -json: terraform apply -json"));
     }
-    let print = match &plan {
-        Some(path) => Some(read_plan(path)?.fingerprint()),
-        None => None,
-    };
+    // What Terraform did is not forgotten over a plan that cannot be read.
+    let print = plan.and_then(|path| match read_plan(&path) {
+        Ok(plan) => Some(plan.fingerprint()),
+        Err(failure) => {
+            let _ = failure.report();
+            warn("it is recorded as a change of its own");
+            None
+        }
+    });
     let mut summary = events.finish(Known::default());
     surround(&mut summary, None, &[]);
     let recorded = uninterrupted(record(&session, &summary, &flags, print.as_deref())).await?;

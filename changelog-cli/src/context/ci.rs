@@ -592,10 +592,10 @@ mod tests {
                 ("SYSTEM_TEAMPROJECT", "Web Shop"),
                 ("BUILD_BUILDID", "4711"),
             ],
-            "deploy acme/Web%20Shop/repo@1a2b3c4: Fix the payments",
+            "deploy acme/Web Shop/repo@1a2b3c4: Fix the payments",
             &[
                 "ci=azure-pipelines",
-                "repo=acme/Web%20Shop/repo",
+                "repo=acme/Web Shop/repo",
                 "commit=1a2b3c4",
                 "actor=Ada Lovelace",
             ],

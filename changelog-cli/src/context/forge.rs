@@ -5,6 +5,7 @@
 //! the host, the port and the path are taken, and a path only if nothing in it
 //! could be part of a credential that was written wrongly.
 
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 use super::web_address;
@@ -40,6 +41,7 @@ impl Repository {
             .iter()
             .copied()
             .filter(|segment| forge != Forge::Azure || *segment != "_git")
+            .map(|segment| percent_decode_str(segment).decode_utf8_lossy())
             .collect::<Vec<_>>()
             .join("/");
         let page = with_path(&url, &segments);

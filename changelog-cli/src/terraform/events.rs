@@ -247,3 +247,191 @@ impl Hook {
         Some((self.resource?.addr, action))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use changelog_core::{RiskLevel, Status};
+    use serde_json::{Value, json};
+
+    fn planned(address: &str, action: &str) -> Value {
+        json!({
+            "type": "planned_change", "@timestamp": "2026-11-21T08:30:00.000000Z",
+            "change": { "resource": { "addr": address }, "action": action },
+        })
+    }
+
+    fn step(kind: &str, address: &str, action: &str) -> Value {
+        json!({
+            "type": kind, "@timestamp": "2026-11-21T08:30:03.200000Z",
+            "hook": {
+                "resource": { "addr": address }, "action": action,
+                "id_key": "id", "id_value": "PLANTED",
+            },
+        })
+    }
+
+    fn total(operation: &str, add: u64, change: u64, remove: u64) -> Value {
+        json!({
+            "type": "change_summary",
+            "changes": {
+                "add": add, "change": change, "remove": remove, "import": 0,
+                "operation": operation,
+            },
+        })
+    }
+
+    fn finished(lines: &[Value], known: Known) -> Summary {
+        let mut events = Events::default();
+        for line in lines {
+            assert!(events.take(line.to_string().as_bytes()), "{line}");
+        }
+        events.finish(known)
+    }
+
+    fn sum(lines: &[Value]) -> Summary {
+        finished(lines, Known::default())
+    }
+
+    #[test]
+    fn an_apply_is_summed_up() {
+        let summary = sum(&[
+            planned("a.new", "create"),
+            planned("a.old", "replace"),
+            planned("data.a.read", "read"),
+            total("plan", 2, 0, 1),
+            step("apply_start", "a.new", "create"),
+            step("apply_complete", "a.new", "create"),
+            step("apply_complete", "a.old", "delete"),
+            step("apply_complete", "a.old", "create"),
+            total("apply", 2, 0, 1),
+        ]);
+        assert_eq!(summary.title(), "terraform apply: 2 added, 1 destroyed");
+        assert_eq!(summary.duration, Some(Duration::from_millis(3_200)));
+        let states: Vec<_> = summary.touched.named.iter().map(|one| one.state).collect();
+        assert_eq!(states, [State::Done, State::Done]);
+        assert!(!format!("{summary:?}").contains("PLANTED"));
+    }
+
+    #[test]
+    fn of_many_only_the_first_are_named_and_each_is_counted_once() {
+        let address = |index: u32| format!("a.b[{index}]");
+        let mut lines: Vec<_> = (0..70)
+            .map(|index| planned(&address(index), "replace"))
+            .collect();
+        for index in 0..70 {
+            lines.push(step("apply_complete", &address(index), "delete"));
+            lines.push(step("apply_complete", &address(index), "create"));
+        }
+        lines.push(total("apply", 70, 0, 70));
+        let summary = sum(&lines);
+        assert_eq!(
+            (summary.touched.named.len(), summary.touched.more),
+            (50, 20)
+        );
+        assert_eq!(summary.title(), "terraform apply: 70 added, 70 destroyed");
+    }
+
+    #[test]
+    fn what_failed_says_how_far_it_came() {
+        let error = json!({
+            "type": "diagnostic",
+            "diagnostic": {
+                "severity": "error", "summary": "it broke", "detail": "PLANTED",
+                "address": "a.bad", "snippet": { "code": "PLANTED" },
+            },
+        });
+        let warning = json!({
+            "type": "diagnostic",
+            "diagnostic": { "severity": "warning", "summary": "it creaks" },
+        });
+        let summary = sum(&[
+            warning,
+            planned("a.good", "create"),
+            planned("a.bad", "update"),
+            planned("a.never", "create"),
+            step("apply_complete", "a.good", "create"),
+            step("apply_errored", "a.bad", "update"),
+            error.clone(),
+        ]);
+        assert_eq!(summary.title(), "terraform apply: failed, 1 added");
+        let text = summary.description();
+        for line in [
+            "- create `a.good`\n",
+            "- update `a.bad`: failed",
+            "- create `a.never`: not done",
+            "- it broke, at `a.bad`",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(
+            !text.contains("creaks") && !text.contains("PLANTED"),
+            "{text}"
+        );
+        // Before it was clear what it would do.
+        let summary = sum(&[error]);
+        assert_eq!(summary.title(), "terraform: failed");
+        assert_eq!(
+            (summary.status(), summary.risk()),
+            (Status::RolledBack, RiskLevel::High)
+        );
+    }
+
+    #[test]
+    fn a_plan_and_what_was_cut_off_are_told_apart() {
+        let plan = [planned("a.b", "update"), total("plan", 0, 1, 0)];
+        let summary = sum(&plan);
+        assert_eq!(summary.title(), "terraform plan: 1 to change");
+        assert_eq!(
+            (summary.status(), summary.risk()),
+            (Status::Planned, RiskLevel::Medium)
+        );
+        let mut begun = plan.to_vec();
+        begun.push(step("apply_start", "a.b", "update"));
+        assert_eq!(
+            sum(&begun).title(),
+            "terraform apply: ended without a result"
+        );
+        // Whoever ran it knows more.
+        let known = |success| Known {
+            operation: Some(Operation::Apply),
+            success: Some(success),
+        };
+        assert_eq!(
+            finished(&plan, known(true)).title(),
+            "terraform apply: ended without a result"
+        );
+        assert_eq!(
+            finished(&begun, known(false)).title(),
+            "terraform apply: failed"
+        );
+        let destroys = [
+            planned("a.b", "delete"),
+            step("apply_start", "a.b", "delete"),
+        ];
+        assert_eq!(
+            sum(&destroys).title(),
+            "terraform destroy: ended without a result"
+        );
+    }
+
+    #[test]
+    fn the_program_is_named_as_it_names_itself() {
+        let version = json!({ "type": "version", "tofu": "1.9.0", "ui": "1.2" });
+        let summary = sum(&[version, total("apply", 1, 0, 0)]);
+        assert_eq!(summary.title(), "tofu apply: 1 added");
+        assert_eq!(summary.description(), "OpenTofu 1.9.0");
+    }
+
+    #[test]
+    fn what_is_no_event_is_not_taken() {
+        let mut events = Events::default();
+        for line in ["", "plain", "{}", "[]", "{\"type\": 3}"] {
+            assert!(!events.take(line.as_bytes()), "{line}");
+        }
+        assert!(!events.any());
+        // What is not known yet is an event all the same.
+        assert!(events.take(b"{\"type\": \"something_new\", \"hook\": {\"x\": 1}}"));
+        assert!(events.any());
+    }
+}

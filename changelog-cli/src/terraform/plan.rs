@@ -125,12 +125,11 @@ impl ResourceChange {
     fn action(&self) -> Option<Action> {
         let words: Vec<&str> = self.change.actions.iter().map(String::as_str).collect();
         match words[..] {
-            ["create"] => Some(Action::Create),
+            ["create"] | ["create", "forget"] => Some(Action::Create),
             ["update"] => Some(Action::Update),
             ["delete"] => Some(Action::Delete),
             ["delete", "create"] | ["create", "delete"] => Some(Action::Replace),
             ["forget"] => Some(Action::Forget),
-            ["create", "forget"] => Some(Action::Create),
             _ if self.change.importing.is_some() => Some(Action::Import),
             _ if self.previous_address.is_some() => Some(Action::Move),
             _ => None,

@@ -218,7 +218,7 @@ impl Problems {
 /// What a run did, or a plan would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Summary {
-    /// Whether OpenTofu says it.
+    /// Whether `OpenTofu` says it.
     pub(crate) tofu: bool,
     /// None if it failed before that was clear.
     pub(crate) operation: Option<Operation>,

@@ -104,10 +104,10 @@ impl Call {
     }
 
     /// Tells whether a switch is on, here or in what Terraform adds to every
-    /// command line from its environment.
+    /// command line from its environment; what stands here counts last.
     pub(crate) fn has(&self, name: &str) -> bool {
         let added = self.added();
-        let mut flags = self.flags.iter().chain(&added).rev();
+        let mut flags = added.iter().chain(&self.flags).rev();
         let last = flags.find(|flag| flag.name == name);
         last.is_some_and(|flag| flag.value.as_deref().is_none_or(is_true))
     }
@@ -115,7 +115,7 @@ impl Call {
     /// Tells whether a switch is turned off.
     pub(crate) fn has_not(&self, name: &str) -> bool {
         let added = self.added();
-        let mut flags = self.flags.iter().chain(&added).rev();
+        let mut flags = added.iter().chain(&self.flags).rev();
         let last = flags.find(|flag| flag.name == name);
         last.is_some_and(|flag| flag.value.as_deref().is_some_and(|value| !is_true(value)))
     }
@@ -222,7 +222,7 @@ fn providers_of(text: &str) -> Vec<String> {
         let quoted = line.split('"').nth(1).unwrap_or_default();
         if line.starts_with("provider ") {
             // Without the host that it came from.
-            provider = quoted.splitn(2, '/').nth(1);
+            provider = quoted.split_once('/').map(|(_, name)| name);
         } else if line.trim_start().starts_with("version ")
             && let Some(name) = provider.take()
         {

@@ -91,11 +91,13 @@ pub(super) async fn run(
         surround(&mut summary, chdir.as_deref(), &terraform.call.secrets());
         let print = ended.print.as_deref();
         let recorded = uninterrupted(record(&session, &summary, &flags, print)).await;
-        match recorded.and_then(|kept| tell(session, kept)) {
+        match recorded.and_then(|kept| tell(session, &kept)) {
             Ok(()) => {}
             // Terraform succeeded, and somebody insists on its being recorded.
             Err(failure) if code == 0 && flags.record.strict => return Err(failure),
-            Err(failure) => drop(failure.report()),
+            Err(failure) => {
+                let _ = failure.report();
+            }
         }
     }
     Ok(ExitCode::from(code))
@@ -112,8 +114,8 @@ fn ready(session: Session, flags: &Flags) -> Outcome<Session> {
 }
 
 /// Says on standard error what was recorded: standard output is Terraform's.
-fn tell(mut session: Session, kept: Kept) -> Outcome {
-    let (id, title) = match &kept {
+fn tell(mut session: Session, kept: &Kept) -> Outcome {
+    let (id, title) = match kept {
         Kept::New(Recorded::Created(created)) => (created.id, &created.title),
         Kept::Updated(change) => (change.id, &change.title),
         _ => return kept.show(&mut session),
