@@ -282,8 +282,9 @@ async fn what_one_server_records_another_tells() {
         let title = format!("number {index}");
         let recording = if index % 2 == 0 { &key } else { &other };
         recording.change(&title).await;
-        assert_eq!(here.titles(1).await, [title.clone()]);
-        assert_eq!(there.titles(1).await, [title]);
+        for events in [&mut here, &mut there] {
+            assert_eq!(events.titles(1).await, [title.as_str()]);
+        }
     }
 }
 

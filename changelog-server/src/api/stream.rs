@@ -255,13 +255,11 @@ impl Teller {
             if self.watch.told.is_empty() {
                 break;
             }
-            match self.watch.told.try_recv() {
-                Ok(recorded) => self.tell(&mut text, &recorded),
-                Err(_) => {
-                    self.missed = Some(Missed::from(overlapping(moment(self.position))));
-                    break;
-                }
-            }
+            let Ok(recorded) = self.watch.told.try_recv() else {
+                self.missed = Some(Missed::from(overlapping(moment(self.position))));
+                break;
+            };
+            self.tell(&mut text, &recorded);
         }
         Some(text)
     }

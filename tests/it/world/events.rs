@@ -38,7 +38,7 @@ impl Events {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
                 let event = read(block);
-                self.text = rest.to_owned();
+                self.text = rest.to_string();
                 if event.is_some() {
                     return event;
                 }
