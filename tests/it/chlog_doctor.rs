@@ -91,7 +91,7 @@ async fn each_fault_has_the_exit_code_of_logging(world: World) {
     compare(&world, "CHLOG_API_KEY", "chlog_mistyped", 4, "key");
     compare(&world, "CHLOG_URL", "http://127.0.0.1:1", 7, "reachable");
     compare(&world, "CHLOG_URL", "", 2, "address");
-    compare(&world, "CHLOG_URL", "ftp://example.com", 2, "reachable");
+    compare(&world, "CHLOG_URL", "ftp://example.com", 2, "address");
     let made = world.create_key(&[]);
     world.admin(&["key", "revoke", &text(&made["id"])]);
     compare(&world, "CHLOG_API_KEY", &text(&made["key"]), 4, "key");

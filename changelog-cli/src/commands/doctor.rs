@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use changelog_client::{CallingKey, Error, Probe};
+use changelog_client::{CallingKey, Client, Error, Probe};
 use changelog_core::api_key::{is_well_formed, mask};
 use changelog_core::change::MAX_CLOCK_SKEW;
 use changelog_core::{Health, Timestamp};
@@ -98,7 +98,11 @@ impl Report {
         let (message, hint) = failure.said();
         self.exit
             .get_or_insert((failure.exit, format!("{check}: {message}")));
-        self.add(check, Verdict::Failed, message).advice = hint;
+        let advice = hint.unwrap_or_else(|| match failure.exit {
+            Exit::Unavailable => "look whether the service runs, and the way there".to_owned(),
+            _ => "`chlog help` explains what is needed".to_owned(),
+        });
+        self.add(check, Verdict::Failed, message).advice = Some(advice);
     }
 }
 
@@ -132,8 +136,17 @@ async fn examine(session: &Session, report: &mut Report) {
         Ok(url) => url,
         Err(failure) => return report.fail("address", &failure),
     };
+    let client = match session.keyless_client() {
+        Ok(client) => client,
+        Err(failure) => {
+            let (message, _) = failure.said();
+            let message = format!("{message} (from {})", url.source);
+            let hint = "write it anew where it is from, such as https://changes.example.com";
+            return report.fail("address", &Failure::new(failure.exit, message).hint(hint));
+        }
+    };
     report.ok("address", format!("{} (from {})", url.value, url.source));
-    let last = service(session, report).await;
+    let last = service(&client, report).await;
     key(session, report).await;
     // What only bears on changes with a time of their own is the last to say
     // what logging would end with.
@@ -197,14 +210,7 @@ fn configuration(session: &Session, report: &mut Report) {
 
 /// Asks the service how it is, a few times; returns the last answer, and when it
 /// came.
-async fn service(session: &Session, report: &mut Report) -> Option<(Probe, SystemTime)> {
-    let client = match session.keyless_client() {
-        Ok(client) => client,
-        Err(failure) => {
-            report.fail(REACHABLE, &failure);
-            return None;
-        }
-    };
+async fn service(client: &Client, report: &mut Report) -> Option<(Probe, SystemTime)> {
     let mut probes: Vec<(Probe, SystemTime)> = Vec::with_capacity(PROBES);
     for _ in 0..PROBES {
         match client.probe().await {

@@ -133,6 +133,10 @@ fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
             line += u64::from(bytes[span.start] == b'\n');
             span.start += 1;
         }
+        // The reader stops between the two marks of a line's end.
+        if bytes[..span.end].ends_with(b"\r") && bytes[span.end..].starts_with(b"\n") {
+            span.end += 1;
+        }
         if columns.is_empty() {
             columns = header(&row)?;
             lines.header = Some(span);
