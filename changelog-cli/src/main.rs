@@ -74,10 +74,10 @@ fn run(cli: Cli) -> Outcome<ExitCode> {
     let is_patient = cli.command.outlives_signals();
     let outcome = runtime.block_on(async {
         if is_patient {
-            return commands::run(cli).await;
+            return Box::pin(commands::run(cli)).await;
         }
         tokio::select! {
-            outcome = commands::run(cli) => outcome,
+            outcome = Box::pin(commands::run(cli)) => outcome,
             Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),
         }
     });

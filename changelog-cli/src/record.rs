@@ -146,7 +146,7 @@ impl Draft {
             None if self.key_is_given && !late => None,
             None => Some(self.at),
         };
-        let sent = match send(at).await {
+        let created = match send(at).await {
             // This machine's clock is wrong; the service's is not.
             Err(error) if given.is_none() && is_about_the_time(&error) => {
                 warn("the clock of this machine is ahead of the service's, whose time is recorded");
@@ -154,9 +154,9 @@ impl Draft {
             }
             // It was recorded at its time, and only the answer was lost.
             Err(error) if given.is_none() && late && is_about_the_key(&error) => send(None).await,
-            sent => sent,
+            other => other,
         };
-        sent.map_err(|error| unrecorded(error, key))
+        created.map_err(|error| unrecorded(error, key))
     }
 }
 
@@ -195,7 +195,7 @@ pub(crate) async fn record(
         .clone()
         .unwrap_or_else(changelog_client::new_idempotency_key);
     if options.strict {
-        let created = draft.create(&session.client()?, &key, false).await;
+        let created = Box::pin(draft.create(&session.client()?, &key, false)).await;
         return match created {
             Ok(created) => Ok(Recorded::Created(created)),
             Err(failure) if failure.may_pass => Err(failure.with_exit(Exit::Unavailable)),
@@ -203,7 +203,7 @@ pub(crate) async fn record(
         };
     }
     let client = session.hurried_client()?;
-    let failure = match hurried(draft.clone().create(&client, &key, false)).await {
+    let failure = match hurried(Box::pin(draft.clone().create(&client, &key, false))).await {
         Ok(created) => return Ok(Recorded::Created(created)),
         Err(failure) if failure.may_pass => failure,
         Err(failure) => return Err(failure),
@@ -279,15 +279,12 @@ pub(crate) fn set_aside(mut entry: Entry, failure: Failure) -> Failure {
 
 /// Waits for the service, and not for long.
 pub(crate) async fn hurried<T>(sending: impl Future<Output = Outcome<T>>) -> Outcome<T> {
-    match timeout(PATIENCE, sending).await {
-        Ok(outcome) => outcome,
-        Err(_) => {
-            let seconds = PATIENCE.as_secs();
-            Err(Failure::silence(format!(
-                "no answer from the service within {seconds} s"
-            )))
-        }
-    }
+    timeout(PATIENCE, sending).await.unwrap_or_else(|_| {
+        let seconds = PATIENCE.as_secs();
+        Err(Failure::silence(format!(
+            "no answer from the service within {seconds} s"
+        )))
+    })
 }
 
 /// Returns a name that is not the empty one, by which somebody says "none".

@@ -54,7 +54,7 @@ impl Recording {
         };
         let key = changelog_client::new_idempotency_key();
         let mut entry = Entry::of_draft(session, key.clone(), draft.clone())?;
-        entry.reason = "the command did not come back".to_owned();
+        "the command did not come back".clone_into(&mut entry.reason);
         entry.patch = Some(unknown);
         let journal = Journal::begin(&entry).ok();
         let noted = Arc::new(Mutex::new(Noted { entry, journal }));

@@ -162,7 +162,7 @@ fn drop_some(args: &DropArgs) -> Outcome {
         let files = spool::list(&directory).map_err(|error| unreadable(&error))?;
         for kept in files {
             let name = kept.name();
-            let is_named = args.ids.iter().any(|id| *id == name);
+            let is_named = args.ids.contains(&name);
             if !is_all && !is_named {
                 continue;
             }

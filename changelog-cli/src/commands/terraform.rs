@@ -323,7 +323,7 @@ async fn record(
     let draft = draft(session, summary, flags, tag)?;
     match planned {
         Some(planned) => {
-            let change = update(session, planned, draft).await?;
+            let change = Box::pin(update(session, planned, draft)).await?;
             Ok(change.map_or(Kept::Waiting, |change| Kept::Updated(Box::new(change))))
         }
         None => Ok(Kept::New(

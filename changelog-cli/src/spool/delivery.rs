@@ -122,14 +122,11 @@ impl Delivery {
         for (number, path) in paths.into_iter().enumerate() {
             tell(number, count);
             let Some(kept) = read(path) else { continue };
-            let mut entry = match kept.entry {
-                Ok(entry) => entry,
-                Err(_) => {
-                    // It is shown with the reason by whoever reads it there.
-                    set_aside(&self.directory, &kept.path, None)?;
-                    report.refused += 1;
-                    continue;
-                }
+            let Ok(mut entry) = kept.entry else {
+                // It is shown with the reason by whoever reads it there.
+                set_aside(&self.directory, &kept.path, None)?;
+                report.refused += 1;
+                continue;
             };
             if !is_same_address(&entry.url, &self.url) {
                 report.elsewhere += 1;

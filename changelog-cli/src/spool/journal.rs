@@ -12,8 +12,9 @@ use crate::files;
 /// A run that goes on.
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Holds the lock.
-    _file: File,
+    /// Holds the lock as long as it is open.
+    #[expect(dead_code, reason = "a lock is held, not read")]
+    lock: File,
 }
 
 impl Journal {
@@ -21,12 +22,12 @@ impl Journal {
     pub(crate) fn begin(entry: &Entry) -> io::Result<Self> {
         let path = new_path(&runs(&directory().ok_or_else(no_directory)?));
         let file = written(&path, entry)?;
-        Ok(Self { path, _file: file })
+        Ok(Self { path, lock: file })
     }
 
     /// Replaces it.
     pub(crate) fn update(&mut self, entry: &Entry) -> io::Result<()> {
-        self._file = written(&self.path, entry)?;
+        self.lock = written(&self.path, entry)?;
         Ok(())
     }
 
