@@ -125,9 +125,7 @@ fn offer(kind: Kind) -> Vec<CompletionCandidate> {
     values
         .unwrap_or_default()
         .into_iter()
-        .map(|Value { value, help }| {
-            CompletionCandidate::new(value).help(help.map(|help| help.into()))
-        })
+        .map(|Value { value, help }| CompletionCandidate::new(value).help(help.map(Into::into)))
         .collect()
 }
 

@@ -12,6 +12,10 @@ use std::ops::Range;
 use changelog_core::ChangeRecord;
 
 /// A change that is to be imported.
+#[expect(
+    clippy::struct_field_names,
+    reason = "beside its place stands the record itself"
+)]
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     /// The number of its line, from 1.

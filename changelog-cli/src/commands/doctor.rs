@@ -54,7 +54,8 @@ impl Verdict {
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
-    pub(crate) check: &'static str,
+    #[serde(rename = "check")]
+    pub(crate) name: &'static str,
     pub(crate) verdict: Verdict,
     pub(crate) found: String,
     /// What to do about it.
@@ -77,7 +78,7 @@ impl Report {
         found: impl Into<String>,
     ) -> &mut Check {
         self.checks.push(Check {
-            check,
+            name: check,
             verdict,
             found: found.into(),
             advice: None,
@@ -323,7 +324,7 @@ async fn key(session: &Session, report: &mut Report) {
         return report.fail("key", &failure);
     }
     let is_unreachable =
-        |check: &Check| check.check == REACHABLE && check.verdict == Verdict::Failed;
+        |check: &Check| check.name == REACHABLE && check.verdict == Verdict::Failed;
     if report.checks.iter().any(is_unreachable) {
         let advice = "mend what failed above first";
         return report.warn("key", format!("{shown} could not be checked"), advice);

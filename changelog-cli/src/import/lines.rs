@@ -122,7 +122,10 @@ fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
     let mut lines = Lines::default();
     let mut columns: Vec<String> = Vec::new();
     let mut row = csv::ByteRecord::new();
-    while reader.read_byte_record(&mut row).map_err(unreadable)? {
+    while reader
+        .read_byte_record(&mut row)
+        .map_err(|error| unreadable(&error))?
+    {
         let begin = row.position().map_or(0, csv::Position::byte);
         let end = reader.position().byte();
         let position = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX).min(bytes.len());
@@ -201,7 +204,7 @@ fn read_row(
     Ok(from_object(object, now)?)
 }
 
-fn unreadable(error: csv::Error) -> Failure {
+fn unreadable(error: &csv::Error) -> Failure {
     Failure::usage(format!("the table cannot be read: {error}"))
 }
 

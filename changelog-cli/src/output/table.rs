@@ -260,7 +260,7 @@ pub(crate) fn checks(checks: &[Check]) -> String {
         }
         table.add_row(vec![
             text(check.verdict.as_str()).fg(color),
-            text(check.check),
+            text(check.name),
             Cell::new(found),
         ]);
     }
