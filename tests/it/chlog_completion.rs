@@ -150,7 +150,6 @@ async fn a_service_that_hangs_or_is_dead_delays_nobody(world: World) {
                 })
                 .min()
                 .expect("one of them");
-            println!("{url} {line}: {best:.0?}");
             assert!(best < LIMIT, "{url} {line}: {best:?}");
         }
     }

@@ -118,8 +118,8 @@ async fn fill(key: &Caller) -> String {
     let id = key.create("/api/changes", shown).await;
     let done = json!({ "status": "completed" });
     let path = format!("/api/changes/{id}");
-    let patch = key.request("PATCH", &path).json(&done);
-    crate::world::send(patch).await.is(200);
+    let update = key.request("PATCH", &path).json(&done);
+    crate::world::send(update).await.is(200);
     id
 }
 

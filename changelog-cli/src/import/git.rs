@@ -180,14 +180,13 @@ fn repository(remote: &str, root: &str) -> Option<String> {
             parts.map(|(_, path)| path.to_owned())
         }
     };
-    let name = match path {
-        Some(path) => path,
+    let name = if let Some(path) = path {
+        path
+    } else {
         // A path of this machine says nothing elsewhere, but for its end.
-        None => {
-            let path = if remote.is_empty() { root } else { remote };
-            let end = Path::new(path.trim_end_matches('/')).file_name()?;
-            end.to_string_lossy().into_owned()
-        }
+        let path = if remote.is_empty() { root } else { remote };
+        let end = Path::new(path.trim_end_matches('/')).file_name()?;
+        end.to_string_lossy().into_owned()
     };
     let name = name.trim_matches('/');
     let name = one_line(name.strip_suffix(".git").unwrap_or(name));

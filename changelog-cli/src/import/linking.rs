@@ -151,15 +151,14 @@ fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 }
 
 fn refusal(refused: &[String]) -> Failure {
-    let failure = match refused {
-        [only] => Failure::new(Exit::NotFound, only),
-        _ => {
-            let message = format!("{} services and hosts are not there", refused.len());
-            let listed = refused.iter().take(MOST_NAMED);
-            listed.fold(Failure::new(Exit::NotFound, message), |failure, line| {
-                failure.line(line)
-            })
-        }
+    let failure = if let [only] = refused {
+        Failure::new(Exit::NotFound, only)
+    } else {
+        let message = format!("{} services and hosts are not there", refused.len());
+        let listed = refused.iter().take(MOST_NAMED);
+        listed.fold(Failure::new(Exit::NotFound, message), |failure, line| {
+            failure.line(line)
+        })
     };
     failure
         .line("nothing was imported")

@@ -13,7 +13,6 @@ use crate::files;
 pub(crate) struct Journal {
     path: PathBuf,
     /// Holds the lock as long as it is open.
-    #[expect(dead_code, reason = "a lock is held, not read")]
     lock: File,
 }
 

@@ -154,25 +154,22 @@ async fn answer(
         id: Arc::clone(&id),
     });
     let span = tracing::info_span!("request", request_id = &*id);
-    let response = match head_problem(&request, both_lengths) {
-        Some(problem) => {
-            let mut response = problem.into_response(&id);
-            response
-                .headers_mut()
-                .insert(header::CONNECTION, HeaderValue::from_static("close"));
-            response
-        }
-        None => {
-            let handled = handle(routes, request).instrument(span).await;
-            handled.unwrap_or_else(|error| {
-                let asked = Asked {
-                    id: Arc::clone(&id),
-                    method: method.clone(),
-                    address: path.clone(),
-                };
-                asked.answer(error, failure)
-            })
-        }
+    let response = if let Some(problem) = head_problem(&request, both_lengths) {
+        let mut response = problem.into_response(&id);
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    } else {
+        let handled = handle(routes, request).instrument(span).await;
+        handled.unwrap_or_else(|error| {
+            let asked = Asked {
+                id: Arc::clone(&id),
+                method: method.clone(),
+                address: path.clone(),
+            };
+            asked.answer(error, failure)
+        })
     };
     let response = with_common_headers(response, &id);
     log(&id, &method, &path, response.status().as_u16(), started);

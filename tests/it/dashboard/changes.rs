@@ -22,6 +22,7 @@ async fn a_change_is_logged_edited_moved_and_deleted(world: World) {
 }
 
 /// The story of one change, for browsers with scripts and without.
+#[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     let key = world.key();
     let service = json!({ "name": "payments" });
@@ -143,6 +144,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     assert!(log.contains(&who), "{log}");
 }
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 async fn scripts_stay_text_on_every_page(world: World) {
     let Some(browser) = Chromium::start().await else {
         return;
@@ -173,9 +175,9 @@ async fn scripts_stay_text_on_every_page(world: World) {
         "scheduled_for": "2030-01-01T00:00:00Z",
     });
     key.create("/api/changes", planned).await;
-    let patch = json!({ "tags": [script("other")] });
+    let other = json!({ "tags": [script("other")] });
     let path = format!("/api/changes/{change}");
-    key.patch(&path, patch).await.data(200);
+    key.patch(&path, other).await.data(200);
     sign_in(&browser, &world, &world.organization).await;
 
     let pages = [

@@ -41,13 +41,13 @@ async fn thirty(world: &World) -> (String, String) {
                 "risk_level": if number < 3 { "high" } else { "low" },
                 "occurred_at": format!("2026-02-{:02}T12:{number:02}:00Z", 1 + number / 10),
             });
-            if number % 2 == 0 {
+            if number.is_multiple_of(2) {
                 change["service_id"] = json!(service);
             }
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 change["host_id"] = json!(host);
             }
-            if number % 5 == 0 {
+            if number.is_multiple_of(5) {
                 change["tags"] = json!(["a b", "eu"]);
             }
             change
@@ -372,7 +372,11 @@ async fn more_than_a_thousand_are_downloaded_once_each(world: World) {
     for round in 0..5 {
         let changes: Vec<Value> = (0..500)
             .map(|number| {
-                let tag = if number % 2 == 0 { "even" } else { "odd" };
+                let tag = if number.is_multiple_of(2) {
+                    "even"
+                } else {
+                    "odd"
+                };
                 json!({ "title": format!("Change {round} {number}"), "tags": [tag] })
             })
             .collect();

@@ -199,9 +199,9 @@ async fn fill(world: &World, things: &Things) {
     let described = "# One\n\n## Two\n\nText `code` and [a link](https://example.com).\n\n> said\n\n\
         ```\na very long line of code that is certainly wider than any telephone is, or so one hopes\n```\n\n\
         | a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n1. one";
-    let patch = json!({ "description": described, "impact": "# Also" });
+    let texts = json!({ "description": described, "impact": "# Also" });
     let path = format!("/api/changes/{}", things.change);
-    key.patch(&path, patch).await.data(200);
+    key.patch(&path, texts).await.data(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

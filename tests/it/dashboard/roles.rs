@@ -47,8 +47,7 @@ async fn viewers_are_offered_nothing_and_refused_everything(world: World) {
         }
         let page = viewer.get(&path).await;
         match route.path.as_str() {
-            "/changes/new" | "/changes/{id}/edit" => page.is(403),
-            "/setup" => page.is(403),
+            "/changes/new" | "/changes/{id}/edit" | "/setup" => page.is(403),
             "/sign-in" | "/settings" => page.is(303),
             "/invitations/{id}" | "/account" | "/changes.csv" | "/changes.ndjson" => page.is(200),
             _ => {

@@ -326,7 +326,7 @@ fn start_driver(program: &Path) -> Option<(Child, String)> {
         .process_group(0)
         .spawn()
         .expect("the driver starts");
-    watchdog::browser(driver.id());
+    watchdog::server(driver.id());
     let said = BufReader::new(driver.stdout.take().expect("a pipe"));
     let port = said.lines().map_while(Result::ok).find_map(|line| {
         let (_, port) = line.split_once("started successfully on port ")?;
@@ -341,7 +341,7 @@ fn start_driver(program: &Path) -> Option<(Child, String)> {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        super::signal(&format!("-{}", self.driver.id()), "KILL");
+        super::signal(format!("-{}", self.driver.id()), "KILL");
         let _ = self.driver.wait();
     }
 }

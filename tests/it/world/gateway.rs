@@ -104,7 +104,7 @@ fn pass(mut client: TcpStream, mode: Mode, service: &str) {
         Mode::Elsewhere => with("200 OK"),
         Mode::Garbage => "\u{1}\u{2}\u{3} hello\r\n\r\n".to_owned(),
     };
-    let _ = client.read(&mut [0; 65536]);
+    let _ = client.read(&mut [0; 16384]);
     let _ = client.write_all(answer.as_bytes());
     let _ = client.shutdown(Shutdown::Write);
     let _ = io::copy(&mut client, &mut io::sink());

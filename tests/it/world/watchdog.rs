@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-/// Takes one line a server, browser or folder, and acts when its input ends, whatever
+/// Takes one line a server or folder, and acts when its input ends, whatever
 /// ends it: the kernel closes the pipe of a process that is gone. A number may
 /// belong to somebody else by then, hence the look at the name.
 const WATCH: &str = r#"
@@ -20,24 +20,18 @@ printf '%s' "$list" | while read -r kind what; do
     case $kind in
     server)
         read -r name <"/proc/$what/comm" || name=
-        if [ "$name" = changelog-serve ]; then kill -KILL "$what"; fi ;;
-    browser)
-        read -r name <"/proc/$what/comm" || name=
-        if [ "$name" = chromedriver ]; then kill -KILL -- "-$what"; fi ;;
+        case $name in
+        changelog-serve) kill -KILL "$what" ;;
+        chromedriver) kill -KILL -- "-$what" ;;
+        esac ;;
     folder) rm -rf "$what" ;;
     esac
 done 2>/dev/null
 "#;
 
-/// Has a server killed, should this process not be there to do it.
+/// Has a server killed, or a browser's driver with its whole group, should this process not be there to do it.
 pub(super) fn server(pid: u32) {
     tell(&format!("server {pid}"));
-}
-
-/// Has the driver of a browser killed with its whole group, should this process
-/// not be there to do it.
-pub(super) fn browser(pid: u32) {
-    tell(&format!("browser {pid}"));
 }
 
 /// Has a folder removed, should this process not be there to do it.
