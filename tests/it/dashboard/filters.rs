@@ -371,7 +371,7 @@ async fn more_than_a_thousand_are_downloaded_once_each(world: World) {
     let mut wanted = BTreeSet::new();
     for round in 0..5 {
         let changes: Vec<Value> = (0..500)
-            .map(|number| {
+            .map(|number: u32| {
                 let tag = if number.is_multiple_of(2) {
                     "even"
                 } else {
