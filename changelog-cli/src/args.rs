@@ -40,6 +40,7 @@ Environment:
   CHLOG_URL           where the service is
   CHLOG_API_KEY       the key; or CHLOG_API_KEY_FILE, a file with the key in it
   CHLOG_PROFILE       the profile of config.toml to use
+  CHLOG_SPOOL_DIR     where changes wait while the service is away
   CHLOG_TERRAFORM     the program that `chlog terraform run` runs
   NO_COLOR            no colour
 
@@ -50,7 +51,7 @@ Files:
 
 Exit codes:
   0 done   1 other   2 usage   3 not found   4 not authorized   5 conflict
-  6 refused by validation   7 service unavailable   130 cancelled
+  6 refused by validation   7 service unavailable, and not kept   130 cancelled
 
 Examples:
   chlog log \"Deploy api 2.3\" --status completed --service api --tag deploy
