@@ -25,6 +25,7 @@ use crate::names::{self, Missing};
 use crate::output::table::one_line;
 use crate::record::{self, Draft, RecordArgs, Recorded, named};
 use crate::session::Session;
+use crate::spool::Entry;
 use crate::terraform::events::{Events, Known};
 use crate::terraform::plan::Plan;
 use crate::terraform::screen::{Shown, shown};
@@ -326,9 +327,16 @@ async fn record(
             let change = Box::pin(update(session, planned, draft)).await?;
             Ok(change.map_or(Kept::Waiting, |change| Kept::Updated(Box::new(change))))
         }
-        None => Ok(Kept::New(
-            record::record(session, draft, &flags.record).await?,
-        )),
+        None => match record::record(session, draft.clone(), &flags.record).await {
+            Ok(recorded) => Ok(Kept::New(recorded)),
+            // Terraform is not run once more for a name that was mistyped.
+            Err(failure) if failure.is_final() && !flags.record.dry_run => {
+                let key = changelog_client::new_idempotency_key();
+                let entry = Entry::of_draft(session, key, draft)?;
+                Err(record::set_aside(entry, failure))
+            }
+            Err(failure) => Err(failure),
+        },
     }
 }
 
