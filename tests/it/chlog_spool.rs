@@ -148,6 +148,14 @@ async fn later_commands_send_what_waits(world: World) {
     assert_eq!(all[1]["service"]["id"], service.as_str());
     let said = through(&world, &gateway, &["list"]).done();
     assert_eq!(said.err, "");
+    // A pipeline may know no other command.
+    gateway.set(Mode::Closing);
+    through(&world, &gateway, &["log", "Before the run"]).done();
+    gateway.set(Mode::Open);
+    let said = through(&world, &gateway, &["run", "--", "echo", "out"]).done();
+    assert_eq!(said.out, "out\n");
+    assert_eq!(said.err, "recorded now what had waited: 1\n");
+    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
 }
 
 async fn what_is_refused_is_set_aside(world: World) {

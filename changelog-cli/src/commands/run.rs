@@ -20,6 +20,7 @@ use crate::record::Draft;
 use crate::recording::Recording;
 use crate::secrets;
 use crate::session::Session;
+use crate::spool::delivery::Delivery;
 use crate::supervise;
 
 /// What a change has whose command nobody has seen end.
@@ -126,8 +127,9 @@ pub(crate) async fn run(session: Outcome<Session>, args: RunArgs) -> Outcome<Exi
     };
     if let Some((session, recording)) = begun {
         let patch = outcome(&session, &args, &ending, code);
-        if let Err(failure) = recording.finish(&session, patch).await {
-            failure.report();
+        match recording.finish(&session, patch).await {
+            Ok(()) => Delivery::after(&session).await,
+            Err(failure) => drop(failure.report()),
         }
     }
     Ok(ExitCode::from(code))

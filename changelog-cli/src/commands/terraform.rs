@@ -26,6 +26,7 @@ use crate::output::table::one_line;
 use crate::record::{self, Draft, RecordArgs, Recorded, named};
 use crate::session::Session;
 use crate::spool::Entry;
+use crate::spool::delivery::Delivery;
 use crate::terraform::events::{Events, Known};
 use crate::terraform::plan::Plan;
 use crate::terraform::screen::{Shown, shown};
@@ -176,6 +177,7 @@ async fn piped(
     let mut summary = events.finish(Known::default());
     surround(&mut summary, None, &[]);
     let recorded = uninterrupted(record(&session, &summary, &flags, print.as_deref())).await?;
+    Delivery::after(&session).await;
     recorded.show(&mut session)
 }
 
@@ -186,6 +188,7 @@ async fn planned(mut session: Session, flags: Flags, path: &Path) -> Outcome {
     surround(&mut summary, None, &[]);
     let print = plan.fingerprint();
     let recorded = uninterrupted(record(&session, &summary, &flags, Some(&print))).await?;
+    Delivery::after(&session).await;
     recorded.show(&mut session)
 }
 

@@ -70,6 +70,15 @@ impl Delivery {
         })
     }
 
+    /// Sends what waits after a command that has reached the service.
+    pub(crate) async fn after(session: &Session) {
+        if !session.away().get()
+            && let Some(delivery) = Self::in_passing(session)
+        {
+            delivery.spare_time().await;
+        }
+    }
+
     /// Sends what can be sent in the time that a command has to spare. What
     /// goes wrong is said, and spoils nothing.
     pub(crate) async fn spare_time(self) {

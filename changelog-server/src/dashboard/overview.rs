@@ -99,18 +99,23 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let preset = &PRESETS[chosen];
     let since = preset.start(now);
     let page_of = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
-    let last = page_of(ChangeFilter {
-        since: since.parse().ok(),
-        per_page: MOST,
-        ..ChangeFilter::default()
-    })
-    .await?;
-    let running = page_of(ChangeFilter {
-        status: Some(Status::InProgress),
-        per_page: MOST_RUNNING,
-        ..ChangeFilter::default()
-    })
-    .await?;
+    let today = now.millis().div_euclid(86_400_000);
+    // Nothing of it needs anything else of it.
+    let (last, running, days, scheduled, busiest) = tokio::try_join!(
+        page_of(ChangeFilter {
+            since: since.parse().ok(),
+            per_page: MOST,
+            ..ChangeFilter::default()
+        }),
+        page_of(ChangeFilter {
+            status: Some(Status::InProgress),
+            per_page: MOST_RUNNING,
+            ..ChangeFilter::default()
+        }),
+        store.daily_counts(tenant, Scope::Organization, charts::year(today)),
+        store.scheduled_changes(tenant, now, MOST_RUNNING),
+        store.busiest_services(tenant, today - BUSY_DAYS + 1..today + 1, 5),
+    )?;
     let newest = match last.count {
         0 => page_of(ChangeFilter {
             per_page: 1,
@@ -121,10 +126,6 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .pop(),
         _ => None,
     };
-    let today = now.millis().div_euclid(86_400_000);
-    let days = store
-        .daily_counts(tenant, Scope::Organization, charts::year(today))
-        .await?;
     let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
     let page = Overview {
         visit: &visit,
@@ -145,12 +146,10 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         newest,
         running: running.parse()?,
         running_count: running.count,
-        scheduled: store.scheduled_changes(tenant, now, MOST_RUNNING).await?,
+        scheduled,
         bars: charts::bars(&days, today),
         share: Share::of(recent),
-        busiest: store
-            .busiest_services(tenant, today - BUSY_DAYS + 1..today + 1, 5)
-            .await?,
+        busiest,
         calendar: charts::calendar(&days, today, ""),
     };
     page::render_live(&request, &page)

@@ -22,6 +22,7 @@ use super::{Flags, Kept, draft, follow, record, see_it_through, surround, uninte
 use crate::failure::{Exit, Failure, Outcome, note, warn};
 use crate::record::Recorded;
 use crate::session::Session;
+use crate::spool::delivery::Delivery;
 use crate::supervise;
 use crate::terraform::events::{Events, Known};
 use crate::terraform::plan::Plan;
@@ -91,6 +92,9 @@ pub(super) async fn run(
         surround(&mut summary, chdir.as_deref(), &terraform.call.secrets());
         let print = ended.print.as_deref();
         let recorded = uninterrupted(record(&session, &summary, &flags, print)).await;
+        if recorded.is_ok() {
+            Delivery::after(&session).await;
+        }
         match recorded.and_then(|kept| tell(session, &kept)) {
             Ok(()) => {}
             // Terraform succeeded, and somebody insists on its being recorded.
