@@ -10,6 +10,8 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
+use crate::web::client::network_of;
+
 type KeyLimiter = RateLimiter<
     ApiKeyId,
     DefaultKeyedStateStore<ApiKeyId>,
@@ -17,13 +19,13 @@ type KeyLimiter = RateLimiter<
     StateInformationMiddleware,
 >;
 
-/// Sign-ins of one address: a burst, then one in two seconds.
+/// Sign-ins of one client (see [`network_of`]): a burst, then one in two seconds.
 const SIGN_IN_BURST: u32 = 60;
 const SIGN_IN_PERIOD: Duration = Duration::from_secs(2);
 /// Invitations of one person: a burst, then one in a minute.
 const INVITATION_BURST: u32 = 30;
 const INVITATION_PERIOD: Duration = Duration::from_mins(1);
-/// Requests with a well-formed key that does not exist, of one address.
+/// Requests with a well-formed key that does not exist, of one client.
 const BAD_KEY_BURST: u32 = 100;
 const BAD_KEY_PERIOD: Duration = Duration::from_secs(1);
 
@@ -78,14 +80,14 @@ impl Limits {
     /// Counts a sign-in.
     pub fn sign_in(&self, address: IpAddr) -> Result<(), TooMany> {
         self.sign_ins
-            .check_key(&address)
+            .check_key(&network_of(address))
             .map_err(|not_until| self.too_many(&not_until))
     }
 
     /// Counts a key that does not exist.
     pub fn bad_key(&self, address: IpAddr) -> Result<(), TooMany> {
         self.bad_keys
-            .check_key(&address)
+            .check_key(&network_of(address))
             .map_err(|not_until| self.too_many(&not_until))
     }
 

@@ -3,6 +3,7 @@
 //! or fails.
 
 pub(crate) mod body;
+pub(crate) mod client;
 pub(crate) mod error;
 mod query;
 pub(crate) mod reply;
