@@ -5,9 +5,11 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use changelog_core::{ApiKeyId, Plan, Timestamp};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, value_parser};
 use ipnet::IpNet;
 use url::Url;
+
+use crate::store::Capacity;
 
 /// The change log service.
 #[derive(Debug, Parser)]
@@ -103,9 +105,42 @@ pub struct Settings {
     /// Requests a second that one API key may make; without it there is no limit
     #[arg(long, env = "CHANGELOG_RATE_LIMIT", value_name = "N")]
     pub rate_limit: Option<NonZeroU32>,
+    /// Connections to PostgreSQL that this server opens at most; 24 when absent
+    #[arg(
+        long,
+        env = "CHANGELOG_DATABASE_CONNECTIONS",
+        value_name = "N",
+        value_parser = value_parser!(u32).range(i64::from(Capacity::MIN_CONNECTIONS)..=1_000)
+    )]
+    pub database_connections: Option<u32>,
+    /// How much of the database one organization may use at once, in percent;
+    /// 50 when absent
+    #[arg(
+        long,
+        help = "How much of the connections for lists, searches and writes one organization may \
+                use at once, in percent; 50 when absent. What exceeds it waits for up to 2 s and \
+                is then answered 429",
+        env = "CHANGELOG_ORGANIZATION_SHARE",
+        value_name = "PERCENT",
+        value_parser = value_parser!(u8).range(1..=100)
+    )]
+    pub organization_share: Option<u8>,
 }
 
 impl Settings {
+    /// Returns how much of the database the service uses.
+    pub fn capacity(&self) -> Capacity {
+        let default = Capacity::default();
+        Capacity {
+            postgres_connections: self
+                .database_connections
+                .unwrap_or(default.postgres_connections),
+            organization_share: self
+                .organization_share
+                .unwrap_or(default.organization_share),
+        }
+    }
+
     /// Tells whether people reach the service over https.
     pub fn is_https(&self) -> bool {
         self.public_url

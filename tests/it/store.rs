@@ -12,7 +12,7 @@ mod sessions;
 use std::net::{IpAddr, Ipv4Addr};
 
 use changelog_core::{OrganizationId, Role, User, UserId};
-use changelog_server::store::{Actor, Purpose, Store, StoreError, Tenant};
+use changelog_server::store::{Actor, Capacity, Purpose, Store, StoreError, Tenant};
 use chrono::Utc;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ use crate::world::World;
 
 /// The store of a world, with its organization.
 async fn open(world: &World) -> (Store, Tenant) {
-    let (store, lock) = Store::open(&world.database, Purpose::Administer)
+    let (store, lock) = Store::open(&world.database, Purpose::Administer, Capacity::default())
         .await
         .expect("it opens");
     assert!(lock.is_none(), "the service serves it");

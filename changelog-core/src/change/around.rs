@@ -6,9 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Change, RiskLevel, Status};
+use super::{Change, HostRef, RiskLevel, ServiceRef, Status};
 use crate::host::Environment;
-use crate::ids::{HostId, ServiceId};
+use crate::ids::{ChangeId, HostId, ServiceId};
 use crate::problem::{Code, Invalid};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
@@ -179,34 +179,69 @@ pub struct Affected {
     pub environment: Option<Environment>,
 }
 
-/// Ranks changes that happened before a moment: the highest score first, the
-/// newest first among equals.
-pub fn rank(
-    changes: impl IntoIterator<Item = Change>,
-    affected: &Affected,
-    at: Timestamp,
-) -> Vec<Suspect> {
-    let mut suspects: Vec<Suspect> = changes
-        .into_iter()
-        .map(|change| {
-            let mut reasons = reasons(&change, affected, at);
-            // Stable: reasons of as many points keep their order.
-            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.points));
-            Suspect {
-                score: reasons.iter().map(|reason| reason.points).sum(),
-                reasons,
-                change,
-            }
-        })
-        .collect();
-    suspects.sort_by_key(|suspect| {
-        let change = &suspect.change;
-        std::cmp::Reverse((suspect.score, change.occurred_at, change.id))
-    });
-    suspects
+/// What a change is ranked by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which change it is.
+    pub id: ChangeId,
+    /// When it happened.
+    pub occurred_at: Timestamp,
+    /// How dangerous it was said to be.
+    pub risk_level: RiskLevel,
+    /// How far it is.
+    pub status: Status,
+    /// What it was made to.
+    pub service: Option<ServiceRef>,
+    /// Where it was made.
+    pub host_ref: Option<HostRef>,
 }
 
-fn reasons(change: &Change, affected: &Affected, at: Timestamp) -> Vec<Reason> {
+/// Where a change stands among those that happened before a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranked {
+    /// Which change it is.
+    pub id: ChangeId,
+    /// The sum of the points of the reasons.
+    pub score: u32,
+    /// Why it has this score, the reason with the most points first.
+    pub reasons: Vec<Reason>,
+}
+
+/// Ranks changes that happened before a moment, and returns the first of them,
+/// at most `limit`: the highest score first, the newest first among equals.
+pub fn rank(
+    candidates: Vec<Candidate>,
+    affected: &Affected,
+    at: Timestamp,
+    limit: usize,
+) -> Vec<Ranked> {
+    let mut ranked: Vec<(u32, Vec<Reason>, Candidate)> = candidates
+        .into_iter()
+        .map(|candidate| {
+            let reasons = reasons(&candidate, affected, at);
+            let score = reasons.iter().map(|reason| reason.points).sum();
+            (score, reasons, candidate)
+        })
+        .collect();
+    ranked.sort_by_key(|(score, _, candidate)| {
+        std::cmp::Reverse((*score, candidate.occurred_at, candidate.id))
+    });
+    ranked.truncate(limit);
+    ranked
+        .into_iter()
+        .map(|(score, mut reasons, candidate)| {
+            // Stable: reasons of as many points keep their order.
+            reasons.sort_by_key(|reason| std::cmp::Reverse(reason.points));
+            Ranked {
+                id: candidate.id,
+                score,
+                reasons,
+            }
+        })
+        .collect()
+}
+
+fn reasons(change: &Candidate, affected: &Affected, at: Timestamp) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut add = |code, points, text: String| reasons.push(Reason { code, points, text });
     if let Some(service) = &change.service
@@ -275,19 +310,29 @@ mod tests {
     const PAYMENTS: &str = "018f4e9a-7b1c-7d3e-9a51-000000000001";
     const WEB: &str = "018f4e9a-7b1c-7d3e-9a51-000000000002";
 
-    fn change(number: u32, minutes: i64, more: &serde_json::Value) -> Change {
+    fn change(number: u32, minutes: i64, more: &serde_json::Value) -> Candidate {
         let at = Timestamp::from_millis(at().millis() - minutes * 60_000);
-        let mut change = serde_json::json!({
-            "id": format!("018f4e9a-7b1c-7d3e-9a51-0000000001{number:02}"),
-            "title": number.to_string(), "description": null, "risk_level": "low",
-            "status": "completed", "impact": null, "service": null, "host_ref": null,
-            "tags": [], "links": [], "scheduled_for": null, "occurred_at": at,
-            "organization_id": PAYMENTS, "created_at": at, "updated_at": at,
-        });
-        for (name, value) in more.as_object().unwrap() {
-            change[name] = value.clone();
+        let read = |name: &str, default: &str| {
+            let value = more.get(name).cloned();
+            value.unwrap_or_else(|| default.into())
+        };
+        Candidate {
+            id: id(number),
+            occurred_at: at,
+            risk_level: serde_json::from_value(read("risk_level", "low")).unwrap(),
+            status: serde_json::from_value(read("status", "completed")).unwrap(),
+            service: more
+                .get("service")
+                .map(|service| serde_json::from_value(service.clone()).unwrap()),
+            host_ref: more
+                .get("host_ref")
+                .map(|host| serde_json::from_value(host.clone()).unwrap()),
         }
-        serde_json::from_value(change).unwrap()
+    }
+
+    fn id(number: u32) -> ChangeId {
+        let id = format!("018f4e9a-7b1c-7d3e-9a51-0000000001{number:02}");
+        id.parse().unwrap()
     }
 
     fn at() -> Timestamp {
@@ -334,21 +379,18 @@ mod tests {
                 &serde_json::json!({"status": "in_progress", "risk_level": "medium"}),
             ),
         ];
-        let ranked = rank(changes, &affected(), at());
-        let order: Vec<(&str, u32)> = ranked
-            .iter()
-            .map(|suspect| (suspect.change.title.as_str(), suspect.score))
-            .collect();
+        let ranked = rank(changes.to_vec(), &affected(), at(), 100);
+        let order: Vec<(ChangeId, u32)> = ranked.iter().map(|one| (one.id, one.score)).collect();
         assert_eq!(
             order,
             [
-                ("2", 61),
-                ("3", 46),
-                ("7", 33),
-                ("6", 26),
-                ("1", 25),
-                ("4", 21),
-                ("5", 6)
+                (id(2), 61),
+                (id(3), 46),
+                (id(7), 33),
+                (id(6), 26),
+                (id(1), 25),
+                (id(4), 21),
+                (id(5), 6)
             ]
         );
         let texts = |number: usize| -> Vec<&str> {
@@ -367,23 +409,24 @@ mod tests {
         assert_eq!(texts(3), ["rolled back", "1 hour before"]);
         assert_eq!(texts(4), ["5 minutes before"]);
         assert_eq!(texts(5), ["same environment: prod", "1 hour before"]);
-        for suspect in &ranked {
-            let sum: u32 = suspect.reasons.iter().map(|reason| reason.points).sum();
-            assert_eq!(sum, suspect.score);
+        for one in &ranked {
+            let sum: u32 = one.reasons.iter().map(|reason| reason.points).sum();
+            assert_eq!(sum, one.score);
         }
+        assert_eq!(rank(changes.to_vec(), &affected(), at(), 3), ranked[..3]);
     }
 
     #[test]
     fn among_equals_the_newest_stands_first_whatever_came_in() {
-        let mut changes: Vec<Change> = (0..9)
+        let mut changes: Vec<Candidate> = (0..9)
             .map(|number| change(number, i64::from(number % 3), &serde_json::json!({})))
             .collect();
-        let order = |changes: &[Change]| -> Vec<String> {
-            let ranked = rank(changes.to_vec(), &Affected::default(), at());
-            ranked.into_iter().map(|one| one.change.title).collect()
+        let order = |changes: &[Candidate]| -> Vec<ChangeId> {
+            let ranked = rank(changes.to_vec(), &Affected::default(), at(), 100);
+            ranked.into_iter().map(|one| one.id).collect()
         };
         let first = order(&changes);
-        assert_eq!(first, ["6", "3", "0", "7", "4", "1", "8", "5", "2"]);
+        assert_eq!(first, [6, 3, 0, 7, 4, 1, 8, 5, 2].map(id));
         changes.reverse();
         assert_eq!(order(&changes), first);
     }

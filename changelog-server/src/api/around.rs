@@ -3,17 +3,15 @@
 //! bounded in time and in number.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use changelog_core::change::around::{Affected, rank};
-use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, HostId, ServiceId, Timestamp,
-};
+use changelog_core::change::around::{Affected, Candidate, Ranked, rank};
+use changelog_core::{Around, AroundFilter, ChangeId, HostId, ServiceId, Timestamp};
 use chrono::TimeDelta;
-use futures_util::future::try_join3;
 
 use crate::app::App;
-use crate::store::{ChangeList, StoreError, Tenant};
-use crate::web::{ApiResult, Request, reply};
+use crate::store::{ChangeJson, Compared, StoreError, Tenant};
+use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// How many of the newest changes of the time are compared.
 const NEWEST: u64 = 500;
@@ -42,18 +40,46 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let minutes = i64::try_from(filter.window_minutes).unwrap_or(i64::MAX);
     let since = at.plus(-TimeDelta::minutes(minutes));
     let affected = affected(&app, caller.tenant, &filter).await?;
-    let (changes, complete) = compared(&app, caller.tenant, &filter, since, at).await?;
-    let considered = changes.len() as u64;
-    let mut data = rank(changes, &affected, at);
-    data.truncate(usize::try_from(filter.limit).unwrap_or(usize::MAX));
-    let around = Around {
-        data,
+    let time = since.millis()..at.millis().saturating_add(1);
+    let (candidates, complete) = candidates(&app, caller.tenant, &filter, time).await?;
+    let considered = candidates.len() as u64;
+    let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+    let ranked = rank(candidates, &affected, at, limit);
+    let ids = ranked.iter().map(|one| one.id);
+    let documents = app.store.changes_of(caller.tenant, ids).await?;
+    let envelope = Around {
+        data: Vec::new(),
         at,
         since,
         considered,
         complete,
     };
-    Ok(reply::json(200, &around))
+    Ok(reply::raw_json(json(&envelope, &ranked, documents)?))
+}
+
+/// Writes the answer around changes that are JSON already.
+fn json(
+    envelope: &Around,
+    ranked: &[Ranked],
+    documents: Vec<(ChangeId, ChangeJson)>,
+) -> Result<String, ApiError> {
+    let written = |error| ApiError::internal(&error);
+    let mut documents: HashMap<_, _> = documents.into_iter().collect();
+    let mut data = String::new();
+    for one in ranked {
+        // A change may have been deleted since it was ranked.
+        let Some(ChangeJson(change)) = documents.remove(&one.id) else {
+            continue;
+        };
+        let comma = if data.is_empty() { "" } else { "," };
+        let reasons = serde_json::to_string(&one.reasons).map_err(written)?;
+        let score = one.score;
+        data.push_str(&format!(
+            "{comma}{{\"score\":{score},\"reasons\":{reasons},\"change\":{change}}}"
+        ));
+    }
+    let envelope = serde_json::to_string(envelope).map_err(written)?;
+    Ok(envelope.replacen("[]", &format!("[{data}]"), 1))
 }
 
 /// Finds out what changes are compared with. What the organization does not have
@@ -78,54 +104,32 @@ async fn affected(
     })
 }
 
-/// Reads the changes to be compared, and tells whether they are all there were.
-async fn compared(
+/// Reads what is to be ranked, and returns whether these are all changes of the
+/// time.
+async fn candidates(
     app: &App,
     tenant: Tenant,
     filter: &AroundFilter,
-    since: Timestamp,
-    at: Timestamp,
-) -> Result<(Vec<Change>, bool), StoreError> {
-    let newest = ChangeFilter {
-        since: Some(since),
-        until: Some(at.plus(TimeDelta::milliseconds(1))),
-        per_page: NEWEST,
-        ..ChangeFilter::default()
+    millis: Range<i64>,
+) -> Result<(Vec<Candidate>, bool), StoreError> {
+    let read = async |compared: Option<Compared>, limit| match compared {
+        Some(compared) => {
+            let store = &app.store;
+            store
+                .candidates(tenant, compared, millis.clone(), limit)
+                .await
+        }
+        None => Ok(Vec::new()),
     };
-    let of_service = filter.service_id.map(|id| ChangeFilter {
-        service_id: Some(id),
-        per_page: OF_EACH,
-        ..newest.clone()
-    });
-    let of_host = filter.host_id.map(|id| ChangeFilter {
-        host_id: Some(id),
-        per_page: OF_EACH,
-        ..newest.clone()
-    });
-    let (newest, of_service, of_host) = try_join3(
-        read(app, tenant, Some(newest)),
-        read(app, tenant, of_service),
-        read(app, tenant, of_host),
-    )
-    .await?;
+    let newest = read(Some(Compared::All), NEWEST).await?;
+    let of_service = read(filter.service_id.map(Compared::Service), OF_EACH).await?;
+    let on_host = read(filter.host_id.map(Compared::Host), OF_EACH).await?;
     let complete = (newest.len() as u64) < NEWEST;
-    let all: HashMap<ChangeId, Change> = newest
+    let all: HashMap<ChangeId, Candidate> = newest
         .into_iter()
         .chain(of_service)
-        .chain(of_host)
-        .map(|change| (change.id, change))
+        .chain(on_host)
+        .map(|candidate| (candidate.id, candidate))
         .collect();
     Ok((all.into_values().collect(), complete))
-}
-
-async fn read(
-    app: &App,
-    tenant: Tenant,
-    filter: Option<ChangeFilter>,
-) -> Result<Vec<Change>, StoreError> {
-    let Some(filter) = filter else {
-        return Ok(Vec::new());
-    };
-    let json = app.store.changes_without_count(tenant, &filter).await?;
-    ChangeList { json, count: 0 }.parse()
 }

@@ -140,7 +140,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
     let patch: ChangePatch = body::parse(&bytes, app.now().into())?;
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(caller.tenant).await?;
     let (change, changes) = tx
         .update_change(caller.tenant, id, &patch, &app.clock)
         .await?;

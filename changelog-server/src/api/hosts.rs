@@ -73,7 +73,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let id: HostId = request.id()?;
     let bytes = request.json_body().await?;
     let patch: HostPatch = body::parse(&bytes, app.now().into())?;
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(caller.tenant).await?;
     let (host, changes) = match tx.update_host(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {
             return Err(taken(patch.hostname.as_deref().unwrap_or_default()));

@@ -54,7 +54,7 @@ pub(crate) async fn begin(
     body: &[u8],
 ) -> Result<Begun, ApiError> {
     let claim = claim(caller, request, body)?;
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(caller.tenant).await?;
     if let Some(claim) = &claim {
         let stored = tx.claim(claim, app.now().into()).await;
         if let Some(stored) = stored.map_err(or_still_running)? {

@@ -74,7 +74,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let id: ServiceId = request.id()?;
     let bytes = request.json_body().await?;
     let patch: ServicePatch = body::parse(&bytes, app.now().into())?;
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(caller.tenant).await?;
     let (service, changes) = match tx.update_service(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {
             return Err(taken(patch.name.as_deref().unwrap_or_default()));

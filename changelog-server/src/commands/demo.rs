@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::config::{Demo, Settings};
 use crate::passwords;
 use crate::setup::Setup;
-use crate::store::{Actor, Purpose, Store, Tenant};
+use crate::store::{Actor, Capacity, Purpose, Store, Tenant};
 
 /// What a path may hold as it is in a database address.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
@@ -50,7 +50,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
         "sqlite://{}",
         utf8_percent_encode(&path.to_string_lossy(), IN_PATH)
     );
-    let (store, serve_lock) = Store::open(&address, Purpose::Serve).await?;
+    let (store, serve_lock) = Store::open(&address, Purpose::Serve, Capacity::default()).await?;
     let listener = crate::serve::bind(demo.listen).await?;
     let listening = listener.local_addr()?;
     let access = access(&store, &demo.data_dir).await?;

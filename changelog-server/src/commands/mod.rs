@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::config::{Arguments, Command, Common};
-use crate::store::{BackupError, OpenError, Purpose, Store, StoreError, Tenant};
+use crate::store::{BackupError, Capacity, OpenError, Purpose, Store, StoreError, Tenant};
 
 /// Why a command failed; its text goes to standard error.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,12 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
 
 /// Opens the database for one admin command.
 async fn open(common: &Common) -> Result<Store, Failure> {
-    let (store, _) = Store::open(&common.database_url, Purpose::Administer).await?;
+    let (store, _) = Store::open(
+        &common.database_url,
+        Purpose::Administer,
+        Capacity::default(),
+    )
+    .await?;
     Ok(store)
 }
 

@@ -15,7 +15,8 @@ use crate::web::session::new_token;
 
 pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     start_log("info")?;
-    let (store, serve_lock) = Store::open(&common.database_url, Purpose::Serve).await?;
+    let capacity = serve.settings.capacity();
+    let (store, serve_lock) = Store::open(&common.database_url, Purpose::Serve, capacity).await?;
     let listener = crate::serve::bind(serve.listen).await?;
     let address = listener.local_addr()?;
     // A database without an organization can be set up by whoever reads this.

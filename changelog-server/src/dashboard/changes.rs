@@ -468,7 +468,7 @@ async fn save(
     patch: &ChangePatch,
 ) -> Result<(), StoreError> {
     let (tenant, actor) = (visit.tenant(), visit.actor());
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(tenant).await?;
     let (change, changes) = tx.update_change(tenant, id, patch, &app.clock).await?;
     if !changes.is_empty() {
         let entry =
@@ -482,7 +482,7 @@ async fn save(
 pub(super) async fn delete(app: App, request: Request) -> ApiResult {
     let visit = Visit::write(&app, &request, Section::Changes).await?;
     let (tenant, actor) = (visit.tenant(), visit.actor());
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(tenant).await?;
     let change = tx.delete_change(tenant, request.id()?).await?;
     let entry = activity::Entry::of_change(Action::Deleted, &change, serde_json::Map::new());
     tx.record(tenant, &actor, entry, app.now()).await?;

@@ -77,7 +77,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<HostId, StoreError> {
     let now = app.now();
     let new: NewHost = form.create(&FIELDS, now.into())?;
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(visit.tenant()).await?;
     let host = tx.insert_host(visit.tenant(), &new, now).await?;
     let entry = Entry::of_host(Action::Created, &host, Map::new());
     tx.record(visit.tenant(), &visit.actor(), entry, now)
@@ -162,7 +162,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
 
 async fn save(app: &App, visit: &Visit, id: HostId, form: &Form) -> Result<(), StoreError> {
     let patch: HostPatch = form.patch(&FIELDS, app.now().into())?;
-    let mut tx = app.store.begin().await?;
+    let mut tx = app.store.begin_for(visit.tenant()).await?;
     let (host, changes) = tx.update_host(visit.tenant(), id, &patch).await?;
     if !changes.is_empty() {
         let entry = Entry::of_host(Action::Updated, &host, activity::changed(changes));

@@ -249,7 +249,7 @@ impl Store {
         tenant: Tenant,
         filter: &ActivityFilter,
     ) -> Result<Vec<Recorded>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| async move {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(COLUMNS);
             push_page(&mut query, tenant, filter);
             // LEFT, so that SQLite begins with the page.
@@ -257,7 +257,7 @@ impl Store {
                 .push(") AS page LEFT JOIN activity a ON a.organization_id = ")
                 .push_bind(tenant.uuid())
                 .push(" AND a.id = page.id ORDER BY page.id DESC");
-            query.build_query_as().fetch_all(db).await
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows.into_iter().map(Recorded::from).collect())
     }
@@ -273,23 +273,23 @@ impl Store {
         id: Uuid,
         created_at: Timestamp,
     ) -> Result<Vec<Recorded>, StoreError> {
-        let mut rows: Vec<Row> = on!(&self.database.pool, |db| {
+        let mut rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
             sqlx::query_as(OF_THING)
                 .bind(tenant.uuid())
                 .bind(id)
                 .bind(kind.as_str())
-                .fetch_all(db)
+                .fetch_all(&mut **db)
         })?;
         if rows.len() < HISTORY {
             let next = created_at.plus(TimeDelta::milliseconds(1));
-            let created: Option<Row> = on!(&self.database.pool, |db| {
+            let created: Option<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
                 sqlx::query_as(CREATED)
                     .bind(tenant.uuid())
                     .bind(id)
                     .bind(kind.as_str())
                     .bind(first_uuid_at(created_at))
                     .bind(first_uuid_at(next))
-                    .fetch_optional(db)
+                    .fetch_optional(&mut **db)
             })?;
             rows.extend(created);
         }
@@ -298,9 +298,12 @@ impl Store {
 
     /// Lists the distinct actors that have entries, by name.
     pub async fn actors(&self, tenant: Tenant) -> Result<Vec<NamedActor>, StoreError> {
-        let rows: Vec<(Option<Uuid>, String)> = on!(&self.database.pool, |db| {
-            sqlx::query_as(ACTORS).bind(tenant.uuid()).fetch_all(db)
-        })?;
+        let rows: Vec<(Option<Uuid>, String)> =
+            on!(&mut self.database.reader(tenant).await?, |db| {
+                sqlx::query_as(ACTORS)
+                    .bind(tenant.uuid())
+                    .fetch_all(&mut **db)
+            })?;
         let actor = |(id, actor_name): (Option<Uuid>, String)| NamedActor {
             actor_id: id.map(UserId),
             actor_name,

@@ -14,8 +14,8 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
+use super::batcher::Answers;
 use super::engine::{execute, on, push_values};
-use super::gather::Answers;
 use super::{Actor, Database, Store, StoreError, Tenant, Tx, new_id};
 
 /// How many keys are looked up by one statement at most.
@@ -122,7 +122,7 @@ fn hash(key: &str) -> KeyHash {
 pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Answers<Option<KeyOwner>> {
     // Most of those who call at one moment call with one key.
     let distinct: BTreeSet<&KeyHash> = hashes.iter().collect();
-    let rows: Vec<OwnerRow> = on!(&database.pool, |db| async {
+    let rows: Vec<OwnerRow> = on!(&mut database.system().await?, |db| async {
         let mut query = QueryBuilder::new(
             "SELECT k.key_hash, k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, \
              k.last_used_at, o.plan FROM (",
@@ -135,7 +135,7 @@ pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Answers<
             ") AS wanted JOIN api_keys k ON k.key_hash = wanted.column1 \
              JOIN organizations o ON o.id = k.organization_id",
         );
-        query.build_query_as().fetch_all(db).await
+        query.build_query_as().fetch_all(&mut **db).await
     })?;
     let found: HashMap<KeyHash, KeyOwner> = rows
         .into_iter()
@@ -167,13 +167,13 @@ impl Store {
     pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
         let hash = hash(key);
         let Some(known) = &self.known_keys else {
-            return self.keys.read(hash).await;
+            return self.keys.read((), hash).await;
         };
         let version = known.version();
         if let Some(owner) = known.get(version, &hash) {
             return Ok(Some(owner));
         }
-        let owner = self.keys.read(hash.clone()).await?;
+        let owner = self.keys.read((), hash.clone()).await?;
         if let Some(owner) = &owner {
             known.put(version, hash, owner.clone());
         }
@@ -182,30 +182,32 @@ impl Store {
 
     /// Lists the keys of an organization, oldest first.
     pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
-                .fetch_all(db)
+                .fetch_all(&mut **db)
         })?;
         Ok(rows.into_iter().map(ApiKey::from).collect())
     }
 
     /// Finds a key by its id, with the organization that it acts for.
     pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
-        let row: Row = on!(&self.database.pool, |db| sqlx::query_as(BY_ID)
-            .bind(id.0)
-            .fetch_one(db))?;
+        let row: Row = on!(&mut self.database.system().await?, |db| sqlx::query_as(
+            BY_ID
+        )
+        .bind(id.0)
+        .fetch_one(&mut **db))?;
         let key = ApiKey::from(row);
         Ok((Tenant(key.organization_id), key))
     }
 
     /// Finds a key of an organization.
     pub async fn api_key_of(&self, tenant: Tenant, id: ApiKeyId) -> Result<ApiKey, StoreError> {
-        let row: Row = on!(&self.database.pool, |db| {
+        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
-                .fetch_one(db)
+                .fetch_one(&mut **db)
         })?;
         Ok(row.into())
     }

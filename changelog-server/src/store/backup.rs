@@ -7,7 +7,6 @@ use std::path::Path;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use super::engine::Engine;
 use super::{Store, StoreError};
 
 /// Why no copy was made.
@@ -28,7 +27,7 @@ impl Store {
     /// Writes a copy beside its final name, checks it, makes it durable, and
     /// only then gives it its name. Returns its size in bytes.
     pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
-        let Engine::Sqlite(pool) = &self.database.pool else {
+        let Some(mut connection) = self.unbounded_reader().await? else {
             return Err(BackupError::Postgres);
         };
         if path.exists() {
@@ -54,7 +53,7 @@ impl Store {
         // Unbounded in time, unlike every other statement: it reads everything.
         sqlx::query("VACUUM INTO $1")
             .bind(target)
-            .execute(pool)
+            .execute(&mut connection)
             .await
             .map_err(StoreError::from)?;
         check(partial).await?;

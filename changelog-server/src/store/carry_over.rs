@@ -82,8 +82,8 @@ impl Row {
 
 /// Carries over what is left.
 pub(super) async fn run(database: &Database) -> Result<(), StoreError> {
-    let left: Option<(Uuid,)> = on!(&database.pool, |db| {
-        sqlx::query_as(IS_ANYTHING_LEFT).fetch_optional(db)
+    let left: Option<(Uuid,)> = on!(&mut database.system().await?, |db| {
+        sqlx::query_as(IS_ANYTHING_LEFT).fetch_optional(&mut **db)
     })?;
     if left.is_none() {
         return Ok(());

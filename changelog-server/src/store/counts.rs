@@ -347,14 +347,14 @@ impl Store {
             Scope::Organization => DAY,
             Scope::Service(_) | Scope::Host(_) | Scope::Tag(_) => DAY_OF_THING,
         };
-        let rows: Vec<DayRow> = on!(&self.database.pool, |db| {
+        let rows: Vec<DayRow> = on!(&mut self.database.reader(tenant).await?, |db| {
             sqlx::query_as(DAILY)
                 .bind(tenant.uuid())
                 .bind(scope.key())
                 .bind(span)
                 .bind(days.start)
                 .bind(days.end)
-                .fetch_all(db)
+                .fetch_all(&mut **db)
         })?;
         let count = |row: DayRow| DayCount {
             day: row.start,
@@ -372,10 +372,10 @@ impl Store {
             risk_level: None,
             status: None,
         };
-        let (total,): (i64,) = on!(&self.database.pool, |db| async {
+        let (total,): (i64,) = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new("SELECT ");
             kind.push_all(&mut query, &scope);
-            query.build_query_as().fetch_one(db).await
+            query.build_query_as().fetch_one(&mut **db).await
         })?;
         Ok(unsigned(total))
     }
@@ -389,7 +389,7 @@ impl Store {
         days: Range<i64>,
         limit: u64,
     ) -> Result<Vec<(Service, u64)>, StoreError> {
-        let rows: Vec<(String, i64)> = on!(&self.database.pool, |db| async {
+        let rows: Vec<(String, i64)> = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(BUSIEST);
             query.push(limit);
             query
@@ -397,7 +397,7 @@ impl Store {
                 .bind(tenant.uuid())
                 .bind(days.start)
                 .bind(days.end)
-                .fetch_all(db)
+                .fetch_all(&mut **db)
                 .await
         })?;
         let counts: Vec<(ServiceId, u64)> = rows
@@ -424,15 +424,16 @@ impl Store {
         let mut within = 0..i64::MAX / SPANS[0] * SPANS[0];
         for span in SPANS {
             let numbers = within.start / span..within.end / span;
-            let spans: Vec<(i64, i64)> = on!(&self.database.pool, |db| async {
-                let mut query = QueryBuilder::new(
-                    "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
-                );
-                kind.push(&mut query);
-                push_spans(&mut query, &Scope::Organization, span, numbers);
-                query.push(" GROUP BY start ORDER BY start DESC");
-                query.build_query_as().fetch_all(db).await
-            })?;
+            let spans: Vec<(i64, i64)> =
+                on!(&mut self.database.reader(kind.tenant).await?, |db| async {
+                    let mut query = QueryBuilder::new(
+                        "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
+                    );
+                    kind.push(&mut query);
+                    push_spans(&mut query, &Scope::Organization, span, numbers);
+                    query.push(" GROUP BY start ORDER BY start DESC");
+                    query.build_query_as().fetch_all(&mut **db).await
+                })?;
             for (number, n) in spans {
                 if rest < n {
                     within = number * span..(number + 1) * span;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Map;
 use sqlx::types::{Json, Uuid};
-use sqlx::{Database, PgPool, Postgres, QueryBuilder, Sqlite, SqlitePool};
+use sqlx::{Database, Postgres, QueryBuilder, Sqlite};
 
 use super::error::StoreError;
 use super::writer::SqliteTx;
@@ -18,9 +18,6 @@ pub(crate) enum Engine<S, P> {
     /// PostgreSQL.
     Postgres(P),
 }
-
-/// The connections that reads run on.
-pub(crate) type Pool = Engine<SqlitePool, PgPool>;
 
 /// The connection that one transaction runs on.
 pub(crate) type Connection = Engine<SqliteTx, sqlx::Transaction<'static, Postgres>>;

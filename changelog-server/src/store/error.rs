@@ -23,6 +23,10 @@ pub enum StoreError {
     /// The input names something that the organization does not have.
     #[error(transparent)]
     Invalid(#[from] changelog_core::Invalid),
+    /// The organization uses its share of the database already, and what was
+    /// asked did not get a turn in time; it was not begun.
+    #[error("the organization uses its whole share of the database")]
+    Overloaded,
     /// Another transaction holds the row for longer than the lock timeout.
     #[error("another transaction holds the row")]
     Locked,

@@ -129,12 +129,13 @@ impl Store {
         tenant: Tenant,
         from: ActivityId,
     ) -> Result<Entries, StoreError> {
-        let rows: Vec<(Uuid, Uuid, Text<Action>)> = on!(&self.database.pool, |db| {
-            sqlx::query_as(SINCE)
-                .bind(tenant.uuid())
-                .bind(from.0)
-                .fetch_all(db)
-        })?;
+        let rows: Vec<(Uuid, Uuid, Text<Action>)> =
+            on!(&mut self.database.reader(tenant).await?, |db| {
+                sqlx::query_as(SINCE)
+                    .bind(tenant.uuid())
+                    .bind(from.0)
+                    .fetch_all(&mut **db)
+            })?;
         let last = rows.last().filter(|_| rows.len() >= MOST);
         Ok(Entries {
             next: last.map(|(id, ..)| ActivityId(Uuid::from_u128(id.as_u128() + 1))),
@@ -156,22 +157,19 @@ impl Store {
         tenant: Tenant,
         entries: &[Entry],
     ) -> Result<Vec<Recorded>, StoreError> {
+        let found = self.changes_of(tenant, entries.iter().map(|entry| entry.change));
+        let mut found: HashMap<ChangeId, ChangeJson> = found.await?.into_iter().collect();
         let mut recorded = Vec::new();
-        for entries in entries.chunks(changes::MOST) {
-            let wanted = entries.iter().map(|entry| (tenant, entry.change)).collect();
-            let found = changes::by_id(self.database.clone(), wanted).await?;
-            for (entry, json) in entries.iter().zip(found) {
-                let json: ChangeJson = match json {
-                    Err(StoreError::NotFound) => continue,
-                    json => json?,
-                };
-                let change: Change = json.parse()?;
-                recorded.push(Recorded {
-                    entry: *entry,
-                    terms: Terms::of(&change),
-                    json: json.0,
-                });
-            }
+        for entry in entries {
+            let Some(json) = found.remove(&entry.change) else {
+                continue;
+            };
+            let change: Change = json.parse()?;
+            recorded.push(Recorded {
+                entry: *entry,
+                terms: Terms::of(&change),
+                json: json.0,
+            });
         }
         Ok(recorded)
     }

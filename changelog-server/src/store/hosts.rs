@@ -82,8 +82,8 @@ impl Row {
 impl Store {
     /// Lists the hosts of an organization, ordered by hostname.
     pub async fn hosts(&self, tenant: Tenant) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| {
-            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(&mut **db)
         })?;
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
     }
@@ -96,9 +96,9 @@ impl Store {
         limit: u64,
         offset: u64,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| async {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = page(PAGE, tenant, "hostname_folded", limit, offset);
-            query.build_query_as().fetch_all(db).await
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         let hosts = rows.into_iter().map(|row| {
             let host = row.into_host(tenant);
@@ -110,22 +110,22 @@ impl Store {
     /// Finds a host of an organization by its name, without regard to ASCII
     /// case.
     pub async fn host_named(&self, tenant: Tenant, name: &str) -> Result<Option<Host>, StoreError> {
-        let row: Option<Row> = on!(&self.database.pool, |db| {
+        let row: Option<Row> = on!(&mut self.database.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
-                .fetch_optional(db)
+                .fetch_optional(&mut **db)
         })?;
         Ok(row.map(|row| row.into_host(tenant)))
     }
 
     /// Finds a host of an organization.
     pub async fn host(&self, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
-        let row: Row = on!(&self.database.pool, |db| {
+        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
-                .fetch_one(db)
+                .fetch_one(&mut **db)
         })?;
         Ok(row.into_host(tenant))
     }

@@ -97,10 +97,10 @@ impl Store {
     /// Lists the invitations of an organization that nobody has accepted, newest
     /// first; those that have expired are among them until they are deleted.
     pub async fn invitations(&self, tenant: Tenant) -> Result<Vec<Invitation>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
-                .fetch_all(db)
+                .fetch_all(&mut **db)
         })?;
         Ok(rows
             .into_iter()
@@ -115,10 +115,12 @@ impl Store {
         token: &str,
         now: Timestamp,
     ) -> Result<(Tenant, String, Invitation), StoreError> {
-        let found: NamedRow = on!(&self.database.pool, |db| sqlx::query_as(BY_TOKEN)
-            .bind(hash(token))
-            .bind(now.millis())
-            .fetch_one(db))?;
+        let found: NamedRow = on!(&mut self.database.system().await?, |db| sqlx::query_as(
+            BY_TOKEN
+        )
+        .bind(hash(token))
+        .bind(now.millis())
+        .fetch_one(&mut **db))?;
         let (tenant, invitation) = found.row.into();
         Ok((tenant, found.name, invitation))
     }

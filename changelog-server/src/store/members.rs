@@ -93,10 +93,10 @@ impl From<MemberRow> for Member {
 impl Store {
     /// Lists the members of an organization, by name.
     pub async fn members(&self, tenant: Tenant) -> Result<Vec<Member>, StoreError> {
-        let rows: Vec<MemberRow> = on!(&self.database.pool, |db| {
+        let rows: Vec<MemberRow> = on!(&mut self.database.reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
-                .fetch_all(db)
+                .fetch_all(&mut **db)
         })?;
         Ok(rows.into_iter().map(Member::from).collect())
     }
@@ -107,9 +107,10 @@ impl Store {
         &self,
         user: UserId,
     ) -> Result<Vec<(OrganizationId, String, Role)>, StoreError> {
-        let rows: Vec<(Uuid, String, Text<Role>)> = on!(&self.database.pool, |db| {
-            sqlx::query_as(OF_USER).bind(user.0).fetch_all(db)
-        })?;
+        let rows: Vec<(Uuid, String, Text<Role>)> =
+            on!(&mut self.database.system().await?, |db| {
+                sqlx::query_as(OF_USER).bind(user.0).fetch_all(&mut **db)
+            })?;
         Ok(rows
             .into_iter()
             .map(|(id, name, role)| (id.into(), name, role.0))
@@ -119,9 +120,11 @@ impl Store {
     /// Finds a person by their address, with the hash of their password.
     pub async fn user_by_email(&self, email: &str) -> Result<Option<(User, String)>, StoreError> {
         let folded = fold_email(email);
-        let row: Option<Row> = on!(&self.database.pool, |db| sqlx::query_as(BY_EMAIL)
-            .bind(&folded)
-            .fetch_optional(db))?;
+        let row: Option<Row> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
+            BY_EMAIL
+        )
+        .bind(&folded)
+        .fetch_optional(&mut **db))?;
         Ok(row.map(|row| {
             (
                 User {
@@ -136,10 +139,10 @@ impl Store {
 
     /// Finds the organization that a person joined first.
     pub async fn first_membership(&self, user: UserId) -> Result<Option<Tenant>, StoreError> {
-        let found: Option<(Uuid,)> = on!(&self.database.pool, |db| {
+        let found: Option<(Uuid,)> = on!(&mut self.database.system().await?, |db| {
             sqlx::query_as(FIRST_MEMBERSHIP)
                 .bind(user.0)
-                .fetch_optional(db)
+                .fetch_optional(&mut **db)
         })?;
         Ok(found.map(|(id,)| Tenant(id.into())))
     }

@@ -9,14 +9,15 @@
 pub(crate) mod activity;
 mod api_keys;
 mod backup;
+mod batcher;
 mod carry_over;
 mod changes;
 mod counts;
 pub(crate) mod engine;
 mod error;
+mod fair;
 pub(crate) mod feed;
 mod file;
-mod gather;
 mod hosts;
 mod idempotency;
 mod invitations;
@@ -26,6 +27,7 @@ mod open;
 mod organizations;
 #[cfg(test)]
 mod plan;
+mod readers;
 mod search;
 mod services;
 mod sessions;
@@ -45,22 +47,24 @@ use sqlx::types::Uuid;
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
 pub use backup::BackupError;
-pub use changes::{ChangeJson, ChangeList, Created, Creation, Draft, Form};
+pub use changes::{ChangeJson, ChangeList, Compared, Created, Creation, Draft, Form};
 pub use counts::{DayCount, Scope};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
-pub use open::{OpenError, Purpose};
+pub use open::{Capacity, OpenError, Purpose};
 pub use search::{Terms, Wanted};
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;
 
 use api_keys::KeyHash;
+use batcher::{Batcher, Limits};
 use changes::list::Page;
-use engine::{Connection, Engine, Pool, execute, on};
+use engine::{Connection, Engine, execute, on};
+use fair::{FairShare, Turn};
 use feed::Feed;
 use file::DataFile;
-use gather::Gather;
 use key_cache::KeyCache;
+use readers::{Lease, Readers};
 use writer::Writer;
 
 /// The organization that a request acts in.
@@ -117,23 +121,42 @@ pub struct Store {
     /// Where SQLite's file is; nothing on PostgreSQL.
     file: Option<Arc<DataFile>>,
     /// Whom keys act for, by their hashes.
-    keys: Gather<KeyHash, Option<KeyOwner>>,
+    keys: Batcher<(), KeyHash, Option<KeyOwner>>,
     /// What is remembered of that, on SQLite.
     known_keys: Option<Arc<KeyCache>>,
-    changes_by_id: Gather<(Tenant, ChangeId), ChangeJson>,
+    changes_by_id: Batcher<Tenant, (Tenant, ChangeId), ChangeJson>,
     /// Pages of changes: together where it pays, one by one where it does not.
-    pages: Engine<Gather<Page, ChangeList>, PgPool>,
-    creations: Gather<Creation, Created>,
+    pages: Engine<Batcher<Tenant, Page, ChangeList>, ()>,
+    creations: Batcher<Tenant, Creation, Created>,
 }
 
 /// The connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
-    pool: Pool,
-    /// How writes begin: the writer on SQLite, the pool itself on PostgreSQL.
-    writes: Engine<Writer, ()>,
+    readers: Groups,
+    /// How writes begin: the writer on SQLite, a pool on PostgreSQL.
+    writes: Engine<Writer, PgPool>,
+    /// The turns of transactions that take more than one statement's time.
+    write_turns: Arc<FairShare>,
+    /// Batches of creations that run at the same time, in all and of one
+    /// organization.
+    creation_batches: (usize, usize),
     /// Who is told of what was recorded here.
     feed: Feed,
+}
+
+/// The groups of connections that read; none waits for another.
+#[derive(Clone, Debug)]
+struct Groups {
+    /// For health checks.
+    health: Readers,
+    /// For what is read before the organization is known: keys, sessions,
+    /// people.
+    system: Readers,
+    /// For single rows, found by a key.
+    points: Readers,
+    /// For everything else: lists, searches, counts.
+    lists: Readers,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -142,21 +165,40 @@ pub struct Tx {
     connection: Connection,
     /// Which row of a kept count this transaction adds to.
     slot: i64,
+    /// Free for another transaction of the organization, or of another, when
+    /// this one is about to commit.
+    turn: Option<Turn>,
 }
 
 impl Database {
     async fn begin(&self) -> Result<Tx, StoreError> {
-        let (connection, slot) = match (&self.writes, &self.pool) {
-            (Engine::Sqlite(writer), _) => (Engine::Sqlite(writer.begin().await?), 0),
-            (Engine::Postgres(()), Engine::Postgres(pool)) => {
+        let (connection, slot) = match &self.writes {
+            Engine::Sqlite(writer) => (Engine::Sqlite(writer.begin().await?), 0),
+            Engine::Postgres(pool) => {
                 let transaction = engine::bounded(pool.begin()).await?;
                 (Engine::Postgres(transaction), counts::random_slot())
             }
-            (Engine::Postgres(()), Engine::Sqlite(_)) => {
-                unreachable!("a store is made for one database")
-            }
         };
-        Ok(Tx { connection, slot })
+        Ok(Tx {
+            connection,
+            slot,
+            turn: None,
+        })
+    }
+
+    /// Waits for a connection for lists, searches and counts.
+    async fn reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
+        self.readers.lists.lease(Some(tenant)).await
+    }
+
+    /// Waits for a connection for single rows that are found by a key.
+    async fn point_reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
+        self.readers.points.lease(Some(tenant)).await
+    }
+
+    /// Waits for a connection for what is read before the organization is known.
+    async fn system(&self) -> Result<Lease, StoreError> {
+        self.readers.system.lease(None).await
     }
 }
 
@@ -167,35 +209,56 @@ impl Store {
         file: Option<Arc<DataFile>>,
         known_keys: Option<Arc<KeyCache>>,
     ) -> Self {
-        // SQLite writes one at a time; on PostgreSQL each writes into a slot of
-        // the kept counts of its own.
-        let writers = match database.pool {
-            Engine::Sqlite(_) => 1,
-            Engine::Postgres(_) => counts::SLOTS,
-        };
         let work = database.clone();
-        let keys = Gather::start(1, api_keys::MOST, move |hashes| {
-            api_keys::owners(work.clone(), hashes)
-        });
+        let keys = Batcher::new(
+            Limits {
+                batches: 1,
+                batches_of_lane: 1,
+                size: api_keys::MOST,
+                mixed: false,
+                weight: |_| 1,
+            },
+            move |hashes| api_keys::owners(work.clone(), hashes),
+        );
         let work = database.clone();
-        let changes_by_id = Gather::start(1, changes::MOST, move |ids| {
-            changes::by_id(work.clone(), ids)
-        });
-        let pages = match database.pool.clone() {
-            Engine::Sqlite(pool) => {
-                let read = move |pages| changes::list::pages(pool.clone(), pages);
-                Engine::Sqlite(Gather::start(
-                    changes::list::TASKS,
-                    changes::list::MOST,
-                    read,
+        let changes_by_id = Batcher::new(
+            Limits {
+                batches: usize::MAX,
+                batches_of_lane: 1,
+                size: changes::MOST,
+                mixed: false,
+                weight: |_| 1,
+            },
+            move |ids| changes::by_id(work.clone(), ids),
+        );
+        let pages = match &database.writes {
+            Engine::Sqlite(_) => {
+                let work = database.clone();
+                Engine::Sqlite(Batcher::new(
+                    Limits {
+                        batches: usize::MAX,
+                        batches_of_lane: database.readers.lists.share(),
+                        size: changes::list::MOST,
+                        mixed: false,
+                        weight: |_| 1,
+                    },
+                    move |pages| changes::list::pages(work.clone(), pages),
                 ))
             }
-            Engine::Postgres(pool) => Engine::Postgres(pool),
+            Engine::Postgres(_) => Engine::Postgres(()),
         };
         let work = database.clone();
-        let creations = Gather::start(writers, changes::create::MOST, move |creations| {
-            changes::create::create_all(work.clone(), creations)
-        });
+        let (batches, batches_of_lane) = database.creation_batches;
+        let creations = Batcher::new(
+            Limits {
+                batches,
+                batches_of_lane,
+                size: changes::create::MAX_BATCH,
+                mixed: true,
+                weight: Creation::changes,
+            },
+            move |creations| changes::create::create_together(work.clone(), creations),
+        );
         Self {
             database,
             file,
@@ -207,9 +270,23 @@ impl Store {
         }
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction of the service itself: of a person who is not known
+    /// yet, or of the operator.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         self.database.begin().await
+    }
+
+    /// Begins a transaction of an organization.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] when the organization has too many others.
+    pub async fn begin_for(&self, tenant: Tenant) -> Result<Tx, StoreError> {
+        let turn = self.database.write_turns.turn(Some(tenant)).await?;
+        let tx = self.database.begin().await?;
+        Ok(Tx {
+            turn: Some(turn),
+            ..tx
+        })
     }
 
     /// Makes a round trip that reads a real page of the database, and makes
@@ -218,8 +295,9 @@ impl Store {
         if let Some(file) = &self.file {
             file.is_in_place()?;
         }
-        let _: Option<(i64,)> = on!(&self.database.pool, |db| {
-            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(db)
+        let mut lease = self.database.readers.health.lease(None).await?;
+        let _: Option<(i64,)> = on!(&mut lease, |db| {
+            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
         })?;
         Ok(())
     }
@@ -252,9 +330,17 @@ impl Store {
 
     /// Closes the connections; on SQLite the write-ahead log is folded in.
     pub async fn close(self) {
-        match self.database.pool {
-            Engine::Sqlite(pool) => pool.close().await,
-            Engine::Postgres(pool) => pool.close().await,
+        let Groups {
+            health,
+            system,
+            points,
+            lists,
+        } = &self.database.readers;
+        for readers in [health, system, points, lists] {
+            readers.close().await;
+        }
+        if let Engine::Postgres(pool) = &self.database.writes {
+            pool.close().await;
         }
     }
 }
@@ -263,7 +349,13 @@ impl Tx {
     /// Ends the transaction: when this returns `Ok`, it survives a power cut.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
-            Engine::Sqlite(loan) => loan.commit().await,
+            Engine::Sqlite(loan) => {
+                // Transactions that wait for the same COMMIT do not hold up the
+                // next one.
+                let committed = loan.commit();
+                drop(self.turn);
+                committed.await
+            }
             Engine::Postgres(transaction) => engine::bounded(transaction.commit()).await,
         }
     }

@@ -47,22 +47,25 @@ impl From<Row> for Organization {
 impl Store {
     /// Lists every organization, by name.
     pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| sqlx::query_as(ALL).fetch_all(db))?;
+        let rows: Vec<Row> = on!(&mut self.database.system().await?, |db| sqlx::query_as(ALL)
+            .fetch_all(&mut **db))?;
         Ok(rows.into_iter().map(Organization::from).collect())
     }
 
     /// Reads the organization that somebody acts in.
     pub async fn organization(&self, tenant: Tenant) -> Result<Organization, StoreError> {
-        let row: Row = on!(&self.database.pool, |db| sqlx::query_as(BY_ID)
-            .bind(tenant.uuid())
-            .fetch_one(db))?;
+        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
+            sqlx::query_as(BY_ID)
+                .bind(tenant.uuid())
+                .fetch_one(&mut **db)
+        })?;
         Ok(row.into())
     }
 
     /// Tells whether there is any organization yet.
     pub async fn has_organizations(&self) -> Result<bool, StoreError> {
-        let any: Option<(Uuid,)> = on!(&self.database.pool, |db| {
-            sqlx::query_as(ANY).fetch_optional(db)
+        let any: Option<(Uuid,)> = on!(&mut self.database.system().await?, |db| {
+            sqlx::query_as(ANY).fetch_optional(&mut **db)
         })?;
         Ok(any.is_some())
     }

@@ -17,8 +17,8 @@ use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status}
 use sha2::{Digest, Sha256};
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Pool, Script, Value, bounded};
-use super::{StoreError, Tenant};
+use super::engine::{Dialect, Engine, Script, Value, on};
+use super::{Database, StoreError, Tenant};
 
 /// How many words that begin like the one that is searched are looked up one by
 /// one; the statement below has the number too. FTS5 merges what begins alike in memory before it gives the first row,
@@ -233,26 +233,25 @@ impl SearchDialect for Postgres {
 /// Writes the query for changes that have, for each of the words, a word that
 /// begins so, and all of the marks; in the syntax of the database.
 pub(super) async fn terms(
-    pool: &Pool,
+    database: &Database,
     tenant: Tenant,
     Wanted { words, marks }: &Wanted,
 ) -> Result<String, StoreError> {
     let prefix = prefix(tenant);
     let mut query = String::new();
-    match pool {
-        Engine::Sqlite(pool) => {
+    match &database.writes {
+        Engine::Sqlite(_) => {
             for word in words {
                 let word = format!("{prefix}{word}");
                 // Words are letters and digits of any script; the last character
                 // that there is sorts after all of them.
                 let after = format!("{word}{}", char::MAX);
-                let alike: Vec<(String,)> = bounded(
+                let alike: Vec<(String,)> = on!(&mut database.reader(tenant).await?, |db| {
                     sqlx::query_as(WORDS_SQLITE)
                         .bind(&word)
                         .bind(after)
-                        .fetch_all(pool),
-                )
-                .await?;
+                        .fetch_all(&mut **db)
+                })?;
                 query.push_str(if query.is_empty() { "(" } else { " AND (" });
                 match alike.len() {
                     0 => return Ok(nothing(&word)),
@@ -285,6 +284,12 @@ pub(super) async fn terms(
         }
     }
     Ok(query)
+}
+
+/// Returns whether a query of SQLite looks for more words than are listed in it:
+/// for all that begin like one of its words.
+pub(super) fn expands_words(terms: &str) -> bool {
+    terms.contains("\" *")
 }
 
 /// Writes a query that nothing matches: no word begins like this one.

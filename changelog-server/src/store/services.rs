@@ -72,8 +72,8 @@ impl Row {
 impl Store {
     /// Lists the services of an organization, ordered by name.
     pub async fn services(&self, tenant: Tenant) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| {
-            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(db)
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(&mut **db)
         })?;
         Ok(rows
             .into_iter()
@@ -89,9 +89,9 @@ impl Store {
         limit: u64,
         offset: u64,
     ) -> Result<Vec<Summary<Service>>, StoreError> {
-        let rows: Vec<Row> = on!(&self.database.pool, |db| async {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = page(PAGE, tenant, "name_folded", limit, offset);
-            query.build_query_as().fetch_all(db).await
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         let services = rows.into_iter().map(|row| {
             let service = row.into_service(tenant);
@@ -110,7 +110,7 @@ impl Store {
         if ids.len() == 0 {
             return Ok(HashMap::new());
         }
-        let rows: Vec<Row> = on!(&self.database.pool, |db| async {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(
                 "SELECT s.id, s.name, s.description, s.color, s.created_at FROM (",
             );
@@ -119,7 +119,7 @@ impl Store {
                 .push(") AS wanted JOIN services s ON s.organization_id = ")
                 .push_bind(tenant.uuid())
                 .push(" AND s.id = wanted.column1");
-            query.build_query_as().fetch_all(db).await
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows
             .into_iter()
@@ -134,22 +134,22 @@ impl Store {
         tenant: Tenant,
         name: &str,
     ) -> Result<Option<Service>, StoreError> {
-        let row: Option<Row> = on!(&self.database.pool, |db| {
+        let row: Option<Row> = on!(&mut self.database.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
-                .fetch_optional(db)
+                .fetch_optional(&mut **db)
         })?;
         Ok(row.map(|row| row.into_service(tenant)))
     }
 
     /// Finds a service of an organization.
     pub async fn service(&self, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
-        let row: Row = on!(&self.database.pool, |db| {
+        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
-                .fetch_one(db)
+                .fetch_one(&mut **db)
         })?;
         Ok(row.into_service(tenant))
     }

@@ -161,9 +161,11 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Session>, StoreError> {
         let hash = hash(token);
-        let row: Option<Row> = on!(&self.database.pool, |db| sqlx::query_as(BY_TOKEN)
-            .bind(&hash)
-            .fetch_optional(db))?;
+        let row: Option<Row> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
+            BY_TOKEN
+        )
+        .bind(&hash)
+        .fetch_optional(&mut **db))?;
         Ok(row.and_then(|row| {
             let created = Timestamp::from_millis(row.created_at);
             let seen = Timestamp::from_millis(row.last_seen_at);
@@ -189,9 +191,11 @@ impl Store {
         token: &str,
         now: Timestamp,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let rows: Vec<InfoRow> = on!(&self.database.pool, |db| sqlx::query_as(OF_USER)
-            .bind(user.0)
-            .fetch_all(db))?;
+        let rows: Vec<InfoRow> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
+            OF_USER
+        )
+        .bind(user.0)
+        .fetch_all(&mut **db))?;
         let current = hash(token);
         let info = |row: InfoRow| SessionInfo {
             created_at: Timestamp::from_millis(row.created_at),

@@ -60,10 +60,11 @@ impl Store {
             return Ok(Vec::new());
         }
         let ids: Vec<Uuid> = records.iter().map(|(id, _)| *id).collect();
-        let rows: Vec<(Uuid, i64, Option<Uuid>)> = on!(&self.database.pool, |db| async {
-            let mut query = select(tenant, column, &ids);
-            query.build_query_as().fetch_all(db).await
-        })?;
+        let rows: Vec<(Uuid, i64, Option<Uuid>)> =
+            on!(&mut self.database.reader(tenant).await?, |db| async {
+                let mut query = select(tenant, column, &ids);
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
         let mut found: HashMap<Uuid, (i64, Option<Uuid>)> = rows
             .into_iter()
             .map(|(id, changes, last)| (id, (changes, last)))

@@ -164,6 +164,12 @@ impl From<StoreError> for ApiError {
                 ProblemCode::Conflict,
                 "an organization keeps at least one owner; make somebody else an owner first",
             ),
+            StoreError::Overloaded => Self::new(
+                ProblemCode::TooManyRequests,
+                "the organization has too many requests under way that take long; nothing was \
+                 done: send fewer at once, or try again in 1 s",
+            )
+            .retry_after(1),
             StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(&error),
             StoreError::Database(_) => Self::internal(&error),
         }

@@ -16,18 +16,16 @@ use sqlx::{Postgres, QueryBuilder, Sqlite};
 use super::Kept;
 use super::draft::Draft;
 use crate::store::activity::{self, Entry, NewEntry};
+use crate::store::batcher::Answers;
 use crate::store::engine::{Dialect, Engine, Script, on, push_values};
-use crate::store::gather::Answers;
 use crate::store::idempotency::{self, Claim, Stored, StoredAnswer};
 use crate::store::search::SearchDialect;
 use crate::store::writer::Writer;
 use crate::store::{Database, Store, StoreError, Tenant, Tx};
 
-/// How many requests are written together at most.
-pub(in crate::store) const MOST: usize = 128;
 /// How many changes one transaction records at most, unless one request has
-/// more.
-const MOST_DRAFTS: usize = 1_000;
+/// more. Everybody else waits for as long as that takes, some ten milliseconds.
+pub(in crate::store) const MAX_BATCH: usize = 128;
 /// How often a request is tried again because the place of its id was taken. A
 /// try fails as often as the millisecond is full: half full, once in two.
 const TRIES: usize = 20;
@@ -72,6 +70,11 @@ impl Creation {
         }
     }
 
+    /// Returns how many changes it records.
+    pub(in crate::store) fn changes(&self) -> usize {
+        self.drafts.len()
+    }
+
     /// Gives another id to those drafts whose place is taken.
     fn avoid(&mut self, mut taken: HashSet<i64>) -> Result<(), StoreError> {
         for draft in &mut self.drafts {
@@ -96,38 +99,19 @@ impl Store {
     /// a host that is named, [`StoreError::Locked`] when the first request with
     /// the same idempotency key is still running.
     pub async fn create_changes(&self, creation: Creation) -> Result<Created, StoreError> {
-        self.creations.ask(creation).await
+        self.creations.submit(creation.tenant, creation).await
     }
-}
-
-/// Records what several requests ask for, some hundred changes at a time.
-pub(in crate::store) async fn create_all(
-    database: Database,
-    creations: Vec<Creation>,
-) -> Answers<Created> {
-    let mut answers = Vec::new();
-    let mut together = Vec::new();
-    let mut drafts = 0;
-    for creation in creations {
-        if !together.is_empty() && drafts + creation.drafts.len() > MOST_DRAFTS {
-            answers.extend(create_together(&database, std::mem::take(&mut together)).await);
-            drafts = 0;
-        }
-        drafts += creation.drafts.len();
-        together.push(creation);
-    }
-    answers.extend(create_together(&database, together).await);
-    Ok(answers)
 }
 
 /// Records what requests ask for in one transaction. They are written on trust:
 /// that keys are new, services and hosts there, and places free. Where the
 /// database refuses one, all are looked at; where it still does, each goes
 /// alone.
-async fn create_together(
-    database: &Database,
+pub(in crate::store) async fn create_together(
+    database: Database,
     creations: Vec<Creation>,
-) -> Vec<Result<Created, StoreError>> {
+) -> Answers<Created> {
+    let database = &database;
     let written = match database.record(&creations).await {
         Ok(()) => {
             let answer = |one: &Creation| Ok(Created::Fresh(one.answer.clone()));
@@ -137,15 +121,14 @@ async fn create_together(
         Err(error) => Err(error),
     };
     match written {
-        Ok(answers) => answers,
         Err(error) if may_be_one_of_them(&error) => {
             let mut answers = Vec::new();
             for creation in creations {
                 answers.push(create_alone(database, creation).await);
             }
-            answers
+            Ok(answers)
         }
-        Err(error) => vec![Err(error); creations.len()],
+        written => written,
     }
 }
 
@@ -342,9 +325,9 @@ impl Database {
 
     /// Returns which places of a request's drafts are taken.
     async fn taken(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
-        let rows: Vec<(i64,)> = on!(&self.pool, |db| async {
+        let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
             let mut query = taken(creation);
-            query.build_query_as().fetch_all(db).await
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows.into_iter().map(|(place,)| place).collect())
     }

@@ -5,27 +5,25 @@
 //! follows from the filter ([`Source`]), because a condition that may be
 //! switched off (`$1 IS NULL OR …`) keeps an index from serving.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use changelog_core::{Change, ChangeFilter, Timestamp};
-use sqlx::{PgPool, QueryBuilder, Sqlite, SqlitePool};
+use sqlx::{QueryBuilder, Sqlite};
 
 use super::{JSON, REFERENCES, broken, place};
 use crate::store::activity::clamped;
+use crate::store::batcher::Answers;
 use crate::store::counts::{Kind, Scope, Start};
-use crate::store::engine::{self, Dialect, Engine, Script, push_limit};
-use crate::store::gather::Answers;
+use crate::store::engine::{self, Dialect, Engine, Script, on, push_limit};
 use crate::store::search::{self, SearchDialect, Wanted};
-use crate::store::{Store, StoreError, Tenant};
+use crate::store::{Database, Store, StoreError, Tenant};
 
 /// From this many changes to leave out on, it pays to find where the page
 /// begins by the kept counts (five short queries) instead of walking there.
 const FAR: i64 = 2_000;
 
-/// How many tasks read pages at once.
-pub(in crate::store) const TASKS: usize = 4;
-/// How many pages one of them reads together at most.
+/// How many pages are read together at most.
 pub(in crate::store) const MOST: usize = 8;
 
 /// A page of changes.
@@ -103,8 +101,8 @@ impl Store {
             page.start = self.start_of_page(page.kind(), page.start).await?;
         }
         match &self.pages {
-            Engine::Sqlite(pages) => pages.read(page).await,
-            Engine::Postgres(pool) => page.read(pool).await,
+            Engine::Sqlite(pages) => pages.read(tenant, page).await,
+            Engine::Postgres(()) => page.read(&self.database).await,
         }
     }
 
@@ -123,7 +121,7 @@ impl Store {
                 None => Source::Changes,
             });
         }
-        let terms = search::terms(&self.database.pool, tenant, &wanted).await?;
+        let terms = search::terms(&self.database, tenant, &wanted).await?;
         Ok(Source::Search(terms))
     }
 }
@@ -131,28 +129,25 @@ impl Store {
 /// Reads pages on SQLite. Those whose statements read the same, up to the
 /// values, go together: a list takes its connection's thread 55 µs, waking that
 /// thread and being woken by it takes as long.
-pub(in crate::store) async fn pages(pool: SqlitePool, pages: Vec<Page>) -> Answers<ChangeList> {
-    let mut alike: HashMap<String, Vec<usize>> = HashMap::new();
+pub(in crate::store) async fn pages(database: Database, pages: Vec<Page>) -> Answers<ChangeList> {
+    // Those that may take long go alone, and after the others.
+    let mut alike: BTreeMap<(Option<usize>, String), Vec<usize>> = BTreeMap::new();
     for (number, page) in pages.iter().enumerate() {
+        let alone = page.may_take_long().then_some(number);
         alike
-            .entry(page.query::<Sqlite>().into_string())
+            .entry((alone, page.query::<Sqlite>().into_string()))
             .or_default()
             .push(number);
     }
     let mut answers = vec![Err(StoreError::NotFound); pages.len()];
     for numbers in alike.into_values() {
         for numbers in in_powers_of_two(&numbers) {
-            let mut script: Script<Sqlite> = Script::new();
-            for number in numbers {
-                pages[*number].push(script.statement(""));
-            }
-            let mut query = script.into_query();
-            let rows: Result<Vec<Row>, _> =
-                engine::bounded(query.build_query_as().fetch_all(&pool)).await;
-            for (place, number) in numbers.iter().enumerate() {
+            let pages: Vec<&Page> = numbers.iter().map(|number| &pages[*number]).collect();
+            let rows = read_alike(&database, &pages).await;
+            for (row, number) in numbers.iter().enumerate() {
                 answers[*number] = match &rows {
                     Ok(rows) => rows
-                        .get(place)
+                        .get(row)
                         .cloned()
                         .map(ChangeList::from_row)
                         .ok_or(StoreError::NotFound),
@@ -162,6 +157,26 @@ pub(in crate::store) async fn pages(pool: SqlitePool, pages: Vec<Page>) -> Answe
         }
     }
     Ok(answers)
+}
+
+/// Reads pages of one organization whose statements read the same.
+async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<Row>, StoreError> {
+    let Some(first) = pages.first() else {
+        return Ok(Vec::new());
+    };
+    let mut script = Script::new();
+    for page in pages {
+        page.push(script.statement(""));
+    }
+    let mut query = script.into_query();
+    match database.reader(first.tenant).await? {
+        Engine::Sqlite(mut lease) => {
+            engine::bounded(query.build_query_as().fetch_all(&mut *lease)).await
+        }
+        Engine::Postgres(_) => Err(StoreError::Unavailable(
+            "only SQLite reads several pages by one statement".into(),
+        )),
+    }
 }
 
 /// Cuts a list into pieces whose lengths are powers of two, so that few
@@ -206,6 +221,12 @@ impl Page {
         }
     }
 
+    /// Returns whether reading it may take a large part of the time that a
+    /// statement has: many words of the index begin like one of its words.
+    fn may_take_long(&self) -> bool {
+        matches!(&self.source, Source::Search(terms) if search::expands_words(terms))
+    }
+
     /// Tells whether the page is worth being searched for in the kept counts of
     /// spans of time, which know of risk and status.
     fn is_far(&self) -> bool {
@@ -246,14 +267,18 @@ impl Page {
         }
     }
 
-    async fn read(&self, pool: &PgPool) -> Result<ChangeList, StoreError> {
-        let mut query = self.query();
+    /// Reads the page by a statement of its own.
+    async fn read(&self, database: &Database) -> Result<ChangeList, StoreError> {
         // Whether an index of words or the order of the list serves better
         // depends on the words; a statement that is kept prepared is planned
         // without knowing them, and reads a million rows for a rare one.
         let keep = !matches!(self.source, Source::Search(_));
-        let query = query.build_query_as().persistent(keep);
-        let row = engine::bounded(query.fetch_one(pool)).await?;
+        let mut lease = database.reader(self.tenant).await?;
+        let row = on!(&mut lease, |db| async {
+            let mut query = self.query();
+            let query = query.build_query_as().persistent(keep);
+            query.fetch_one(&mut **db).await
+        })?;
         Ok(ChangeList::from_row(row))
     }
 

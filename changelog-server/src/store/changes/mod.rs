@@ -5,6 +5,7 @@
 //! columns beside it are what changes are found by. The service and the host
 //! are put in on reading, because their names may change.
 
+mod candidates;
 pub(super) mod create;
 mod delete;
 mod draft;
@@ -20,12 +21,13 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
+use super::batcher::Answers;
 use super::counts::{self, Counted};
 use super::engine::{Dialect, Engine, Script, Value, execute, on, push_values};
-use super::gather::Answers;
 use super::search::{self, Marks, SearchDialect};
 use super::{Database, Store, StoreError, Tenant, Tx};
 
+pub use candidates::Compared;
 pub use create::{Created, Creation, Form};
 pub use draft::Draft;
 pub use list::ChangeList;
@@ -68,19 +70,45 @@ fn broken(error: &serde_json::Error) -> StoreError {
 impl Store {
     /// Finds a change of an organization.
     pub async fn change(&self, tenant: Tenant, id: ChangeId) -> Result<ChangeJson, StoreError> {
-        self.changes_by_id.read((tenant, id)).await
+        self.changes_by_id.read(tenant, (tenant, id)).await
+    }
+
+    /// Finds some changes of an organization, in the order of the ids; those that
+    /// it does not have are left out.
+    pub async fn changes_of(
+        &self,
+        tenant: Tenant,
+        ids: impl IntoIterator<Item = ChangeId>,
+    ) -> Result<Vec<(ChangeId, ChangeJson)>, StoreError> {
+        let wanted: Vec<_> = ids.into_iter().map(|id| (tenant, id)).collect();
+        let mut all = Vec::new();
+        for wanted in wanted.chunks(MOST) {
+            let found = by_id(self.database.clone(), wanted.to_vec()).await?;
+            for ((_, id), json) in wanted.iter().zip(found) {
+                match json {
+                    Err(StoreError::NotFound) => {}
+                    json => all.push((*id, json?)),
+                }
+            }
+        }
+        Ok(all)
     }
 }
 
-/// Finds changes, each of an organization.
+/// Finds changes of one organization.
 pub(super) async fn by_id(
     database: Database,
     wanted: Vec<(Tenant, ChangeId)>,
 ) -> Answers<ChangeJson> {
-    let rows: Vec<(Uuid, Uuid, String)> = on!(&database.pool, |db| async {
+    let Some((tenant, _)) = wanted.first() else {
+        return Ok(Vec::new());
+    };
+    let mut lease = database.point_reader(*tenant).await?;
+    let rows: Vec<(Uuid, Uuid, String)> = on!(&mut lease, |db| async {
         let mut query = select_by_id(&wanted);
-        query.build_query_as().fetch_all(db).await
+        query.build_query_as().fetch_all(&mut **db).await
     })?;
+    drop(lease);
     let found: HashMap<(Uuid, Uuid), String> = rows
         .into_iter()
         .map(|(organization, id, json)| ((organization, id), json))
@@ -129,9 +157,9 @@ impl Database {
         tenant: Tenant,
         id: ChangeId,
     ) -> Result<Option<(i64, String)>, StoreError> {
-        on!(&self.pool, |db| async {
+        on!(&mut self.point_reader(tenant).await?, |db| async {
             let mut query = select_one(tenant, id);
-            query.build_query_as().fetch_optional(db).await
+            query.build_query_as().fetch_optional(&mut **db).await
         })
     }
 

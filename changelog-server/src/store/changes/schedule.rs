@@ -16,9 +16,9 @@ impl Store {
         from: Timestamp,
         limit: u64,
     ) -> Result<Vec<Change>, StoreError> {
-        let rows: Vec<(String,)> = on!(&self.database.pool, |db| async {
+        let rows: Vec<(String,)> = on!(&mut self.database.reader(tenant).await?, |db| async {
             let mut query = scheduled(tenant, from, limit);
-            query.build_query_as().fetch_all(db).await
+            query.build_query_as().fetch_all(&mut **db).await
         })?;
         rows.into_iter()
             .map(|(json,)| ChangeJson(json).parse())

@@ -1,0 +1,101 @@
+//! What changes are ranked by when something has broken, read off their columns:
+//! their documents may be large, and few of them are answered.
+
+use std::ops::Range;
+
+use changelog_core::change::around::Candidate;
+use changelog_core::{HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status};
+use sqlx::QueryBuilder;
+use sqlx::types::{Text, Uuid};
+
+use super::{REFERENCES, broken, place};
+use crate::store::engine::{Dialect, on, push_limit};
+use crate::store::{Store, StoreError, Tenant};
+
+/// A row of what [`select`] writes.
+type Row = (
+    Uuid,
+    Text<RiskLevel>,
+    Text<Status>,
+    Option<String>,
+    Option<String>,
+);
+
+/// Whose changes are compared.
+#[derive(Clone, Copy, Debug)]
+pub enum Compared {
+    /// The organization's.
+    All,
+    /// Those of a service.
+    Service(ServiceId),
+    /// Those on a host.
+    Host(HostId),
+}
+
+impl Store {
+    /// Reads what the newest changes of a time are ranked by; the time is in
+    /// milliseconds since 1970.
+    pub async fn candidates(
+        &self,
+        tenant: Tenant,
+        compared: Compared,
+        millis: Range<i64>,
+        limit: u64,
+    ) -> Result<Vec<Candidate>, StoreError> {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+            let mut query = select(tenant, compared, millis, limit);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        rows.into_iter().map(candidate).collect()
+    }
+}
+
+fn candidate((id, risk_level, status, service, host): Row) -> Result<Candidate, StoreError> {
+    let service: Option<ServiceRef> = read(service)?;
+    let host_ref: Option<HostRef> = read(host)?;
+    Ok(Candidate {
+        id: id.into(),
+        occurred_at: place::moment(id),
+        risk_level: risk_level.0,
+        status: status.0,
+        service,
+        host_ref,
+    })
+}
+
+fn read<T: serde::de::DeserializeOwned>(json: Option<String>) -> Result<Option<T>, StoreError> {
+    json.map(|json| serde_json::from_str(&json))
+        .transpose()
+        .map_err(|error| broken(&error))
+}
+
+fn select<DB: Dialect>(
+    tenant: Tenant,
+    compared: Compared,
+    millis: Range<i64>,
+    limit: u64,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT c.id, c.risk_level, c.status, s.reference, h.reference \
+         FROM (SELECT place FROM changes WHERE organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    match compared {
+        Compared::All => {}
+        Compared::Service(id) => {
+            query.push(" AND service_id = ");
+            DB::bind(&mut query, id.0.into());
+        }
+        Compared::Host(id) => {
+            query.push(" AND host_id = ");
+            DB::bind(&mut query, id.0.into());
+        }
+    }
+    place::push_range(&mut query, "place", place::of_millis(millis));
+    query.push(" ORDER BY place DESC");
+    push_limit(&mut query, limit, 0);
+    query.push(") AS newest JOIN changes c ON c.place = newest.place AND c.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(REFERENCES);
+    query
+}

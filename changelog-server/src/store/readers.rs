@@ -1,0 +1,223 @@
+//! Connections that read. They are in groups, so that one kind of work does not
+//! wait for another, and within a group organizations share them fairly.
+//!
+//! On SQLite a statement that has run out of time is interrupted, because the
+//! one who waited for it has left and it would go on to take a processor and its
+//! connection from others. On PostgreSQL `statement_timeout` does that.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
+
+use super::engine::{Engine, bounded};
+use super::fair::{FairShare, Party, Turn};
+use super::{Store, StoreError};
+
+/// How long a statement that reads may run before the database ends it. It is
+/// shorter than what its caller waits, so that the caller hears why.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// After how many of SQLite's instructions the time is looked at; a thousand
+/// take some ten microseconds.
+const INSTRUCTIONS: i32 = 1_000;
+
+/// A group of connections that read.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers {
+    connections: Engine<Arc<SqliteReaders>, PgPool>,
+    shares: Arc<FairShare>,
+}
+
+/// A connection that one caller reads on.
+pub(crate) type Lease = Engine<SqliteLease, PostgresLease>;
+
+impl Readers {
+    /// Makes a group of so many connections, which are opened as they are
+    /// needed; one organization uses at most `share` of them at once.
+    pub(super) fn sqlite(options: &SqliteConnectOptions, connections: usize, share: usize) -> Self {
+        Self {
+            connections: Engine::Sqlite(Arc::new(SqliteReaders {
+                options: options.clone(),
+                idle: Mutex::default(),
+                started: Instant::now(),
+            })),
+            shares: FairShare::new(connections, share),
+        }
+    }
+
+    /// Makes a group of the connections of a pool.
+    pub(super) fn postgres(pool: PgPool, connections: usize, share: usize) -> Self {
+        Self {
+            connections: Engine::Postgres(pool),
+            shares: FairShare::new(connections, share),
+        }
+    }
+
+    /// Waits for a connection for an organization, or for the service itself.
+    pub(super) async fn lease(&self, party: Party) -> Result<Lease, StoreError> {
+        let turn = self.shares.turn(party).await?;
+        Ok(match &self.connections {
+            Engine::Sqlite(readers) => Engine::Sqlite(readers.lease(turn).await?),
+            Engine::Postgres(pool) => Engine::Postgres(PostgresLease {
+                connection: bounded(pool.acquire()).await?,
+                _turn: turn,
+            }),
+        })
+    }
+
+    /// Returns how many of them one organization uses at most at once.
+    pub(super) fn share(&self) -> usize {
+        self.shares.share()
+    }
+
+    /// Closes the connections that nobody uses.
+    pub(super) async fn close(&self) {
+        match &self.connections {
+            Engine::Sqlite(readers) => {
+                let idle = std::mem::take(&mut *readers.idle());
+                for reader in idle {
+                    // What cannot be closed in order goes with the process.
+                    let _ = reader.connection.close().await;
+                }
+            }
+            Engine::Postgres(pool) => pool.close().await,
+        }
+    }
+}
+
+impl Store {
+    /// Opens a connection to SQLite whose statements may take as long as they
+    /// need; `None` on PostgreSQL.
+    pub(super) async fn unbounded_reader(&self) -> Result<Option<SqliteConnection>, StoreError> {
+        match &self.database.readers.lists.connections {
+            Engine::Sqlite(readers) => Ok(Some(readers.options.connect().await?)),
+            Engine::Postgres(_) => Ok(None),
+        }
+    }
+}
+
+/// SQLite's connections of a group: as many as it has turns.
+#[derive(Debug)]
+pub(crate) struct SqliteReaders {
+    options: SqliteConnectOptions,
+    idle: Mutex<Vec<Reader>>,
+    /// What deadlines are counted from.
+    started: Instant,
+}
+
+#[derive(Debug)]
+struct Reader {
+    connection: SqliteConnection,
+    /// Until when its statements may run, in milliseconds since the group was
+    /// made.
+    deadline: Arc<AtomicU64>,
+}
+
+impl SqliteReaders {
+    fn idle(&self) -> MutexGuard<'_, Vec<Reader>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn lease(self: &Arc<Self>, turn: Turn) -> Result<SqliteLease, StoreError> {
+        let idle = self.idle().pop();
+        let reader = match idle {
+            Some(reader) => reader,
+            None => bounded(self.connect()).await?,
+        };
+        let deadline = millis(self.started) + millis_of(READ_TIMEOUT);
+        reader.deadline.store(deadline, Ordering::Relaxed);
+        Ok(SqliteLease {
+            reader: Some(reader),
+            readers: Arc::clone(self),
+            _turn: turn,
+        })
+    }
+
+    async fn connect(&self) -> Result<Reader, sqlx::Error> {
+        let mut connection = self.options.connect().await?;
+        let deadline = Arc::new(AtomicU64::new(u64::MAX));
+        let started = self.started;
+        let until = Arc::clone(&deadline);
+        connection
+            .lock_handle()
+            .await?
+            .set_progress_handler(INSTRUCTIONS, move || {
+                millis(started) < until.load(Ordering::Relaxed)
+            });
+        Ok(Reader {
+            connection,
+            deadline,
+        })
+    }
+}
+
+fn millis(since: Instant) -> u64 {
+    millis_of(since.elapsed())
+}
+
+fn millis_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// One of SQLite's connections; what it still runs when this is dropped is
+/// interrupted.
+#[derive(Debug)]
+pub(crate) struct SqliteLease {
+    /// Taken only when this is dropped.
+    reader: Option<Reader>,
+    readers: Arc<SqliteReaders>,
+    /// Free again after the connection is back.
+    _turn: Turn,
+}
+
+impl Drop for SqliteLease {
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.deadline.store(0, Ordering::Relaxed);
+            self.readers.idle().push(reader);
+        }
+    }
+}
+
+impl Deref for SqliteLease {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        let reader = self.reader.as_ref();
+        &reader.expect("it is there until the lease ends").connection
+    }
+}
+
+impl DerefMut for SqliteLease {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        let reader = self.reader.as_mut();
+        &mut reader.expect("it is there until the lease ends").connection
+    }
+}
+
+/// One of PostgreSQL's connections.
+#[derive(Debug)]
+pub(crate) struct PostgresLease {
+    connection: PoolConnection<Postgres>,
+    /// Free again after the connection is back.
+    _turn: Turn,
+}
+
+impl Deref for PostgresLease {
+    type Target = sqlx::PgConnection;
+
+    fn deref(&self) -> &sqlx::PgConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for PostgresLease {
+    fn deref_mut(&mut self) -> &mut sqlx::PgConnection {
+        &mut self.connection
+    }
+}
