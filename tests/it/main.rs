@@ -29,6 +29,7 @@ mod dashboard;
 mod deep;
 mod demo;
 mod durability;
+mod fairness;
 mod health;
 mod hosts;
 mod idempotency;

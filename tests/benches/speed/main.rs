@@ -4,8 +4,9 @@
 //! `cargo bench -p changelog-tests` prints the tables, for SQLite and then for
 //! PostgreSQL. `BENCH_CHANGES` (1,000,000) is how many changes are stored,
 //! `BENCH_SECONDS` (5) how long a measure takes, `BENCH_ENGINES`
-//! (`sqlite,postgres`) which databases are measured, and `BENCH_SERVER` the
-//! program to measure instead of the one built from these sources. It fails on
+//! (`sqlite,postgres`) which databases are measured, `BENCH_PARTS`
+//! (`speed,share`) what is measured, and `BENCH_SERVER` the program to measure
+//! instead of the one built from these sources. It fails on
 //! a wrong answer, never on a missed floor.
 
 mod bare;
@@ -21,6 +22,7 @@ mod report;
 mod seed;
 mod server;
 mod settings;
+mod share;
 mod text;
 #[path = "../../it/world/watchdog.rs"]
 mod watchdog;
@@ -74,7 +76,7 @@ fn run() -> Result<(), Failure> {
             let many = World::new(*engine, settings.changes, &settings, &server).await?;
             let few = World::new(*engine, FEW, &settings, &server).await?;
             if let (Some(many), Some(few)) = (many, few) {
-                print_tables(&many, &few).await?;
+                print_tables(&settings, &many, &few).await?;
             }
         }
         Ok(())
@@ -86,14 +88,21 @@ const FEW: u64 = 10_000;
 
 /// Fills a database, and one with few changes beside it, and prints what it does
 /// then.
-async fn print_tables(world: &World, few: &World) -> Result<(), Failure> {
+async fn print_tables(settings: &Settings, world: &World, few: &World) -> Result<(), Failure> {
     print(&format!("\n## {}\n", world.title()))?;
     let seeded = seed::fill(world).await?;
     let gauge = Gauge::new(world);
-    let table = table(&gauge, &seeded, few).await?;
-    print(&table.markdown())?;
-    let shapes = shapes(world, &gauge, &seeded).await?;
-    print(&shapes.markdown())
+    if settings.speed {
+        let table = table(&gauge, &seeded, few).await?;
+        print(&table.markdown())?;
+        let shapes = shapes(world, &gauge, &seeded).await?;
+        print(&shapes.markdown())?;
+    }
+    if settings.share {
+        let table = share::table(world, &gauge, &seeded).await?;
+        print(&table.markdown())?;
+    }
+    Ok(())
 }
 
 /// What the service promises, row by row.

@@ -21,6 +21,10 @@ pub(crate) struct Settings {
     /// How long a measure takes.
     pub(crate) window: Duration,
     pub(crate) engines: Vec<Engine>,
+    /// Whether the service is measured by itself.
+    pub(crate) speed: bool,
+    /// Whether one organization is measured beside another.
+    pub(crate) share: bool,
     /// The program to measure, when it is not to be built.
     pub(crate) server: Option<PathBuf>,
 }
@@ -33,7 +37,17 @@ impl Settings {
         }
         let names = std::env::var("BENCH_ENGINES").unwrap_or_else(|_| "sqlite,postgres".to_owned());
         let engines: Result<_, Failure> = names.split(',').map(engine).collect();
+        let parts = std::env::var("BENCH_PARTS").unwrap_or_else(|_| "speed,share".to_owned());
+        let has = |part: &str| parts.split(',').any(|wanted| wanted.trim() == part);
+        if let Some(other) = parts
+            .split(',')
+            .find(|part| !["speed", "share"].contains(&part.trim()))
+        {
+            return Err(format!("BENCH_PARTS must name speed or share, got {other:?}").into());
+        }
         Ok(Self {
+            speed: has("speed"),
+            share: has("share"),
             changes,
             window: Duration::from_secs(number("BENCH_SECONDS", 5)?),
             engines: engines?,

@@ -13,6 +13,9 @@ const KEY: &str = "########-####-####-####-############";
 /// Stands in a request where a word of the titles comes.
 const WORD: &str = "@@@@@@";
 
+/// The status of work that may be refused.
+pub(crate) const ANY: u16 = 0;
+
 type Write = Box<dyn Fn(u64, &mut Vec<u8>)>;
 
 /// One kind of request, and the status that answers it.
@@ -22,14 +25,21 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// The same request each time.
+    pub(crate) fn of(status: u16, request: Vec<u8>) -> Self {
+        Self {
+            status,
+            make: Box::new(move |_, bytes| bytes.extend_from_slice(&request)),
+        }
+    }
+
     /// A page of 25 changes.
     pub(crate) fn list(key: &str, query: &str) -> Self {
         let and = if query.is_empty() { "" } else { "&" };
-        let request = get(key, &format!("/api/changes?per_page=25{and}{query}"));
-        Self {
-            status: 200,
-            make: Box::new(move |_, bytes| bytes.extend_from_slice(&request)),
-        }
+        Self::of(
+            200,
+            get(key, &format!("/api/changes?per_page=25{and}{query}")),
+        )
     }
 
     /// Any one of these changes.

@@ -1,0 +1,150 @@
+//! What one organization does must not be felt by another: it waits for its own
+//! share of the database, and is refused what exceeds it.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+
+use crate::world::{Answer, Caller, Engine, World};
+
+/// How long a request of the quiet organization may take at most: far less than
+/// the two seconds that a statement of the other one may run.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// Asks for something of each kind until told to stop, and returns what took
+/// longest; each answer must be as ever.
+async fn ask_quietly(caller: &Caller, until: impl Future<Output = ()>) -> (Duration, usize) {
+    let change = caller.change("Quiet change").await;
+    let mut until = std::pin::pin!(until);
+    let (mut slowest, mut asked) = (Duration::ZERO, 0);
+    let paths = [
+        format!("/api/changes/{change}"),
+        "/api/changes".to_owned(),
+        "/api/changes?q=quiet".to_owned(),
+        "/api/services".to_owned(),
+        "/api/changes/around".to_owned(),
+        "/api/health".to_owned(),
+    ];
+    loop {
+        for path in &paths {
+            let begun = Instant::now();
+            tokio::select! {
+                () = &mut until => return (slowest, asked),
+                answer = caller.get(path) => answer.is(200),
+            }
+            slowest = slowest.max(begun.elapsed());
+            asked += 1;
+        }
+        let begun = Instant::now();
+        let patch = json!({ "title": "Quiet change" });
+        caller
+            .patch(&format!("/api/changes/{change}"), patch)
+            .await
+            .is(200);
+        slowest = slowest.max(begun.elapsed());
+    }
+}
+
+/// Runs what is loud while the other organization asks, and requires that it does
+/// not feel it; returns what the loud one was answered.
+async fn beside(quiet: &Caller, loud: impl Future<Output = Vec<Answer>>) -> Vec<Answer> {
+    let (done, finished) = tokio::sync::oneshot::channel();
+    let loud = async {
+        let answers = loud.await;
+        let _ = done.send(());
+        answers
+    };
+    let finished = async {
+        let _ = finished.await;
+    };
+    let (answers, (slowest, asked)) = tokio::join!(loud, ask_quietly(quiet, finished));
+    assert!(asked > 20, "{asked}");
+    assert!(slowest < PROMPT, "{slowest:?}");
+    answers
+}
+
+/// Requires some to be refused for their organization's share, in a way that says
+/// when to come again, and none for another reason than that or time.
+fn refused_for_their_share(answers: &[Answer]) {
+    let mut refused = 0;
+    for answer in answers {
+        match answer.status {
+            429 => {
+                answer.problem(429, "too_many_requests");
+                let seconds: u64 = answer.header("retry-after").parse().expect("seconds");
+                assert!((1..=5).contains(&seconds), "{seconds}");
+                refused += 1;
+            }
+            200 | 503 => {}
+            other => panic!("answered {other}"),
+        }
+    }
+    assert!(refused > 0, "nothing exceeded the share");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_searches_that_take_long_hold_up_nobody_else() {
+    let world = World::new(Engine::Sqlite).await.expect("SQLite");
+    fill_index(&world).await;
+    let quiet = world.with_key(&world.second_organization().key);
+    let loud = world.key();
+    let searches = async {
+        let search = || loud.get("/api/changes?q=d&per_page=100&page=3000");
+        join_all((0..48).map(|_| search())).await
+    };
+    refused_for_their_share(&beside(&quiet, searches).await);
+    // What ran out of time was interrupted: the connections are free at once.
+    let begun = Instant::now();
+    loud.get("/api/changes").await.is(200);
+    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+}
+
+/// Puts a million rows into the index of titles of the world's organization whose
+/// words begin with the same letter: a search for it is slow.
+async fn fill_index(world: &World) {
+    let half = world.organization.id.replace('-', "").split_off(16);
+    let statement = format!(
+        "INSERT INTO change_search (rowid, words)
+         WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 600000)
+         SELECT n, '{half}d' || (n % 997) || ' {half}d' || (n % 1009) || 'x' FROM numbers"
+    );
+    let mut connection = SqliteConnection::connect(&world.database)
+        .await
+        .expect("it opens");
+    sqlx::query(AssertSqlSafe(statement))
+        .execute(&mut connection)
+        .await
+        .expect("it is filled");
+    connection.close().await.expect("it closes");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_updates_that_wait_hold_up_nobody_else() {
+    let Some(world) = World::new(Engine::Postgres).await else {
+        return;
+    };
+    let quiet = world.with_key(&world.second_organization().key);
+    let loud = world.key();
+    let change = loud.change("Locked change").await;
+    let mut holder = PgConnection::connect(&world.database)
+        .await
+        .expect("it opens");
+    let mut lock = holder.begin().await.expect("it begins");
+    sqlx::query("UPDATE changes SET document = document WHERE id = CAST($1 AS UUID)")
+        .bind(&change)
+        .execute(&mut *lock)
+        .await
+        .expect("it is locked");
+    let path = format!("/api/changes/{change}");
+    let updates = async {
+        let update = || loud.patch(&path, json!({ "title": "Never" }));
+        join_all((0..48).map(|_| update())).await
+    };
+    refused_for_their_share(&beside(&quiet, updates).await);
+    lock.rollback().await.expect("it is free");
+    loud.patch(&path, json!({ "title": "Free again" }))
+        .await
+        .is(200);
+}
