@@ -103,6 +103,15 @@ pub struct Settings {
     /// Requests a second that one API key may make; without it there is no limit
     #[arg(long, env = "CHANGELOG_RATE_LIMIT", value_name = "N")]
     pub rate_limit: Option<NonZeroU32>,
+    /// The memory for answers that wait to be read, in MiB; 256 when absent
+    #[arg(
+        help = "The memory for answers that wait to be read, in MiB; an organization may have a \
+                quarter of it [default: 256]",
+        long,
+        env = "CHANGELOG_ANSWER_MEMORY",
+        value_name = "MIB"
+    )]
+    pub answer_memory: Option<NonZeroU32>,
 }
 
 impl Settings {
