@@ -48,6 +48,8 @@ wire_enum! {
         TooManyRequests = "too_many_requests",
         /// 500: a fault of the service.
         Internal = "internal",
+        /// 501: the body has a transfer encoding that the service does not know.
+        NotImplemented = "not_implemented",
         /// 503: the database does not answer, or too much work is waiting.
         Unavailable = "unavailable",
     }
@@ -72,6 +74,7 @@ impl ProblemCode {
             Self::ValidationFailed | Self::IdempotencyKeyReused => 422,
             Self::TooManyRequests => 429,
             Self::Internal | Self::Unknown(_) => 500,
+            Self::NotImplemented => 501,
             Self::Unavailable => 503,
         }
     }
@@ -98,6 +101,7 @@ impl ProblemCode {
             Self::IdempotencyKeyReused => "The idempotency key was used for another request",
             Self::TooManyRequests => "Too many requests",
             Self::Internal | Self::Unknown(_) => "The service failed",
+            Self::NotImplemented => "The transfer encoding is not supported",
             Self::Unavailable => "The service is unavailable",
         }
     }

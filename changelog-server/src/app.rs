@@ -1,6 +1,7 @@
 //! What every handler has at hand.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use crate::config::Settings;
 use crate::key_use::KeyUse;
 use crate::limits::Limits;
 use crate::live::Live;
+use crate::memory::{self, AnswerMemory};
 use crate::passwords::Passwords;
 use crate::setup::Setup;
 use crate::store::Store;
@@ -32,6 +34,8 @@ pub struct Parts {
     pub limits: Limits,
     /// Who watches changes as they are recorded.
     pub live: Live,
+    /// The memory for answers that wait to be read.
+    pub memory: AnswerMemory,
     /// Checks passwords.
     pub passwords: Passwords,
     /// Who may found the first organization.
@@ -51,9 +55,14 @@ impl App {
         setup: Setup,
         address: SocketAddr,
     ) -> Self {
+        let mebibytes = settings
+            .answer_memory
+            .map_or(memory::DEFAULT_MIB, NonZeroU32::get);
+        let memory = AnswerMemory::new(mebibytes);
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
-            live: Live::new(store.clone(), clock.clone()),
+            live: Live::new(store.clone(), clock.clone(), memory.clone()),
+            memory,
             key_use: KeyUse::start(store.clone()),
             passwords: Passwords::new(),
             store,

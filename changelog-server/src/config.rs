@@ -125,6 +125,15 @@ pub struct Settings {
         value_parser = value_parser!(u8).range(1..=100)
     )]
     pub organization_share: Option<u8>,
+    /// The memory for answers that wait to be read, in MiB; 256 when absent
+    #[arg(
+        help = "The memory for answers that wait to be read, in MiB; an organization may have a \
+                quarter of it [default: 256]",
+        long,
+        env = "CHANGELOG_ANSWER_MEMORY",
+        value_name = "MIB"
+    )]
+    pub answer_memory: Option<NonZeroU32>,
 }
 
 impl Settings {

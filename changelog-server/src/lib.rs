@@ -10,6 +10,7 @@ mod dashboard;
 mod key_use;
 pub mod limits;
 pub mod live;
+pub mod memory;
 pub mod passwords;
 mod serve;
 pub mod setup;

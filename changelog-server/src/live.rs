@@ -6,6 +6,7 @@
 //! second, by looking at what is young.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,14 +18,19 @@ use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock::Clock;
+use crate::memory::{AnswerMemory, Holder, Permit};
 use crate::store::feed::{Entry, Recorded, first_entry_at, overlapping};
 use crate::store::{Store, StoreError, Tenant};
 use crate::web::ApiError;
+use crate::web::client::{Share, Shares};
 
-/// Streams in all.
+/// Streams in all, if that leaves half of the connections to other requests.
 const IN_ALL: usize = 1_000;
 /// Streams of one organization.
 const OF_ONE: usize = 50;
+/// Streams of one client; fewer than the requests that it may have under way,
+/// so that its streams leave room for its other requests.
+const OF_CLIENT: usize = 200;
 /// How many seconds who finds no place may come again after.
 const AGAIN: u64 = 10;
 
@@ -37,6 +43,12 @@ const FAR: u32 = 10;
 /// How many changes wait at most for a reader that is slow; then it reads them
 /// from the database at its own pace.
 const WAITING: usize = 512;
+/// A larger document, in bytes, is kept for slow readers only while fewer than
+/// [`FEW_WAIT`] changes wait for them; then they read it from the database.
+const LARGE: usize = 4 * 1024;
+const FEW_WAIT: usize = 16;
+/// How many changes are read together at most, to be told.
+const READ_TOGETHER: usize = 32;
 /// How many hints are taken together at most.
 const TOGETHER: usize = 256;
 /// How long who comes first waits for the first look.
@@ -47,6 +59,10 @@ const FIRST_LOOK: Duration = Duration::from_secs(4);
 pub struct Live {
     store: Store,
     clock: Clock,
+    memory: AnswerMemory,
+    /// How many streams there may be in all.
+    most: usize,
+    clients: Shares,
     watched: Arc<Mutex<Watched>>,
     ending: watch::Sender<bool>,
 }
@@ -61,19 +77,37 @@ struct Watched {
 #[derive(Debug)]
 struct Followed {
     streams: usize,
-    told: broadcast::Sender<Arc<Recorded>>,
+    told: broadcast::Sender<Told>,
     progress: watch::Receiver<Option<Timestamp>>,
     task: AbortHandle,
+}
+
+/// What those who watch are told.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    /// A change that was recorded.
+    Change(Arc<Kept>),
+    /// The entry of one that is too large to wait in memory.
+    Entry(Entry),
+}
+
+/// A change that waits for its readers.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) recorded: Recorded,
+    /// The memory of a large one.
+    _permit: Option<Permit>,
 }
 
 /// One who watches; the place is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// What is recorded from now on.
-    pub(crate) told: broadcast::Receiver<Arc<Recorded>>,
+    pub(crate) told: broadcast::Receiver<Told>,
     progress: watch::Receiver<Option<Timestamp>>,
     ending: watch::Receiver<bool>,
     _place: Place,
+    _share: Share,
 }
 
 #[derive(Debug)]
@@ -87,18 +121,22 @@ fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
 }
 
 impl Live {
-    pub(crate) fn new(store: Store, clock: Clock) -> Self {
+    pub(crate) fn new(store: Store, clock: Clock, memory: AnswerMemory) -> Self {
         Self {
             store,
             clock,
+            memory,
+            most: IN_ALL.min(crate::serve::in_all() / 2),
+            clients: Shares::of(OF_CLIENT),
             watched: Arc::default(),
             ending: watch::Sender::new(false),
         }
     }
 
     /// Begins to watch: what is recorded after this has returned is told.
-    pub(crate) async fn watch(&self, tenant: Tenant) -> Result<Watch, ApiError> {
-        let mut watch = self.take_place(tenant)?;
+    /// The address is the client's.
+    pub(crate) async fn watch(&self, tenant: Tenant, address: IpAddr) -> Result<Watch, ApiError> {
+        let mut watch = self.take_place(tenant, address)?;
         let first_look = watch.progress.wait_for(Option::is_some);
         if !matches!(timeout(FIRST_LOOK, first_look).await, Ok(Ok(_))) {
             return Err(ApiError::unavailable(&"the first look took too long"));
@@ -106,10 +144,13 @@ impl Live {
         Ok(watch)
     }
 
-    fn take_place(&self, tenant: Tenant) -> Result<Watch, ApiError> {
+    fn take_place(&self, tenant: Tenant, address: IpAddr) -> Result<Watch, ApiError> {
+        let share = self.clients.take(address);
+        let share =
+            share.ok_or_else(|| no_place(&format!("your address has {OF_CLIENT} streams")))?;
         let mut watched = lock(&self.watched);
-        if watched.streams >= IN_ALL {
-            return Err(no_place(&format!("the service has {IN_ALL} streams")));
+        if watched.streams >= self.most {
+            return Err(no_place(&format!("the service has {} streams", self.most)));
         }
         let followed = watched.organizations.entry(tenant).or_insert_with(|| {
             let (told, _) = broadcast::channel(WAITING);
@@ -118,6 +159,7 @@ impl Live {
                 store: self.store.clone(),
                 tenant,
                 told: told.clone(),
+                memory: self.memory.clone(),
                 seen: BTreeSet::new(),
             };
             let task = tokio::spawn(follower.follow(self.clock.clone(), report));
@@ -141,6 +183,7 @@ impl Live {
                 watched: Arc::clone(&self.watched),
                 tenant,
             },
+            _share: share,
         };
         watched.streams += 1;
         Ok(watch)
@@ -179,9 +222,7 @@ impl Watch {
     }
 
     /// Waits for something to be told, or for the end; `None` at the end.
-    pub(crate) async fn recv(
-        &mut self,
-    ) -> Option<Result<Arc<Recorded>, broadcast::error::RecvError>> {
+    pub(crate) async fn recv(&mut self) -> Option<Result<Told, broadcast::error::RecvError>> {
         tokio::select! {
             _ = self.ending.wait_for(|ending| *ending) => None,
             told = self.told.recv() => Some(told),
@@ -200,7 +241,8 @@ impl Watch {
 struct Follower {
     store: Store,
     tenant: Tenant,
-    told: broadcast::Sender<Arc<Recorded>>,
+    told: broadcast::Sender<Told>,
+    memory: AnswerMemory,
     /// The entries that were told, or were there before, as far back as is
     /// looked.
     seen: BTreeSet<ActivityId>,
@@ -281,12 +323,31 @@ impl Follower {
         if entries.is_empty() {
             return Ok(());
         }
-        for recorded in self.store.recorded(self.tenant, &entries).await? {
-            // Nobody may be there any more.
-            let _ = self.told.send(Arc::new(recorded));
+        for entries in entries.chunks(READ_TOGETHER) {
+            for recorded in self.store.recorded(self.tenant, entries).await? {
+                // Nobody may be there any more.
+                let _ = self.told.send(self.keep(recorded));
+            }
+            self.seen.extend(entries.iter().map(|entry| entry.id));
         }
-        self.seen.extend(entries.iter().map(|entry| entry.id));
         Ok(())
+    }
+
+    /// Keeps a change for those who watch, if there is memory for it.
+    fn keep(&self, recorded: Recorded) -> Told {
+        let size = recorded.json.len();
+        let mut permit = None;
+        if size > LARGE {
+            let holder = Holder::Organization(self.tenant);
+            permit = self.memory.take(holder, size).ok();
+            if permit.is_none() || self.told.len() >= FEW_WAIT {
+                return Told::Entry(recorded.entry);
+            }
+        }
+        Told::Change(Arc::new(Kept {
+            recorded,
+            _permit: permit,
+        }))
     }
 }
 

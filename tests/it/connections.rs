@@ -1,9 +1,10 @@
 //! Connections: nobody holds one for longer than is good, or more than their
 //! share.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::world::{Engine, Wire, World};
+use crate::world::{Engine, Server, Wire, World};
 
 async fn world() -> World {
     // Which database is behind it makes no difference here.
@@ -43,7 +44,7 @@ async fn slow_and_silent_connections_are_closed() {
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
     let mut waiting = tokio::task::JoinSet::new();
     for (what, bytes, drip, least, most) in [
-        ("silent", String::new(), None, 0, 62),
+        ("silent", String::new(), None, 8, 13),
         ("half a header", "GET /api/hea".to_owned(), None, 8, 13),
         (
             "a header in drops",
@@ -143,4 +144,109 @@ async fn one_address_cannot_take_all_connections() {
         }
         assert!(Instant::now() < deadline, "{heard:?}");
     }
+}
+
+/// Starts a server that may open so many files, and so many if it asks.
+async fn server_with_files(world: &World, soft: u32, hard: u32) -> Server {
+    let serve = world.serve_command();
+    let limit = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &limit])
+        .arg(serve.get_program())
+        .args(serve.get_args())
+        .env_clear()
+        .envs(
+            serve
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .current_dir(world.folder());
+    let server = Server::start(command).await;
+    server.unwrap_or_else(|said| panic!("serve ends: {said}"))
+}
+
+/// Sockets that say nothing make room for whoever has something to say.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_make_room() {
+    let mut world = world().await;
+    world.server.kill9();
+    world.server = server_with_files(&world, 256, 256).await;
+    let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut silent = Vec::new();
+    for number in 0..400 {
+        let source = format!("127.0.1.{}", number % 4);
+        silent.push(Wire::connect_from(&source, &world.server.address).await);
+    }
+    for _ in 0..20 {
+        let mut wire = Wire::connect(&world.server.address).await;
+        wire.send(request).await;
+        let heard = wire.hear_until("reachable", Duration::from_secs(5)).await;
+        assert_eq!(heard.status(), Some(200), "{heard:?}");
+    }
+    // A connection that has just been used is not the one that makes room.
+    let mut used = Wire::connect(&world.server.address).await;
+    for _ in 0..10 {
+        used.send(request).await;
+        let heard = used.hear_until("reachable", Duration::from_secs(5)).await;
+        assert_eq!(heard.status(), Some(200), "{heard:?}");
+        for number in 0..20 {
+            let source = format!("127.0.1.{}", number % 4);
+            silent.push(Wire::connect_from(&source, &world.server.address).await);
+        }
+    }
+    let log = world.server.log();
+    assert!(!log.contains("could not be accepted"), "{log}");
+}
+
+/// Connections that are all busy leave a place for whoever asks for the health,
+/// and for telling the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_service_says_so() {
+    let mut world = world().await;
+    world.server.kill9();
+    // 128 files are not connections, and one in eight of the others is spared.
+    world.server = server_with_files(&world, 192, 192).await;
+    let head = format!(
+        "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\
+         content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n",
+        world.organization.key
+    );
+    let mut busy = Vec::new();
+    for _ in 0..56 {
+        let mut wire = Wire::connect(&world.server.address).await;
+        wire.send(&head).await;
+        let heard = wire
+            .hear_until("100 Continue", Duration::from_secs(5))
+            .await;
+        assert!(heard.text.contains("100 Continue"), "{heard:?}");
+        busy.push(wire);
+    }
+    for _ in 0..20 {
+        let answer = world.anonymous().get("/api/hosts").await;
+        answer.problem(503, "unavailable");
+        assert_eq!(answer.header("retry-after"), "1");
+        world.anonymous().get("/api/health").await.body(200);
+    }
+    drop(busy);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while world.key().get("/api/hosts").await.status != 200 {
+        assert!(Instant::now() < deadline);
+    }
+}
+
+/// The usual limit of 1,024 files is a soft one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limit_of_open_files_is_raised() {
+    let mut world = world().await;
+    world.server.kill9();
+    world.server = server_with_files(&world, 100, 700).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", world.server.pid()));
+    // Elsewhere than on Linux nobody tells.
+    let Ok(limits) = limits else { return };
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let files: Vec<_> = files.expect("a line").split_whitespace().collect();
+    assert_eq!(files[3..5], ["700", "700"]);
 }

@@ -7,6 +7,7 @@
 
 mod activity;
 mod admin;
+mod answers;
 mod around;
 mod bulk;
 mod carry_over;
@@ -40,6 +41,8 @@ mod nasty;
 mod openapi;
 mod plans;
 mod problems;
+mod proxies;
+mod refusals;
 mod screenshots;
 mod sdk;
 mod search;

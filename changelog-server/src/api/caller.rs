@@ -49,8 +49,9 @@ impl App {
         }
         if let Some(allowance) = self.limits.request(owner.key)? {
             // Set once a request; a second caller check would tell the same.
-            let _ = request.allowance.set(allowance);
+            let _ = request.incoming.known.allowance.set(allowance);
         }
+        let _ = request.incoming.known.tenant.set(owner.tenant);
         self.key_use.note(owner.key, owner.last_used_at, now);
         Ok(Caller {
             tenant: owner.tenant,

@@ -5,6 +5,7 @@ use changelog_core::{
     NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
 };
 use chrono::TimeDelta;
+use warp::reply::Response;
 
 use super::idempotency;
 use crate::app::App;
@@ -37,22 +38,23 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     let filter = request.filter(ChangeFilter::from_query)?;
     let list = app.store.changes(caller.tenant, &filter).await?;
-    Ok(reply::raw_json(page(&filter, &list)))
+    Ok(page(&filter, list))
 }
 
 /// Writes the envelope of a page around changes that are JSON already.
-fn page(filter: &ChangeFilter, list: &ChangeList) -> String {
+fn page(filter: &ChangeFilter, list: ChangeList) -> Response {
     let ChangeList { json, count } = list;
-    let envelope = Page::<()>::new(Vec::new(), *count, filter.page, filter.per_page);
+    let envelope = Page::<()>::new(Vec::new(), count, filter.page, filter.per_page);
     let Page {
         page,
         per_page,
         total_pages,
         ..
     } = envelope;
-    format!(
-        "{{\"data\":[{json}],\"count\":{count},\"page\":{page},\"per_page\":{per_page},\"total_pages\":{total_pages}}}"
-    )
+    let behind = format!(
+        "],\"count\":{count},\"page\":{page},\"per_page\":{per_page},\"total_pages\":{total_pages}}}"
+    );
+    reply::raw_json("{\"data\":[", json, behind)
 }
 
 /// Finds a change.
@@ -63,7 +65,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
     let ChangeJson(json) = app.store.change(caller.tenant, request.id()?).await?;
-    Ok(reply::raw_json(format!("{{\"data\":{json}}}")))
+    Ok(reply::raw_json("{\"data\":", json, "}".to_owned()))
 }
 
 /// Records a change.

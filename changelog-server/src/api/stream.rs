@@ -20,7 +20,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::caller::API_KEY_HEADER;
 use crate::app::App;
-use crate::live::Watch;
+use crate::live::{Told, Watch};
+use crate::memory::{self, Holder};
 use crate::store::feed::{Entry, Recorded, moment, overlapping};
 use crate::store::{StoreError, Tenant, Wanted};
 use crate::web::{ApiError, ApiResult, Request, reply};
@@ -72,7 +73,10 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     let mut response = if request.method == Method::HEAD {
         reply::text(200, EVENT_STREAM, String::new())
     } else {
-        let watch = app.live.watch(caller.tenant).await?;
+        let watch = app
+            .live
+            .watch(caller.tenant, request.incoming.address)
+            .await?;
         let key = request.header(API_KEY_HEADER).unwrap_or_default();
         let teller = Teller::new(app, caller.tenant, key, &filter, watch, after);
         let chunks = try_unfold(teller, |mut teller| async move {
@@ -125,6 +129,8 @@ struct Teller {
     watch: Watch,
     /// What was missed and is being read, if anything.
     missed: Option<Missed>,
+    /// What is written and waits for memory.
+    unsent: Option<String>,
     /// Up to where everything was told, but for the overlap.
     position: ActivityId,
     /// The entries that were sent last.
@@ -169,6 +175,7 @@ impl Teller {
             key: key.to_owned(),
             wanted: Wanted::of(filter),
             missed: after.map(|_| Missed::from(overlapping(moment(position)))),
+            unsent: None,
             watch,
             position,
             sent: BTreeSet::new(),
@@ -199,22 +206,43 @@ impl Teller {
                     return Ok(Some(self.heartbeat().into()));
                 }
             }
-            let text = match self.missed.take() {
-                Some(missed) => self.read(missed).await?,
-                None => match self.hear().await {
-                    Some(text) => text,
+            let chunk = if let Some(text) = self.unsent.take() {
+                self.part(text).await
+            } else if let Some(missed) = self.missed.take() {
+                self.read(missed).await?
+            } else {
+                match self.hear().await {
+                    Some(text) => self.part(text).await,
                     None => return Ok(None),
-                },
+                }
             };
-            if !text.is_empty() {
+            if !chunk.is_empty() {
                 self.spoke = Instant::now();
-                return Ok(Some(text.into()));
+                return Ok(Some(chunk));
             }
         }
     }
 
-    /// Reads some of what was missed.
-    async fn read(&mut self, mut missed: Missed) -> Result<String, StoreError> {
+    /// Makes a part of the answer, as soon as there is memory for it; nothing if
+    /// there is none until the key is to be looked at.
+    async fn part(&mut self, text: String) -> Bytes {
+        if text.len() <= memory::FREE {
+            return text.into();
+        }
+        let holder = Holder::Organization(self.tenant);
+        let permit = self.app.memory.reserve(holder, text.len());
+        match timeout_at(self.check, permit).await {
+            Ok(permit) => permit.fitted(text.into()),
+            Err(_) => {
+                self.unsent = Some(text);
+                Bytes::new()
+            }
+        }
+    }
+
+    /// Reads some of what was missed, as soon as there is memory for it; nothing
+    /// if there is none until the key is to be looked at.
+    async fn read(&mut self, mut missed: Missed) -> Result<Bytes, StoreError> {
         if missed.entries.is_empty()
             && let Some(next) = missed.next.take()
         {
@@ -222,7 +250,18 @@ impl Teller {
             missed.next = entries.next;
             missed.entries = entries.created.into();
         }
-        let count = missed.entries.len().min(TOGETHER);
+        let memory = &self.app.memory;
+        let count = missed
+            .entries
+            .len()
+            .min(TOGETHER)
+            .min(memory.reservable(memory::LARGEST_CHANGE));
+        let holder = Holder::Organization(self.tenant);
+        let permit = memory.reserve(holder, count * memory::LARGEST_CHANGE);
+        let Ok(permit) = timeout_at(self.check, permit).await else {
+            self.missed = Some(missed);
+            return Ok(Bytes::new());
+        };
         let mut entries: Vec<Entry> = missed.entries.drain(..count).collect();
         entries.retain(|entry| !self.sent.contains(&entry.id));
         let mut text = String::new();
@@ -232,7 +271,7 @@ impl Teller {
         if !missed.entries.is_empty() || missed.next.is_some() {
             self.missed = Some(missed);
         }
-        Ok(text)
+        Ok(permit.fitted(text.into()))
     }
 
     /// Waits for what is recorded, until the key is to be looked at; `None` when
@@ -243,7 +282,7 @@ impl Teller {
             return Some(text);
         };
         match told? {
-            Ok(recorded) => self.tell(&mut text, &recorded),
+            Ok(told) => self.take(&mut text, told),
             Err(RecvError::Lagged(_)) => {
                 self.missed = Some(Missed::from(overlapping(moment(self.position))));
                 return Some(text);
@@ -252,16 +291,29 @@ impl Teller {
         }
         // What else is there; a gap is met by the next turn.
         for _ in 1..TOGETHER {
-            if self.watch.told.is_empty() {
+            if self.watch.told.is_empty() || self.missed.is_some() || text.len() > memory::FREE {
                 break;
             }
-            let Ok(recorded) = self.watch.told.try_recv() else {
+            let Ok(told) = self.watch.told.try_recv() else {
                 self.missed = Some(Missed::from(overlapping(moment(self.position))));
                 break;
             };
-            self.tell(&mut text, &recorded);
+            self.take(&mut text, told);
         }
         Some(text)
+    }
+
+    /// Writes the event of what was told, or notes that it is to be read.
+    fn take(&mut self, text: &mut String, told: Told) {
+        match told {
+            Told::Change(kept) => self.tell(text, &kept.recorded),
+            Told::Entry(entry) => {
+                self.missed = Some(Missed {
+                    entries: [entry].into(),
+                    next: None,
+                });
+            }
+        }
     }
 
     /// Writes the event of a change, if it is asked for and was not sent yet.

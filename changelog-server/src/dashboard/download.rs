@@ -10,6 +10,7 @@ use http::{HeaderValue, header};
 
 use super::visit::{Section, Visit};
 use crate::app::App;
+use crate::memory::{Holder, LARGEST_CHANGE};
 use crate::store::{ChangeList, StoreError, Tenant};
 use crate::web::{ApiResult, Request, reply};
 
@@ -66,7 +67,8 @@ async fn download(
     Ok(response)
 }
 
-/// Makes the pages of a list, one after the other, each after what was sent.
+/// Makes the pages of a list, one after the other, each after what was sent, and
+/// when there is memory for it.
 fn chunks(
     app: App,
     tenant: Tenant,
@@ -74,9 +76,12 @@ fn chunks(
     head: Vec<u8>,
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
+    let together = app.memory.reservable(LARGEST_CHANGE);
+    let per_page = u64::try_from(together).map_or(MAX_PER_PAGE, |most| most.min(MAX_PER_PAGE));
+    let reserved = together.min(100) * LARGEST_CHANGE;
     let first = ChangeFilter {
         page: 1,
-        per_page: MAX_PER_PAGE,
+        per_page,
         ..filter
     };
     let begin = (Some(first), head, app, line);
@@ -84,15 +89,17 @@ fn chunks(
         let Some(mut filter) = filter else {
             return Ok(None);
         };
+        let holder = Holder::Organization(tenant);
+        let permit = app.memory.reserve(holder, reserved).await;
         let json = app.store.changes_without_count(tenant, &filter).await?;
         let changes = ChangeList { json, count: 0 }.parse()?;
         filter.before = changes.last().map(|change| change.id);
-        let is_last = (changes.len() as u64) < MAX_PER_PAGE;
+        let is_last = (changes.len() as u64) < per_page;
         for change in changes {
             chunk.extend(line(change));
         }
         let next = (!is_last).then_some(filter);
-        Ok(Some((Bytes::from(chunk), (next, Vec::new(), app, line))))
+        Ok(Some((permit.fitted(chunk), (next, Vec::new(), app, line))))
     })
 }
 

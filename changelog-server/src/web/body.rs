@@ -12,6 +12,8 @@ use super::{ApiError, Request};
 
 /// The largest body, in bytes.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
+/// The content encoding of a body that is sent as it is.
+const IDENTITY: &str = "identity";
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -29,6 +31,7 @@ impl Request {
             let detail = format!("the header content-type must be {expected}, got {given}");
             return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
         }
+        self.refuse_encoded()?;
         let declared_length = self
             .header(header::CONTENT_LENGTH.as_str())
             .and_then(|length| length.parse::<usize>().ok());
@@ -44,6 +47,23 @@ impl Request {
                 Err(ApiError::new(ProblemCode::RequestTimeout, detail)
                     .with_header(header::CONNECTION, "close"))
             })
+    }
+
+    /// Refuses a body that is compressed, or encoded in another way.
+    fn refuse_encoded(&self) -> Result<(), ApiError> {
+        let mut encodings = self.headers.get_all(header::CONTENT_ENCODING).iter();
+        let Some(encoding) = encodings.find(|encoding| {
+            let encoding = encoding.as_bytes().trim_ascii();
+            !encoding.is_empty() && !encoding.eq_ignore_ascii_case(IDENTITY.as_bytes())
+        }) else {
+            return Ok(());
+        };
+        let detail = format!(
+            "the header content-encoding must be {IDENTITY} or absent, got {encoding:?}; send the \
+             body as it is"
+        );
+        Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail)
+            .with_header(header::ACCEPT_ENCODING, IDENTITY))
     }
 
     async fn read(&mut self, expected: usize) -> Result<Bytes, ApiError> {

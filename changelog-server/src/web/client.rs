@@ -1,6 +1,8 @@
 //! Which client a limit counts: one IPv4 address, or one IPv6 network.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The bits of an IPv6 address that name a network; whoever has one host in it
 /// commonly has all of its 2^64 addresses.
@@ -16,6 +18,58 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
+/// How many of something each client has at the moment; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Shares {
+    /// How many one client may have.
+    most: usize,
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// One of what a client has; given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    client: IpAddr,
+}
+
+impl Shares {
+    /// Gives each client so many.
+    pub(crate) fn of(most: usize) -> Self {
+        Self {
+            most,
+            taken: Arc::default(),
+        }
+    }
+
+    /// Takes one more for the client of an address, unless it has its share.
+    pub(crate) fn take(&self, address: IpAddr) -> Option<Share> {
+        let client = network_of(address);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = taken.entry(client).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        Some(Share {
+            taken: Arc::clone(&self.taken),
+            client,
+        })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = taken.get_mut(&self.client) {
+            *count -= 1;
+            if *count == 0 {
+                taken.remove(&self.client);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,5 +82,18 @@ mod tests {
         assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
         assert_eq!(network("2001:db8:1:2:ffff::1"), "2001:db8:1:2::");
         assert_ne!(network("2001:db8:1:3::1"), network("2001:db8:1:2::1"));
+    }
+
+    #[test]
+    fn a_client_has_its_share_again_when_one_is_given_back() {
+        let shares = Shares::of(1);
+        let address = |text: &str| text.parse().unwrap();
+        let first = shares.take(address("2001:db8::1")).unwrap();
+        assert!(shares.take(address("2001:db8::2")).is_none());
+        let other = shares.take(address("2001:db8:0:1::1")).unwrap();
+        drop(first);
+        drop(shares.take(address("2001:db8::2")).unwrap());
+        drop(other);
+        assert!(shares.taken.lock().unwrap().is_empty());
     }
 }

@@ -10,6 +10,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use warp::reply::Response;
 
+use crate::memory::FREE;
 use crate::store::StoreError;
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, StoreError>> + Send>>;
@@ -56,10 +57,21 @@ pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {
     }
 }
 
-/// An answer with a body that is JSON already.
-pub(crate) fn raw_json(body: String) -> Response {
-    text(200, "application/json", body)
+/// An answer that is JSON already, between what stands before and behind it; a
+/// large one is not copied.
+pub(crate) fn raw_json(before: &'static str, json: String, behind: String) -> Response {
+    if json.len() <= FREE {
+        return text(200, "application/json", [before, &json, &behind].concat());
+    }
+    let mut response = text(200, "application/json", String::new());
+    let pieces = [before.into(), json.into(), behind.into()];
+    response.extensions_mut().insert(Joined(pieces));
+    response
 }
+
+/// A body in pieces, which takes the same way as [`Streamed`].
+#[derive(Clone, Debug)]
+pub(crate) struct Joined(pub(crate) [Bytes; 3]);
 
 /// An answer with a body of a media type.
 pub(crate) fn text(status: u16, media_type: &'static str, body: String) -> Response {

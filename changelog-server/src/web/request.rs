@@ -14,6 +14,7 @@ use http::{HeaderMap, Method};
 use super::ApiError;
 use super::route::Asked;
 use crate::limits::Allowance;
+use crate::store::Tenant;
 
 /// What the accept loop knows of a request and puts beside it.
 #[derive(Clone, Debug)]
@@ -22,6 +23,18 @@ pub(crate) struct Incoming {
     pub(crate) address: IpAddr,
     /// Under which id the log knows it.
     pub(crate) id: Arc<str>,
+    /// What the handler finds out.
+    pub(crate) known: Arc<Known>,
+}
+
+/// What is found out about a request while it is handled, for those around the
+/// handler.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// What the caller's rate limit has left, for the answer's headers.
+    pub(crate) allowance: OnceLock<Allowance>,
+    /// The organization that it acts in, whose share of memory its answer takes.
+    pub(crate) tenant: OnceLock<Tenant>,
 }
 
 pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, warp::Error>> + Send + Sync>>;
@@ -38,8 +51,6 @@ pub(crate) struct Request {
     pub(crate) parameter: String,
     /// Taken by whoever reads the body.
     pub(crate) body: Option<BodyStream>,
-    /// What the caller's rate limit has left, for the answer's headers.
-    pub(crate) allowance: Arc<OnceLock<Allowance>>,
 }
 
 impl Request {

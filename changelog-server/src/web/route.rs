@@ -6,7 +6,6 @@
 //! unknown path is ever rejected.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 use bytes::{Buf, Bytes};
 use changelog_core::ProblemCode;
@@ -160,7 +159,6 @@ impl Endpoint {
                         headers,
                         parameter,
                         body: Some(boxed(body)),
-                        allowance: Arc::new(OnceLock::new()),
                     };
                     answer(app.clone(), Arc::clone(&handlers), failure, request)
                 },
@@ -188,7 +186,7 @@ async fn answer(
 ) -> Response {
     let id = Arc::clone(&request.incoming.id);
     let page = failure.map(|page| (page, request.asked()));
-    let allowance = Arc::clone(&request.allowance);
+    let known = Arc::clone(&request.incoming.known);
     let result = match find(&handlers, &request) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
@@ -197,7 +195,7 @@ async fn answer(
         Some((page, asked)) => page(error, &asked),
         None => error.into_response(&id),
     });
-    if let Some(allowance) = allowance.get() {
+    if let Some(allowance) = known.allowance.get() {
         let headers = response.headers_mut();
         let policy = format!("\"key\";q={};w=1", allowance.quota);
         let left = format!("\"key\";r={};t=1", allowance.remaining);

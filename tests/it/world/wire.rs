@@ -44,6 +44,14 @@ impl Wire {
         Self(socket.connect(address).await.expect("the service accepts"))
     }
 
+    /// Connects with room for so many bytes that came and were not read.
+    pub(crate) async fn connect_with_room(address: &str, bytes: u32) -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.set_recv_buffer_size(bytes).expect("a size");
+        let address = address.parse().expect("an address");
+        Self(socket.connect(address).await.expect("the service accepts"))
+    }
+
     /// Sends bytes; false when the other side has closed.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.0.write_all(bytes.as_ref()).await.is_ok()

@@ -1,0 +1,222 @@
+//! One answer: what every request must keep, the handler within its bounds, and
+//! what every answer has.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use changelog_core::ProblemCode;
+use chrono::Utc;
+use futures_util::FutureExt;
+use http::{HeaderName, HeaderValue, Method, header};
+use tower_service::Service as _;
+use tracing::Instrument;
+use warp::reply::Response;
+
+use super::arriving::Arriving;
+use super::body::{self, Body, Ending};
+use super::connection::Connection;
+use super::{Routes, Served, client, places};
+use crate::memory::Holder;
+use crate::web::ApiError;
+use crate::web::client::{Share, network_of};
+use crate::web::request::{Incoming, Known};
+use crate::web::route::Asked;
+
+/// How long a handler may take, the arrival of the body included.
+const HANDLER_TIMEOUT: Duration = Duration::from_secs(20);
+/// What is answered at any time, however much there is to do.
+const HEALTH: &str = "/api/health";
+/// After how many seconds a client that has too much under way may try again.
+const RETRY_AFTER: &str = "1";
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                   connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Answers one request: finds its id and its client, runs its handler within
+/// bounds, and adds the headers that every answer has.
+pub(super) async fn answer(
+    served: &Served,
+    peer: IpAddr,
+    mut request: http::Request<Arriving>,
+    connection: Arc<Connection>,
+    both_lengths: bool,
+) -> http::Response<Body> {
+    let started = Instant::now();
+    let id: Arc<str> = crate::store::new_id(Utc::now()).to_string().into();
+    let proxies = &served.app.settings.trusted_proxies;
+    let address = client::address(proxies, peer, request.headers());
+    let known = Arc::new(Known::default());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(Incoming {
+        address,
+        id: Arc::clone(&id),
+        known: Arc::clone(&known),
+    });
+    let span = tracing::info_span!("request", request_id = &*id);
+    let mut share = None;
+    let admitted = match head_problem(&request, both_lengths) {
+        Some(problem) => Err(problem),
+        None if path == HEALTH => Ok(()),
+        None => admit(served, peer, address, &connection).map(|taken| share = taken),
+    };
+    let handled = match admitted {
+        Ok(()) => {
+            handle(served.routes.clone(), request)
+                .instrument(span)
+                .await
+        }
+        Err(error) => {
+            drop(request);
+            Err(error)
+        }
+    };
+    let fail = |error: ApiError| {
+        let asked = Asked {
+            id: Arc::clone(&id),
+            method: method.clone(),
+            address: path.clone(),
+        };
+        asked.answer(error, served.failure)
+    };
+    let response = handled.unwrap_or_else(fail);
+    let holder = || match known.tenant.get() {
+        Some(tenant) => Holder::Organization(*tenant),
+        None => Holder::Client(network_of(address)),
+    };
+    let (response, permit) = match body::take_memory(&response, &served.app.memory, holder) {
+        Ok(permit) => (response, permit),
+        Err(refused) => (fail(refused.into()), None),
+    };
+    let response = with_common_headers(response, &id);
+    log(&id, &method, &path, response.status().as_u16(), started);
+    let ending = Ending {
+        connection,
+        _share: share,
+    };
+    body::of(response, permit, ending)
+}
+
+/// Lets a request in, if the service has room for it and, behind a trusted
+/// proxy, its client has not too many under way. A client without a proxy has no
+/// more requests under way than connections.
+fn admit(
+    served: &Served,
+    peer: IpAddr,
+    address: IpAddr,
+    connection: &Connection,
+) -> Result<Option<Share>, ApiError> {
+    if !connection.place.is_regular() {
+        let detail =
+            format!("the service has as many connections as it may; try again in {RETRY_AFTER} s");
+        return Err(ApiError::new(ProblemCode::Unavailable, detail)
+            .with_header(header::RETRY_AFTER, RETRY_AFTER)
+            .with_header(header::CONNECTION, "close"));
+    }
+    if !client::is_trusted(&served.app.settings.trusted_proxies, peer) {
+        return Ok(None);
+    }
+    let Some(share) = served.clients.take(address) else {
+        let most = places::OF_ONE;
+        let detail = format!(
+            "your address has {most} requests under way, which is the most; try again in \
+             {RETRY_AFTER} s"
+        );
+        return Err(ApiError::new(ProblemCode::TooManyRequests, detail)
+            .with_header(header::RETRY_AFTER, RETRY_AFTER));
+    };
+    Ok(Some(share))
+}
+
+/// Tells the log of a request. What went well is told at the level `debug`:
+/// writing a line costs as much as a third of an answer.
+fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Instant) {
+    macro_rules! tell {
+        ($level:ident) => {
+            tracing::$level!(
+                request_id,
+                %method,
+                path,
+                status,
+                latency_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+                "answered"
+            )
+        };
+    }
+    if status < 400 {
+        tell!(debug);
+    } else {
+        tell!(info);
+    }
+}
+
+/// Runs the handler: not for ever, and a panic ends this request only.
+async fn handle(routes: Routes, request: http::Request<Arriving>) -> Result<Response, ApiError> {
+    let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
+    match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
+        Ok(Ok(Ok(response))) => Ok(response),
+        Ok(Ok(Err(never))) => match never {},
+        Ok(Err(_)) => Err(ApiError::internal(&"the handler panicked")),
+        Err(_) => Err(ApiError::unavailable(&"the handler took too long")),
+    }
+}
+
+/// Finds what is wrong with the head of a request beyond what hyper refuses.
+fn head_problem(request: &http::Request<Arriving>, both_lengths: bool) -> Option<ApiError> {
+    let problem = |code, detail: &str| {
+        let error = ApiError::new(code, detail);
+        Some(error.with_header(header::CONNECTION, "close"))
+    };
+    if both_lengths {
+        let detail = "a request must not have both content-length and transfer-encoding";
+        return problem(ProblemCode::MalformedHeader, detail);
+    }
+    let encodings = request.headers().get_all(header::TRANSFER_ENCODING);
+    if encodings.iter().any(|encoding| !is_chunked(encoding)) {
+        let detail = "the header transfer-encoding must be chunked, once; send the body without \
+                      another encoding";
+        return problem(ProblemCode::NotImplemented, detail);
+    }
+    // warp panics on a target without a path (`CONNECT a:1`, `GET api`).
+    if !request.uri().path().starts_with('/') && request.uri().path() != "*" {
+        let detail = "the target of a request must begin with /";
+        return problem(ProblemCode::MalformedHeader, detail);
+    }
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
+        let detail = "a request must have the header host, once";
+        return problem(ProblemCode::MalformedHeader, detail);
+    }
+    None
+}
+
+fn is_chunked(encoding: &HeaderValue) -> bool {
+    encoding
+        .as_bytes()
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"chunked")
+}
+
+fn with_common_headers(mut response: Response, id: &str) -> Response {
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, CSP),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "same-origin"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+    ] {
+        headers
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,119 @@
+//! Answers that wait to be read: an organization whose clients do not read has
+//! its share of the memory, and takes nothing from the others.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::world::{Caller, Wire, World, on_both, sign_in};
+
+on_both!(unread_answers_have_a_share, downloads_wait_for_memory);
+
+const SOON: Duration = Duration::from_secs(20);
+/// How many of the largest changes there are: 7 MB, more than a socket takes.
+const CHANGES: usize = 45;
+
+/// Records changes of 160 KB each.
+async fn record_large(key: &Caller) {
+    let long = "🚀".repeat(20_000);
+    let change = json!({ "title": "large", "description": long, "impact": long });
+    let requests = (0..CHANGES).map(|_| key.create("/api/changes", change.clone()));
+    futures_util::future::join_all(requests).await;
+}
+
+/// Asks for everything and reads the first bytes of the answer only.
+async fn ask(world: &World, key: &str, path: &str) -> (Wire, String) {
+    let mut wire = Wire::connect_with_room(&world.server.address, 4096).await;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{key}\r\n\r\n");
+    assert!(wire.send(request).await);
+    let heard = wire.hear_until("\r\n\r\n", SOON).await;
+    (wire, heard.text.to_lowercase())
+}
+
+async fn unread_answers_have_a_share(mut world: World) {
+    let other = world.second_organization();
+    record_large(&world.key()).await;
+    record_large(&world.with_key(&other.key)).await;
+    let all = "/api/changes?per_page=100";
+    let own = format!("x-api-key: {}", world.organization.key);
+    let others = format!("x-api-key: {}", other.key);
+    // One answer fits into the share of an organization, two do not.
+    world.restart_with(&["--answer-memory", "40"]).await;
+    let (unread, first) = ask(&world, &own, all).await;
+    assert!(first.starts_with("http/1.1 200"), "{first}");
+    assert!(first.contains("content-length: 7"), "{first}");
+    let (_, refused) = ask(&world, &own, all).await;
+    assert!(refused.starts_with("http/1.1 429"), "{refused}");
+    assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
+    assert!(refused.contains("application/problem+json"), "{refused}");
+    // What is small is answered, and the other organization has its own share.
+    world.key().get("/api/changes?per_page=1").await.body(200);
+    let list = world.with_key(&other.key).get(all).await.body(200);
+    assert_eq!(list["count"], CHANGES);
+    assert_eq!(list["data"].as_array().map(Vec::len), Some(CHANGES));
+    assert_eq!(list["total_pages"], 1);
+    // The share is free again when the connection is gone.
+    drop(unread);
+    is_answered(&world.key(), all).await;
+    // Where the whole budget is used up, that is said.
+    world.restart_with(&["--answer-memory", "12"]).await;
+    let (unread, first) = ask(&world, &own, all).await;
+    assert!(first.starts_with("http/1.1 200"), "{first}");
+    let (_, refused) = ask(&world, &others, all).await;
+    assert!(refused.starts_with("http/1.1 503"), "{refused}");
+    assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
+    drop(unread);
+    is_answered(&world.with_key(&other.key), all).await;
+}
+
+/// Asks until the answer is no refusal for want of memory.
+async fn is_answered(key: &Caller, path: &str) {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let answer = key.get(path).await;
+        if answer.status == 200 {
+            return;
+        }
+        assert!(matches!(answer.status, 429 | 503), "{}", answer.text);
+        assert!(Instant::now() < deadline, "{}", answer.text);
+    }
+}
+
+/// Returns how much memory the service has, in MiB.
+fn memory(world: &World) -> u64 {
+    let pid = world.server.pid().to_string();
+    let output = Command::new("ps").args(["-o", "rss=", "-p", &pid]).output();
+    let output = output.expect("ps is there").stdout;
+    let kibibytes = String::from_utf8_lossy(&output).trim().parse::<u64>();
+    kibibytes.expect("a number") / 1024
+}
+
+async fn downloads_wait_for_memory(mut world: World) {
+    record_large(&world.key()).await;
+    // A download reads eight changes at a time, where two may wait.
+    world.restart_with(&["--answer-memory", "16"]).await;
+    let organization = &world.organization;
+    let password = &organization.password;
+    let cookie = sign_in(&world.anonymous(), &organization.email, password).await;
+    let header = format!("cookie: {cookie}");
+    let before = memory(&world);
+    let mut unread = Vec::new();
+    for _ in 0..40 {
+        let (wire, head) = ask(&world, &header, "/changes.ndjson").await;
+        assert!(head.starts_with("http/1.1 200"), "{head}");
+        unread.push(wire);
+    }
+    let until = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < until {
+        world.key().get("/api/changes?per_page=1").await.body(200);
+        let more = memory(&world).saturating_sub(before);
+        assert!(more < 120, "40 downloads that nobody reads take {more} MiB");
+    }
+    // Those wait, and so does one more until they are gone; it lacks nothing.
+    let browser = world.anonymous().with("cookie", &cookie);
+    let download = browser.get("/changes.ndjson");
+    let (answer, ()) = futures_util::join!(download, async { drop(unread) });
+    answer.is(200);
+    assert_eq!(answer.text.lines().count(), CHANGES);
+}

@@ -1,0 +1,139 @@
+//! Behind a proxy: clients are told apart by the address that it names, and
+//! each has its share of the service.
+
+use std::time::Duration;
+
+use crate::world::{Engine, Wire, World, send};
+
+const SOON: Duration = Duration::from_secs(20);
+/// How many requests one client may have under way.
+const UNDER_WAY: usize = 256;
+
+/// A world whose service trusts this machine as a proxy.
+async fn world() -> World {
+    // Which database is behind it makes no difference here.
+    let world = World::new(Engine::Sqlite).await;
+    let mut world = world.expect("SQLite is always there");
+    world.restart_with(&["--trusted-proxy", "127.0.0.1"]).await;
+    world
+}
+
+/// The connections of a proxy are not those of one client.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_may_have_more_connections_than_a_client() {
+    let world = world().await;
+    let key = &world.organization.key;
+    let other = world.second_organization();
+    let mut held = Vec::new();
+    // Fifty streams of each organization, and as many connections as one client
+    // may have, all of the proxy.
+    for number in 0..UNDER_WAY + 100 {
+        let mut wire = Wire::connect(&world.server.address).await;
+        let (path, key) = match number {
+            0..50 => ("/api/changes/stream", key),
+            50..100 => ("/api/changes/stream", &other.key),
+            _ => ("/api/hosts", key),
+        };
+        let client = number % 7;
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
+             x-forwarded-for: 192.0.2.{client}\r\n\r\n"
+        );
+        wire.send(request).await;
+        held.push(wire);
+    }
+    for (number, wire) in held.iter_mut().enumerate() {
+        let wanted = if number < 100 {
+            "event: position"
+        } else {
+            "{\"data\":[]}"
+        };
+        let heard = wire.hear_until(wanted, SOON).await;
+        assert_eq!(heard.status(), Some(200), "{number}: {heard:?}");
+    }
+    // One more stream of an organization is one too many, and is told so.
+    let stream = world.key().request("GET", "/api/changes/stream");
+    let answer = send(stream.header("x-forwarded-for", "192.0.2.99")).await;
+    answer.problem(429, "too_many_requests");
+    world.anonymous().get("/api/health").await.body(200);
+    world.key().get("/api/hosts").await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_has_its_share_of_the_requests_under_way() {
+    let world = world().await;
+    let key = &world.organization.key;
+    let request = |method: &str, path: &str, address: &str| {
+        let request = world.key().request(method, path);
+        send(request.header("x-forwarded-for", address))
+    };
+    // Requests whose bodies do not end are under way.
+    let mut held = Vec::new();
+    for number in 0..UNDER_WAY {
+        let mut wire = Wire::connect(&world.server.address).await;
+        let head = format!(
+            "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
+             content-type: application/json\r\ncontent-length: 100\r\n\
+             expect: 100-continue\r\nx-forwarded-for: 2001:db8:1:2::{number:x}\r\n\r\n"
+        );
+        wire.send(head).await;
+        held.push(wire);
+    }
+    for wire in &mut held {
+        let heard = wire.hear_until("100 Continue", SOON).await;
+        assert!(heard.text.contains("100 Continue"), "{heard:?}");
+    }
+    let answer = request("GET", "/api/hosts", "2001:db8:1:2:ffff::1").await;
+    answer.problem(429, "too_many_requests");
+    assert_eq!(answer.header("retry-after"), "1");
+    // Whoever is another client is served, and so is who asks for the health.
+    request("GET", "/api/hosts", "2001:db8:1:3::1")
+        .await
+        .is(200);
+    request("GET", "/api/hosts", "192.0.2.7").await.is(200);
+    request("GET", "/api/health", "2001:db8:1:2::1")
+        .await
+        .is(200);
+    // What was under way ends, and leaves its places.
+    drop(held);
+    let deadline = tokio::time::Instant::now() + SOON;
+    while request("GET", "/api/hosts", "2001:db8:1:2::1").await.status != 200 {
+        assert!(tokio::time::Instant::now() < deadline);
+    }
+}
+
+/// However an address is written, a limit counts the client that it stands for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sign_ins_are_counted_by_client() {
+    let world = world().await;
+    let sign_in = async |address: String| {
+        let request = world.anonymous().request("POST", "/sign-in");
+        let fields = [
+            ("email", address.as_str()),
+            ("password", "not the password"),
+        ];
+        let request = crate::world::form(request, &fields);
+        send(request.header("x-forwarded-for", &address))
+            .await
+            .status
+    };
+    for client in [
+        // Addresses of one network, and ports of one address.
+        (|number| format!("2001:db8:9:9::{number:x}")) as fn(u32) -> String,
+        |number| format!("192.0.2.7:{number}"),
+    ] {
+        let mut throttled = 0;
+        for number in 1..=90 {
+            match sign_in(client(number)).await {
+                401 => {}
+                429 => throttled += 1,
+                status => panic!("{}: {status}", client(number)),
+            }
+        }
+        assert!(throttled > 0, "{}", client(1));
+    }
+    // Others behind the same proxy are not.
+    for number in 1..=5 {
+        assert_eq!(sign_in(format!("198.51.100.{number}:4711")).await, 401);
+    }
+}

@@ -1,0 +1,160 @@
+//! Refusals in front of the handlers, and how they reach a client that is still
+//! sending.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::world::{Wire, World, on_both};
+
+on_both!(
+    early_refusals_reach_who_is_still_sending,
+    who_does_not_stop_sending_is_cut_off,
+    encoded_bodies_are_refused,
+    a_split_head_hides_no_length,
+);
+
+const SOON: Duration = Duration::from_secs(10);
+const BODY: &str = r#"{"title":"plain"}"#;
+
+/// The head of a create, with these lines added.
+fn head(key: &str, lines: &str) -> String {
+    format!(
+        "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
+         content-type: application/json\r\n{lines}\r\n"
+    )
+}
+
+/// Writes everything before it reads anything, as many clients do.
+async fn write_then_read(address: &str, head: &str, body: &[u8]) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+async fn early_refusals_reach_who_is_still_sending(world: World) {
+    let key = world.organization.key.as_str();
+    for (key, size, status) in [
+        ("wrong", 200_000, "401"),
+        (key, 270_000, "413"),
+        (key, 600_000, "413"),
+        (key, 5_000_000, "413"),
+    ] {
+        let body = vec![b' '; size];
+        for turn in 0..20 {
+            let head = head(key, &format!("content-length: {size}\r\n"));
+            let answer = write_then_read(&world.server.address, &head, &body).await;
+            let answer = answer.unwrap_or_else(|error| panic!("{status}, {size}, {turn}: {error}"));
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(answer.starts_with(&expected), "{size}, {turn}: {answer}");
+        }
+    }
+}
+
+/// Patience with a client that sends on is short.
+async fn who_does_not_stop_sending_is_cut_off(world: World) {
+    let mut wire = Wire::connect(&world.server.address).await;
+    wire.send(head("wrong", "transfer-encoding: chunked\r\n"))
+        .await;
+    let heard = wire.hear_until("unauthorized", SOON).await;
+    assert_eq!(heard.status(), Some(401), "{heard:?}");
+    let began = tokio::time::Instant::now();
+    while wire.send("1\r\n \r\n").await {
+        assert!(began.elapsed() < SOON, "it is still listened to");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn encoded_bodies_are_refused(world: World) {
+    let key = &world.organization.key;
+    let length = BODY.len();
+    let chunked = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
+    let plain = format!("content-length: {length}\r\n");
+    for (lines, body, status, named) in [
+        (
+            format!("{plain}content-encoding: gzip\r\n"),
+            BODY,
+            415,
+            "accept-encoding: identity",
+        ),
+        (
+            format!("{plain}content-encoding: identity\r\ncontent-encoding: br\r\n"),
+            BODY,
+            415,
+            "unsupported_media_type",
+        ),
+        (
+            format!("{plain}content-encoding: Identity\r\n"),
+            BODY,
+            201,
+            "plain",
+        ),
+        (
+            "transfer-encoding: gzip, chunked\r\n".to_owned(),
+            chunked.as_str(),
+            501,
+            "not_implemented",
+        ),
+        (
+            "transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n".to_owned(),
+            &chunked,
+            501,
+            "not_implemented",
+        ),
+        (
+            "transfer-encoding: Chunked\r\n".to_owned(),
+            &chunked,
+            201,
+            "plain",
+        ),
+    ] {
+        let mut wire = Wire::connect(&world.server.address).await;
+        let lines = format!("{lines}connection: close\r\n");
+        wire.send(head(key, &lines) + body).await;
+        let heard = wire.hear(SOON).await;
+        assert_eq!(heard.status(), Some(status), "{lines}: {heard:?}");
+        assert!(heard.text.contains(named), "{lines}: {heard:?}");
+    }
+    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 2);
+}
+
+/// `Content-Length` beside `Transfer-Encoding`, with its head in two packets, of
+/// which the second looks like a head of its own.
+async fn a_split_head_hides_no_length(world: World) {
+    let key = &world.organization.key;
+    let get = format!("GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
+    let length = BODY.len();
+    let chunks = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
+    let tail = format!(
+        "POST /api/changes HTTP/1.1\r\nx-api-key: {key}\r\n\
+         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n{chunks}"
+    );
+    let first =
+        format!("POST /api/changes HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\nx-split: ");
+    let mut wire = Wire::connect(&world.server.address).await;
+    wire.send(format!("{get}{first}")).await;
+    let heard = wire.hear_until("{\"data\":[]}", SOON).await;
+    assert_eq!(heard.status(), Some(200), "{heard:?}");
+    wire.send(tail).await;
+    let heard = wire.hear(SOON).await;
+    assert_eq!(heard.status(), Some(400), "{heard:?}");
+    assert!(heard.closed, "{heard:?}");
+    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 0);
+    // Chunked bodies one after the other on a connection are fine, whole or not.
+    let mut wire = Wire::connect(&world.server.address).await;
+    let plain = head(key, "transfer-encoding: chunked\r\n");
+    for split in [0, 20, plain.len() - 1, plain.len()] {
+        let request = format!("{plain}{chunks}");
+        let (before, behind) = request.split_at(split);
+        wire.send(before).await;
+        tokio::task::yield_now().await;
+        wire.send(behind).await;
+        let heard = wire.hear_until("\"title\":\"plain\"", SOON).await;
+        assert_eq!(heard.status(), Some(201), "{split}: {heard:?}");
+        wire.hear_until("}}", Duration::from_millis(50)).await;
+    }
+}
