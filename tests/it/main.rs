@@ -8,6 +8,7 @@
 mod activity;
 mod admin;
 mod around;
+mod blocked;
 mod bulk;
 mod carry_over;
 mod changes;
@@ -51,4 +52,5 @@ mod store;
 mod stream;
 mod tenancy;
 mod terraform;
+mod wal;
 mod world;

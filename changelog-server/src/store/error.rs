@@ -1,5 +1,6 @@
 //! What can go wrong in the store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// PostgreSQL's code for a lock that was not had within `lock_timeout`.
@@ -27,13 +28,49 @@ pub enum StoreError {
     #[error("another transaction holds the row")]
     Locked,
     /// The database does not answer, is full, read-only or busy; the same
-    /// request may succeed later. Nothing of it was recorded, or, when the
-    /// connection broke during a commit, all of it.
+    /// request may succeed later. Nothing of it was recorded.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// Another process holds SQLite's write lock, which is this file; the same
+    /// request may succeed later. Nothing of it was recorded.
+    #[error(
+        "writes are blocked: another process holds {}; is a changelog-server command stopped?",
+        .0.display()
+    )]
+    Blocked(PathBuf),
+    /// The commit failed, or did not return, in a way that does not tell whether
+    /// it took place: all of it was recorded, or nothing.
+    #[error("it is not known whether the database recorded it: {0}")]
+    Uncertain(String),
     /// A fault of this program or of its schema.
     #[error("the database refused: {0}")]
     Database(#[source] Arc<sqlx::Error>),
+}
+
+impl StoreError {
+    /// Reads an error of COMMIT. Where the log could not be synced or the
+    /// connection broke, the transaction may be there all the same.
+    pub(super) fn of_commit(error: sqlx::Error) -> Self {
+        let is_certain = match &error {
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| is_not_done(&code)),
+            _ => false,
+        };
+        match Self::from(error) {
+            Self::Unavailable(cause) if !is_certain => Self::Uncertain(cause),
+            error => error,
+        }
+    }
+}
+
+/// Returns whether an error code, of either database, says that a commit did
+/// not take place.
+fn is_not_done(code: &str) -> bool {
+    match sqlite_code(code) {
+        // BUSY, LOCKED, READONLY, FULL
+        Some(code) => matches!(code, 5 | 6 | 8 | 13),
+        // Serialization failures and deadlocks, insufficient resources.
+        None => code.starts_with("40") || code.starts_with("53"),
+    }
 }
 
 impl From<sqlx::Error> for StoreError {
@@ -63,15 +100,24 @@ impl From<sqlx::Error> for StoreError {
 /// Tells whether an error code names a state that passes: SQLite's extended
 /// result codes are numbers, PostgreSQL's are five characters.
 fn passes(code: &str) -> bool {
-    if code.len() < 5
-        && let Ok(number) = code.parse::<u32>()
-    {
+    match sqlite_code(code) {
         // BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
-        return matches!(number & 0xff, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15);
+        Some(code) => matches!(code, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15),
+        // Connection exceptions, serialization failures and deadlocks,
+        // insufficient resources, operator intervention, system errors; a
+        // read-only server.
+        None => {
+            let class = code.get(..2).unwrap_or_default();
+            matches!(class, "08" | "40" | "53" | "57" | "58") || code == "25006"
+        }
     }
-    // Connection exceptions, serialization failures and deadlocks, insufficient
-    // resources, operator intervention, system errors; a read-only server.
-    matches!(&code[..2], "08" | "40" | "53" | "57" | "58") || code == "25006"
+}
+
+/// Returns SQLite's primary result code; `None` for a code of PostgreSQL, which
+/// has five characters.
+fn sqlite_code(code: &str) -> Option<u32> {
+    let number = (code.len() < 5).then(|| code.parse::<u32>().ok())??;
+    Some(number & 0xff)
 }
 
 /// Reads the breach of a unique constraint as a name that is taken. SQLite does

@@ -11,6 +11,7 @@ mod api_keys;
 mod backup;
 mod carry_over;
 mod changes;
+mod checkpoint;
 mod counts;
 pub(crate) mod engine;
 mod error;
@@ -213,10 +214,15 @@ impl Store {
     }
 
     /// Makes a round trip that reads a real page of the database, and makes
-    /// sure that a database file is still where it was.
+    /// sure that a database file is still where it was and can be written.
+    ///
+    /// # Errors
+    /// [`StoreError::Blocked`] when writes have waited for another process for
+    /// some seconds.
     pub async fn ping(&self) -> Result<(), StoreError> {
         if let Some(file) = &self.file {
             file.is_in_place()?;
+            file.is_writable()?;
         }
         let _: Option<(i64,)> = on!(&self.database.pool, |db| {
             sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(db)
@@ -261,10 +267,13 @@ impl Store {
 
 impl Tx {
     /// Ends the transaction: when this returns `Ok`, it survives a power cut.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`] when it is not known whether it took place.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
             Engine::Sqlite(loan) => loan.commit().await,
-            Engine::Postgres(transaction) => engine::bounded(transaction.commit()).await,
+            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await,
         }
     }
 }

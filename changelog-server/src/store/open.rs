@@ -9,6 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
+use super::checkpoint::Checkpoints;
 use super::engine::Engine;
 use super::feed::Feed;
 use super::file::{self, DataFile};
@@ -27,10 +28,6 @@ const READERS: u32 = 8;
 /// How much of the database each connection keeps in memory, in KiB; the
 /// system's cache, which they share, is right behind it.
 const CACHE_KIB: &str = "-4000";
-/// At so many pages of write-ahead log (16 MiB) a COMMIT folds it into the
-/// database. Fewer, and pages that are written all the time are folded in all
-/// the time; more, and the write that meets it waits longer.
-const WAL_PAGES: &str = "4000";
 /// PostgreSQL's connections of one server.
 const POSTGRES_CONNECTIONS: u32 = 20;
 
@@ -117,6 +114,9 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         source,
     };
 
+    if purpose != Purpose::Copy {
+        file::prepare(&path).map_err(in_path)?;
+    }
     let serve_lock = match purpose {
         Purpose::Administer => None,
         Purpose::Copy => {
@@ -130,7 +130,7 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
     };
     {
         // sqlx's own migration lock does nothing on SQLite.
-        let _turn = file::turn_of(&path).await.map_err(in_path)?;
+        let _turn = file::turn_of(&path).await?;
         let mut connection = options.connect().await.map_err(OpenError::Connect)?;
         sqlx::migrate!("migrations/sqlite")
             .run(&mut connection)
@@ -139,12 +139,20 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         connection.close().await.map_err(OpenError::Connect)?;
     }
     let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
-    // Keeps the database open from here on, and with it the index of its log.
-    let writing = options.clone().pragma("wal_autocheckpoint", WAL_PAGES);
+    // Keeps the database open from here on, and with it the index of its log,
+    // which a task of its own copies into the database.
+    let writing = options.clone().pragma("wal_autocheckpoint", "0");
+    let checkpoints = Checkpoints::start(options.clone(), Arc::clone(&file)).map_err(in_path)?;
     let writer = writing.connect().await.map_err(OpenError::Connect)?;
     let known_keys = Versions::open(&path).map_err(in_path)?;
     let known_keys = Arc::new(KeyCache::new(known_keys));
-    let writer = Writer::start(writing, writer, Arc::clone(&file), Arc::clone(&known_keys));
+    let writer = Writer::start(
+        writing,
+        writer,
+        Arc::clone(&file),
+        Arc::clone(&known_keys),
+        checkpoints,
+    );
     let readers = SqlitePoolOptions::new()
         .max_connections(READERS)
         .min_connections(0)

@@ -176,7 +176,10 @@ fn is_refused(error: &StoreError) -> bool {
 /// Tells whether an error may be the fault of one request among several: when
 /// the database is away, it is nobody's.
 fn may_be_one_of_them(error: &StoreError) -> bool {
-    !matches!(error, StoreError::Unavailable(_))
+    !matches!(
+        error,
+        StoreError::Unavailable(_) | StoreError::Blocked(_) | StoreError::Uncertain(_)
+    )
 }
 
 /// Writes requests in one transaction, each only if it is as good as it says.
