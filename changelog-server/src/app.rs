@@ -51,6 +51,7 @@ impl App {
         setup: Setup,
         address: SocketAddr,
     ) -> Self {
+        let store = store.with_quotas((&settings.quotas).into());
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
             live: Live::new(store.clone(), clock.clone()),

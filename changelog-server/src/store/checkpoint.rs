@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::error::StoreError;
 use super::file::{DataFile, WriteLock};
+use super::key_cache::KeyCache;
 
 /// From this many pages of log on (16 MiB) it is copied. Fewer, and pages that
 /// are written all the time are copied all the time; more, and a start after a
@@ -26,6 +27,9 @@ use super::file::{DataFile, WriteLock};
 pub(super) const LOG_PAGES: u32 = 4_000;
 /// How many pages may be left to copy under the write lock (4 MiB).
 const PAGES_UNDER_LOCK: i64 = 1_000;
+/// How often at most pages are copied before that, each time those that were
+/// written meanwhile.
+const PASSES: usize = 8;
 /// How long readers of the log are waited for under the write lock.
 const READERS_TIMEOUT: Duration = Duration::from_millis(25);
 /// A log file of more than this many bytes is truncated when it begins anew;
@@ -54,6 +58,7 @@ impl Checkpoints {
     pub(super) fn start(
         options: SqliteConnectOptions,
         file: Arc<DataFile>,
+        known_keys: Arc<KeyCache>,
     ) -> std::io::Result<Self> {
         let (requests, requested) = mpsc::channel(1);
         let task = Task {
@@ -63,6 +68,7 @@ impl Checkpoints {
                 .pragma("wal_autocheckpoint", "0"),
             write_lock: file.another_write_lock()?,
             file,
+            known_keys,
             connection: None,
             reminded: None,
         };
@@ -81,6 +87,8 @@ struct Task {
     options: SqliteConnectOptions,
     file: Arc<DataFile>,
     write_lock: WriteLock,
+    /// Reads how much the log holds.
+    known_keys: Arc<KeyCache>,
     /// Opened when it is first needed: an admin command never gets there.
     connection: Option<SqliteConnection>,
     /// When the operator was last reminded.
@@ -128,10 +136,18 @@ impl Task {
     /// Copies the log; returns whether it can begin anew.
     async fn checkpoint(&mut self) -> Result<bool, StoreError> {
         self.file.is_in_place()?;
-        // A reader that a write must not wait for shows by what it keeps from
-        // being copied.
-        if self.pragma(PASSIVE).await?.left() > PAGES_UNDER_LOCK {
-            return Ok(false);
+        for _ in 0..PASSES {
+            let outcome = self.pragma(PASSIVE).await?;
+            // What is left of what was there at the beginning of this pass is
+            // kept by a reader, which a write must not wait for.
+            if outcome.left() > PAGES_UNDER_LOCK {
+                return Ok(false);
+            }
+            let pages = self.known_keys.version().map(|now| now.log_pages());
+            let written = i64::from(pages.unwrap_or(0)) - outcome.log;
+            if written <= PAGES_UNDER_LOCK {
+                break;
+            }
         }
         let _turn = self.write_lock.take().await?;
         let outcome = self.pragma(PASSIVE).await?;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::quotas::Counted;
+
 /// PostgreSQL's code for a lock that was not had within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
@@ -24,6 +26,14 @@ pub enum StoreError {
     /// The input names something that the organization does not have.
     #[error(transparent)]
     Invalid(#[from] changelog_core::Invalid),
+    /// The organization would have more of something than it may.
+    #[error("the organization has {limit} {}, the most that it may have", .counted.noun())]
+    QuotaExceeded {
+        /// Of what.
+        counted: Counted,
+        /// How many it may have.
+        limit: u32,
+    },
     /// Another transaction holds the row for longer than the lock timeout.
     #[error("another transaction holds the row")]
     Locked,

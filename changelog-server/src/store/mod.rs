@@ -23,10 +23,12 @@ mod idempotency;
 mod invitations;
 mod key_cache;
 mod members;
+mod moments;
 mod open;
 mod organizations;
 #[cfg(test)]
 mod plan;
+mod quotas;
 mod search;
 mod services;
 mod sessions;
@@ -51,7 +53,9 @@ pub use counts::{DayCount, Scope};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
 pub use open::{OpenError, Purpose};
+pub use quotas::{Counted, Quotas};
 pub use search::{Terms, Wanted};
+pub(crate) use sessions::CLOCKS_DIFFER;
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;
 
@@ -135,6 +139,8 @@ pub(crate) struct Database {
     writes: Engine<Writer, ()>,
     /// Who is told of what was recorded here.
     feed: Feed,
+    /// How many things an organization may have.
+    quotas: Quotas,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -143,6 +149,7 @@ pub struct Tx {
     connection: Connection,
     /// Which row of a kept count this transaction adds to.
     slot: i64,
+    quotas: Quotas,
 }
 
 impl Database {
@@ -157,7 +164,11 @@ impl Database {
                 unreachable!("a store is made for one database")
             }
         };
-        Ok(Tx { connection, slot })
+        Ok(Tx {
+            connection,
+            slot,
+            quotas: self.quotas,
+        })
     }
 }
 
@@ -206,6 +217,14 @@ impl Store {
             pages,
             creations,
         }
+    }
+
+    /// Limits how many things an organization may have; without this there is no
+    /// limit, as for the operator.
+    #[must_use]
+    pub fn with_quotas(mut self, quotas: Quotas) -> Self {
+        self.database.quotas = quotas;
+        self
     }
 
     /// Begins a transaction.

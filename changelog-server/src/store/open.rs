@@ -16,7 +16,7 @@ use super::file::{self, DataFile};
 use super::key_cache::KeyCache;
 use super::version::Versions;
 use super::writer::Writer;
-use super::{Database, Store, StoreError, carry_over};
+use super::{Database, Quotas, Store, StoreError, carry_over};
 
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -142,10 +142,15 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
     // Keeps the database open from here on, and with it the index of its log,
     // which a task of its own copies into the database.
     let writing = options.clone().pragma("wal_autocheckpoint", "0");
-    let checkpoints = Checkpoints::start(options.clone(), Arc::clone(&file)).map_err(in_path)?;
     let writer = writing.connect().await.map_err(OpenError::Connect)?;
     let known_keys = Versions::open(&path).map_err(in_path)?;
     let known_keys = Arc::new(KeyCache::new(known_keys));
+    let checkpoints = Checkpoints::start(
+        options.clone(),
+        Arc::clone(&file),
+        Arc::clone(&known_keys),
+    )
+    .map_err(in_path)?;
     let writer = Writer::start(
         writing,
         writer,
@@ -166,6 +171,7 @@ async fn open_sqlite(address: &str, purpose: Purpose) -> Result<(Store, ServeLoc
         pool: Engine::Sqlite(readers),
         writes: Engine::Sqlite(writer),
         feed: Feed::default(),
+        quotas: Quotas::default(),
     };
     carry_over::run(&database).await?;
     Ok((
@@ -205,6 +211,7 @@ async fn open_postgres(address: &str) -> Result<Store, OpenError> {
         pool: Engine::Postgres(pool),
         writes: Engine::Postgres(()),
         feed: Feed::default(),
+        quotas: Quotas::default(),
     };
     carry_over::run(&database).await?;
     Ok(Store::new(database, None, None))

@@ -177,6 +177,16 @@ impl From<StoreError> for ApiError {
             // Whoever can meet a conflict says which name it was.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
             StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),
+            StoreError::QuotaExceeded { counted, limit } => {
+                let flag = counted.flag();
+                let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
+                let detail = format!(
+                    "the organization has {limit} {}, the most that this service allows; its \
+                     operator can allow more with {flag} or CHANGELOG_{variable}",
+                    counted.noun()
+                );
+                Self::new(ProblemCode::QuotaExceeded, detail)
+            }
             StoreError::LastOwner => Self::new(
                 ProblemCode::Conflict,
                 "an organization keeps at least one owner; make somebody else an owner first",
