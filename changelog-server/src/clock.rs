@@ -103,7 +103,9 @@ impl Clock {
     /// system's clock, if that is more than a correction would be.
     pub fn not_before(&self, moment: Timestamp) -> Option<Duration> {
         self.0.latest.fetch_max(moment.millis(), Ordering::Relaxed);
-        let ahead = moment.millis().saturating_sub(self.now().timestamp_millis());
+        let ahead = moment
+            .millis()
+            .saturating_sub(self.now().timestamp_millis());
         let ahead = Duration::from_millis(u64::try_from(ahead).ok()?);
         (nanos(ahead) > STEP).then_some(ahead)
     }
@@ -202,11 +204,13 @@ fn nanos(duration: Duration) -> i64 {
 
 /// Returns a moment as nanoseconds, as near as they reach: from 1677 to 2262.
 fn nanos_since_1970(moment: DateTime<Utc>) -> i64 {
-    moment.timestamp_nanos_opt().unwrap_or(if moment.timestamp() < 0 {
-        i64::MIN
-    } else {
-        i64::MAX
-    })
+    moment
+        .timestamp_nanos_opt()
+        .unwrap_or(if moment.timestamp() < 0 {
+            i64::MIN
+        } else {
+            i64::MAX
+        })
 }
 
 impl std::fmt::Debug for Clock {
@@ -325,16 +329,19 @@ mod tests {
     fn a_leap_at_the_start_is_not_remembered() {
         let (hands, clock) = Hands::new();
         hands.leap(10 * YEAR);
-        let (_, clock) = (clock, Clock::new(
-            {
-                let wall = hands.wall.clone();
-                move || DateTime::from_timestamp_millis(wall.load(Ordering::Relaxed)).unwrap()
-            },
-            {
-                let monotonic = hands.monotonic.clone();
-                move || Duration::from_millis(monotonic.load(Ordering::Relaxed).unsigned_abs())
-            },
-        ));
+        let (_, clock) = (
+            clock,
+            Clock::new(
+                {
+                    let wall = hands.wall.clone();
+                    move || DateTime::from_timestamp_millis(wall.load(Ordering::Relaxed)).unwrap()
+                },
+                {
+                    let monotonic = hands.monotonic.clone();
+                    move || Duration::from_millis(monotonic.load(Ordering::Relaxed).unsigned_abs())
+                },
+            ),
+        );
         assert_eq!(at(&clock), (10 * YEAR, 10 * YEAR));
         hands.leap(-10 * YEAR);
         assert_eq!(clock.latest_confirmed(), None);

@@ -121,16 +121,36 @@ pub struct Settings {
 #[derive(Clone, Debug, Args)]
 pub struct QuotaSettings {
     /// Hosts that an organization may have
-    #[arg(long, env = "CHANGELOG_MAX_HOSTS", default_value_t = 10_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_HOSTS",
+        default_value_t = 10_000,
+        value_name = "N"
+    )]
     pub max_hosts: u32,
     /// Services that an organization may have
-    #[arg(long, env = "CHANGELOG_MAX_SERVICES", default_value_t = 10_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_SERVICES",
+        default_value_t = 10_000,
+        value_name = "N"
+    )]
     pub max_services: u32,
     /// Members that an organization may have, those invited included
-    #[arg(long, env = "CHANGELOG_MAX_MEMBERS", default_value_t = 1_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_MEMBERS",
+        default_value_t = 1_000,
+        value_name = "N"
+    )]
     pub max_members: u32,
     /// API keys that an organization may have, those revoked not included
-    #[arg(long, env = "CHANGELOG_MAX_API_KEYS", default_value_t = 1_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_API_KEYS",
+        default_value_t = 1_000,
+        value_name = "N"
+    )]
     pub max_api_keys: u32,
 }
 

@@ -73,7 +73,10 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
         let body = json!({ "title": format!("change {number}") });
         send(key.request("POST", "/api/changes").json(&body))
     };
-    let host = send(key.request("POST", "/api/hosts").json(&json!({ "hostname": "lost" })));
+    let host = send(
+        key.request("POST", "/api/hosts")
+            .json(&json!({ "hostname": "lost" })),
+    );
     let creates = futures_util::future::join_all((0..40).map(create));
     let (host, creates) = tokio::join!(host, creates);
     let took = started.elapsed();

@@ -25,9 +25,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let data = match ListFilter::of(&request)? {
         None => app.store.hosts(caller.tenant).await?,
         Some(ListFilter { after, limit }) => {
-            app.store
-                .hosts_after(caller.tenant, &after, limit)
-                .await?
+            app.store.hosts_after(caller.tenant, &after, limit).await?
         }
     };
     Ok(reply::json(200, &Data { data }))

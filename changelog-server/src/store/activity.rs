@@ -403,7 +403,9 @@ fn shortened(value: Value) -> Value {
         Value::Array(values) => values.into_iter().map(shortened).collect(),
         Value::Object(fields) => {
             let fields = fields.into_iter();
-            fields.map(|(name, value)| (name, shortened(value))).collect()
+            fields
+                .map(|(name, value)| (name, shortened(value)))
+                .collect()
         }
         other => other,
     }
@@ -452,7 +454,8 @@ mod tests {
                 "updated_at": letter,
             })
         };
-        let short = |letter: &str| serde_json::json!({ "excerpt": letter.repeat(200), "length": 301 });
+        let short =
+            |letter: &str| serde_json::json!({ "excerpt": letter.repeat(200), "length": 301 });
         let expected = serde_json::json!({
             "title": { "from": "é".repeat(300), "to": "b".repeat(300) },
             "impact": { "from": short("é"), "to": short("b") },
@@ -461,7 +464,10 @@ mod tests {
                 "to": [{ "label": "a", "url": short("b") }],
             },
         });
-        assert_eq!(Value::from(difference(&version("é"), &version("b"))), expected);
+        assert_eq!(
+            Value::from(difference(&version("é"), &version("b"))),
+            expected
+        );
         // What differs beyond the excerpt differs.
         let (before, after) = (long("a"), format!("{}b", "a".repeat(300)));
         let changes = difference(

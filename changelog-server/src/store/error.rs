@@ -83,13 +83,10 @@ fn is_not_done(code: &str) -> bool {
     }
 }
 
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        let unavailable = match &error {
-            sqlx::Error::RowNotFound => return Self::NotFound,
-            sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
-                return Self::Locked;
-            }
+impl StoreError {
+    /// Returns whether an error is of a state that passes.
+    pub(super) fn passes(error: &sqlx::Error) -> bool {
+        match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::PoolTimedOut
@@ -98,11 +95,19 @@ impl From<sqlx::Error> for StoreError {
             | sqlx::Error::BeginFailed => true,
             sqlx::Error::Database(error) => error.code().is_some_and(|code| passes(&code)),
             _ => false,
-        };
-        if unavailable {
-            Self::Unavailable(error.to_string())
-        } else {
-            Self::Database(Arc::new(error))
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::RowNotFound => Self::NotFound,
+            sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
+                Self::Locked
+            }
+            passing if Self::passes(passing) => Self::Unavailable(error.to_string()),
+            _ => Self::Database(Arc::new(error)),
         }
     }
 }

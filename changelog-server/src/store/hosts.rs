@@ -111,7 +111,10 @@ impl Store {
         let rows: Vec<(Uuid, String)> = on!(&self.database.pool, |db| {
             sqlx::query_as(NAMES).bind(tenant.uuid()).fetch_all(db)
         })?;
-        Ok(rows.into_iter().map(|(id, name)| (id.into(), name)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|(id, name)| (id.into(), name))
+            .collect())
     }
 
     /// Lists some of the hosts of an organization, ordered by hostname, with what

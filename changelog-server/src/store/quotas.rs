@@ -11,11 +11,7 @@ const NEAR: i64 = 100;
 /// Counts, but no further than to a limit.
 macro_rules! count {
     ($rows:literal) => {
-        concat!(
-            "SELECT count(*) FROM (",
-            $rows,
-            " LIMIT $2) AS counted"
-        )
+        concat!("SELECT count(*) FROM (", $rows, " LIMIT $2) AS counted")
     };
 }
 

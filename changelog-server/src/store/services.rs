@@ -96,7 +96,10 @@ impl Store {
             let mut query = page_after(PAGE, tenant, "name_folded", after, limit);
             query.build_query_as().fetch_all(db).await
         })?;
-        Ok(rows.into_iter().map(|row| row.into_service(tenant)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|row| row.into_service(tenant))
+            .collect())
     }
 
     /// Lists the ids and names of the services of an organization, ordered by
@@ -108,7 +111,10 @@ impl Store {
         let rows: Vec<(Uuid, String)> = on!(&self.database.pool, |db| {
             sqlx::query_as(NAMES).bind(tenant.uuid()).fetch_all(db)
         })?;
-        Ok(rows.into_iter().map(|(id, name)| (id.into(), name)).collect())
+        Ok(rows
+            .into_iter()
+            .map(|(id, name)| (id.into(), name))
+            .collect())
     }
 
     /// Lists some of the services of an organization, ordered by name, with what

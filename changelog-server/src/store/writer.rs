@@ -160,9 +160,7 @@ impl SqliteTx {
     /// it up, or be gone with the runtime. Then nobody commits.
     fn give_back(&mut self, commit: Option<Waiting>) -> bool {
         match (self.connection.take(), self.back.take()) {
-            (Some(connection), Some(back)) => {
-                back.send(Returned { connection, commit }).is_ok()
-            }
+            (Some(connection), Some(back)) => back.send(Returned { connection, commit }).is_ok(),
             _ => false,
         }
     }

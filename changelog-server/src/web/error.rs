@@ -179,7 +179,10 @@ impl From<StoreError> for ApiError {
             StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),
             StoreError::QuotaExceeded { counted, limit } => {
                 let flag = counted.flag();
-                let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
+                let variable = flag
+                    .trim_start_matches('-')
+                    .replace('-', "_")
+                    .to_uppercase();
                 let detail = format!(
                     "the organization has {limit} {}, the most that this service allows; its \
                      operator can allow more with {flag} or CHANGELOG_{variable}",
