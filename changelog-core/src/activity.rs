@@ -90,7 +90,8 @@ pub struct ActivityEntry {
     #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
     pub resource_label: String,
     /// More about it: `risk_level` and `status` of a change created, `changes`
-    /// of an update.
+    /// of an update, `{field: {from, to}}`. A text of more than 300 characters is
+    /// `{excerpt, length}` there, with its first 200.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: serde_json::Value,
     /// When it was done.

@@ -10,7 +10,7 @@ wire_enum! {
     HealthStatus, "a status", example "ok" {
         /// The database answers.
         Ok = "ok",
-        /// The database does not answer.
+        /// The database does not answer, or cannot be written to.
         Degraded = "degraded",
     }
 }
@@ -71,6 +71,14 @@ impl Health {
             latency_ms: None,
             timestamp: None,
             error: Some(error.to_owned()),
+        }
+    }
+
+    /// The report of a database that answers but cannot be written to.
+    pub fn read_only(error: &str) -> Self {
+        Self {
+            db: DbStatus::Reachable,
+            ..Self::degraded(error)
         }
     }
 

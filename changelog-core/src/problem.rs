@@ -24,6 +24,8 @@ wire_enum! {
         PlanRequired = "plan_required",
         /// 403: the person's role does not allow this.
         Forbidden = "forbidden",
+        /// 403: the organization has as many of these as it may have.
+        QuotaExceeded = "quota_exceeded",
         /// 403: a browser sent this from another site.
         CrossSite = "cross_site",
         /// 404: no such thing, or not in this organization.
@@ -64,7 +66,7 @@ impl ProblemCode {
             | Self::MalformedId
             | Self::MalformedHeader => 400,
             Self::Unauthorized => 401,
-            Self::PlanRequired | Self::Forbidden | Self::CrossSite => 403,
+            Self::PlanRequired | Self::Forbidden | Self::QuotaExceeded | Self::CrossSite => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::RequestTimeout => 408,
@@ -89,6 +91,7 @@ impl ProblemCode {
             Self::Unauthorized => "Authentication is required",
             Self::PlanRequired => "The plan does not include the API",
             Self::Forbidden => "The role does not allow this",
+            Self::QuotaExceeded => "The organization has as many as it may have",
             Self::CrossSite => "Requests from other sites are refused",
             Self::NotFound => "Not found",
             Self::MethodNotAllowed => "The method is not allowed here",

@@ -59,6 +59,7 @@ impl App {
             .answer_memory
             .map_or(memory::DEFAULT_MIB, NonZeroU32::get);
         let memory = AnswerMemory::new(mebibytes);
+        let store = store.with_quotas((&settings.quotas).into());
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
             live: Live::new(store.clone(), clock.clone(), memory.clone()),

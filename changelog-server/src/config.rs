@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use ipnet::IpNet;
 use url::Url;
 
-use crate::store::Capacity;
+use crate::store::{Capacity, Quotas};
 
 /// The change log service.
 #[derive(Debug, Parser)]
@@ -78,6 +78,13 @@ pub struct Serve {
         value_name = "ADDR"
     )]
     pub listen: SocketAddr,
+    /// Trust the system's clock although the database has seen a later moment
+    #[arg(
+        long,
+        long_help = "Trust the system's clock although the database has seen a later moment: after \
+                     the clock was wrong for some minutes, by which keys and sessions expired"
+    )]
+    pub trust_clock: bool,
     /// What the service can be configured with.
     #[command(flatten)]
     pub settings: Settings,
@@ -134,6 +141,68 @@ pub struct Settings {
         value_name = "MIB"
     )]
     pub answer_memory: Option<NonZeroU32>,
+    /// How many things an organization may have.
+    #[command(flatten)]
+    pub quotas: QuotaSettings,
+}
+
+/// How many things one organization may have.
+#[derive(Clone, Debug, Args)]
+pub struct QuotaSettings {
+    /// Hosts that an organization may have
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_HOSTS",
+        default_value_t = 10_000,
+        value_name = "N"
+    )]
+    pub max_hosts: u32,
+    /// Services that an organization may have
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_SERVICES",
+        default_value_t = 10_000,
+        value_name = "N"
+    )]
+    pub max_services: u32,
+    /// Members that an organization may have, those invited included
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_MEMBERS",
+        default_value_t = 1_000,
+        value_name = "N"
+    )]
+    pub max_members: u32,
+    /// API keys that an organization may have, those revoked not included
+    #[arg(
+        long,
+        env = "CHANGELOG_MAX_API_KEYS",
+        default_value_t = 1_000,
+        value_name = "N"
+    )]
+    pub max_api_keys: u32,
+}
+
+impl From<&QuotaSettings> for Quotas {
+    fn from(settings: &QuotaSettings) -> Self {
+        Self {
+            hosts: Some(settings.max_hosts),
+            services: Some(settings.max_services),
+            members: Some(settings.max_members),
+            api_keys: Some(settings.max_api_keys),
+        }
+    }
+}
+
+impl Default for QuotaSettings {
+    fn default() -> Self {
+        Self {
+            max_hosts: 10_000,
+            max_services: 10_000,
+            max_members: 1_000,
+            max_api_keys: 1_000,
+        }
+    }
 }
 
 impl Settings {

@@ -6,7 +6,7 @@ use changelog_core::{ApiKeyId, Timestamp};
 use chrono::TimeDelta;
 use tokio::sync::mpsc;
 
-use crate::store::Store;
+use crate::store::{CLOCKS_DIFFER, Store};
 
 /// How exactly the last use of a key is known.
 const PRECISION: TimeDelta = TimeDelta::minutes(1);
@@ -57,8 +57,10 @@ impl KeyUse {
     }
 }
 
+/// Returns whether a use is to be noted: the known one is old, or in the future,
+/// where a clock that was wrong put it.
 fn is_due(known: Option<Timestamp>, now: Timestamp) -> bool {
-    known.is_none_or(|known| known.plus(PRECISION) <= now)
+    known.is_none_or(|known| known.plus(PRECISION) <= now || known > now.plus(CLOCKS_DIFFER))
 }
 
 async fn write(

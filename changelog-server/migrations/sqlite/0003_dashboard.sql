@@ -58,3 +58,10 @@ CREATE INDEX invitations_by_expiry ON invitations (expires_at);
 CREATE INDEX activity_by_thing ON activity
     (organization_id, resource_id, resource_type, id, action)
     WHERE action <> 'created';
+
+-- The latest moment that any server has seen, in one row: a clock that is set
+-- back while no server runs must not revive what has expired.
+CREATE TABLE latest_moment (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    moment INTEGER NOT NULL
+) STRICT;

@@ -3,8 +3,10 @@
 //! bounded in time and in number.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::ops::Range;
 
+use bytes::Bytes;
 use changelog_core::change::around::{Affected, Candidate, Ranked, rank};
 use changelog_core::{Around, AroundFilter, ChangeId, HostId, ServiceId, Timestamp};
 use chrono::TimeDelta;
@@ -54,32 +56,42 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         considered,
         complete,
     };
-    Ok(reply::raw_json(json(&envelope, &ranked, documents)?))
+    let pieces = pieces(&envelope, &ranked, documents);
+    Ok(reply::joined_json(
+        pieces.map_err(|error| ApiError::internal(&error))?,
+    ))
 }
 
-/// Writes the answer around changes that are JSON already.
-fn json(
+/// Writes the answer around changes that are JSON already, without copying them.
+fn pieces(
     envelope: &Around,
     ranked: &[Ranked],
     documents: Vec<(ChangeId, ChangeJson)>,
-) -> Result<String, ApiError> {
-    let written = |error| ApiError::internal(&error);
+) -> Result<Vec<Bytes>, serde_json::Error> {
     let mut documents: HashMap<_, _> = documents.into_iter().collect();
-    let mut data = String::new();
-    for one in ranked {
+    let envelope = serde_json::to_string(envelope)?;
+    // Its list of changes, which is empty.
+    let (before, behind) = envelope.split_once("[]").unwrap_or_default();
+    let mut pieces = Vec::new();
+    let mut between = format!("{before}[");
+    for Ranked { id, score, reasons } in ranked {
         // A change may have been deleted since it was ranked.
-        let Some(ChangeJson(change)) = documents.remove(&one.id) else {
+        let Some(ChangeJson(change)) = documents.remove(id) else {
             continue;
         };
-        let comma = if data.is_empty() { "" } else { "," };
-        let reasons = serde_json::to_string(&one.reasons).map_err(written)?;
-        let score = one.score;
-        data.push_str(&format!(
-            "{comma}{{\"score\":{score},\"reasons\":{reasons},\"change\":{change}}}"
-        ));
+        let reasons = serde_json::to_string(reasons)?;
+        let _ = write!(
+            between,
+            r#"{{"score":{score},"reasons":{reasons},"change":"#
+        );
+        pieces.extend([Bytes::from(between), change.into()]);
+        between = "},".to_owned();
     }
-    let envelope = serde_json::to_string(envelope).map_err(written)?;
-    Ok(envelope.replacen("[]", &format!("[{data}]"), 1))
+    if !pieces.is_empty() {
+        between.pop();
+    }
+    pieces.push(format!("{between}]{behind}").into());
+    Ok(pieces)
 }
 
 /// Finds out what changes are compared with. What the organization does not have

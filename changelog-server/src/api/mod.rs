@@ -9,6 +9,7 @@ mod health;
 mod hosts;
 mod idempotency;
 mod key;
+mod list_filter;
 mod openapi;
 mod services;
 mod stream;

@@ -4,6 +4,7 @@ use changelog_core::{Action, Data, NewService, Service, ServiceId, ServicePatch}
 use serde_json::Map;
 
 use super::idempotency::{self, Begun};
+use super::list_filter::ListFilter;
 use crate::app::App;
 use crate::store::StoreError;
 use crate::store::activity::{self, Entry};
@@ -11,11 +12,24 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the services of the organization, ordered by name.
 #[utoipa::path(get, path = "/api/services", tag = "services", operation_id = "list_services",
+    params(
+        ("limit" = Option<u64>, Query, minimum = 1,
+            description = "At most this many; all when neither this nor `after` is given, and 1000 when more is asked for",
+            example = 100),
+        ("after" = Option<String>, Query,
+            description = "Only those whose name comes after this one: the last of the page before"),
+    ),
     responses((status = 200, description = "All services, ordered by name", body = Data<Vec<Service>>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
-    request.no_parameters()?;
-    let data = app.store.services(caller.tenant).await?;
+    let data = match ListFilter::of(&request)? {
+        None => app.store.services(caller.tenant).await?,
+        Some(ListFilter { after, limit }) => {
+            app.store
+                .services_after(caller.tenant, &after, limit)
+                .await?
+        }
+    };
     Ok(reply::json(200, &Data { data }))
 }
 

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use super::table::table;
 use super::{Failure, now, org, print, serve};
 use crate::app::{App, reachable};
-use crate::clock::Clock;
 use crate::config::{Demo, Settings};
 use crate::passwords;
 use crate::setup::Setup;
@@ -57,7 +56,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
 
     let app = App::new(
         store.clone(),
-        Clock::system(),
+        serve::clock(&store, false).await?,
         Settings::default(),
         Setup::default(),
         listening,

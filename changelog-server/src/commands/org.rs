@@ -7,7 +7,7 @@ use super::table::table;
 use super::{Failure, now, open, organization, print, print_json, secret};
 use crate::config::{Common, Org};
 use crate::passwords;
-use crate::store::{Store, StoreError, Tenant};
+use crate::store::{Capacity, Purpose, Store, StoreError, Tenant};
 
 pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
     match command {
@@ -27,7 +27,8 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
                 }),
                 _ => None,
             };
-            let store = open(common).await?;
+            let (store, _) =
+                Store::open(&common.database_url, Purpose::Create, Capacity::default()).await?;
             let (_, organization, owner) = create(&store, &new, owner).await?;
             if common.json {
                 return print_json(&json!({ "organization": organization, "owner": owner }));

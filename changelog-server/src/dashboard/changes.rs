@@ -149,6 +149,9 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
         let value = value.trim();
         match name {
             _ if value.is_empty() => {}
+            // No name has it, and PostgreSQL does not take it as a text.
+            "service" if value.contains('\0') => refused.push(("service", "must not contain NUL")),
+            "host" if value.contains('\0') => refused.push(("host", "must not contain NUL")),
             "page" if value == "1" => {}
             "since" | "until" => pairs.push((name, form::moment(value))),
             "tags" => {
@@ -329,8 +332,8 @@ struct Edit<'a> {
 /// Shows the form, for a new change or for one that there is.
 async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>) -> ApiResult {
     let status = if form.is_refused() { 422 } else { 200 };
-    let services = app.store.services(visit.tenant()).await?;
-    let hosts = app.store.hosts(visit.tenant()).await?;
+    let services = app.store.service_names(visit.tenant()).await?;
+    let hosts = app.store.host_names(visit.tenant()).await?;
     let (heading, action, button) = match change {
         None => (
             "Log a change".to_owned(),
@@ -355,11 +358,11 @@ async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>
         statuses: Status::WORDS,
         services: services
             .into_iter()
-            .map(|service| (service.id.to_string(), service.name))
+            .map(|(id, name)| (id.to_string(), name))
             .collect(),
         hosts: hosts
             .into_iter()
-            .map(|host| (host.id.to_string(), host.hostname))
+            .map(|(id, name)| (id.to_string(), name))
             .collect(),
     };
     page::render(status, &page)

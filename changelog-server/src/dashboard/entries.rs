@@ -82,10 +82,11 @@ fn told(value: &Value) -> String {
             let all: Vec<String> = values.iter().map(told).collect();
             show::excerpt(&all.join(", "))
         }
-        // A service or a host, as changes show it.
+        // A service or a host, as changes show it; a link; or a long text.
         Value::Object(fields) => {
             let name = fields.get("name").or_else(|| fields.get("hostname"));
             name.or_else(|| fields.get("label"))
+                .or_else(|| fields.get("excerpt"))
                 .map_or_else(|| show::excerpt(&value.to_string()), told)
         }
         other => other.to_string(),

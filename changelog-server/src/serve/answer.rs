@@ -154,12 +154,14 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
 
 /// Runs the handler: not for ever, and a panic ends this request only.
 async fn handle(routes: Routes, request: http::Request<Arriving>) -> Result<Response, ApiError> {
+    let only_reads = request.method().is_safe();
     let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
         Ok(Ok(Ok(response))) => Ok(response),
         Ok(Ok(Err(never))) => match never {},
         Ok(Err(_)) => Err(ApiError::internal(&"the handler panicked")),
-        Err(_) => Err(ApiError::unavailable(&"the handler took too long")),
+        Err(_) if only_reads => Err(ApiError::unavailable(&"the handler took too long")),
+        Err(_) => Err(ApiError::uncertain(&"the handler took too long")),
     }
 }
 

@@ -1,11 +1,11 @@
 //! From an answer to the body that hyper sends.
 
-use std::array;
 use std::convert::Infallible;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::vec;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
@@ -83,24 +83,25 @@ pub(super) fn of(
         // warp's bodies are there at once.
         let whole = body.collect().now_or_never().and_then(Result::ok);
         let whole = whole.map(|whole| whole.to_bytes()).unwrap_or_default();
-        Pieces::new([whole, Bytes::new(), Bytes::new()], Some(permit)).boxed()
+        Pieces::new(vec![whole], Some(permit)).boxed()
     })
 }
 
 /// A body that is there in pieces, whose length is known.
 struct Pieces {
-    pieces: array::IntoIter<Bytes, 3>,
+    pieces: vec::IntoIter<Bytes>,
 }
 
 impl Pieces {
-    fn new(pieces: [Bytes; 3], permit: Option<Permit>) -> Self {
+    fn new(pieces: Vec<Bytes>, permit: Option<Permit>) -> Self {
         let permit = permit.map(Arc::new);
-        let pieces = pieces.map(|piece| match &permit {
+        let held = pieces.into_iter().map(|piece| match &permit {
             Some(permit) => permit.hold(piece),
             None => piece,
         });
+        let held: Vec<Bytes> = held.collect();
         Self {
-            pieces: pieces.into_iter(),
+            pieces: held.into_iter(),
         }
     }
 

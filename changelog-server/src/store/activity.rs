@@ -389,8 +389,34 @@ fn script_of<DB: Dialect>(entries: &[NewEntry<'_>]) -> Script<DB> {
     script
 }
 
+/// The longest text that the activity log keeps whole, in characters; a title
+/// has as many.
+const WHOLE_TEXT: usize = 300;
+/// How many characters it keeps of a longer one.
+const EXCERPT: usize = 200;
+
+/// Shortens the long texts of a value to `{excerpt, length}`, so that a page of
+/// the log stays small however large the changes are.
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().nth(WHOLE_TEXT).is_some() => {
+            let excerpt: String = text.chars().take(EXCERPT).collect();
+            serde_json::json!({ "excerpt": excerpt, "length": text.chars().count() })
+        }
+        Value::Array(values) => values.into_iter().map(shortened).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            fields
+                .map(|(name, value)| (name, shortened(value)))
+                .collect()
+        }
+        other => other,
+    }
+}
+
 /// Returns what differs between two versions of a record, as the activity log
-/// keeps it: `{field: {from, to}}`. The time of the update itself is left out.
+/// keeps it: `{field: {from, to}}`, with an excerpt of texts of more than 300
+/// characters. The time of the update itself is left out.
 pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Value> {
     let object = |record: &T| match serde_json::to_value(record) {
         Ok(Value::Object(fields)) => fields,
@@ -402,7 +428,10 @@ pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Val
         .filter(|(name, _)| name != "updated_at")
         .filter_map(|(name, to)| {
             let from = before.get(&name).cloned().unwrap_or_default();
-            (from != to).then(|| (name, serde_json::json!({ "from": from, "to": to })))
+            (from != to).then(|| {
+                let (from, to) = (shortened(from), shortened(to));
+                (name, serde_json::json!({ "from": from, "to": to }))
+            })
         })
         .collect()
 }
@@ -416,6 +445,40 @@ pub(super) fn clamped(number: u64) -> i64 {
 mod tests {
     use super::*;
     use crate::store::plan;
+
+    #[test]
+    fn long_texts_are_kept_as_excerpts() {
+        let long = |letter: &str| letter.repeat(301);
+        let version = |letter: &str| {
+            serde_json::json!({
+                "title": letter.repeat(300),
+                "impact": long(letter),
+                "links": [{ "label": "a", "url": long(letter) }],
+                "updated_at": letter,
+            })
+        };
+        let short =
+            |letter: &str| serde_json::json!({ "excerpt": letter.repeat(200), "length": 301 });
+        let expected = serde_json::json!({
+            "title": { "from": "é".repeat(300), "to": "b".repeat(300) },
+            "impact": { "from": short("é"), "to": short("b") },
+            "links": {
+                "from": [{ "label": "a", "url": short("é") }],
+                "to": [{ "label": "a", "url": short("b") }],
+            },
+        });
+        assert_eq!(
+            Value::from(difference(&version("é"), &version("b"))),
+            expected
+        );
+        // What differs beyond the excerpt differs.
+        let (before, after) = (long("a"), format!("{}b", "a".repeat(300)));
+        let changes = difference(
+            &serde_json::json!({ "impact": before }),
+            &serde_json::json!({ "impact": after }),
+        );
+        assert_eq!(changes["impact"]["from"], changes["impact"]["to"]);
+    }
 
     #[tokio::test]
     async fn a_history_is_found_by_indexes() {

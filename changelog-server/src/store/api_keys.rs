@@ -16,7 +16,8 @@ use sqlx::{FromRow, QueryBuilder};
 use super::activity::Entry;
 use super::batcher::Answers;
 use super::engine::{execute, on, push_values};
-use super::{Actor, Database, Store, StoreError, Tenant, Tx, new_id};
+use super::sessions::CLOCKS_DIFFER;
+use super::{Actor, Counted, Database, Store, StoreError, Tenant, Tx, new_id};
 
 /// How many keys are looked up by one statement at most.
 pub(super) const MOST: usize = 64;
@@ -45,7 +46,7 @@ const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revo
 
 const TOUCH: &str = "
 UPDATE api_keys SET last_used_at = $2
-WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2)";
+WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2 OR last_used_at > $3)";
 
 /// Whom a key acts for.
 #[derive(Clone, Debug)]
@@ -237,6 +238,9 @@ impl Store {
 
 impl Tx {
     /// Makes a key and records it. The value is in the answer and nowhere else.
+    ///
+    /// # Errors
+    /// [`StoreError::QuotaExceeded`] when the organization has too many.
     pub async fn insert_api_key(
         &mut self,
         tenant: Tenant,
@@ -265,6 +269,7 @@ impl Tx {
                 .bind(new.expires_at.map(Timestamp::millis))
                 .bind(&actor.name)
         )?;
+        self.keep_quota(tenant, Counted::ApiKeys).await?;
         self.record(
             tenant,
             actor,
@@ -304,7 +309,15 @@ impl Tx {
 
     /// Notes that a key was used.
     pub async fn touch_api_key(&mut self, id: ApiKeyId, at: Timestamp) -> Result<(), StoreError> {
-        execute!(self, sqlx::query(TOUCH).bind(id.0).bind(at.millis()))?;
+        // A use in the future is of a time when the clock was wrong.
+        let latest = at.plus(CLOCKS_DIFFER);
+        execute!(
+            self,
+            sqlx::query(TOUCH)
+                .bind(id.0)
+                .bind(at.millis())
+                .bind(latest.millis())
+        )?;
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, file};
 
 /// Why no copy was made.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,8 @@ pub enum BackupError {
 
 impl Store {
     /// Writes a copy beside its final name, checks it, makes it durable, and
-    /// only then gives it its name. Returns its size in bytes.
+    /// only then gives it its name. Only its owner can read it. Returns its size
+    /// in bytes.
     pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
         let Some(mut connection) = self.unbounded_reader().await? else {
             return Err(BackupError::Postgres);
@@ -50,7 +51,10 @@ impl Store {
                 "the path of a backup must be valid UTF-8",
             )
         })?;
+        // SQLite writes into a file that is empty, and leaves its mode.
+        drop(file::create_new(partial)?);
         // Unbounded in time, unlike every other statement: it reads everything.
+        // Writes go on meanwhile; their log cannot be reused, and grows.
         sqlx::query("VACUUM INTO $1")
             .bind(target)
             .execute(&mut connection)

@@ -75,6 +75,19 @@ pub(crate) async fn bounded<T>(
     }
 }
 
+/// Waits for a COMMIT, but not for ever. The outcome of one that does not
+/// return is not known.
+pub(crate) async fn committed(
+    commit: impl Future<Output = Result<(), sqlx::Error>>,
+) -> Result<(), StoreError> {
+    match tokio::time::timeout(STATEMENT_TIMEOUT, commit).await {
+        Ok(result) => result.map_err(StoreError::of_commit),
+        Err(_) => Err(StoreError::Uncertain(
+            "the database did not answer in time".into(),
+        )),
+    }
+}
+
 /// What the two databases call differently, for queries that are put together.
 pub(crate) trait Dialect: Database {
     /// Whether several statements can be sent as one text.

@@ -1,6 +1,9 @@
 //! What can go wrong in the store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+
+use super::quotas::Counted;
 
 /// PostgreSQL's code for a lock that was not had within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -27,26 +30,67 @@ pub enum StoreError {
     /// asked did not get a turn in time; it was not begun.
     #[error("the organization uses its whole share of the database")]
     Overloaded,
+    /// The organization would have more of something than it may.
+    #[error("the organization has {limit} {}, the most that it may have", .counted.noun())]
+    QuotaExceeded {
+        /// Of what.
+        counted: Counted,
+        /// How many it may have.
+        limit: u32,
+    },
     /// Another transaction holds the row for longer than the lock timeout.
     #[error("another transaction holds the row")]
     Locked,
     /// The database does not answer, is full, read-only or busy; the same
-    /// request may succeed later. Nothing of it was recorded, or, when the
-    /// connection broke during a commit, all of it.
+    /// request may succeed later. Nothing of it was recorded.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
+    /// Another process holds SQLite's write lock, which is this file; the same
+    /// request may succeed later. Nothing of it was recorded.
+    #[error(
+        "writes are blocked: another process holds {}; is a changelog-server command stopped?",
+        .0.display()
+    )]
+    Blocked(PathBuf),
+    /// The commit failed, or did not return, in a way that does not tell whether
+    /// it took place: all of it was recorded, or nothing.
+    #[error("it is not known whether the database recorded it: {0}")]
+    Uncertain(String),
     /// A fault of this program or of its schema.
     #[error("the database refused: {0}")]
     Database(#[source] Arc<sqlx::Error>),
 }
 
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        let unavailable = match &error {
-            sqlx::Error::RowNotFound => return Self::NotFound,
-            sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
-                return Self::Locked;
-            }
+impl StoreError {
+    /// Reads an error of COMMIT. Where the log could not be synced or the
+    /// connection broke, the transaction may be there all the same.
+    pub(super) fn of_commit(error: sqlx::Error) -> Self {
+        let is_certain = match &error {
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| is_not_done(&code)),
+            _ => false,
+        };
+        match Self::from(error) {
+            Self::Unavailable(cause) if !is_certain => Self::Uncertain(cause),
+            error => error,
+        }
+    }
+}
+
+/// Returns whether an error code, of either database, says that a commit did
+/// not take place.
+fn is_not_done(code: &str) -> bool {
+    match sqlite_code(code) {
+        // BUSY, LOCKED, READONLY, FULL
+        Some(code) => matches!(code, 5 | 6 | 8 | 13),
+        // Serialization failures and deadlocks, insufficient resources.
+        None => code.starts_with("40") || code.starts_with("53"),
+    }
+}
+
+impl StoreError {
+    /// Returns whether an error is of a state that passes.
+    pub(super) fn passes(error: &sqlx::Error) -> bool {
+        match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::PoolTimedOut
@@ -55,11 +99,19 @@ impl From<sqlx::Error> for StoreError {
             | sqlx::Error::BeginFailed => true,
             sqlx::Error::Database(error) => error.code().is_some_and(|code| passes(&code)),
             _ => false,
-        };
-        if unavailable {
-            Self::Unavailable(error.to_string())
-        } else {
-            Self::Database(Arc::new(error))
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::RowNotFound => Self::NotFound,
+            sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
+                Self::Locked
+            }
+            passing if Self::passes(passing) => Self::Unavailable(error.to_string()),
+            _ => Self::Database(Arc::new(error)),
         }
     }
 }
@@ -67,15 +119,24 @@ impl From<sqlx::Error> for StoreError {
 /// Tells whether an error code names a state that passes: SQLite's extended
 /// result codes are numbers, PostgreSQL's are five characters.
 fn passes(code: &str) -> bool {
-    if code.len() < 5
-        && let Ok(number) = code.parse::<u32>()
-    {
+    match sqlite_code(code) {
         // BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
-        return matches!(number & 0xff, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15);
+        Some(code) => matches!(code, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15),
+        // Connection exceptions, serialization failures and deadlocks,
+        // insufficient resources, operator intervention, system errors; a
+        // read-only server.
+        None => {
+            let class = code.get(..2).unwrap_or_default();
+            matches!(class, "08" | "40" | "53" | "57" | "58") || code == "25006"
+        }
     }
-    // Connection exceptions, serialization failures and deadlocks, insufficient
-    // resources, operator intervention, system errors; a read-only server.
-    matches!(&code[..2], "08" | "40" | "53" | "57" | "58") || code == "25006"
+}
+
+/// Returns SQLite's primary result code; `None` for a code of PostgreSQL, which
+/// has five characters.
+fn sqlite_code(code: &str) -> Option<u32> {
+    let number = (code.len() < 5).then(|| code.parse::<u32>().ok())??;
+    Some(number & 0xff)
 }
 
 /// Reads the breach of a unique constraint as a name that is taken. SQLite does

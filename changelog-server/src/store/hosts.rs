@@ -9,12 +9,15 @@ use sqlx::types::{Json, Text, Uuid};
 use super::activity::difference;
 use super::engine::{execute, on};
 use super::error::or_conflict;
-use super::summaries::{Column, Summary, page};
-use super::{Store, StoreError, Tenant, Tx, new_id};
+use super::summaries::{Column, Summary, page, page_after};
+use super::{Counted, Store, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 ORDER BY hostname_folded, id";
+
+const NAMES: &str = "
+SELECT id, hostname FROM hosts WHERE organization_id = $1 ORDER BY hostname_folded, id";
 
 const BY_ID: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
@@ -88,6 +91,34 @@ impl Store {
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
     }
 
+    /// Lists at most so many hosts of an organization, ordered by hostname: those
+    /// whose names come after a name, which need not be that of a host.
+    pub async fn hosts_after(
+        &self,
+        tenant: Tenant,
+        after: &str,
+        limit: u64,
+    ) -> Result<Vec<Host>, StoreError> {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+            let mut query = page_after(PAGE, tenant, "hostname_folded", after, limit);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
+    }
+
+    /// Lists the ids and names of the hosts of an organization, ordered by name.
+    pub async fn host_names(&self, tenant: Tenant) -> Result<Vec<(HostId, String)>, StoreError> {
+        let rows: Vec<(Uuid, String)> = on!(&mut self.database.reader(tenant).await?, |db| {
+            sqlx::query_as(NAMES)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|(id, name)| (id.into(), name))
+            .collect())
+    }
+
     /// Lists some of the hosts of an organization, ordered by hostname, with what
     /// there is about their changes; so many are left out before them.
     pub async fn host_page(
@@ -132,7 +163,11 @@ impl Store {
 }
 
 impl Tx {
-    /// Records a host; [`StoreError::Conflict`] when its name is taken.
+    /// Records a host.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when its name is taken,
+    /// [`StoreError::QuotaExceeded`] when the organization has too many.
     pub async fn insert_host(
         &mut self,
         tenant: Tenant,
@@ -170,10 +205,10 @@ impl Tx {
                 .bind(reference(&host))
         )?;
         if inserted == 0 {
-            Err(StoreError::Conflict)
-        } else {
-            Ok(host)
+            return Err(StoreError::Conflict);
         }
+        self.keep_quota(tenant, Counted::Hosts).await?;
+        Ok(host)
     }
 
     /// Changes a host and returns it with what differs, `{field: {from, to}}`;

@@ -13,7 +13,7 @@ use sqlx::types::{Text, Uuid};
 use super::activity::Entry;
 use super::engine::{execute, on};
 use super::sessions::hash;
-use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Counted, Store, StoreError, Tenant, Tx, new_id};
 
 /// How long an invitation can be accepted.
 const VALID: TimeDelta = TimeDelta::hours(72);
@@ -132,7 +132,8 @@ impl Tx {
     /// [`Role::may_give`].
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when the address is that of a member.
+    /// [`StoreError::Conflict`] when the address is that of a member,
+    /// [`StoreError::QuotaExceeded`] when the organization has too many members.
     pub async fn invite(
         &mut self,
         tenant: Tenant,
@@ -173,6 +174,7 @@ impl Tx {
                 .bind(created_at.millis())
                 .bind(invitation.expires_at.millis())
         )?;
+        self.keep_quota(tenant, Counted::Members).await?;
         let role = json!({ "role": invitation.role });
         let entry = entry(Action::Invited, &invitation, &role);
         self.record(tenant, actor, entry, now).await?;

@@ -12,6 +12,7 @@ mod backup;
 mod batcher;
 mod carry_over;
 mod changes;
+mod checkpoint;
 mod counts;
 pub(crate) mod engine;
 mod error;
@@ -23,10 +24,12 @@ mod idempotency;
 mod invitations;
 mod key_cache;
 mod members;
+mod moments;
 mod open;
 mod organizations;
 #[cfg(test)]
 mod plan;
+mod quotas;
 mod readers;
 mod search;
 mod services;
@@ -52,7 +55,9 @@ pub use counts::{DayCount, Scope};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
 pub use open::{Capacity, OpenError, Purpose};
+pub use quotas::{Counted, Quotas};
 pub use search::{Terms, Wanted};
+pub(crate) use sessions::CLOCKS_DIFFER;
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;
 
@@ -143,6 +148,8 @@ pub(crate) struct Database {
     creation_batches: (usize, usize),
     /// Who is told of what was recorded here.
     feed: Feed,
+    /// How many things an organization may have.
+    quotas: Quotas,
 }
 
 /// The groups of connections that read; none waits for another.
@@ -168,6 +175,7 @@ pub struct Tx {
     /// Free for another transaction of the organization, or of another, when
     /// this one is about to commit.
     turn: Option<Turn>,
+    quotas: Quotas,
 }
 
 impl Database {
@@ -182,6 +190,7 @@ impl Database {
         Ok(Tx {
             connection,
             slot,
+            quotas: self.quotas,
             turn: None,
         })
     }
@@ -270,6 +279,14 @@ impl Store {
         }
     }
 
+    /// Limits how many things an organization may have; without this there is no
+    /// limit, as for the operator.
+    #[must_use]
+    pub fn with_quotas(mut self, quotas: Quotas) -> Self {
+        self.database.quotas = quotas;
+        self
+    }
+
     /// Begins a transaction of the service itself: of a person who is not known
     /// yet, or of the operator.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
@@ -290,10 +307,15 @@ impl Store {
     }
 
     /// Makes a round trip that reads a real page of the database, and makes
-    /// sure that a database file is still where it was.
+    /// sure that a database file is still where it was and can be written.
+    ///
+    /// # Errors
+    /// [`StoreError::Blocked`] when writes have waited for another process for
+    /// some seconds.
     pub async fn ping(&self) -> Result<(), StoreError> {
         if let Some(file) = &self.file {
             file.is_in_place()?;
+            file.is_writable()?;
         }
         let mut lease = self.database.readers.health.lease(None).await?;
         let _: Option<(i64,)> = on!(&mut lease, |db| {
@@ -347,6 +369,9 @@ impl Store {
 
 impl Tx {
     /// Ends the transaction: when this returns `Ok`, it survives a power cut.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`] when it is not known whether it took place.
     pub async fn commit(self) -> Result<(), StoreError> {
         match self.connection {
             Engine::Sqlite(loan) => {
@@ -356,7 +381,7 @@ impl Tx {
                 drop(self.turn);
                 committed.await
             }
-            Engine::Postgres(transaction) => engine::bounded(transaction.commit()).await,
+            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await,
         }
     }
 }

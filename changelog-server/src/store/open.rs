@@ -1,14 +1,17 @@
 //! Opening the database: from an address to a store with the newest schema.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use backon::{ExponentialBuilder, Retryable};
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
+use super::checkpoint::Checkpoints;
 use super::engine::{Engine, STATEMENT_TIMEOUT};
 use super::fair::FairShare;
 use super::feed::Feed;
@@ -17,7 +20,7 @@ use super::key_cache::KeyCache;
 use super::readers::{READ_TIMEOUT, Readers};
 use super::version::Versions;
 use super::writer::Writer;
-use super::{Database, Groups, Store, StoreError, carry_over, counts};
+use super::{Database, Groups, Quotas, Store, StoreError, carry_over, counts};
 
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -26,10 +29,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of the database each connection keeps in memory, in KiB; the
 /// system's cache, which they share, is right behind it.
 const CACHE_KIB: &str = "-4000";
-/// At so many pages of write-ahead log (16 MiB) a COMMIT folds it into the
-/// database. Fewer, and pages that are written all the time are folded in all
-/// the time; more, and the write that meets it waits longer.
-const WAL_PAGES: &str = "4000";
 /// Connections for health checks, for keys and sessions, and for single rows.
 const HEALTH_CONNECTIONS: usize = 1;
 const SYSTEM_CONNECTIONS: usize = 2;
@@ -84,9 +83,15 @@ impl Capacity {
 pub enum Purpose {
     /// To serve it: on SQLite only one process may.
     Serve,
-    /// To do one thing and leave, perhaps beside a process that serves.
+    /// To make something in it that may be the first: its schema is made and
+    /// brought up to date.
+    Create,
+    /// To do one thing and leave, perhaps next to a process that serves. On
+    /// PostgreSQL, where nothing tells whether one does, its schema must be up to
+    /// date.
     Administer,
-    /// To copy it: what is not there cannot be copied, and must not be made.
+    /// To copy it as it is: what is not there cannot be copied, and must not be
+    /// made.
     Copy,
 }
 
@@ -124,9 +129,36 @@ pub enum OpenError {
     /// The schema is not one that this program can bring up to date.
     #[error("the database's schema cannot be used: {0}")]
     Schema(#[source] sqlx::migrate::MigrateError),
+    /// The schema is older, and servers that know it may be running.
+    #[error(
+        "the database has the schema {found} of an older changelog-server, this one needs \
+         {needed}; start `changelog-server serve` of this version, which brings it up to date"
+    )]
+    OldSchema {
+        /// Its number; 0 for an empty database.
+        found: i64,
+        /// The number that is needed.
+        needed: i64,
+    },
     /// The store could not begin its work.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl OpenError {
+    /// Returns whether the same may work later: the database does not answer, is
+    /// starting, or is recovering.
+    fn passes(&self) -> bool {
+        match self {
+            Self::NoAnswer => true,
+            Self::Connect(error)
+            | Self::Schema(
+                MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
+            ) => StoreError::passes(error),
+            Self::Store(error) => matches!(error, StoreError::Unavailable(_)),
+            _ => false,
+        }
+    }
 }
 
 /// What a served store holds on to besides itself: SQLite's serve lock.
@@ -143,7 +175,7 @@ impl Store {
         if address.starts_with("sqlite:") {
             open_sqlite(address, purpose, capacity).await
         } else if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            Ok((open_postgres(address, capacity).await?, None))
+            Ok((open_postgres(address, purpose, capacity).await?, None))
         } else {
             Err(OpenError::Address)
         }
@@ -170,34 +202,38 @@ async fn open_sqlite(
         source,
     };
 
+    if purpose == Purpose::Copy {
+        std::fs::metadata(&path).map_err(in_path)?;
+    } else {
+        file::prepare(&path).map_err(in_path)?;
+    }
     let serve_lock = match purpose {
-        Purpose::Administer => None,
-        Purpose::Copy => {
-            std::fs::metadata(&path).map_err(in_path)?;
-            None
-        }
+        Purpose::Create | Purpose::Administer | Purpose::Copy => None,
         Purpose::Serve => match file::serve_lock(&path).map_err(in_path)? {
             None => return Err(OpenError::Served(path)),
             lock => lock,
         },
     };
-    {
-        // sqlx's own migration lock does nothing on SQLite.
-        let _turn = file::turn_of(&path).await.map_err(in_path)?;
-        let mut connection = options.connect().await.map_err(OpenError::Connect)?;
-        sqlx::migrate!("migrations/sqlite")
-            .run(&mut connection)
-            .await
-            .map_err(OpenError::Schema)?;
-        connection.close().await.map_err(OpenError::Connect)?;
+    if purpose != Purpose::Copy {
+        migrate_sqlite(&options, &path, serve_lock.is_some()).await?;
     }
     let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
-    // Keeps the database open from here on, and with it the index of its log.
-    let writing = options.clone().pragma("wal_autocheckpoint", WAL_PAGES);
+    // Keeps the database open from here on, and with it the index of its log,
+    // which a task of its own copies into the database.
+    let writing = options.clone().pragma("wal_autocheckpoint", "0");
     let writer = writing.connect().await.map_err(OpenError::Connect)?;
     let known_keys = Versions::open(&path).map_err(in_path)?;
     let known_keys = Arc::new(KeyCache::new(known_keys));
-    let writer = Writer::start(writing, writer, Arc::clone(&file), Arc::clone(&known_keys));
+    let checkpoints =
+        Checkpoints::start(options.clone(), Arc::clone(&file), Arc::clone(&known_keys))
+            .map_err(in_path)?;
+    let writer = Writer::start(
+        writing,
+        writer,
+        Arc::clone(&file),
+        Arc::clone(&known_keys),
+        checkpoints,
+    );
     let reading = options.read_only(true).create_if_missing(false);
     let group = |connections| {
         let share = capacity.share_of(connections);
@@ -218,15 +254,102 @@ async fn open_sqlite(
         // One writer, for all of them together.
         creation_batches: (1, 1),
         feed: Feed::default(),
+        quotas: Quotas::default(),
     };
-    carry_over::run(&database).await?;
+    if purpose != Purpose::Copy {
+        carry_over::run(&database).await?;
+    }
     Ok((
         Store::new(database, Some(file), Some(known_keys)),
         serve_lock,
     ))
 }
 
-async fn open_postgres(address: &str, capacity: Capacity) -> Result<Store, OpenError> {
+/// Brings the schema of a SQLite database up to date, unless another process
+/// serves it, which knows only the schema that it began with.
+async fn migrate_sqlite(
+    options: &SqliteConnectOptions,
+    path: &Path,
+    is_ours: bool,
+) -> Result<(), OpenError> {
+    let in_path = |source| OpenError::File {
+        path: path.to_owned(),
+        source,
+    };
+    // sqlx's own migration lock does nothing on SQLite.
+    let _turn = file::turn_of(path).await?;
+    let mut connection = options.connect().await.map_err(OpenError::Connect)?;
+    let migrator = sqlx::migrate!("migrations/sqlite");
+    let needed = newest(&migrator);
+    let found: Result<(Option<i64>,), _> = sqlx::query_as(VERSION).fetch_one(&mut connection).await;
+    let found = version_of(found)?;
+    let mut lock = None;
+    if found < needed && !is_ours {
+        // Held until the schema is up to date: nobody begins to serve meanwhile.
+        lock = file::serve_lock(path).map_err(in_path)?;
+        if lock.is_none() {
+            return Err(OpenError::OldSchema { found, needed });
+        }
+    }
+    migrator
+        .run(&mut connection)
+        .await
+        .map_err(OpenError::Schema)?;
+    connection.close().await.map_err(OpenError::Connect)?;
+    drop(lock);
+    Ok(())
+}
+
+/// Returns the number of the newest schema that this program knows.
+fn newest(migrator: &Migrator) -> i64 {
+    let versions = migrator.iter().map(|migration| migration.version);
+    versions.max().unwrap_or(0)
+}
+
+/// Finds the number of the schema that a database has.
+const VERSION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
+
+/// Reads what became of [`VERSION`]: 0 for a database without a schema.
+fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenError> {
+    match found {
+        Ok((version,)) => Ok(version.unwrap_or(0)),
+        // There is no such table; what else is wrong, migrating tells.
+        Err(sqlx::Error::Database(_)) => Ok(0),
+        Err(error) => Err(OpenError::Connect(error)),
+    }
+}
+
+/// How long a server that starts waits for PostgreSQL, which may be starting or
+/// recovering as well.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Opens a database on PostgreSQL; a server waits until it answers.
+async fn open_postgres(
+    address: &str,
+    purpose: Purpose,
+    capacity: Capacity,
+) -> Result<Store, OpenError> {
+    let started = Instant::now();
+    let patience = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_delay(Duration::from_secs(2))
+        .without_max_times();
+    (|| open_postgres_now(address, purpose, capacity))
+        .retry(patience)
+        .when(|error| {
+            purpose == Purpose::Serve && error.passes() && started.elapsed() < START_TIMEOUT
+        })
+        .notify(|error, _| {
+            tracing::warn!(%error, "waiting for the database");
+        })
+        .await
+}
+
+async fn open_postgres_now(
+    address: &str,
+    purpose: Purpose,
+    capacity: Capacity,
+) -> Result<Store, OpenError> {
     let options = PgConnectOptions::from_str(address)
         .map_err(OpenError::MalformedAddress)?
         .application_name("changelog-server")
@@ -242,9 +365,19 @@ async fn open_postgres(address: &str, capacity: Capacity) -> Result<Store, OpenE
         Ok(connection) => connection.map_err(OpenError::Connect)?,
         Err(_) => return Err(OpenError::NoAnswer),
     };
+    let migrator = sqlx::migrate!("migrations/postgres");
+    if purpose == Purpose::Administer {
+        let needed = newest(&migrator);
+        let found: Result<(Option<i64>,), _> =
+            sqlx::query_as(VERSION).fetch_one(&mut connection).await;
+        let found = version_of(found)?;
+        if found < needed {
+            return Err(OpenError::OldSchema { found, needed });
+        }
+    }
     // Not bounded: counting millions of changes takes as long as it takes, and
     // whoever opens meanwhile waits for it.
-    sqlx::migrate!("migrations/postgres")
+    migrator
         .run(&mut connection)
         .await
         .map_err(OpenError::Schema)?;
@@ -283,6 +416,7 @@ async fn open_postgres(address: &str, capacity: Capacity) -> Result<Store, OpenE
         write_turns: FairShare::new(transactions, capacity.share_of(transactions)),
         creation_batches: (creation_batches, (creation_batches - 1).max(1)),
         feed: Feed::default(),
+        quotas: Quotas::default(),
     };
     carry_over::run(&database).await?;
     Ok(Store::new(database, None, None))

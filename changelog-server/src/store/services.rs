@@ -12,12 +12,15 @@ use sqlx::{FromRow, QueryBuilder};
 use super::activity::difference;
 use super::engine::{execute, on, push_values};
 use super::error::or_conflict;
-use super::summaries::{Column, Summary, page};
-use super::{Store, StoreError, Tenant, Tx, new_id};
+use super::summaries::{Column, Summary, page, page_after};
+use super::{Counted, Store, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
+
+const NAMES: &str = "
+SELECT id, name FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 
 const BY_ID: &str = "
 SELECT id, name, description, color, created_at
@@ -78,6 +81,41 @@ impl Store {
         Ok(rows
             .into_iter()
             .map(|row| row.into_service(tenant))
+            .collect())
+    }
+
+    /// Lists at most so many services of an organization, ordered by name: those
+    /// whose names come after a name, which need not be that of a service.
+    pub async fn services_after(
+        &self,
+        tenant: Tenant,
+        after: &str,
+        limit: u64,
+    ) -> Result<Vec<Service>, StoreError> {
+        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+            let mut query = page_after(PAGE, tenant, "name_folded", after, limit);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|row| row.into_service(tenant))
+            .collect())
+    }
+
+    /// Lists the ids and names of the services of an organization, ordered by
+    /// name.
+    pub async fn service_names(
+        &self,
+        tenant: Tenant,
+    ) -> Result<Vec<(ServiceId, String)>, StoreError> {
+        let rows: Vec<(Uuid, String)> = on!(&mut self.database.reader(tenant).await?, |db| {
+            sqlx::query_as(NAMES)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|(id, name)| (id.into(), name))
             .collect())
     }
 
@@ -156,7 +194,11 @@ impl Store {
 }
 
 impl Tx {
-    /// Records a service; [`StoreError::Conflict`] when its name is taken.
+    /// Records a service.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when its name is taken,
+    /// [`StoreError::QuotaExceeded`] when the organization has too many.
     pub async fn insert_service(
         &mut self,
         tenant: Tenant,
@@ -187,10 +229,10 @@ impl Tx {
                 .bind(reference(&service))
         )?;
         if inserted == 0 {
-            Err(StoreError::Conflict)
-        } else {
-            Ok(service)
+            return Err(StoreError::Conflict);
         }
+        self.keep_quota(tenant, Counted::Services).await?;
+        Ok(service)
     }
 
     /// Changes a service and returns it with what differs, `{field: {from, to}}`;

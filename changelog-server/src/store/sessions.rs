@@ -18,6 +18,9 @@ const ABSOLUTE: TimeDelta = TimeDelta::days(30);
 pub(super) const FAILURES_KEPT: TimeDelta = TimeDelta::days(1);
 /// How exactly the last use of a session is known.
 const TOUCH_AFTER: TimeDelta = TimeDelta::minutes(1);
+/// How much the clocks of several servers may differ; what lies further in the
+/// future was written while a clock was wrong.
+pub(crate) const CLOCKS_DIFFER: TimeDelta = TimeDelta::minutes(5);
 /// How many characters of what a browser calls itself are kept.
 const USER_AGENT: usize = 200;
 /// Wrong passwords that cost nothing.
@@ -148,9 +151,13 @@ pub(super) fn hash(token: &str) -> Vec<u8> {
     Sha256::digest(token).to_vec()
 }
 
-/// Tells whether a session that was begun and used then has ended.
+/// Tells whether a session that was begun and used then has ended. One that was
+/// begun or used in the future is of a time when the clock was wrong, and would
+/// last too long.
 fn has_ended(created_at: Timestamp, last_seen_at: Timestamp, now: Timestamp) -> bool {
-    last_seen_at.plus(IDLE) <= now || created_at.plus(ABSOLUTE) <= now
+    last_seen_at.plus(IDLE) <= now
+        || created_at.plus(ABSOLUTE) <= now
+        || created_at.max(last_seen_at) > now.plus(CLOCKS_DIFFER)
 }
 
 impl Store {
@@ -330,8 +337,11 @@ impl Tx {
                 .filter(|wait| *wait > 0)
                 .unwrap_or(LONGEST_WAIT);
             let wait = TimeDelta::seconds(wait.min(LONGEST_WAIT));
-            let until = Timestamp::from_millis(last_failed_at).plus(wait);
-            if until > now {
+            let failed_at = Timestamp::from_millis(last_failed_at);
+            let until = failed_at.plus(wait);
+            // A failure in the future is of a time when the clock was wrong;
+            // counting this one sets it right.
+            if until > now && failed_at <= now.plus(CLOCKS_DIFFER) {
                 return Ok(Some(until));
             }
         }

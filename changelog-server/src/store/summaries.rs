@@ -96,6 +96,25 @@ pub(super) fn page<DB: Dialect>(
     query
 }
 
+/// Finishes the statement that reads the services or hosts whose names come
+/// after a name.
+pub(super) fn page_after<DB: Dialect>(
+    select: &str,
+    tenant: Tenant,
+    order: &str,
+    after: &str,
+    limit: u64,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(select);
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND ").push(order).push(" > ");
+    let after = after.to_ascii_lowercase();
+    DB::bind(&mut query, after.as_str().into());
+    query.push(" ORDER BY ").push(order);
+    push_limit(&mut query, limit, 0);
+    query
+}
+
 /// Looks each up by itself: its kept count, and the end of its part of the index
 /// that its changes are listed by.
 fn select<DB: Dialect>(tenant: Tenant, column: Column, ids: &[Uuid]) -> QueryBuilder<DB> {

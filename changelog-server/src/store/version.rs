@@ -27,10 +27,21 @@ impl Version {
         self.commits() == before.commits().wrapping_add(1)
     }
 
+    /// Returns how many pages the log holds, those that were copied into the
+    /// database included (`mxFrame`).
+    pub(super) fn log_pages(&self) -> u32 {
+        self.number(16)
+    }
+
     /// The counter of transactions, `iChange`.
     fn commits(&self) -> u32 {
+        self.number(8)
+    }
+
+    /// Reads the number at a byte of the header.
+    fn number(&self, at: usize) -> u32 {
         let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.0[8..12]);
+        bytes.copy_from_slice(&self.0[at..at + 4]);
         u32::from_ne_bytes(bytes)
     }
 }

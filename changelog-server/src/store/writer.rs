@@ -11,7 +11,11 @@
 //!
 //! When COMMIT fails, or SQLite itself rolled the whole transaction back (disk
 //! full, an I/O error), which shows in a savepoint that is gone, everybody in
-//! the group gets the error.
+//! the group gets the error. After an I/O error of COMMIT that is
+//! [`StoreError::Uncertain`]: what could not be synced may be there all the same.
+//!
+//! A request whose caller has gone, because its time ran out, is dropped before
+//! the work begins.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -21,10 +25,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
+use super::checkpoint::{self, Checkpoints};
 use super::engine::Script;
 use super::error::StoreError;
 use super::file::{DataFile, Turn};
 use super::key_cache::KeyCache;
+use super::version::Version;
 
 /// The most writes that share a COMMIT.
 const GROUP_SIZE: usize = 256;
@@ -35,11 +41,19 @@ const QUEUE: usize = 1_024;
 /// How long the writer waits for one statement or for a caller to give the
 /// connection back. A caller that holds on to it for longer loses it.
 const LEASE: Duration = Duration::from_secs(10);
-/// The write-ahead log is truncated once it has grown beyond this many bytes.
-const WAL_LIMIT: u64 = 64 << 20;
 
 type Waiting = oneshot::Sender<Result<(), StoreError>>;
 type Borrower = oneshot::Sender<Result<SqliteTx, StoreError>>;
+
+impl Request {
+    /// Returns whether nobody waits for the outcome any more.
+    fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Lend(borrower) => borrower.is_closed(),
+            Self::Run(_, waiting) => waiting.is_closed(),
+        }
+    }
+}
 
 /// A way to the task that writes.
 #[derive(Clone, Debug)]
@@ -64,12 +78,14 @@ impl Writer {
         connection: SqliteConnection,
         file: Arc<DataFile>,
         known_keys: Arc<KeyCache>,
+        checkpoints: Checkpoints,
     ) -> Self {
         let (queue, requests) = mpsc::channel(QUEUE);
         let task = Task {
             options,
             file,
             known_keys,
+            checkpoints,
             connection: Some(Box::new(connection)),
             requests,
             late: None,
@@ -127,16 +143,25 @@ struct Returned {
 
 impl SqliteTx {
     /// Gives the connection back and waits until COMMIT has returned.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`] when it is not known whether COMMIT took place.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
         let (done, answer) = oneshot::channel();
-        self.give_back(Some(done));
-        answer.await.map_err(|_| gone())?
+        if !self.give_back(Some(done)) {
+            return Err(gone());
+        }
+        answer
+            .await
+            .map_err(|_| StoreError::Uncertain("the writer has stopped".into()))?
     }
 
-    fn give_back(&mut self, commit: Option<Waiting>) {
-        if let (Some(connection), Some(back)) = (self.connection.take(), self.back.take()) {
-            // The writer may be gone with the runtime; then nobody commits.
-            let _ = back.send(Returned { connection, commit });
+    /// Returns whether the writer took the connection back: it may have given
+    /// it up, or be gone with the runtime. Then nobody commits.
+    fn give_back(&mut self, commit: Option<Waiting>) -> bool {
+        match (self.connection.take(), self.back.take()) {
+            (Some(connection), Some(back)) => back.send(Returned { connection, commit }).is_ok(),
+            _ => false,
         }
     }
 }
@@ -169,6 +194,7 @@ struct Task {
     options: SqliteConnectOptions,
     file: Arc<DataFile>,
     known_keys: Arc<KeyCache>,
+    checkpoints: Checkpoints,
     /// `None` after it was lost; the next group opens another.
     connection: Option<Box<SqliteConnection>>,
     requests: mpsc::Receiver<Request>,
@@ -179,18 +205,18 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         while let Some(first) = self.next().await {
-            let turn = self.open_group().await;
-            match (turn, first) {
-                (Ok(turn), Request::Lend(first)) => self.lend_to_group(turn, first).await,
-                (Ok(turn), Request::Run(mut script, waiting)) => {
-                    let outcome = self.run_script(&mut script).await;
-                    drop(turn);
-                    let _ = waiting.send(outcome);
-                }
-                (Err(error), Request::Lend(first)) => drop(first.send(Err(error))),
-                (Err(error), Request::Run(_, waiting)) => drop(waiting.send(Err(error))),
+            match self.open_group().await {
+                Ok(turn) => match first {
+                    Request::Lend(first) => self.lend_to_group(turn, first).await,
+                    Request::Run(mut script, waiting) => {
+                        let outcome = self.run_script(&mut script).await;
+                        drop(turn);
+                        let _ = waiting.send(outcome);
+                    }
+                },
+                Err(error) => self.refuse_all(first, &error),
             }
-            self.bound_wal().await;
+            self.bound_log();
         }
         if let Some(connection) = self.connection.take() {
             // Checkpoints and removes the write-ahead log.
@@ -209,15 +235,26 @@ impl Task {
             tracing::error!(%error, writes = group.len(), "a group of writes failed");
             self.abandon().await;
         }
-        let failed = result.err().map(|error| match error {
-            StoreError::Unavailable(cause) => cause,
-            other => other.to_string(),
-        });
         for waiting in group {
-            let outcome = failed
-                .clone()
-                .map_or(Ok(()), |e| Err(StoreError::Unavailable(e)));
+            // Of what failed with the group, nobody is at fault.
+            let outcome = result.clone().map_err(|error| match error {
+                error @ (StoreError::Unavailable(_) | StoreError::Uncertain(_)) => error,
+                other => StoreError::Unavailable(other.to_string()),
+            });
             let _ = waiting.send(outcome);
+        }
+    }
+
+    /// Refuses a request and all that wait behind it: each of them would wait
+    /// as long as the first did.
+    fn refuse_all(&mut self, first: Request, error: &StoreError) {
+        let mut request = Some(first);
+        while let Some(refused) = request {
+            match refused {
+                Request::Lend(borrower) => drop(borrower.send(Err(error.clone()))),
+                Request::Run(_, waiting) => drop(waiting.send(Err(error.clone()))),
+            }
+            request = self.requests.try_recv().ok();
         }
     }
 
@@ -237,14 +274,30 @@ impl Task {
             }
             Err(_) => self.abandon().await,
         }
-        outcome.map_err(StoreError::from)
+        outcome.map_err(StoreError::of_commit)
     }
 
-    /// Waits for what is next.
+    /// Waits for what is next that somebody still waits for: what was answered
+    /// with a timeout must not be recorded afterwards.
     async fn next(&mut self) -> Option<Request> {
-        match self.late.take() {
-            Some(late) => Some(late),
-            None => self.requests.recv().await,
+        loop {
+            let next = match self.late.take() {
+                Some(late) => late,
+                None => self.requests.recv().await?,
+            };
+            if !next.is_abandoned() {
+                return Some(next);
+            }
+        }
+    }
+
+    /// Returns what waits already, like [`Self::next`].
+    fn next_now(&mut self) -> Option<Request> {
+        loop {
+            let next = self.requests.try_recv().ok()?;
+            if !next.is_abandoned() {
+                return Some(next);
+            }
         }
     }
 
@@ -271,11 +324,11 @@ impl Task {
         loop {
             self.lend(borrower, begin, group).await?;
             let full = group.len() >= GROUP_SIZE || opened.elapsed() >= GROUP_AGE;
-            match self.requests.try_recv() {
-                Ok(Request::Lend(next)) if !full => borrower = next,
+            match self.next_now() {
+                Some(Request::Lend(next)) if !full => borrower = next,
                 // What came too late for this group begins the next one.
-                last => {
-                    self.late = last.ok();
+                late => {
+                    self.late = late;
                     return self.commit().await;
                 }
             }
@@ -329,8 +382,8 @@ impl Task {
         let Some(connection) = self.connection.as_mut() else {
             return Err(gone());
         };
-        connection.execute("RELEASE one; COMMIT").await?;
-        Ok(())
+        let committed = connection.execute("RELEASE one; COMMIT").await;
+        committed.map(drop).map_err(StoreError::of_commit)
     }
 
     async fn execute(&mut self, statement: &'static str) -> Result<(), StoreError> {
@@ -357,12 +410,11 @@ impl Task {
         }
     }
 
-    /// Truncates a write-ahead log that readers kept from being reused.
-    async fn bound_wal(&mut self) {
-        if self.file.wal_bytes() > WAL_LIMIT
-            && let Err(error) = self.execute("PRAGMA wal_checkpoint(TRUNCATE)").await
-        {
-            tracing::warn!(%error, "the write-ahead log could not be truncated");
+    /// Has the write-ahead log copied when it has grown.
+    fn bound_log(&self) {
+        let grown = |version: Version| version.log_pages() >= checkpoint::LOG_PAGES;
+        if self.known_keys.version().is_some_and(grown) {
+            self.checkpoints.request();
         }
     }
 }

@@ -55,9 +55,26 @@ impl ApiError {
         }
     }
 
-    /// The database does not answer, or too much work is waiting.
+    /// The database does not answer, or too much work is waiting; nothing was
+    /// recorded.
     pub(crate) fn unavailable(cause: &impl ToString) -> Self {
-        let detail = "the service cannot do this at the moment; try again shortly";
+        Self::retryable(
+            "the service cannot do this at the moment; nothing was recorded; try again shortly",
+            cause,
+        )
+    }
+
+    /// The request ended without it being known whether what it asked for was
+    /// recorded.
+    pub(crate) fn uncertain(cause: &impl ToString) -> Self {
+        Self::retryable(
+            "the service could not confirm this in time; it may have been recorded: try again \
+             with the same Idempotency-Key, or look first",
+            cause,
+        )
+    }
+
+    fn retryable(detail: &str, cause: &impl ToString) -> Self {
         Self {
             cause: Some(cause.to_string()),
             ..Self::new(ProblemCode::Unavailable, detail)
@@ -160,6 +177,19 @@ impl From<StoreError> for ApiError {
             // Whoever can meet a conflict says which name it was.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
             StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),
+            StoreError::QuotaExceeded { counted, limit } => {
+                let flag = counted.flag();
+                let variable = flag
+                    .trim_start_matches('-')
+                    .replace('-', "_")
+                    .to_uppercase();
+                let detail = format!(
+                    "the organization has {limit} {}, the most that this service allows; its \
+                     operator can allow more with {flag} or CHANGELOG_{variable}",
+                    counted.noun()
+                );
+                Self::new(ProblemCode::QuotaExceeded, detail)
+            }
             StoreError::LastOwner => Self::new(
                 ProblemCode::Conflict,
                 "an organization keeps at least one owner; make somebody else an owner first",
@@ -171,6 +201,12 @@ impl From<StoreError> for ApiError {
             )
             .retry_after(1),
             StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(&error),
+            StoreError::Blocked(_) => Self::retryable(
+                "writes are blocked by another process on the server; nothing was recorded; try \
+                 again later, and tell the operator if it stays so",
+                &error,
+            ),
+            StoreError::Uncertain(_) => Self::uncertain(&error),
             StoreError::Database(_) => Self::internal(&error),
         }
     }

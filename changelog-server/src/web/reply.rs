@@ -60,18 +60,24 @@ pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {
 /// An answer that is JSON already, between what stands before and behind it; a
 /// large one is not copied.
 pub(crate) fn raw_json(before: &'static str, json: String, behind: String) -> Response {
-    if json.len() <= FREE {
-        return text(200, "application/json", [before, &json, &behind].concat());
+    joined_json(vec![before.into(), json.into(), behind.into()])
+}
+
+/// An answer that is JSON already, in pieces; a large one is not copied.
+pub(crate) fn joined_json(pieces: Vec<Bytes>) -> Response {
+    if pieces.iter().map(Bytes::len).sum::<usize>() <= FREE {
+        let mut response = text(200, "application/json", String::new());
+        *response.body_mut() = pieces.concat().into();
+        return response;
     }
     let mut response = text(200, "application/json", String::new());
-    let pieces = [before.into(), json.into(), behind.into()];
     response.extensions_mut().insert(Joined(pieces));
     response
 }
 
 /// A body in pieces, which takes the same way as [`Streamed`].
 #[derive(Clone, Debug)]
-pub(crate) struct Joined(pub(crate) [Bytes; 3]);
+pub(crate) struct Joined(pub(crate) Vec<Bytes>);
 
 /// An answer with a body of a media type.
 pub(crate) fn text(status: u16, media_type: &'static str, body: String) -> Response {

@@ -8,13 +8,14 @@
 //! made before, in [`Draft`].
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use changelog_core::{Action, Code, HostId, ResourceType, ServiceId, Timestamp, Violations};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::Kept;
 use super::draft::Draft;
+use super::{Kept, place};
 use crate::store::activity::{self, Entry, NewEntry};
 use crate::store::batcher::Answers;
 use crate::store::engine::{Dialect, Engine, Script, on, push_values};
@@ -26,9 +27,16 @@ use crate::store::{Database, Store, StoreError, Tenant, Tx};
 /// How many changes one transaction records at most, unless one request has
 /// more. Everybody else waits for as long as that takes, some ten milliseconds.
 pub(in crate::store) const MAX_BATCH: usize = 128;
-/// How often a request is tried again because the place of its id was taken. A
-/// try fails as often as the millisecond is full: half full, once in two.
+/// How often a request is tried again because the place of its id was taken.
 const TRIES: usize = 20;
+/// How many of these tries draw another place; a draw fails as often as the
+/// millisecond is full: half full, once in two. After them free places are
+/// looked for.
+const DRAWS: usize = 3;
+/// How many places one look covers.
+const SEARCHED_PLACES: i64 = 4_000;
+/// How many looks there are, each from another place on.
+const SEARCHES: usize = 8;
 
 /// A request to record changes, all of them or none.
 #[derive(Debug)]
@@ -75,10 +83,10 @@ impl Creation {
         self.drafts.len()
     }
 
-    /// Gives another id to those drafts whose place is taken.
+    /// Draws another id for those drafts whose place is taken.
     fn avoid(&mut self, mut taken: HashSet<i64>) -> Result<(), StoreError> {
         for draft in &mut self.drafts {
-            // Not for ever: a millisecond has a million places.
+            // Some times: a millisecond has a million places.
             for _ in 0..TRIES {
                 if taken.insert(draft.place) {
                     break;
@@ -139,7 +147,11 @@ async fn create_alone(database: &Database, mut creation: Creation) -> Result<Cre
         match look_and_write(database, std::slice::from_ref(&creation)).await {
             Err(error) if is_refused(&error) && tries < TRIES => {
                 let taken = database.taken(&creation).await?;
-                creation.avoid(taken)?;
+                if tries <= DRAWS {
+                    creation.avoid(taken)?;
+                } else {
+                    database.find_places(&mut creation, taken).await?;
+                }
             }
             Err(error) => return Err(error),
             Ok(answers) => {
@@ -159,7 +171,10 @@ fn is_refused(error: &StoreError) -> bool {
 /// Tells whether an error may be the fault of one request among several: when
 /// the database is away, it is nobody's.
 fn may_be_one_of_them(error: &StoreError) -> bool {
-    !matches!(error, StoreError::Unavailable(_))
+    !matches!(
+        error,
+        StoreError::Unavailable(_) | StoreError::Blocked(_) | StoreError::Uncertain(_)
+    )
 }
 
 /// Writes requests in one transaction, each only if it is as good as it says.
@@ -331,6 +346,75 @@ impl Database {
         })?;
         Ok(rows.into_iter().map(|(place,)| place).collect())
     }
+
+    /// Gives a free place to those drafts whose place is taken.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when the millisecond is full.
+    async fn find_places(
+        &self,
+        creation: &mut Creation,
+        mut taken: HashSet<i64>,
+    ) -> Result<(), StoreError> {
+        let wanted = creation.drafts.len();
+        let mut free: Vec<i64> = Vec::new();
+        for (number, draft) in creation.drafts.iter_mut().enumerate() {
+            if taken.insert(draft.place) {
+                continue;
+            }
+            let millisecond = place::millis(draft.place);
+            let mut searches = 0;
+            let found = loop {
+                match free.pop() {
+                    Some(place) if place::millis(place) != millisecond => free.clear(),
+                    Some(place) if taken.insert(place) => break Some(place),
+                    Some(_) => {}
+                    None if searches == SEARCHES => break None,
+                    None => {
+                        searches += 1;
+                        draft.take_other_place()?;
+                        free = self.free_places(draft, wanted).await?;
+                    }
+                }
+            };
+            let Some(place) = found else {
+                let pointer = format!("{}/occurred_at", (creation.form.pointer)(number));
+                let message = "must be another moment: this millisecond is full of changes";
+                let mut full = Violations::default();
+                full.add(pointer, Code::OutOfRange, message);
+                return Ok(full.into_result(())?);
+            };
+            draft.take_place(place)?;
+        }
+        creation.answer = (creation.form.answer)(&creation.drafts);
+        Ok(())
+    }
+
+    /// Looks for free places in the millisecond of a draft, from its place on.
+    async fn free_places(&self, draft: &Draft, most: usize) -> Result<Vec<i64>, StoreError> {
+        let range = place::rest_of_millisecond(draft.place);
+        let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
+            let mut query = places(draft, range.clone());
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let taken: Vec<i64> = rows.into_iter().map(|(place,)| place).collect();
+        let are_all = activity::clamped(taken.len() as u64) < SEARCHED_PLACES;
+        Ok(place::free_among(range, &taken, are_all, most))
+    }
+}
+
+/// Writes the statement that reads the places that are taken in a range.
+fn places<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT place FROM changes WHERE place >= ");
+    DB::bind(&mut query, range.start.into());
+    query.push(" AND place < ");
+    DB::bind(&mut query, range.end.into());
+    if !DB::ONE_LIST {
+        query.push(" AND organization_id = ");
+        DB::bind(&mut query, draft.tenant.uuid().into());
+    }
+    query.push(" ORDER BY place LIMIT ").push(SEARCHED_PLACES);
+    query
 }
 
 fn taken<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {

@@ -95,6 +95,11 @@ impl Draft {
         self.be(uuid_v7(at, None, rand::random()).into())
     }
 
+    /// Gives the change an id that has this place.
+    pub(super) fn take_place(&mut self, place: i64) -> Result<(), StoreError> {
+        self.be(place::id_at(place, rand::random()).into())
+    }
+
     /// Returns the entry of the activity log that records it.
     pub(in crate::store) fn entry(&self) -> (Tenant, Entry) {
         let entry = Entry {

@@ -28,6 +28,34 @@ pub(super) fn of(id: Uuid) -> Option<i64> {
     (millis <= LAST_MILLI).then(|| (millis << BITS) | i64::try_from(rest).unwrap_or_default())
 }
 
+/// Makes an id that has a place: what an id holds besides is random.
+pub(super) fn id_at(place: i64, random: u64) -> Uuid {
+    let bits = place.unsigned_abs();
+    let rest = bits & 0xf_ffff;
+    let high = ((bits >> BITS) << 16) | 0x7000 | (rest >> 8);
+    let low = (0b10 << 62) | ((rest & 0xff) << 54) | (random & ((1 << 54) - 1));
+    Uuid::from_u64_pair(high, low)
+}
+
+/// Returns the places of the millisecond of a place, from this place on.
+pub(super) fn rest_of_millisecond(place: i64) -> Range<i64> {
+    place..((place >> BITS) + 1) << BITS
+}
+
+/// Returns free places of a range, in their order: at most so many, and none
+/// beyond the last of the taken ones unless those are all that there are.
+pub(super) fn free_among(range: Range<i64>, taken: &[i64], are_all: bool, most: usize) -> Vec<i64> {
+    let end = match taken.last() {
+        Some(last) if !are_all => *last,
+        _ => range.end,
+    };
+    let mut taken = taken.iter().copied().peekable();
+    (range.start..end)
+        .filter(|place| taken.next_if_eq(place).is_none())
+        .take(most)
+        .collect()
+}
+
 /// Returns where a change with this id can be: at its place, or, if it was
 /// there before places were and its place was taken, after it in its millisecond
 /// or at the start of the next.
@@ -94,6 +122,33 @@ mod tests {
         assert_eq!(of(first_uuid_at(at)), Some(of_millis(at.millis()..0).start));
         assert!(where_id_can_be(ids[0]).contains(&places[0]));
         assert!(!where_id_can_be(ids[0]).contains(&of_millis(at.millis() + 2..0).start));
+    }
+
+    #[test]
+    fn ids_are_made_for_places() {
+        for place in [0, 0x000f_ffff, (1_763_713_800_123 << BITS) | 0xa_bcde] {
+            for random in [0, u64::MAX] {
+                let id = id_at(place, random);
+                assert_eq!(of(id), Some(place));
+                assert_eq!(id.get_version_num(), 7);
+                assert_eq!(id.get_variant(), uuid::Variant::RFC4122);
+            }
+        }
+        let place = (5 << BITS) + 7;
+        assert_eq!(rest_of_millisecond(place), place..6 << BITS);
+    }
+
+    #[test]
+    fn free_places_lie_between_those_that_are_taken() {
+        assert_eq!(
+            free_among(10..20, &[10, 11, 13, 16], false, 9),
+            [12, 14, 15]
+        );
+        assert_eq!(free_among(10..20, &[10, 11, 13, 16], false, 2), [12, 14]);
+        assert_eq!(free_among(10..16, &[10, 11, 13], true, 9), [12, 14, 15]);
+        assert_eq!(free_among(10..12, &[], true, 9), [10, 11]);
+        assert!(free_among(10..13, &[10, 11, 12], true, 9).is_empty());
+        assert!(free_among(10..99, &[10, 11, 12], false, 9).is_empty());
     }
 
     #[test]

@@ -1,0 +1,35 @@
+//! Reading the lists of hosts and services in parts.
+
+use changelog_core::query::Query;
+
+use crate::web::{ApiError, Request};
+
+/// How many hosts or services an answer has at most when it is one of several.
+const MAX_LIMIT: u64 = 1_000;
+
+/// Which part of a list, in the order of the names.
+#[derive(Debug)]
+pub(super) struct ListFilter {
+    /// Only what comes after this name.
+    pub(super) after: String,
+    /// At most this many.
+    pub(super) limit: u64,
+}
+
+impl ListFilter {
+    /// Reads `limit` and `after`; without either, the whole list is asked for.
+    pub(super) fn of(request: &Request) -> Result<Option<Self>, ApiError> {
+        let (limit, after) = request.filter(|raw| {
+            let mut query = Query::new(raw);
+            let read = (query.number("limit", 1), query.one("after"));
+            query.finish(read)
+        })?;
+        if limit.is_none() && after.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            after: after.unwrap_or_default(),
+            limit: limit.unwrap_or(MAX_LIMIT).min(MAX_LIMIT),
+        }))
+    }
+}

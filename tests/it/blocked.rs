@@ -1,0 +1,187 @@
+//! Other processes next to the service on its SQLite file: they can neither
+//! read it as another user, nor stop its writes in silence.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::world::{Engine, Wire, World, each, keys, run, send};
+
+async fn world() -> World {
+    World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there")
+}
+
+fn companion(world: &World, purpose: &str) -> PathBuf {
+    let mut name = world.file().into_os_string();
+    name.push(format!("-{purpose}"));
+    name.into()
+}
+
+fn mode(path: &Path) -> u32 {
+    let found = fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    found.permissions().mode() & 0o777
+}
+
+fn database_files(world: &World) -> Vec<PathBuf> {
+    let companions = ["wal", "shm", "turn", "next", "serve"].map(|name| companion(world, name));
+    [world.file()].into_iter().chain(companions).collect()
+}
+
+/// The umask of a test run is the usual 022.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_owner_can_open_the_files() {
+    let mut world = world().await;
+    world.key().change("before").await;
+    let backup = world.folder().join("copy.db");
+    world.admin(&["backup", backup.to_str().expect("a path")]);
+    let mut files = database_files(&world);
+    for file in files.iter().chain([&backup]) {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
+
+    // Files from before are closed to others at the next start.
+    files.retain(|file| file.exists());
+    for file in &files {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o664)).expect("it is ours");
+    }
+    world.restart().await;
+    world.key().change("after").await;
+    for file in database_files(&world) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    let log = world.server.log();
+    assert!(log.contains("changelog.db") && log.contains("664"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_keeps_the_write_lock_is_reported() {
+    let world = world().await;
+    let key = world.key();
+    key.change("before").await;
+    // Like an admin command that was stopped while it wrote.
+    let lock = companion(&world, "turn");
+    let stopped = File::options().write(true).open(&lock).expect("a lock");
+    stopped.lock().expect("it is free soon");
+
+    let started = Instant::now();
+    let create = |number: usize| {
+        let body = json!({ "title": format!("change {number}") });
+        send(key.request("POST", "/api/changes").json(&body))
+    };
+    let host = send(
+        key.request("POST", "/api/hosts")
+            .json(&json!({ "hostname": "lost" })),
+    );
+    let creates = futures_util::future::join_all((0..40).map(create));
+    let (host, creates) = tokio::join!(host, creates);
+    let took = started.elapsed();
+    assert!(took < Duration::from_millis(5_500), "{took:?}");
+    for answer in creates.iter().chain([&host]) {
+        let detail = answer.problem(503, "unavailable")["detail"].to_string();
+        assert!(detail.contains("nothing was recorded"), "{detail}");
+        assert!(detail.contains("blocked"), "{detail}");
+    }
+    // What comes now is refused soon.
+    let started = Instant::now();
+    create(40).await.problem(503, "unavailable");
+    let took = started.elapsed();
+    assert!(took < Duration::from_millis(1_500), "{took:?}");
+
+    let health = world.anonymous().get("/api/health").await.body(503);
+    assert_eq!(keys(&health), ["db", "error", "status"]);
+    assert_eq!(
+        (&health["status"], &health["db"]),
+        (&json!("degraded"), &json!("reachable"))
+    );
+    let error = health["error"].as_str().expect("a phrase");
+    assert!(error.contains("blocked") && !error.contains('/'), "{error}");
+    key.get("/api/changes").await.body(200);
+
+    // An admin command waits no longer, and says for what.
+    let arguments = ["org", "set-plan", world.organization.id.as_str(), "free"];
+    let output = world.try_admin(&arguments, "");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&*lock.to_string_lossy()), "{said}");
+
+    // Nothing of what was refused is recorded when the lock is released.
+    drop(stopped);
+    let made = loop {
+        let answer = create(41).await;
+        if answer.status == 201 {
+            break answer;
+        }
+        answer.problem(503, "unavailable");
+        assert!(started.elapsed() < Duration::from_secs(15), "no recovery");
+    };
+    made.is(201);
+    let changes = key.get("/api/changes?per_page=100").await.body(200);
+    assert_eq!(each(&changes["data"], "title"), ["change 41", "before"]);
+    assert_eq!(key.get("/api/hosts").await.data(200), json!([]));
+    world.anonymous().get("/api/health").await.body(200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_waits_for_is_not_recorded() {
+    let world = world().await;
+    let key = world.key();
+    key.change("before").await;
+    let lock = companion(&world, "turn");
+    let stopped = File::options().write(true).open(&lock).expect("a lock");
+    stopped.lock().expect("it is free soon");
+    // One that waits for the lock, and ten behind it whose callers leave.
+    let patient = tokio::spawn(send(
+        key.request("POST", "/api/hosts")
+            .json(&json!({ "hostname": "patient" })),
+    ));
+    let mut callers = Vec::new();
+    for number in 0..10 {
+        let body = format!("{{\"hostname\":\"ghost-{number}\"}}");
+        let mut caller = Wire::connect(&world.server.address).await;
+        let request = format!(
+            "POST /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            world.organization.key,
+            body.len()
+        );
+        caller.send(request).await;
+        callers.push(caller);
+    }
+    // Every request has been read when one that comes later is answered.
+    for _ in 0..20 {
+        key.get("/api/hosts").await.data(200);
+    }
+    drop(callers);
+    for _ in 0..20 {
+        key.get("/api/hosts").await.data(200);
+    }
+    drop(stopped);
+    patient.await.expect("it is answered").is(201);
+    // Whatever was to be recorded was before this.
+    key.post("/api/hosts", json!({ "hostname": "zz-last" }))
+        .await
+        .is(201);
+    let hosts = key.get("/api/hosts").await.data(200);
+    assert_eq!(each(&hosts, "hostname"), ["patient", "zz-last"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_starts_only_when_it_can_write() {
+    let mut world = world().await;
+    world.server.kill9();
+    let lock = companion(&world, "turn");
+    let stopped = File::options().write(true).open(&lock).expect("a lock");
+    stopped.lock().expect("nobody else runs");
+    let output = run(world.serve_command(), "");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&*lock.to_string_lossy()), "{said}");
+    drop(stopped);
+    world.restart().await;
+    world.key().change("after").await;
+}

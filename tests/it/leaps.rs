@@ -1,0 +1,105 @@
+//! A clock that leaps does no lasting harm: what was stamped in the future does
+//! not last, and a clock that was set back revives nothing.
+
+use chrono::{TimeDelta, Utc};
+
+use crate::world::database::{Db, execute, fetch};
+use crate::world::{World, on_both, sign_in, text};
+
+on_both!(
+    a_clock_set_back_before_a_restart_revives_nothing,
+    what_was_stamped_in_the_future_does_not_last,
+);
+
+async fn a_clock_set_back_before_a_restart_revives_nothing(mut world: World) {
+    let expires_at = (Utc::now() + TimeDelta::minutes(30)).to_rfc3339();
+    let made = world.create_key(&["--expires-at", &expires_at]);
+    let key = text(&made["key"]);
+    world.with_key(&key).get("/api/hosts").await.is(200);
+    let organization = world.organization.clone();
+    let cookie = sign_in(
+        &world.anonymous(),
+        &organization.email,
+        &organization.password,
+    )
+    .await;
+    let browser = |world: &World| world.anonymous().with("cookie", &cookie);
+    browser(&world).get("/api/activity").await.is(200);
+
+    // A server has seen a moment in eight days: its clock was set back since.
+    let seen = (Utc::now() + TimeDelta::days(8)).timestamp_millis();
+    let mut db = Db::open(world.engine, &world.database).await;
+    let keep = "INSERT INTO latest_moment (id, moment) VALUES (1, $1)";
+    execute!(&mut db, sqlx::query(keep).bind(seen));
+    world.restart().await;
+    let refused = world.with_key(&key).get("/api/hosts").await;
+    refused.problem(401, "unauthorized");
+    world.key().get("/api/hosts").await.is(200);
+    let refused = browser(&world).get("/api/activity").await;
+    refused.problem(401, "unauthorized");
+    let log = world.server.log();
+    assert!(log.contains("--trust-clock"), "{log}");
+    let id = world.key().change("recorded").await;
+    let path = format!("/api/changes/{id}");
+    let change = world.key().get(&path).await.data(200);
+    crate::world::shape::is_recent(&change["created_at"]);
+
+    // The operator knows that the clock is right now.
+    world.restart_with(&["--trust-clock"]).await;
+    world.with_key(&key).get("/api/hosts").await.is(200);
+    let rows: Vec<(i64,)> = fetch!(&mut db, sqlx::query_as("SELECT moment FROM latest_moment"));
+    assert!(rows[0].0 < seen, "{rows:?}");
+    world.restart().await;
+    world.with_key(&key).get("/api/hosts").await.is(200);
+    db.close().await;
+}
+
+async fn what_was_stamped_in_the_future_does_not_last(world: World) {
+    let browser = world.browser().await;
+    let ahead = (Utc::now() + TimeDelta::days(3_650)).timestamp_millis();
+    let mut db = Db::open(world.engine, &world.database).await;
+    let organization = &world.organization;
+    let wrong = async || {
+        let fields = [
+            ("email", organization.email.as_str()),
+            ("password", "a wrong password"),
+        ];
+        world.anonymous().post_form("/sign-in", &fields).await
+    };
+
+    // A session that began in ten years.
+    let stamp = "UPDATE sessions SET created_at = $1, last_seen_at = $1";
+    execute!(&mut db, sqlx::query(stamp).bind(ahead));
+    let refused = browser.get("/api/activity").await;
+    refused.problem(401, "unauthorized");
+
+    // Failures that happened in ten years keep nobody out until then.
+    for _ in 0..6 {
+        wrong().await;
+    }
+    wrong().await.is(429);
+    let stamp = "UPDATE sign_in_failures SET last_failed_at = $1";
+    execute!(&mut db, sqlx::query(stamp).bind(ahead));
+    wrong().await.is(401);
+    let rows: Vec<(i64,)> = fetch!(
+        &mut db,
+        sqlx::query_as("SELECT last_failed_at FROM sign_in_failures")
+    );
+    assert!(rows.iter().all(|(at,)| *at < ahead), "{rows:?}");
+
+    // A key that was last used in ten years.
+    let stamp = "UPDATE api_keys SET last_used_at = $1";
+    execute!(&mut db, sqlx::query(stamp).bind(ahead));
+    world.key().get("/api/hosts").await.is(200);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        let rows: Vec<(i64,)> =
+            fetch!(&mut db, sqlx::query_as("SELECT last_used_at FROM api_keys"));
+        if rows[0].0 < ahead {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "{rows:?}");
+        tokio::task::yield_now().await;
+    }
+    db.close().await;
+}

@@ -1,0 +1,56 @@
+//! Changes of one millisecond: there is room for a million, whoever recorded
+//! the others.
+
+use serde_json::json;
+use sqlx::{Connection, SqliteConnection};
+
+use crate::world::{Engine, World, each};
+
+/// Fills a millisecond of 2025 with changes of the newest organization.
+const FILL: &str = "
+PRAGMA synchronous = OFF;
+PRAGMA foreign_keys = OFF;
+BEGIN IMMEDIATE;
+WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 1048575)
+INSERT INTO changes (place, organization_id, id, risk_level, status, document)
+SELECT (1735689600000 << 20) + n, (SELECT id FROM organizations ORDER BY id DESC LIMIT 1),
+    CAST(n AS BLOB), 'low', 'planned', '{}' FROM n;
+COMMIT";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_millisecond_that_others_have_filled() {
+    let world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    world.second_organization();
+    let mut db = SqliteConnection::connect(&world.database)
+        .await
+        .expect("it opens");
+    let mut run = async |statement: &'static str| {
+        let done = sqlx::raw_sql(statement).execute(&mut db).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    };
+    run(FILL).await;
+    let key = world.key();
+    let body = |title: &str| json!({ "title": title, "occurred_at": "2025-01-01T00:00:00Z" });
+    key.post("/api/changes", body("no room"))
+        .await
+        .violates(&[("/occurred_at", "out_of_range")]);
+
+    // Twenty in a thousand are free, in one part of it.
+    run("DELETE FROM changes WHERE place % 65536 BETWEEN 200 AND 1499").await;
+    for number in 0..5 {
+        let title = format!("room for {number}");
+        key.post("/api/changes", body(&title)).await.is(201);
+    }
+    let many: Vec<_> = (0..100).map(|n| body(&format!("of many {n}"))).collect();
+    key.post("/api/changes/bulk", json!({ "changes": many }))
+        .await
+        .is(201);
+    let list = key.get("/api/changes?per_page=100").await.body(200);
+    assert_eq!(list["count"], 105);
+    for at in each(&list["data"], "occurred_at") {
+        assert_eq!(at, "2025-01-01T00:00:00.000Z");
+    }
+    db.close().await.expect("it closes");
+}

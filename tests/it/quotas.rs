@@ -1,0 +1,203 @@
+//! What one organization makes has limits: hosts, services, members and keys by
+//! number, the activity log by the length of its texts.
+
+use serde_json::{Value, json};
+
+use crate::world::{World, each, on_both, send, text};
+
+on_both!(
+    hosts_and_services_are_limited,
+    people_and_keys_are_limited,
+    parallel_creates_keep_the_limit,
+    lists_are_read_in_parts,
+    long_texts_are_excerpts_in_the_log,
+    a_name_with_nul_is_refused,
+);
+
+async fn hosts_and_services_are_limited(mut world: World) {
+    world
+        .restart_with(&["--max-hosts", "2", "--max-services", "1"])
+        .await;
+    let key = world.key();
+    for (path, field, limit, flag) in [
+        (
+            "/api/hosts",
+            "hostname",
+            2,
+            "--max-hosts or CHANGELOG_MAX_HOSTS",
+        ),
+        (
+            "/api/services",
+            "name",
+            1,
+            "--max-services or CHANGELOG_MAX_SERVICES",
+        ),
+    ] {
+        for number in 0..limit {
+            let body = json!({ field: format!("name {number}") });
+            key.post(path, body).await.is(201);
+        }
+        // A name that is taken is still a conflict.
+        let taken = key.post(path, json!({ field: "name 0" })).await;
+        taken.problem(409, "conflict");
+        let keyed = key
+            .request("POST", path)
+            .header("idempotency-key", "one too many")
+            .json(&json!({ field: "one too many" }));
+        let problem = send(keyed).await.problem(403, "quota_exceeded");
+        let detail = text(&problem["detail"]);
+        assert!(
+            detail.contains(&format!("has {limit} ")) && detail.contains(flag),
+            "{detail}"
+        );
+        let list = key.get(path).await.data(200);
+        assert_eq!(list.as_array().map(Vec::len), Some(limit));
+    }
+    // Another organization has its own, and an operator who allows more is
+    // obeyed, also by a request that was refused before.
+    let other = world.second_organization();
+    let other = world.with_key(&other.key);
+    other
+        .post("/api/hosts", json!({ "hostname": "a" }))
+        .await
+        .is(201);
+    world.restart_with(&["--max-hosts", "3"]).await;
+    let keyed = world
+        .key()
+        .request("POST", "/api/hosts")
+        .header("idempotency-key", "one too many")
+        .json(&json!({ "hostname": "one too many" }));
+    send(keyed).await.is(201);
+}
+
+async fn people_and_keys_are_limited(mut world: World) {
+    // The owner and the key are there already.
+    world
+        .restart_with(&["--max-members", "2", "--max-api-keys", "1"])
+        .await;
+    let browser = world.browser().await;
+    let invite = async |email: &'static str| {
+        let fields = [("email", email), ("role", "member")];
+        browser.post_form("/settings/members/invite", &fields).await
+    };
+    let make_key = async |name: &'static str| {
+        let path = "/settings/api-keys";
+        browser.post_form(path, &[("name", name)]).await
+    };
+    invite("bob@example.com").await.is(200);
+    let refused = invite("carol@example.com").await;
+    refused.is(403);
+    assert!(refused.text.contains("--max-members"), "{}", refused.text);
+    let refused = make_key("second").await;
+    refused.is(403);
+    assert!(refused.text.contains("--max-api-keys"), "{}", refused.text);
+    // The operator may, and a key that is revoked takes no place.
+    let second = world.create_key(&[]);
+    for id in [text(&second["id"]), world.organization.key_id.clone()] {
+        world.admin(&["key", "revoke", &id]);
+    }
+    make_key("third").await.is(200);
+}
+
+async fn parallel_creates_keep_the_limit(mut world: World) {
+    world.restart_with(&["--max-hosts", "5"]).await;
+    let key = world.key();
+    let create = |number: usize| {
+        let body = json!({ "hostname": format!("host-{number:02}") });
+        send(key.request("POST", "/api/hosts").json(&body))
+    };
+    let answers = futures_util::future::join_all((0..24).map(create)).await;
+    let made = answers.iter().filter(|answer| answer.status == 201).count();
+    assert_eq!(made, 5);
+    for answer in answers.iter().filter(|answer| answer.status != 201) {
+        answer.problem(403, "quota_exceeded");
+    }
+    let hosts = key.get("/api/hosts").await.data(200);
+    assert_eq!(hosts.as_array().map(Vec::len), Some(5));
+}
+
+async fn lists_are_read_in_parts(world: World) {
+    let key = world.key();
+    for (path, field) in [("/api/hosts", "hostname"), ("/api/services", "name")] {
+        for name in ["Delta", "alpha", "Bravo", "charlie", "echo"] {
+            key.create(path, json!({ field: name })).await;
+        }
+        let all = key.get(path).await.data(200);
+        let mut read = Vec::new();
+        let mut after = String::new();
+        loop {
+            let query = format!("{path}?limit=2&after={after}");
+            let part = key.get(&query).await.data(200);
+            let Value::Array(part) = part else {
+                panic!("a list: {part}");
+            };
+            assert!(part.len() <= 2, "{part:?}");
+            let Some(last) = part.last() else {
+                break;
+            };
+            after = text(&last[field]);
+            read.extend(part);
+        }
+        assert_eq!(Value::Array(read), all);
+        // The name need not be there, and case does not matter.
+        let part = key.get(&format!("{path}?after=CHAR")).await.data(200);
+        assert_eq!(each(&part, field), ["charlie", "Delta", "echo"]);
+        let part = key.get(&format!("{path}?limit=9999")).await.data(200);
+        assert_eq!(part, all);
+        key.get(&format!("{path}?limit=0"))
+            .await
+            .violates_query(&[("?limit", "out_of_range")]);
+        key.get(&format!("{path}?after=%00"))
+            .await
+            .violates_query(&[("?after", "invalid_format")]);
+    }
+}
+
+async fn long_texts_are_excerpts_in_the_log(world: World) {
+    let key = world.key();
+    let id = key.change("a change with a long story").await;
+    let path = format!("/api/changes/{id}");
+    let long = |letter: &str| letter.repeat(20_000);
+    key.patch(&path, json!({ "impact": long("a") }))
+        .await
+        .is(200);
+    key.patch(
+        &path,
+        json!({ "impact": long("é"), "title": "b".repeat(300) }),
+    )
+    .await
+    .is(200);
+    assert_eq!(key.get(&path).await.data(200)["impact"], long("é"));
+    let browser = world.browser().await;
+    let log = browser.get("/api/activity?limit=2").await;
+    assert!(log.text.len() < 4_000, "{} bytes", log.text.len());
+    let changes = &log.body(200)["items"][0]["metadata"]["changes"];
+    assert_eq!(
+        changes["impact"],
+        json!({
+            "from": { "excerpt": "a".repeat(200), "length": 20_000 },
+            "to": { "excerpt": "é".repeat(200), "length": 20_000 },
+        })
+    );
+    assert_eq!(changes["title"]["to"], "b".repeat(300));
+    let page = browser.get(&format!("/changes/{id}")).await;
+    page.is(200);
+    assert!(!page.text.contains("excerpt"), "{}", page.text);
+}
+
+async fn a_name_with_nul_is_refused(world: World) {
+    let browser = world.browser().await;
+    for query in [
+        "service=%00",
+        "host=a%00b",
+        "q=%00",
+        "tags=%00",
+        "service_id=%00",
+    ] {
+        browser.get(&format!("/changes?{query}")).await.is(400);
+    }
+    for query in ["q=%00", "tag=a%00b"] {
+        let answer = world.key().get(&format!("/api/changes?{query}")).await;
+        answer.problem(400, "malformed_query");
+    }
+}

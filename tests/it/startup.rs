@@ -1,0 +1,81 @@
+//! Starting next to an older server, and before the database.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::world::database::{Db, execute};
+use crate::world::{Engine, Server, World, on_both};
+
+on_both!(a_newer_command_leaves_the_schema_of_an_older_server);
+
+async fn a_newer_command_leaves_the_schema_of_an_older_server(world: World) {
+    // As if this program had a migration more than the server.
+    let mut db = Db::open(world.engine, &world.database).await;
+    let forget = "DELETE FROM _sqlx_migrations WHERE version = 3";
+    execute!(&mut db, sqlx::query(forget));
+    let organization = world.organization.id.clone();
+    let commands: [&[&str]; 2] = [
+        &["org", "list"],
+        &["key", "list", "--org", organization.as_str()],
+    ];
+    for arguments in commands {
+        let output = world.try_admin(arguments, "");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(
+            said.contains("schema 2") && said.contains("changelog-server serve"),
+            "{said}"
+        );
+    }
+    world.key().change("the server goes on").await;
+    if world.engine == Engine::Sqlite {
+        // A copy is a copy of whatever there is.
+        let copy = world.folder().join("copy.db");
+        world.admin(&["backup", copy.to_str().expect("a path")]);
+    }
+    db.close().await;
+}
+
+/// Hands connections on to PostgreSQL, but closes the first few, as a database
+/// does that is starting.
+async fn reluctant(port: u16, refused: Arc<AtomicUsize>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let own = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            if refused.fetch_add(1, Ordering::SeqCst) < 3 {
+                continue;
+            }
+            tokio::spawn(async move {
+                if let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)).await {
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                }
+            });
+        }
+    });
+    own
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_waits_for_its_database() {
+    let Some(world) = World::new(Engine::Postgres).await else {
+        return;
+    };
+    let address: url::Url = world.database.parse().expect("an address");
+    let refused = Arc::new(AtomicUsize::new(0));
+    let port = reluctant(address.port().expect("a port"), refused.clone()).await;
+    let mut through = address;
+    through.set_port(Some(port)).expect("it has a host");
+    let mut command = world.serve_command();
+    command.env("CHANGELOG_DATABASE_URL", through.as_str());
+    let server = Server::start(command).await;
+    let server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
+    assert!(
+        server.log().contains("waiting for the database"),
+        "{}",
+        server.log()
+    );
+    assert!(refused.load(Ordering::SeqCst) > 3);
+}

@@ -1,0 +1,70 @@
+//! SQLite's write-ahead log next to a reader that takes long: writes do not
+//! wait for it, and when it has gone the log is truncated.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use sqlx::{Connection, SqliteConnection};
+
+use crate::world::{Engine, World, send};
+
+/// More than the log may hold when no reader needs it.
+const LARGE: u64 = 64 << 20;
+
+fn log_bytes(world: &World) -> u64 {
+    let log = world.folder().join("changelog.db-wal");
+    log.metadata().map_or(0, |found| found.len())
+}
+
+async fn execute(connection: &mut SqliteConnection, statement: &'static str) {
+    sqlx::raw_sql(statement)
+        .execute(connection)
+        .await
+        .unwrap_or_else(|error| panic!("{statement}: {error}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_do_not_wait_for_a_long_reader() {
+    let world = World::new(Engine::Sqlite)
+        .await
+        .expect("SQLite is always there");
+    let key = world.key();
+    key.change("before").await;
+    let mut reader = SqliteConnection::connect(&world.database)
+        .await
+        .expect("the file opens");
+    execute(&mut reader, "BEGIN; SELECT count(*) FROM changes").await;
+    let mut other = SqliteConnection::connect(&world.database)
+        .await
+        .expect("the file opens");
+    execute(
+        &mut other,
+        "CREATE TABLE large AS SELECT zeroblob(80000000) AS bytes",
+    )
+    .await;
+    assert!(log_bytes(&world) > LARGE, "{}", log_bytes(&world));
+
+    let mut slowest = Duration::ZERO;
+    for number in 0..40 {
+        let started = Instant::now();
+        key.change(&format!("during {number}")).await;
+        slowest = slowest.max(started.elapsed());
+    }
+    // One wait for the reader would be five seconds.
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(log_bytes(&world) > LARGE, "the reader needs it");
+
+    execute(&mut reader, "COMMIT").await;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut number = 0;
+    while log_bytes(&world) > LARGE {
+        assert!(Instant::now() < deadline, "{} bytes", log_bytes(&world));
+        number += 1;
+        let body = json!({ "title": format!("after {number}") });
+        send(key.request("POST", "/api/changes").json(&body))
+            .await
+            .is(201);
+    }
+    other.close().await.expect("closed");
+    reader.close().await.expect("closed");
+}
