@@ -170,7 +170,7 @@ impl Input for NewHost {
             os: fields.text("os"),
             platform: fields.parsed("platform"),
             environment: fields.parsed("environment"),
-            roles: fields.texts("roles").unwrap_or_default(),
+            roles: fields.texts("roles", MAX_ROLES).unwrap_or_default(),
             description: fields.text("description"),
         }
     }
@@ -243,7 +243,7 @@ impl Input for HostPatch {
             platform: fields.parsed("platform"),
             environment: fields.patch("environment", Fields::parsed),
             roles: fields
-                .patch("roles", Fields::texts)
+                .patch("roles", |fields, name| fields.texts(name, MAX_ROLES))
                 .map(Option::unwrap_or_default),
             description: fields.patch("description", Fields::text),
         }

@@ -100,17 +100,27 @@ pub(crate) fn optional_text(
     }
 }
 
-/// Checks how many elements a list has.
-pub(crate) fn at_most<T>(problems: &mut Violations, pointer: &str, list: &[T], most: usize) {
-    if list.len() > most {
-        let message = format!("must have at most {most} elements, got {}", list.len());
-        problems.add(pointer, Code::TooMany, message);
+/// Checks how many elements a list has; returns whether they are not too many.
+/// The elements of a list that is too long are not to be looked at.
+pub(crate) fn at_most<T>(
+    problems: &mut Violations,
+    pointer: &str,
+    list: &[T],
+    most: usize,
+) -> bool {
+    if list.len() <= most {
+        return true;
     }
+    let message = format!("must have at most {most} elements, got {}", list.len());
+    problems.add(pointer, Code::TooMany, message);
+    false
 }
 
 /// Checks a list of names of 1 to 100 characters each.
 pub(crate) fn names(problems: &mut Violations, pointer: &str, names: &mut [String], most: usize) {
-    at_most(problems, pointer, names, most);
+    if !at_most(problems, pointer, names, most) {
+        return;
+    }
     for (index, name) in names.iter_mut().enumerate() {
         text(
             problems,

@@ -6,6 +6,9 @@ use unicode_normalization::char::is_combining_mark;
 /// The longest word that is searched, in bytes: PostgreSQL's limit for one
 /// lexeme is 2046, with room left for the organization's prefix.
 const MAX_WORD_BYTES: usize = 1_900;
+/// The longest text, in bytes, for which [`closest`] guesses what was meant:
+/// comparing takes as long as the product of the lengths, and no name is longer.
+const MAX_GUESSED_BYTES: usize = 64;
 
 /// Splits a text into the words that search works on: runs of Unicode letters
 /// and digits, with case and diacritics folded away (`Überlauf` is
@@ -34,8 +37,28 @@ pub fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Returns the words of a query, in alphabetical order: [`words`] without those
+/// that are said twice and those that another one begins with. Whatever has a
+/// word that begins with the longer one has one that begins with the shorter.
+pub fn query_words(text: &str) -> Vec<String> {
+    let mut words = words(text);
+    words.sort_unstable();
+    // In this order, what begins with a word follows it at once.
+    words.dedup_by(|next, word| {
+        let begins = next.starts_with(word.as_str());
+        if begins {
+            std::mem::swap(next, word);
+        }
+        begins
+    });
+    words
+}
+
 /// Returns the known word that `given` most probably meant, if any is close.
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if given.len() > MAX_GUESSED_BYTES {
+        return None;
+    }
     let given = given.to_lowercase();
     known
         .into_iter()
@@ -91,12 +114,26 @@ mod tests {
     }
 
     #[test]
+    fn words_that_others_begin_with_are_not_searched_for() {
+        for (q, expected) in [
+            ("deploy api", vec!["api", "deploy"]),
+            ("d de dep api deploy Deploy ap", vec!["api", "deploy"]),
+            ("a ab ac a abc", vec!["abc", "ac"]),
+            ("é e\u{301}clair", vec!["eclair"]),
+            ("- %", vec![]),
+        ] {
+            assert_eq!(query_words(q), expected, "{q}");
+        }
+    }
+
+    #[test]
     fn guesses_near_misses_only() {
         let known = ["title", "risk_level", "status", "service_id"];
         assert_eq!(closest("risk", known), Some("risk_level"));
         assert_eq!(closest("titel", known), Some("title"));
         assert_eq!(closest("Service", known), Some("service_id"));
         assert_eq!(closest("frobnicate", known), None);
+        assert_eq!(closest(&"title".repeat(20), known), None);
     }
 
     #[test]
