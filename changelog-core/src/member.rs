@@ -195,6 +195,9 @@ impl Input for Credentials {
     }
 }
 
+/// The longest mail address, in characters.
+pub const MAX_EMAIL: usize = 254;
+
 /// Returns the form in which addresses are compared: without case.
 pub fn fold_email(email: &str) -> String {
     // A NUL cannot be in a text of PostgreSQL; no address has this either.
@@ -202,7 +205,7 @@ pub fn fold_email(email: &str) -> String {
 }
 
 fn check_email(problems: &mut Violations, email: &mut String) {
-    rules::text(problems, "/email", email, 3..=254, Lines::One);
+    rules::text(problems, "/email", email, 3..=MAX_EMAIL, Lines::One);
     let well_formed = email.split_once('@').is_some_and(|(local, domain)| {
         !local.is_empty() && !domain.is_empty() && !domain.contains('@')
     }) && !email.contains(char::is_whitespace);

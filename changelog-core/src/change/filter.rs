@@ -13,7 +13,7 @@ pub const DEFAULT_PER_PAGE: u64 = 25;
 pub const MAX_PER_PAGE: u64 = 100;
 /// How many words `q` may have, once those are left out that are said twice or
 /// that another word of it begins with: each is a look into the index.
-pub const MAX_WORDS: usize = 16;
+pub(super) const MAX_WORDS: usize = 16;
 
 /// Which changes to list, and which page of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -144,7 +144,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 /// is noted in the form.
 async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, Form), ApiError> {
     let mut pairs: Vec<(&str, String)> = Vec::new();
-    let mut refused = Vec::new();
+    let mut refused: Vec<(&str, &str)> = Vec::new();
     for (name, value) in form.pairs() {
         let value = value.trim();
         match name {
@@ -154,6 +154,13 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
             "tags" => {
                 let tags = form::list(value).into_iter();
                 pairs.extend(tags.map(|tag| ("tag", tag)));
+            }
+            // One look into the database for each, however often it is given.
+            "service" if is_repeated(&form, "service") => {
+                refused.push(("service", "must be given once"));
+            }
+            "host" if is_repeated(&form, "host") => {
+                refused.push(("host", "must be given once"));
             }
             "service" => match app.store.service_named(tenant, value).await? {
                 Some(service) => pairs.push(("service_id", service.id.to_string())),
@@ -175,6 +182,10 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
     let query = query.finish();
     let refuse = |form: Form, (field, message): (&str, &str)| form.refuse_field(field, message);
     Ok((query, refused.into_iter().fold(form, refuse)))
+}
+
+fn is_repeated(form: &Form, name: &str) -> bool {
+    form.pairs().filter(|(found, _)| *found == name).count() > 1
 }
 
 /// Fills the form for the filters with what they are.
@@ -377,7 +388,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::write(&app, &request, Section::Changes).await?;
     let form = request.form().await?;
     let now = app.now();
-    let new: NewChange = match form.create(&FIELDS, now.into()) {
+    let new: NewChange = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => return edit_page(&app, &visit, form.refuse(&invalid), None).await,
     };
@@ -439,7 +450,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::write(&app, &request, Section::Changes).await?;
     let id: ChangeId = request.id()?;
     let form = request.form().await?;
-    let outcome = match form.patch(&FIELDS, app.now().into()) {
+    let outcome = match form.patch(&FIELDS, app.now().into()).await {
         Ok(patch) => save(&app, &visit, id, &patch).await,
         Err(invalid) => Err(StoreError::Invalid(invalid)),
     };
