@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::dashboard::Markdown;
 use crate::key_use::KeyUse;
 use crate::limits::Limits;
 use crate::live::Live;
@@ -40,6 +41,8 @@ pub struct Parts {
     address: SocketAddr,
     /// Notes when keys are used.
     pub(crate) key_use: KeyUse,
+    /// Renders descriptions.
+    pub(crate) markdown: Markdown,
 }
 
 impl App {
@@ -56,6 +59,7 @@ impl App {
             live: Live::new(store.clone(), clock.clone()),
             key_use: KeyUse::start(store.clone()),
             passwords: Passwords::new(),
+            markdown: Markdown::new(),
             store,
             clock,
             settings,

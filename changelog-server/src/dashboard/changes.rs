@@ -1,6 +1,7 @@
 //! `/changes`: the list, one change, and what makes, changes and deletes one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use askama::Template;
 use changelog_core::query::Pairs;
@@ -14,7 +15,7 @@ use super::entries::Entry;
 use super::form::{self, Form, Kind};
 use super::pager::Pager;
 use super::visit::{Section, Visit};
-use super::{assets, markdown, page, show};
+use super::{assets, page, show};
 use crate::api;
 use crate::app::App;
 use crate::store::activity;
@@ -248,8 +249,8 @@ fn without(query: &str, name: &str) -> String {
 struct One<'a> {
     visit: &'a Visit,
     change: &'a Change,
-    description: Option<String>,
-    impact: Option<String>,
+    description: Option<Arc<str>>,
+    impact: Option<Arc<str>>,
     /// Statuses that a button moves it to.
     moves: Vec<(&'static str, &'static str)>,
     around: Vec<Change>,
@@ -287,8 +288,8 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
     let url = app.url();
     let page = One {
         visit: &visit,
-        description: change.description.as_deref().map(markdown::render),
-        impact: change.impact.as_deref().map(markdown::render),
+        description: rendered(&app, change.description.as_deref()).await,
+        impact: rendered(&app, change.impact.as_deref()).await,
         moves: moves(&change.status),
         around: others,
         around_count: list.count,
@@ -302,6 +303,13 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
         change: &change,
     };
     page::render_live(&request, &page)
+}
+
+async fn rendered(app: &App, text: Option<&str>) -> Option<Arc<str>> {
+    match text {
+        Some(text) => Some(app.markdown.render(text).await),
+        None => None,
+    }
 }
 
 /// Returns the statuses that usually follow one.

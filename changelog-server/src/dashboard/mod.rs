@@ -30,6 +30,7 @@ use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id};
 use settings::{api_keys, members, organization};
 
+pub(crate) use markdown::Markdown;
 pub(crate) use page::failure;
 
 /// Every page.

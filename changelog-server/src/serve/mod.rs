@@ -8,6 +8,7 @@
 mod body;
 mod connection;
 mod places;
+mod polls;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -48,6 +49,11 @@ const NO_SOCKETS: Duration = Duration::from_millis(100);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// A browser that has come by https once comes by nothing else for a year.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+/// What stands before a secret in a path, and the route that is logged instead.
+const SECRET_PATH: (&str, &str) = ("/invitations/", "/invitations/:token");
 
 type Routes = BoxedFilter<(Response,)>;
 
@@ -171,7 +177,7 @@ async fn answer(
             asked.answer(error, failure)
         })
     };
-    let response = with_common_headers(response, &id);
+    let response = with_common_headers(app, response, &id);
     log(&id, &method, &path, response.status().as_u16(), started);
     response
 }
@@ -179,6 +185,8 @@ async fn answer(
 /// Tells the log of a request. What went well is told at the level `debug`:
 /// writing a line costs as much as a third of an answer.
 fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Instant) {
+    let (prefix, route) = SECRET_PATH;
+    let path = if path.starts_with(prefix) { route } else { path };
     macro_rules! tell {
         ($level:ident) => {
             tracing::$level!(
@@ -203,7 +211,9 @@ async fn handle(
     routes: Routes,
     request: http::Request<IncomingBody>,
 ) -> Result<Response, ApiError> {
+    let name = polls::Name::of(&request);
     let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
+    let work = polls::watched(name, work);
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
         Ok(Ok(Ok(response))) => Ok(response),
         Ok(Ok(Err(never))) => match never {},
@@ -261,8 +271,11 @@ fn client_address(app: &App, peer: IpAddr, headers: &http::HeaderMap) -> IpAddr 
     client
 }
 
-fn with_common_headers(mut response: Response, id: &str) -> Response {
+fn with_common_headers(app: &App, mut response: Response, id: &str) -> Response {
     let headers = response.headers_mut();
+    if app.settings.is_https() {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+    }
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

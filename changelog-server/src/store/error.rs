@@ -71,7 +71,7 @@ fn passes(code: &str) -> bool {
     }
     // Connection exceptions, serialization failures and deadlocks, insufficient
     // resources, operator intervention, system errors; a read-only server.
-    matches!(&code[..2], "08" | "40" | "53" | "57" | "58") || code == "25006"
+    matches!(code.get(..2), Some("08" | "40" | "53" | "57" | "58")) || code == "25006"
 }
 
 /// Reads the breach of a unique constraint as a name that is taken. SQLite does
