@@ -5,6 +5,7 @@
 //! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a
 //! missing program into a failure.
 
+mod accounts;
 mod activity;
 mod admin;
 mod around;
@@ -29,6 +30,7 @@ mod dashboard;
 mod deep;
 mod demo;
 mod durability;
+mod floods;
 mod health;
 mod hosts;
 mod idempotency;
@@ -38,6 +40,7 @@ mod list;
 mod nasty;
 mod openapi;
 mod plans;
+mod polls;
 mod problems;
 mod screenshots;
 mod sdk;
@@ -47,6 +50,7 @@ mod servers;
 mod services;
 mod sessions;
 mod shapes;
+mod sign_ins;
 mod store;
 mod stream;
 mod tenancy;

@@ -185,8 +185,7 @@ async fn answer(
 /// Tells the log of a request. What went well is told at the level `debug`:
 /// writing a line costs as much as a third of an answer.
 fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Instant) {
-    let (prefix, route) = SECRET_PATH;
-    let path = if path.starts_with(prefix) { route } else { path };
+    let path = loggable(path);
     macro_rules! tell {
         ($level:ident) => {
             tracing::$level!(
@@ -204,6 +203,12 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
     } else {
         tell!(info);
     }
+}
+
+/// Returns the path for the log, without a secret in it.
+fn loggable(path: &str) -> &str {
+    let (prefix, route) = SECRET_PATH;
+    if path.starts_with(prefix) { route } else { path }
 }
 
 /// Runs the handler: not for ever, and a panic ends this request only.

@@ -21,7 +21,8 @@ pub(super) struct Name(Option<(Method, String)>);
 impl Name {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let asked = tracing::enabled!(target: target!(), tracing::Level::DEBUG);
-        Self(asked.then(|| (request.method().clone(), request.uri().path().to_owned())))
+        let path = || super::loggable(request.uri().path()).to_owned();
+        Self(asked.then(|| (request.method().clone(), path())))
     }
 }
 
