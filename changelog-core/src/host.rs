@@ -180,7 +180,7 @@ impl Input for NewHost {
         check_fqdn(problems, &mut self.fqdn);
         check_ip_address(problems, &mut self.ip_address);
         check_os(problems, &mut self.os);
-        rules::names(problems, "/roles", &mut self.roles, MAX_ROLES);
+        rules::names(problems, "/roles", &mut self.roles, MAX_ROLES, Lines::Key);
         check_description(problems, &mut self.description);
     }
 }
@@ -263,7 +263,7 @@ impl Input for HostPatch {
             check_os(problems, os);
         }
         if let Some(roles) = &mut self.roles {
-            rules::names(problems, "/roles", roles, MAX_ROLES);
+            rules::names(problems, "/roles", roles, MAX_ROLES, Lines::Key);
         }
         if let Some(description) = &mut self.description {
             check_description(problems, description);
@@ -272,7 +272,7 @@ impl Input for HostPatch {
 }
 
 fn check_hostname(problems: &mut Violations, hostname: &mut String) {
-    rules::text(problems, "/hostname", hostname, 1..=100, Lines::One);
+    rules::text(problems, "/hostname", hostname, 1..=100, Lines::Key);
 }
 
 fn check_fqdn(problems: &mut Violations, fqdn: &mut Option<String>) {

@@ -148,11 +148,17 @@ pub struct Problem {
     /// How many more rules were broken than `errors` names; absent when `errors`
     /// names them all.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[cfg_attr(feature = "openapi", schema(required = false, minimum = 1, example = 17))]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(required = false, minimum = 1, example = 17)
+    )]
     pub more_errors: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

@@ -2,6 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// The longest word that is searched, in bytes: PostgreSQL's limit for one
 /// lexeme is 2046, with room left for the organization's prefix.
@@ -73,13 +74,35 @@ pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
-/// Replaces what could steer a terminal: control characters other than line
-/// feed and tab, and the marks that reorder text, become `\u{..}`.
+/// Returns whether a character is invisible and changes how others look, or what
+/// they are taken for: Unicode's format characters, such as those that reorder
+/// text, have no width, or tag others. Signs that are written around Arabic
+/// numbers are format characters too, and visible.
+pub(crate) fn is_format(c: char) -> bool {
+    !c.is_ascii()
+        && c.general_category() == GeneralCategory::Format
+        && !matches!(c, '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{110bd}' | '\u{110cd}')
+}
+
+/// Returns whether a character joins its neighbours, or keeps them apart: what
+/// families and flags of emoji, Persian and many Indian words are written with.
+pub(crate) fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Composes letters and their marks (Unicode's form NFC), so that names that look
+/// the same are the same.
+pub fn composed(text: &str) -> String {
+    text.nfc().collect()
+}
+
+/// Replaces what could steer a terminal, or make a text look like another one:
+/// control characters other than line feed and tab, and format characters other
+/// than joiners, become `\u{..}`.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    let unsafe_char = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let unsafe_char =
+        |c: char| (c.is_control() && c != '\n' && c != '\t') || (is_format(c) && !is_joiner(c));
     if !text.contains(unsafe_char) {
         return text.into();
     }
@@ -141,6 +164,16 @@ mod tests {
         assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(printable("a\u{1b}[31mb"), "a\\u{1b}[31mb");
         assert_eq!(printable("\u{202e}x"), "\\u{202e}x");
+        for c in ['\u{200b}', '\u{200e}', '\u{61c}', '\u{feff}', '\u{e0041}'] {
+            assert_eq!(
+                printable(&format!("a{c}b")),
+                format!("a{}b", c.escape_unicode())
+            );
+        }
+        for fine in ["👩‍👩‍👧‍👦", "می‌خواهم", "\u{600}١", "é", "❤️"]
+        {
+            assert_eq!(printable(fine), fine);
+        }
     }
 
     #[test]

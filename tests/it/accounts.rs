@@ -65,7 +65,10 @@ async fn an_account_cannot_be_taken_in_advance(world: World) {
     let new = "the third secret of it all";
     for (current, status) in [(MALLORYS, 422), (THEIRS, 303)] {
         let fields = [("current_password", current), ("password", new)];
-        browser.post_form("/account/password", &fields).await.is(status);
+        browser
+            .post_form("/account/password", &fields)
+            .await
+            .is(status);
     }
     assert!(start(&world, VICTIM, new).await.contains("Acme"));
     assert!(start(&world, VICTIM, MALLORYS).await.contains(&second.name));
@@ -146,7 +149,11 @@ async fn the_operator_says_which_account(world: World) {
     assert!(!set(&["--org", "Nobody"]).status.success());
     let output = set(&["--org", "Acme"]);
     assert!(output.status.success(), "{output:?}");
-    assert!(start(&world, VICTIM, "a brand new secret").await.contains("Acme"));
+    assert!(
+        start(&world, VICTIM, "a brand new secret")
+            .await
+            .contains("Acme")
+    );
     try_sign_in(&world, VICTIM, THEIRS).await.is(401);
     try_sign_in(&world, VICTIM, MALLORYS).await.is(303);
     // An owner whom the operator makes is not kept out by who came before.

@@ -40,7 +40,10 @@ async fn of_a_list_that_is_too_long_no_element_is_looked_at(world: World) {
         ),
         (
             "/api/hosts",
-            format!("{{\"hostname\":\"abc\",\"roles\":[{}]}}", many("\"\"", 80_000)),
+            format!(
+                "{{\"hostname\":\"abc\",\"roles\":[{}]}}",
+                many("\"\"", 80_000)
+            ),
             "/roles",
         ),
     ] {
@@ -57,13 +60,21 @@ async fn of_a_list_that_is_too_long_no_element_is_looked_at(world: World) {
     assert!(answer.text.contains("id=\"tags-error-1\""));
     assert!(!answer.text.contains("id=\"tags-error-2\""));
     // What was typed is still there.
-    assert!(answer.text.len() < tags.len() + 50_000, "{}", answer.text.len());
+    assert!(
+        answer.text.len() < tags.len() + 50_000,
+        "{}",
+        answer.text.len()
+    );
     // Blanks and quotation marks, which were looked at again and again.
     let tags = format!("{}a{}", " ".repeat(60_000), "\"".repeat(60_000));
     let begun = Instant::now();
     let fields = [("title", "abc"), ("tags", tags.as_str())];
     owner.post_form("/changes", &fields).await.is(422);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 async fn a_hundred_violations_are_reported_and_the_others_counted(world: World) {
@@ -102,7 +113,8 @@ async fn a_hundred_violations_are_reported_and_the_others_counted(world: World) 
 async fn a_search_has_sixteen_words_at_most(world: World) {
     let key = world.key();
     let owner = world.browser().await;
-    key.change("w1 w2 w3 w4 w5 w6 w7 w8 w9 wa wb wc wd we wf wg").await;
+    key.change("w1 w2 w3 w4 w5 w6 w7 w8 w9 wa wb wc wd we wf wg")
+        .await;
     let all = "w1+w2+w3+w4+w5+w6+w7+w8+w9+wa+wb+wc+wd+we+wf+wg";
     let found = |answer: Value| answer["count"].as_u64();
     for q in [
@@ -143,11 +155,19 @@ async fn floods_do_not_keep_others_waiting(world: World) {
     // Beside them: it was 177 s.
     let begun = Instant::now();
     world.anonymous().get("/api/health").await.is(200);
-    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
     for flood in floods {
         flood.await.expect("it is refused");
     }
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
 }
 
 async fn a_form_has_a_hundred_fields_at_most(world: World) {
@@ -162,7 +182,9 @@ async fn a_form_has_a_hundred_fields_at_most(world: World) {
     post(101).await.is(400);
     post(60_000).await.is(400);
     // Each was a look into the database.
-    let page = owner.get(&format!("/changes?{}", "service=x&".repeat(99))).await;
+    let page = owner
+        .get(&format!("/changes?{}", "service=x&".repeat(99)))
+        .await;
     page.is(400);
     assert!(page.text.contains("must be given once"));
     owner

@@ -99,10 +99,15 @@ async fn worst(world: &World) -> usize {
     let bulk = json!({ "changes": vec![of_bulk; 500] });
     let host = json!({ "hostname": "h", "roles": vec!["r".repeat(100); 50], "description": "d".repeat(1_000) });
     let service = json!({ "name": "svc", "description": "\u{1f680}".repeat(20_000) });
-    let numbers = format!("{{\"title\":\"abc\",\"tags\":[{}]}}", vec!["1"; 131_000].join(","));
+    let numbers = format!(
+        "{{\"title\":\"abc\",\"tags\":[{}]}}",
+        vec!["1"; 131_000].join(",")
+    );
     let unknown: Vec<String> = (0..25_000).map(|n| format!("\"f{n}\":0")).collect();
     let deep = "[".repeat(250_000);
-    let words: Vec<String> = (0..16).map(|n| format!("{n}{}", "\u{fdfa}".repeat(50))).collect();
+    let words: Vec<String> = (0..16)
+        .map(|n| format!("{n}{}", "\u{fdfa}".repeat(50)))
+        .collect();
     for (path, body) in [
         ("/api/changes/bulk", bulk.to_string()),
         ("/api/hosts", host.to_string()),
@@ -110,14 +115,19 @@ async fn worst(world: &World) -> usize {
         ("/api/changes", numbers),
         ("/api/changes", format!("{{{}}}", unknown.join(","))),
         ("/api/changes", deep),
-        ("/api/changes", format!("{{\"title\":\"{}\"}}", "x".repeat(250_000))),
+        (
+            "/api/changes",
+            format!("{{\"title\":\"{}\"}}", "x".repeat(250_000)),
+        ),
     ] {
         let answer = key.post_bytes(path, body).await;
         assert!(answer.status < 500, "{path}: {}", answer.status);
         sent += 1;
     }
     let patch = json!({ "description": nested, "impact": "y".repeat(20_000) });
-    key.patch(&format!("/api/changes/{change}"), patch).await.is(200);
+    key.patch(&format!("/api/changes/{change}"), patch)
+        .await
+        .is(200);
     sent += 1;
     let query: Vec<String> = (0..2_500).map(|n| format!("a{n}=b")).collect();
     for path in [
@@ -155,15 +165,30 @@ async fn worst(world: &World) -> usize {
     let commas = "\u{1},".repeat(60_000);
     let quotes = format!("{}a{}", " ".repeat(60_000), "\"".repeat(60_000));
     for (path, fields) in [
-        ("/changes", vec![("title", "abc"), ("tags", commas.as_str())]),
-        ("/changes", vec![("title", "abc"), ("tags", quotes.as_str())]),
-        ("/changes", vec![("title", "abc"), ("description", nested.as_str())]),
+        (
+            "/changes",
+            vec![("title", "abc"), ("tags", commas.as_str())],
+        ),
+        (
+            "/changes",
+            vec![("title", "abc"), ("tags", quotes.as_str())],
+        ),
+        (
+            "/changes",
+            vec![("title", "abc"), ("description", nested.as_str())],
+        ),
         (
             "/account/password",
             vec![("current_password", "wrong"), ("password", &leet[..256])],
         ),
-        ("/sign-in", vec![("email", "a@b.c"), ("password", &leet[..256])]),
-        ("/sign-in", vec![("email", commas.as_str()), ("password", "x")]),
+        (
+            "/sign-in",
+            vec![("email", "a@b.c"), ("password", &leet[..256])],
+        ),
+        (
+            "/sign-in",
+            vec![("email", commas.as_str()), ("password", "x")],
+        ),
     ] {
         let answer = owner.post_form(path, &fields).await;
         assert!(answer.status < 500, "{path}: {}", answer.status);

@@ -41,7 +41,13 @@ fn attributes(answer: &Answer) -> (String, Vec<String>) {
     let cookies: Vec<&str> = cookies.map(|c| c.to_str().expect("a text")).collect();
     let cookie = cookies[0];
     if let Some(browser) = cookies.get(1) {
-        let rest = |cookie: &str| cookie.split(';').skip(1).map(str::to_owned).collect::<Vec<_>>();
+        let rest = |cookie: &str| {
+            cookie
+                .split(';')
+                .skip(1)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let without_age = |cookie: &str| {
             let mut rest = rest(cookie);
             rest.retain(|part| !part.contains("Max-Age"));
@@ -50,7 +56,10 @@ fn attributes(answer: &Answer) -> (String, Vec<String>) {
         assert!(browser.contains("changelog_browser="), "{cookies:?}");
         assert!(browser.contains("; Max-Age=15552000"), "{cookies:?}");
         assert_eq!(without_age(browser), without_age(cookie));
-        assert_eq!(browser.starts_with("__Host-"), cookie.starts_with("__Host-"));
+        assert_eq!(
+            browser.starts_with("__Host-"),
+            cookie.starts_with("__Host-")
+        );
     }
     assert!(cookies.len() <= 2, "{cookies:?}");
     let mut parts = cookie.split(';').map(str::trim);

@@ -60,7 +60,9 @@ async fn what_is_no_address_is_wrong_and_leaves_nothing(mut world: World) {
     ] {
         // More often than anybody may guess.
         for _ in 0..7 {
-            try_sign_in(&caller, &email, "not the password").await.is(401);
+            try_sign_in(&caller, &email, "not the password")
+                .await
+                .is(401);
         }
     }
     let mut db = Db::open(world.engine, &world.database).await;
@@ -73,7 +75,10 @@ async fn what_is_no_address_is_wrong_and_leaves_nothing(mut world: World) {
     try_sign_in(&caller, &long(254), "wrong").await.is(429);
     let rows: Vec<(Vec<u8>, i64)> = fetch!(&mut db, sqlx::query_as(ROWS));
     assert_eq!(rows.len(), 2);
-    assert!(rows.iter().all(|(key, failures)| key.len() == 32 && *failures == 5));
+    assert!(
+        rows.iter()
+            .all(|(key, failures)| key.len() == 32 && *failures == 5)
+    );
     db.close().await;
 }
 
@@ -111,14 +116,18 @@ async fn who_knows_an_address_keeps_nobody_out(mut world: World) {
     }
     // A wait of a second may pass in between.
     assert!((128..=132).contains(&tried), "{tried} were free");
-    try_sign_in(&at(&world, "203.0.113.9"), email, password).await.is(429);
+    try_sign_in(&at(&world, "203.0.113.9"), email, password)
+        .await
+        .is(429);
     // A browser that has signed in before passes, from anywhere, and again.
     let answer = try_sign_in(&known("203.0.113.9", &browser), email, password).await;
     answer.is(303);
     let renewed = cookies(&answer)["changelog_browser"].clone();
     assert_ne!(renewed, browser);
     // The token is good once, and guesses with it are counted.
-    try_sign_in(&known("203.0.113.9", &browser), email, password).await.is(429);
+    try_sign_in(&known("203.0.113.9", &browser), email, password)
+        .await
+        .is(429);
     let known = known("203.0.113.9", &renewed);
     for _ in 0..5 {
         try_sign_in(&known, email, "wrong").await.is(401);
@@ -138,7 +147,9 @@ async fn a_browser_is_known_for_its_own_account_only(mut world: World) {
         try_sign_in(&caller, &owner.email, "wrong").await.is(401);
     }
     try_sign_in(&caller, &owner.email, "wrong").await.is(429);
-    try_sign_in(&caller, &second.email, &second.password).await.is(303);
+    try_sign_in(&caller, &second.email, &second.password)
+        .await
+        .is(303);
 }
 
 async fn what_was_not_checked_is_not_counted(mut world: World) {
@@ -154,7 +165,11 @@ async fn what_was_not_checked_is_not_counted(mut world: World) {
     let home = at(&world, "192.0.2.1");
     let mut statuses = Vec::new();
     for _ in 0..8 {
-        statuses.push(try_sign_in(&home, &owner.email, &owner.password).await.status);
+        statuses.push(
+            try_sign_in(&home, &owner.email, &owner.password)
+                .await
+                .status,
+        );
     }
     let mut busy = 0;
     for status in flood {
@@ -166,14 +181,19 @@ async fn what_was_not_checked_is_not_counted(mut world: World) {
         statuses.iter().all(|status| matches!(status, 303 | 503)),
         "{statuses:?}"
     );
-    try_sign_in(&home, &owner.email, &owner.password).await.is(303);
+    try_sign_in(&home, &owner.email, &owner.password)
+        .await
+        .is(303);
 }
 
 async fn a_session_is_no_way_to_guess(mut world: World) {
     behind_a_proxy(&mut world).await;
     let owner = world.organization.clone();
     let answer = try_sign_in(&at(&world, "192.0.2.1"), &owner.email, &owner.password).await;
-    let session = format!("changelog_session={}", cookies(&answer)["changelog_session"]);
+    let session = format!(
+        "changelog_session={}",
+        cookies(&answer)["changelog_session"]
+    );
     let guess = async |number: usize, password: &str| {
         let thief = at(&world, &format!("198.51.100.{number}")).with("cookie", &session);
         let fields = [
@@ -188,7 +208,9 @@ async fn a_session_is_no_way_to_guess(mut world: World) {
     assert_eq!(guess(6, &owner.password).await, 429);
     // Whose account it is signs in all the same.
     let home = at(&world, "192.0.2.1");
-    try_sign_in(&home, &owner.email, &owner.password).await.is(303);
+    try_sign_in(&home, &owner.email, &owner.password)
+        .await
+        .is(303);
 }
 
 async fn a_sign_in_ends_the_session_before(world: World) {

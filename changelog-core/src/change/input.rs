@@ -158,12 +158,7 @@ impl Input for NewChanges {
     const FIELDS: &'static [&'static str] = &["changes"];
 
     fn read(fields: &mut Fields<'_>) -> Self {
-        let changes = fields.objects(
-            "changes",
-            MAX_CHANGES,
-            NewChange::FIELDS,
-            NewChange::read,
-        );
+        let changes = fields.objects("changes", MAX_CHANGES, NewChange::FIELDS, NewChange::read);
         Self {
             changes: changes.unwrap_or_default(),
         }
@@ -309,7 +304,7 @@ fn check_long(problems: &mut Violations, pointer: &str, text: &mut Option<String
 }
 
 fn check_tags(problems: &mut Violations, tags: &mut Vec<String>) {
-    rules::names(problems, "/tags", tags, MAX_TAGS);
+    rules::names(problems, "/tags", tags, MAX_TAGS, Lines::One);
     if tags.len() > MAX_TAGS {
         return;
     }

@@ -50,7 +50,9 @@ async fn account(
         let memberships = store.memberships(account.user.id).await?;
         let is_member = |tenant: Tenant| memberships.iter().any(|(id, ..)| *id == tenant.id());
         if wanted.is_none_or(is_member) {
-            let of = memberships.iter().map(|(id, name, _)| format!("{name} ({id})"));
+            let of = memberships
+                .iter()
+                .map(|(id, name, _)| format!("{name} ({id})"));
             names.extend(of);
             found.push(account.user);
         } else {

@@ -108,10 +108,14 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         .into_iter()
         .partition(|account| account.user.id == person.id);
     let Some(own) = own.into_iter().next() else {
-        return Err(ApiError::internal(&"a person who is signed in has no account"));
+        return Err(ApiError::internal(
+            &"a person who is signed in has no account",
+        ));
     };
     let current = form.value("current_password").to_owned();
-    let matches = ticket.verify(current, vec![own.password_hash.clone()]).await?;
+    let matches = ticket
+        .verify(current, vec![own.password_hash.clone()])
+        .await?;
     if matches.is_none() {
         let form = form.refuse_field("current_password", "is not your password");
         return show_account(&app, &request, &visit, None, Some(form), "").await;

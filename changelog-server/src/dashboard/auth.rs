@@ -162,7 +162,9 @@ pub(super) async fn check(
         return Ok(Checked::Wait(seconds_until(until, now)));
     }
     tx.commit().await?;
-    let hashes = candidates.iter().map(|account| account.password_hash.clone());
+    let hashes = candidates
+        .iter()
+        .map(|account| account.password_hash.clone());
     let found = ticket.verify(password, hashes.collect()).await?;
     let user = found.map(|number| candidates.swap_remove(number).user);
     Ok(user.map_or(Checked::Wrong, |user| {
@@ -252,4 +254,3 @@ pub(super) async fn switch(app: App, mut request: Request) -> ApiResult {
     tx.commit().await?;
     Ok(page::see_other("/"))
 }
-

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use changelog_core::query::Pairs;
+use changelog_core::text::composed;
 use changelog_core::{
     Action, Change, ChangeFilter, ChangeId, ChangePatch, Invalid, NewChange, ResourceType,
     RiskLevel, Status, Timestamp,
@@ -163,11 +164,11 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
             "host" if is_repeated(&form, "host") => {
                 refused.push(("host", "must be given once"));
             }
-            "service" => match app.store.service_named(tenant, value).await? {
+            "service" => match app.store.service_named(tenant, &composed(value)).await? {
                 Some(service) => pairs.push(("service_id", service.id.to_string())),
                 None => refused.push(("service", "there is no service of this name")),
             },
-            "host" => match app.store.host_named(tenant, value).await? {
+            "host" => match app.store.host_named(tenant, &composed(value)).await? {
                 Some(host) => pairs.push(("host_id", host.id.to_string())),
                 None => refused.push(("host", "there is no host of this name")),
             },

@@ -67,7 +67,10 @@ const TAGS: [&str; 25] = [
 
 static CLEANER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     let mut builder = Builder::default();
-    let attributes = [("a", HashSet::from(["href"])), ("ol", HashSet::from(["start"]))];
+    let attributes = [
+        ("a", HashSet::from(["href"])),
+        ("ol", HashSet::from(["start"])),
+    ];
     builder
         .tags(HashSet::from(TAGS))
         .generic_attributes(HashSet::new())
@@ -172,7 +175,9 @@ fn events(text: &str) -> Option<Vec<Event<'_>>> {
 
 /// Returns whether a tag is the one that tables need for several lines in a cell.
 fn is_line_break(tag: &str) -> bool {
-    let name = tag.trim_start_matches('<').trim_end_matches(['>', '/', ' ']);
+    let name = tag
+        .trim_start_matches('<')
+        .trim_end_matches(['>', '/', ' ']);
     name.eq_ignore_ascii_case("br")
 }
 
@@ -274,7 +279,11 @@ mod tests {
             "<b>\n\n".repeat(4_000),
             reopened,
             format!("{head}{}", lines("|", 5_000)),
-            format!("[a]: https://e.com/{}\n\n{}", "x".repeat(10_000), "[a] ".repeat(2_400)),
+            format!(
+                "[a]: https://e.com/{}\n\n{}",
+                "x".repeat(10_000),
+                "[a] ".repeat(2_400)
+            ),
             "&".repeat(20_000),
             "\u{1f680}".repeat(20_000),
             "a\n".repeat(10_000),

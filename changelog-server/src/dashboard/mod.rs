@@ -84,9 +84,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(auth::sign_in_form)
             .post(auth::sign_in),
         at(path!("sign-out")).post(auth::sign_out),
-        at(path!("setup"))
-            .get(setup::setup_form)
-            .post(setup::setup),
+        at(path!("setup")).get(setup::setup_form).post(setup::setup),
         at_id(path!("invitations" / String))
             .get(invitations::invitation)
             .post(invitations::accept),

@@ -136,4 +136,3 @@ async fn founding(
     };
     Ok(Ok((organization, owner)))
 }
-

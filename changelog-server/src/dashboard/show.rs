@@ -94,6 +94,11 @@ pub(super) fn browser(agent: &str) -> String {
     }
 }
 
+/// A text that somebody else wrote, with what is invisible in it spelled out.
+pub(super) fn visible(text: &str) -> String {
+    changelog_core::text::printable(text).into_owned()
+}
+
 /// The beginning of a text that may be long.
 pub(super) fn excerpt(text: &str) -> String {
     const MOST: usize = 160;

@@ -208,7 +208,11 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
 /// Returns the path for the log, without a secret in it.
 fn loggable(path: &str) -> &str {
     let (prefix, route) = SECRET_PATH;
-    if path.starts_with(prefix) { route } else { path }
+    if path.starts_with(prefix) {
+        route
+    } else {
+        path
+    }
 }
 
 /// Runs the handler: not for ever, and a panic ends this request only.

@@ -169,9 +169,7 @@ async fn who_has_an_account_joins_with_its_password(world: World) {
     page.is(200);
     // Whoever else has the link cannot become them, nor set their password: they
     // would be somebody else of the same address. See `accounts`.
-    let answer = anonymous
-        .post_form(&link, &[("password", PASSWORD)])
-        .await;
+    let answer = anonymous.post_form(&link, &[("password", PASSWORD)]).await;
     answer.is(401);
     assert_eq!(answer.header("set-cookie"), "");
     let fields = [("password", owner.password.as_str())];
