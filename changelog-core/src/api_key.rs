@@ -149,7 +149,7 @@ impl Input for NewApiKey {
     }
 
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
-        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::One);
+        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::Name);
         if let Some(at) = self.expires_at
             && at <= now
         {

@@ -1,11 +1,13 @@
 //! Changes as rows of a table, for CSV: the same columns from `chlog` and from
 //! the dashboard's download, and read again by `chlog import`.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
 use crate::change::Change;
+use crate::text::is_format;
 
 /// The columns of a change.
 pub const CHANGE: [&str; 17] = [
@@ -125,6 +127,7 @@ pub fn object<'a>(row: impl IntoIterator<Item = (&'a str, &'a str)>) -> Map<Stri
     let mut object = Map::new();
     for (column, cell) in row {
         let cell = unguarded(cell);
+        let cell = cell.as_ref();
         if cell.trim().is_empty() {
             continue;
         }
@@ -152,26 +155,48 @@ fn read_link(link: &str) -> Value {
 }
 
 /// Keeps a spreadsheet from taking a cell for a formula: whoever writes a
-/// title must not run something at whoever opens the table.
+/// title must not run something at whoever opens the table. Where commas are
+/// decimal, spreadsheets split at semicolons, so what follows one is guarded as
+/// well.
 pub fn guarded(cell: String) -> String {
-    if is_formula(cell.trim_start_matches('\'')) {
-        format!("'{cell}")
-    } else {
-        cell
+    if !cell.split(';').any(looks_like_formula) {
+        return cell;
     }
+    let mut guarded = String::with_capacity(cell.len() + 4);
+    for (number, part) in cell.split(';').enumerate() {
+        if number > 0 {
+            guarded.push(';');
+        }
+        if looks_like_formula(part) {
+            guarded.push('\'');
+        }
+        guarded.push_str(part);
+    }
+    guarded
 }
 
 /// Takes the protection of [`guarded`] away. What looks protected of itself was
 /// protected once more, so that nothing is lost.
-pub fn unguarded(cell: &str) -> &str {
-    match cell.strip_prefix('\'') {
-        Some(rest) if is_formula(rest.trim_start_matches('\'')) => rest,
-        _ => cell,
+pub fn unguarded(cell: &str) -> Cow<'_, str> {
+    let without = |part| match str::strip_prefix(part, "'") {
+        Some(rest) if looks_like_formula(rest) => rest,
+        _ => part,
+    };
+    if cell.split(';').all(|part| without(part) == part) {
+        return cell.into();
     }
+    let parts: Vec<&str> = cell.split(';').map(without).collect();
+    parts.join(";").into()
 }
 
-fn is_formula(cell: &str) -> bool {
-    cell.starts_with(['=', '+', '-', '@', '\t', '\r'])
+/// Returns whether a spreadsheet may take a cell for a formula, or would without
+/// the apostrophes and the invisible characters before it.
+fn looks_like_formula(cell: &str) -> bool {
+    let is_skipped =
+        |c: char| c == '\'' || is_format(c) || (c.is_whitespace() && !matches!(c, '\t' | '\r'));
+    cell.trim_start_matches(is_skipped).starts_with([
+        '=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+    ])
 }
 
 #[cfg(test)]
@@ -193,6 +218,11 @@ mod tests {
             ("", ""),
             ("'=1", "''=1"),
             ("'quoted'", "'quoted'"),
+            ("a;=1+1|cmd", "a;'=1+1|cmd"),
+            ("=1;b; -2;'@c", "'=1;b;' -2;''@c"),
+            ("\u{ff1d}1+1", "'\u{ff1d}1+1"),
+            ("\u{200b}\u{feff}=1", "'\u{200b}\u{feff}=1"),
+            ("a;b", "a;b"),
         ] {
             assert_eq!(guarded(cell.to_owned()), expected);
             assert_eq!(unguarded(expected), cell);

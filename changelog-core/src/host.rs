@@ -170,7 +170,7 @@ impl Input for NewHost {
             os: fields.text("os"),
             platform: fields.parsed("platform"),
             environment: fields.parsed("environment"),
-            roles: fields.texts("roles").unwrap_or_default(),
+            roles: fields.texts("roles", MAX_ROLES).unwrap_or_default(),
             description: fields.text("description"),
         }
     }
@@ -180,7 +180,7 @@ impl Input for NewHost {
         check_fqdn(problems, &mut self.fqdn);
         check_ip_address(problems, &mut self.ip_address);
         check_os(problems, &mut self.os);
-        rules::names(problems, "/roles", &mut self.roles, MAX_ROLES);
+        rules::names(problems, "/roles", &mut self.roles, MAX_ROLES, Lines::Key);
         check_description(problems, &mut self.description);
     }
 }
@@ -243,7 +243,7 @@ impl Input for HostPatch {
             platform: fields.parsed("platform"),
             environment: fields.patch("environment", Fields::parsed),
             roles: fields
-                .patch("roles", Fields::texts)
+                .patch("roles", |fields, name| fields.texts(name, MAX_ROLES))
                 .map(Option::unwrap_or_default),
             description: fields.patch("description", Fields::text),
         }
@@ -263,7 +263,7 @@ impl Input for HostPatch {
             check_os(problems, os);
         }
         if let Some(roles) = &mut self.roles {
-            rules::names(problems, "/roles", roles, MAX_ROLES);
+            rules::names(problems, "/roles", roles, MAX_ROLES, Lines::Key);
         }
         if let Some(description) = &mut self.description {
             check_description(problems, description);
@@ -272,7 +272,7 @@ impl Input for HostPatch {
 }
 
 fn check_hostname(problems: &mut Violations, hostname: &mut String) {
-    rules::text(problems, "/hostname", hostname, 1..=100, Lines::One);
+    rules::text(problems, "/hostname", hostname, 1..=100, Lines::Key);
 }
 
 fn check_fqdn(problems: &mut Violations, fqdn: &mut Option<String>) {

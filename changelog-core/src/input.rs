@@ -108,18 +108,16 @@ impl<'a> Fields<'a> {
     /// Reports the members that nothing has taken.
     fn finish(self) {
         for name in self.object.keys() {
-            let hint = closest(name, self.known.iter().copied()).map_or_else(
-                || format!("the fields are {}", self.known.join(", ")),
-                |known| format!("did you mean {known}?"),
-            );
-            let message = format!("is not a field here; {hint}");
             // RFC 6901 escapes.
             let token = name.replace('~', "~0").replace('/', "~1");
-            self.problems.add(
-                format!("{}/{token}", self.place),
-                Code::UnknownField,
-                message,
-            );
+            let pointer = format!("{}/{token}", self.place);
+            self.problems.add_with(pointer, Code::UnknownField, || {
+                let hint = closest(name, self.known.iter().copied()).map_or_else(
+                    || format!("the fields are {}", self.known.join(", ")),
+                    |known| format!("did you mean {known}?"),
+                );
+                format!("is not a field here; {hint}")
+            });
         }
     }
 
@@ -172,9 +170,10 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Takes a list of texts; null is as if absent.
-    pub fn texts(&mut self, name: &str) -> Option<Vec<String>> {
-        let elements = self.list(name)?;
+    /// Takes a list of at most so many strings; null is as if absent. Of a longer
+    /// list no element is looked at.
+    pub fn texts(&mut self, name: &str, max: usize) -> Option<Vec<String>> {
+        let elements = self.list(name, max)?;
         let mut texts = Vec::with_capacity(elements.len());
         for (index, element) in elements.into_iter().enumerate() {
             match element {
@@ -189,14 +188,16 @@ impl<'a> Fields<'a> {
         Some(texts)
     }
 
-    /// Takes a list of objects, each read by `read`; null is as if absent.
+    /// Takes a list of at most so many objects, each read by `read`; null is as
+    /// if absent. Of a longer list no element is looked at.
     pub fn objects<T>(
         &mut self,
         name: &str,
+        max: usize,
         known: &'static [&'static str],
         read: impl Fn(&mut Fields<'_>) -> T,
     ) -> Option<Vec<T>> {
-        let elements = self.list(name)?;
+        let elements = self.list(name, max)?;
         let mut objects = Vec::with_capacity(elements.len());
         for (index, element) in elements.into_iter().enumerate() {
             let place = format!("{}/{name}/{index}", self.place);
@@ -218,10 +219,14 @@ impl<'a> Fields<'a> {
         Some(objects)
     }
 
-    fn list(&mut self, name: &str) -> Option<Vec<Value>> {
+    fn list(&mut self, name: &str, max: usize) -> Option<Vec<Value>> {
         match self.raw(name)? {
             Value::Null => None,
-            Value::Array(elements) => Some(elements),
+            Value::Array(elements) => {
+                let pointer = self.pointer(name);
+                let fits = crate::rules::at_most(self.problems, &pointer, &elements, max);
+                fits.then_some(elements)
+            }
             other => {
                 self.wrong_type(name, "a list", &other);
                 None

@@ -6,6 +6,7 @@ use crate::ids::{InvitationId, UserId};
 use crate::input::{Fields, Input};
 use crate::problem::{Code, Violations};
 use crate::rules::{self, Lines};
+use crate::text::words;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
@@ -195,6 +196,9 @@ impl Input for Credentials {
     }
 }
 
+/// The longest mail address, in characters.
+pub const MAX_EMAIL: usize = 254;
+
 /// Returns the form in which addresses are compared: without case.
 pub fn fold_email(email: &str) -> String {
     // A NUL cannot be in a text of PostgreSQL; no address has this either.
@@ -202,7 +206,7 @@ pub fn fold_email(email: &str) -> String {
 }
 
 fn check_email(problems: &mut Violations, email: &mut String) {
-    rules::text(problems, "/email", email, 3..=254, Lines::One);
+    rules::text(problems, "/email", email, 3..=MAX_EMAIL, Lines::Key);
     let well_formed = email.split_once('@').is_some_and(|(local, domain)| {
         !local.is_empty() && !domain.is_empty() && !domain.contains('@')
     }) && !email.contains(char::is_whitespace);
@@ -215,9 +219,16 @@ fn check_email(problems: &mut Violations, email: &mut String) {
     }
 }
 
-/// Checks the name of a person.
+/// Checks the name of a person. The names by which the activity log calls API keys
+/// and the operator are nobody's, however they are written.
 pub fn check_name(problems: &mut Violations, name: &mut String) {
-    rules::text(problems, "/name", name, 1..=100, Lines::One);
+    rules::text(problems, "/name", name, 1..=100, Lines::Name);
+    let folded: String = words(name).concat();
+    if folded == "operator" || folded.starts_with("apikey") {
+        let message = "must not be Operator or begin with API key: the activity log calls \
+                       others so";
+        problems.add("/name", Code::InvalidFormat, message);
+    }
 }
 
 /// Checks the length of a password; whether it is too common is for the
@@ -285,6 +296,25 @@ mod tests {
                     assert_eq!(role.may_change(from, to), expected, "{role}: {from}, {to}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn nobody_is_called_as_a_key_or_the_operator() {
+        for (name, fine) in [
+            ("Ada", true),
+            ("Olga Operator", true),
+            ("Operators", true),
+            ("Operator", false),
+            (" oper ator ", false),
+            ("\u{ff2f}perator", false),
+            ("API key: ci", false),
+            ("api\u{a0}KEY\u{ff1a}ci", false),
+            ("A.P.I. Key", false),
+        ] {
+            let mut problems = Violations::default();
+            check_name(&mut problems, &mut name.to_owned());
+            assert_eq!(problems.into_result(()).is_ok(), fine, "{name}");
         }
     }
 

@@ -59,7 +59,7 @@ impl Input for NewOrganization {
     }
 
     fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
-        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::One);
+        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::Name);
     }
 }
 

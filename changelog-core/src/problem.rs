@@ -1,6 +1,7 @@
 //! What went wrong: the error body (RFC 9457) that the service sends and the
 //! client reads, and the list of violations inside it.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -147,9 +148,26 @@ pub struct Problem {
         schema(example = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90")
     )]
     pub request_id: String,
-    /// Every rule that was broken.
+    /// The rules that were broken: all of them, or the first 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 100))]
     pub errors: Vec<Violation>,
+    /// How many more rules were broken than `errors` names; absent when `errors`
+    /// names them all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(
+        feature = "openapi",
+        schema(required = false, minimum = 1, example = 17)
+    )]
+    pub more_errors: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 wire_enum! {
@@ -242,52 +260,95 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The violations found so far; one a place, the first one.
+/// How many violations are reported; the others are only counted.
+pub const MAX_VIOLATIONS: usize = 100;
+
+/// The violations found so far: one for each pointer, the first one. The first
+/// [`MAX_VIOLATIONS`] are kept, the others are counted.
 #[derive(Clone, Debug, Default)]
-pub struct Violations(Vec<Violation>);
+pub struct Violations {
+    kept: Vec<Violation>,
+    /// Every pointer that has a violation, kept or counted, and whether the
+    /// violation is a wrong type, which covers what lies within.
+    pointers: HashMap<String, bool>,
+    /// How many were counted only.
+    more: u64,
+}
 
 impl Violations {
-    /// Adds a violation, unless its place already has one (a title that is not
-    /// a text is not also too short), or lies within something of a wrong type.
+    /// Adds a violation, unless its pointer already has one (a title that is not
+    /// a string is not also too short), or lies within a value of a wrong type.
     pub fn add(&mut self, pointer: impl Into<String>, code: Code, message: impl Into<String>) {
+        self.add_with(pointer, code, || message.into());
+    }
+
+    /// Adds a violation whose message is made only if it is reported: input may
+    /// break a rule many thousands of times.
+    pub fn add_with<M: Into<String>>(
+        &mut self,
+        pointer: impl Into<String>,
+        code: Code,
+        message: impl FnOnce() -> M,
+    ) {
         let pointer = pointer.into();
-        let covers = |known: &Violation| {
-            pointer.strip_prefix(&known.pointer).is_some_and(|rest| {
-                rest.is_empty() || known.code == Code::WrongType && rest.starts_with('/')
-            })
-        };
-        if !self.0.iter().any(covers) {
-            self.0.push(Violation {
+        if self.covers(&pointer) {
+            return;
+        }
+        self.pointers
+            .insert(pointer.clone(), code == Code::WrongType);
+        if self.kept.len() < MAX_VIOLATIONS {
+            self.kept.push(Violation {
                 pointer,
                 code,
-                message: message.into(),
+                message: message().into(),
             });
+        } else {
+            self.more += 1;
         }
     }
 
-    /// Adds what was found in a part of the body, which stands at a pointer.
+    /// Returns whether a pointer has a violation, or one of its parents is of a
+    /// wrong type. A pointer has as many parents as the input is deep.
+    fn covers(&self, pointer: &str) -> bool {
+        if self.pointers.contains_key(pointer) {
+            return true;
+        }
+        // The name of a query parameter may have slashes and has no parents.
+        pointer.starts_with('/')
+            && pointer
+                .match_indices('/')
+                .any(|(end, _)| self.pointers.get(&pointer[..end]) == Some(&true))
+    }
+
+    /// Adds the violations of a part of the body, which is at a pointer.
     pub fn add_within(&mut self, pointer: &str, part: Self) {
-        for violation in part.0 {
+        for violation in part.kept {
             let pointer = format!("{pointer}{}", violation.pointer);
             self.add(pointer, violation.code, violation.message);
         }
+        self.more += part.more;
     }
 
-    /// Returns the value if nothing was found, else everything that was.
+    /// Returns the value if nothing was found, else what was.
     pub fn into_result<T>(self, value: T) -> Result<T, Invalid> {
-        if self.0.is_empty() {
+        if self.kept.is_empty() {
             Ok(value)
         } else {
-            Err(Invalid { violations: self.0 })
+            Err(Invalid {
+                violations: self.kept,
+                more: self.more,
+            })
         }
     }
 }
 
-/// Input that breaks rules, with every rule that it breaks.
+/// Input that breaks rules, with the rules that it breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Invalid {
-    /// At least one.
+    /// At least one, at most [`MAX_VIOLATIONS`].
     pub violations: Vec<Violation>,
+    /// How many more there are.
+    pub more: u64,
 }
 
 impl Invalid {
@@ -299,6 +360,7 @@ impl Invalid {
                 code,
                 message: message.into(),
             }],
+            more: 0,
         }
     }
 }
@@ -309,7 +371,10 @@ impl fmt::Display for Invalid {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{violation}")?;
         }
-        Ok(())
+        match self.more {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
     }
 }
 
@@ -340,12 +405,41 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_within_a_wrong_type_is_not_reported() {
+        let mut problems = Violations::default();
+        problems.add("/links/1", Code::WrongType, "first");
+        problems.add("/links/1/url", Code::Required, "covered");
+        problems.add("/links/10/url", Code::Required, "second");
+        problems.add("?a/b", Code::WrongType, "third");
+        problems.add("?a/b/c", Code::UnknownField, "fourth");
+        let invalid = problems.into_result(()).unwrap_err();
+        let pointers: Vec<&str> = invalid.violations.iter().map(|v| &*v.pointer).collect();
+        assert_eq!(pointers, ["/links/1", "/links/10/url", "?a/b", "?a/b/c"]);
+    }
+
+    #[test]
+    fn a_hundred_violations_are_reported_and_the_others_counted() {
+        let mut part = Violations::default();
+        for index in 0..150 {
+            part.add(format!("/{index}"), Code::WrongType, "bad");
+            part.add(format!("/{index}/x"), Code::TooShort, "covered");
+        }
+        let mut whole = Violations::default();
+        whole.add("/a", Code::Required, "bad");
+        whole.add_within("/list", part);
+        let invalid = whole.into_result(()).unwrap_err();
+        assert_eq!((invalid.violations.len(), invalid.more), (100, 51));
+        assert!(invalid.to_string().ends_with("; and 51 more"), "{invalid}");
+    }
+
+    #[test]
     fn a_problem_without_errors_can_be_read() {
         let body = r#"{"type": "/problems/not_found", "title": "Not found", "status": 404,
                        "detail": "no such host", "code": "not_found"}"#;
         let problem: Problem = serde_json::from_str(body).unwrap();
         assert_eq!(problem.code, ProblemCode::NotFound);
         assert!(problem.errors.is_empty() && problem.request_id.is_empty());
+        assert_eq!(problem.more_errors, 0);
         assert!(!serde_json::to_string(&problem).unwrap().contains("errors"));
     }
 }

@@ -107,19 +107,18 @@ impl Query {
 
     /// Returns the value if every parameter was known and well formed.
     pub fn finish<T>(mut self, value: T) -> Result<T, Invalid> {
-        for (name, _) in std::mem::take(&mut self.pairs) {
-            let hint = closest(&name, self.known.iter().copied()).map_or_else(
-                || match self.known.as_slice() {
-                    [] => "this takes none".to_owned(),
-                    known => format!("the parameters are {}", known.join(", ")),
-                },
-                |known| format!("did you mean {known}?"),
-            );
-            self.add(
-                &name,
-                Code::UnknownField,
-                format!("is not a parameter here; {hint}"),
-            );
+        for (name, _) in self.pairs {
+            let pointer = format!("?{name}");
+            self.problems.add_with(pointer, Code::UnknownField, || {
+                let hint = closest(&name, self.known.iter().copied()).map_or_else(
+                    || match self.known.as_slice() {
+                        [] => "this takes none".to_owned(),
+                        known => format!("the parameters are {}", known.join(", ")),
+                    },
+                    |known| format!("did you mean {known}?"),
+                );
+                format!("is not a parameter here; {hint}")
+            });
         }
         self.problems.into_result(value)
     }

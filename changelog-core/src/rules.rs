@@ -4,12 +4,49 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::problem::{BadValue, Code, Violations};
+use crate::text::{composed, is_format, is_joiner};
 
-/// Whether a text may have line feeds and tabs.
+/// What a text may have in it, besides characters that are seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lines {
+    /// No control characters.
     One,
+    /// Line feeds and tabs.
     Many,
+    /// A name that people read: no control and no format characters, but joiners
+    /// between characters beyond ASCII. Letters and marks are composed.
+    Name,
+    /// The same for a name by which something is found: no joiners either, and
+    /// no variation selectors, or two that look the same would be two.
+    Key,
+}
+
+impl Lines {
+    /// Finds what must not be in a text, with the kind of character that it is.
+    fn refuses(self, text: &str) -> Option<(char, &'static str)> {
+        if text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+            return None;
+        }
+        let mut before = ' ';
+        let mut characters = text.chars().peekable();
+        while let Some(c) = characters.next() {
+            let after = characters.peek().copied().unwrap_or(' ');
+            if c.is_control() && !(self == Self::Many && matches!(c, '\n' | '\t')) {
+                return Some((c, "control"));
+            }
+            let refused = match self {
+                Self::One | Self::Many => false,
+                Self::Name if is_joiner(c) => before.is_ascii() || after.is_ascii(),
+                Self::Name => is_format(c),
+                Self::Key => is_format(c) || matches!(c, '\u{fe00}'..='\u{fe0f}'),
+            };
+            if refused {
+                return Some((c, "invisible"));
+            }
+            before = c;
+        }
+        None
+    }
 }
 
 /// A name in a list: a tag, a role. 1 to 100 characters.
@@ -64,10 +101,12 @@ pub(crate) fn text(
     if trimmed.len() != value.len() {
         *value = trimmed.to_owned();
     }
-    let control = |c: char| c.is_control() && !(lines == Lines::Many && matches!(c, '\n' | '\t'));
-    if let Some(bad) = value.chars().find(|c| control(*c)) {
+    if matches!(lines, Lines::Name | Lines::Key) && !value.is_ascii() {
+        *value = composed(value);
+    }
+    if let Some((bad, kind)) = lines.refuses(value) {
         let message = format!(
-            "must not have control characters, got U+{:04X}",
+            "must not have {kind} characters, got U+{:04X}",
             u32::from(bad)
         );
         return problems.add(pointer, Code::ControlCharacter, message);
@@ -100,24 +139,40 @@ pub(crate) fn optional_text(
     }
 }
 
-/// Checks how many elements a list has.
-pub(crate) fn at_most<T>(problems: &mut Violations, pointer: &str, list: &[T], most: usize) {
-    if list.len() > most {
-        let message = format!("must have at most {most} elements, got {}", list.len());
-        problems.add(pointer, Code::TooMany, message);
+/// Checks how many elements a list has; returns whether they are not too many.
+/// The elements of a list that is too long are not to be looked at.
+pub(crate) fn at_most<T>(
+    problems: &mut Violations,
+    pointer: &str,
+    list: &[T],
+    most: usize,
+) -> bool {
+    if list.len() <= most {
+        return true;
     }
+    let message = format!("must have at most {most} elements, got {}", list.len());
+    problems.add(pointer, Code::TooMany, message);
+    false
 }
 
 /// Checks a list of names of 1 to 100 characters each.
-pub(crate) fn names(problems: &mut Violations, pointer: &str, names: &mut [String], most: usize) {
-    at_most(problems, pointer, names, most);
+pub(crate) fn names(
+    problems: &mut Violations,
+    pointer: &str,
+    names: &mut [String],
+    most: usize,
+    lines: Lines,
+) {
+    if !at_most(problems, pointer, names, most) {
+        return;
+    }
     for (index, name) in names.iter_mut().enumerate() {
         text(
             problems,
             &format!("{pointer}/{index}"),
             name,
             1..=100,
-            Lines::One,
+            lines,
         );
     }
 }
@@ -142,5 +197,38 @@ pub(crate) fn ip_address(problems: &mut Violations, pointer: &str, value: &mut S
     } else {
         let message = format!("must be an IPv4 or IPv6 address, got {}", quoted(value));
         problems.add(pointer, Code::InvalidFormat, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_look_the_same_are_the_same() {
+        let read = |text: &str, lines| {
+            let mut problems = Violations::default();
+            let mut value = text.to_owned();
+            super::text(&mut problems, "/name", &mut value, 1..=100, lines);
+            problems.into_result(value).ok()
+        };
+        for (name, as_name, as_key) in [
+            ("payments", Some("payments"), Some("payments")),
+            ("cafe\u{301}", Some("caf\u{e9}"), Some("caf\u{e9}")),
+            ("pay\u{200b}ments", None, None),
+            ("pay\u{200d}ments", None, None),
+            ("\u{202e}stnemyap", None, None),
+            ("pay\u{ad}ments", None, None),
+            ("payments\u{e0041}", None, None),
+            ("payments\u{fe0f}", Some("payments\u{fe0f}"), None),
+            ("\u{feff}payments", None, None),
+            ("👩\u{200d}👧", Some("👩\u{200d}👧"), None),
+            ("می\u{200c}خواهم", Some("می\u{200c}خواهم"), None),
+        ] {
+            assert_eq!(read(name, Lines::Name).as_deref(), as_name, "{name:?}");
+            assert_eq!(read(name, Lines::Key).as_deref(), as_key, "{name:?}");
+            // What people write comes back as they wrote it.
+            assert_eq!(read(name, Lines::One).as_deref(), Some(name), "{name:?}");
+        }
     }
 }

@@ -145,7 +145,7 @@ impl Input for ServicePatch {
 }
 
 fn check_name(problems: &mut Violations, name: &mut String) {
-    rules::text(problems, "/name", name, 2..=100, Lines::One);
+    rules::text(problems, "/name", name, 2..=100, Lines::Key);
 }
 
 fn check_description(problems: &mut Violations, description: &mut Option<String>) {

@@ -2,10 +2,14 @@
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 /// The longest word that is searched, in bytes: PostgreSQL's limit for one
 /// lexeme is 2046, with room left for the organization's prefix.
 const MAX_WORD_BYTES: usize = 1_900;
+/// The longest text, in bytes, for which [`closest`] guesses what was meant:
+/// comparing takes as long as the product of the lengths, and no name is longer.
+const MAX_GUESSED_BYTES: usize = 64;
 
 /// Splits a text into the words that search works on: runs of Unicode letters
 /// and digits, with case and diacritics folded away (`Überlauf` is
@@ -34,8 +38,28 @@ pub fn words(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Returns the words of a query, in alphabetical order: [`words`] without those
+/// that are said twice and those that another one begins with. Whatever has a
+/// word that begins with the longer one has one that begins with the shorter.
+pub fn query_words(text: &str) -> Vec<String> {
+    let mut words = words(text);
+    words.sort_unstable();
+    // In this order, what begins with a word follows it at once.
+    words.dedup_by(|next, word| {
+        let begins = next.starts_with(word.as_str());
+        if begins {
+            std::mem::swap(next, word);
+        }
+        begins
+    });
+    words
+}
+
 /// Returns the known word that `given` most probably meant, if any is close.
 pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if given.len() > MAX_GUESSED_BYTES {
+        return None;
+    }
     let given = given.to_lowercase();
     known
         .into_iter()
@@ -50,13 +74,35 @@ pub fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
-/// Replaces what could steer a terminal: control characters other than line
-/// feed and tab, and the marks that reorder text, become `\u{..}`.
+/// Returns whether a character is invisible and changes how others look, or what
+/// they are taken for: Unicode's format characters, such as those that reorder
+/// text, have no width, or tag others. Signs that are written around Arabic
+/// numbers are format characters too, and visible.
+pub(crate) fn is_format(c: char) -> bool {
+    !c.is_ascii()
+        && c.general_category() == GeneralCategory::Format
+        && !matches!(c, '\u{600}'..='\u{605}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{110bd}' | '\u{110cd}')
+}
+
+/// Returns whether a character joins its neighbours, or keeps them apart: what
+/// families and flags of emoji, Persian and many Indian words are written with.
+pub(crate) fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}')
+}
+
+/// Composes letters and their marks (Unicode's form NFC), so that names that look
+/// the same are the same.
+pub fn composed(text: &str) -> String {
+    text.nfc().collect()
+}
+
+/// Replaces what could steer a terminal, or make a text look like another one:
+/// control characters other than line feed and tab, and format characters other
+/// than joiners, become `\u{..}`.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    let unsafe_char = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let unsafe_char =
+        |c: char| (c.is_control() && c != '\n' && c != '\t') || (is_format(c) && !is_joiner(c));
     if !text.contains(unsafe_char) {
         return text.into();
     }
@@ -91,12 +137,26 @@ mod tests {
     }
 
     #[test]
+    fn words_that_others_begin_with_are_not_searched_for() {
+        for (q, expected) in [
+            ("deploy api", vec!["api", "deploy"]),
+            ("d de dep api deploy Deploy ap", vec!["api", "deploy"]),
+            ("a ab ac a abc", vec!["abc", "ac"]),
+            ("é e\u{301}clair", vec!["eclair"]),
+            ("- %", vec![]),
+        ] {
+            assert_eq!(query_words(q), expected, "{q}");
+        }
+    }
+
+    #[test]
     fn guesses_near_misses_only() {
         let known = ["title", "risk_level", "status", "service_id"];
         assert_eq!(closest("risk", known), Some("risk_level"));
         assert_eq!(closest("titel", known), Some("title"));
         assert_eq!(closest("Service", known), Some("service_id"));
         assert_eq!(closest("frobnicate", known), None);
+        assert_eq!(closest(&"title".repeat(20), known), None);
     }
 
     #[test]
@@ -104,6 +164,16 @@ mod tests {
         assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(printable("a\u{1b}[31mb"), "a\\u{1b}[31mb");
         assert_eq!(printable("\u{202e}x"), "\\u{202e}x");
+        for c in ['\u{200b}', '\u{200e}', '\u{61c}', '\u{feff}', '\u{e0041}'] {
+            assert_eq!(
+                printable(&format!("a{c}b")),
+                format!("a{}b", c.escape_unicode())
+            );
+        }
+        for fine in ["👩‍👩‍👧‍👦", "می‌خواهم", "\u{600}١", "é", "❤️"]
+        {
+            assert_eq!(printable(fine), fine);
+        }
     }
 
     #[test]

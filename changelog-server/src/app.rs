@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::dashboard::Markdown;
 use crate::key_use::KeyUse;
 use crate::limits::Limits;
 use crate::live::Live;
@@ -44,6 +45,8 @@ pub struct Parts {
     address: SocketAddr,
     /// Notes when keys are used.
     pub(crate) key_use: KeyUse,
+    /// Renders descriptions.
+    pub(crate) markdown: Markdown,
 }
 
 impl App {
@@ -66,6 +69,7 @@ impl App {
             memory,
             key_use: KeyUse::start(store.clone()),
             passwords: Passwords::new(),
+            markdown: Markdown::new(),
             store,
             clock,
             settings,

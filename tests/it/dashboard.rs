@@ -51,7 +51,7 @@ fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
 }
 
 /// Invites somebody, and returns the path of the link.
-async fn invite(by: &Caller, email: &str, role: &str) -> String {
+pub(crate) async fn invite(by: &Caller, email: &str, role: &str) -> String {
     let fields = [("email", email), ("role", role)];
     let answer = by.post_form("/settings/members/invite", &fields).await;
     answer.is(200);
@@ -64,14 +64,14 @@ async fn invite(by: &Caller, email: &str, role: &str) -> String {
 const PASSWORD: &str = "a pear and 4711 plums";
 
 /// Somebody who was invited and came: who they are, and they at their browser.
-struct Person {
-    id: String,
-    email: String,
+pub(crate) struct Person {
+    pub(crate) id: String,
+    pub(crate) email: String,
     browser: Caller,
 }
 
 /// Has somebody join the organization of whoever invites them.
-async fn join(world: &World, by: &Caller, name: &str, role: &str) -> Person {
+pub(crate) async fn join(world: &World, by: &Caller, name: &str, role: &str) -> Person {
     let email = format!("{name}@example.org");
     let link = invite(by, &email, role).await;
     let fields = [("name", name), ("password", PASSWORD)];

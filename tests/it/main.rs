@@ -5,6 +5,7 @@
 //! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a
 //! missing program into a failure.
 
+mod accounts;
 mod activity;
 mod admin;
 mod answers;
@@ -32,6 +33,7 @@ mod deep;
 mod demo;
 mod durability;
 mod fairness;
+mod floods;
 mod health;
 mod hosts;
 mod idempotency;
@@ -43,6 +45,7 @@ mod nasty;
 mod openapi;
 mod places;
 mod plans;
+mod polls;
 mod problems;
 mod proxies;
 mod quotas;
@@ -55,6 +58,7 @@ mod servers;
 mod services;
 mod sessions;
 mod shapes;
+mod sign_ins;
 mod startup;
 mod store;
 mod stream;

@@ -34,11 +34,34 @@ async fn signed_in(caller: &Caller, cookie: &str) -> u16 {
         .status
 }
 
-/// The attributes of the one cookie that an answer sets, lower case and sorted.
+/// The session's cookie of an answer, and its attributes, lower case and sorted.
+/// The cookie by which a browser is known has the same attributes but its age.
 fn attributes(answer: &Answer) -> (String, Vec<String>) {
-    let cookies: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
-    assert_eq!(cookies.len(), 1, "{cookies:?}");
-    let cookie = cookies[0].to_str().expect("a text");
+    let cookies = answer.headers.get_all("set-cookie").iter();
+    let cookies: Vec<&str> = cookies.map(|c| c.to_str().expect("a text")).collect();
+    let cookie = cookies[0];
+    if let Some(browser) = cookies.get(1) {
+        let rest = |cookie: &str| {
+            cookie
+                .split(';')
+                .skip(1)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let without_age = |cookie: &str| {
+            let mut rest = rest(cookie);
+            rest.retain(|part| !part.contains("Max-Age"));
+            rest
+        };
+        assert!(browser.contains("changelog_browser="), "{cookies:?}");
+        assert!(browser.contains("; Max-Age=15552000"), "{cookies:?}");
+        assert_eq!(without_age(browser), without_age(cookie));
+        assert_eq!(
+            browser.starts_with("__Host-"),
+            cookie.starts_with("__Host-")
+        );
+    }
+    assert!(cookies.len() <= 2, "{cookies:?}");
     let mut parts = cookie.split(';').map(str::trim);
     let pair = parts.next().expect("a pair").to_owned();
     let mut attributes: Vec<String> = parts.map(str::to_lowercase).collect();

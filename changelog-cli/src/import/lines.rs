@@ -76,8 +76,10 @@ fn reasons(error: InputError) -> Vec<String> {
     match error {
         // It is told which line of the file it is; of itself it is the first.
         InputError::Malformed(message) => vec![message.replace("at line 1 column", "at column")],
-        InputError::Invalid(Invalid { violations }) => {
-            violations.iter().map(ToString::to_string).collect()
+        InputError::Invalid(Invalid { violations, more }) => {
+            let more = (more > 0).then(|| format!("and {more} more"));
+            let reported = violations.iter().map(ToString::to_string);
+            reported.chain(more).collect()
         }
     }
 }

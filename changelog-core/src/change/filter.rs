@@ -11,6 +11,9 @@ use crate::time::Timestamp;
 pub const DEFAULT_PER_PAGE: u64 = 25;
 /// How many changes a page has at most.
 pub const MAX_PER_PAGE: u64 = 100;
+/// How many words `q` may have, once those are left out that are said twice or
+/// that another word of it begins with: each is a look into the index.
+pub(super) const MAX_WORDS: usize = 16;
 
 /// Which changes to list, and which page of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +105,14 @@ impl ChangeFilter {
             );
             query.add("tag", Code::TooMany, message);
         }
+        let words = filter.words().len();
+        if words > MAX_WORDS {
+            let message = format!(
+                "must have at most {MAX_WORDS} different words, got {words}; a word that another \
+                 one begins with does not count"
+            );
+            query.add("q", Code::TooMany, message);
+        }
         if filter.tags.iter().any(|tag| tag.contains(char::is_control)) {
             let message = "must not have control characters; no tag has any";
             query.add("tag", Code::ControlCharacter, message);
@@ -139,11 +150,12 @@ impl ChangeFilter {
         }
     }
 
-    /// Returns the words of `q`, folded as titles are; none means no search.
+    /// Returns the words of `q` that are searched for, folded as titles are (see
+    /// [`crate::text::query_words`]); none means no search.
     pub fn words(&self) -> Vec<String> {
         self.q
             .as_deref()
-            .map(crate::text::words)
+            .map(crate::text::query_words)
             .unwrap_or_default()
     }
 }

@@ -115,7 +115,7 @@ impl Input for NewChange {
             risk_level: fields.parsed("risk_level"),
             status: fields.parsed("status"),
             impact: fields.text("impact"),
-            tags: fields.texts("tags").unwrap_or_default(),
+            tags: fields.texts("tags", MAX_TAGS).unwrap_or_default(),
             links: read_links(fields, "links").unwrap_or_default(),
             scheduled_for: fields.parsed("scheduled_for"),
             occurred_at: fields.parsed("occurred_at"),
@@ -158,7 +158,7 @@ impl Input for NewChanges {
     const FIELDS: &'static [&'static str] = &["changes"];
 
     fn read(fields: &mut Fields<'_>) -> Self {
-        let changes = fields.objects("changes", NewChange::FIELDS, NewChange::read);
+        let changes = fields.objects("changes", MAX_CHANGES, NewChange::FIELDS, NewChange::read);
         Self {
             changes: changes.unwrap_or_default(),
         }
@@ -168,8 +168,10 @@ impl Input for NewChanges {
         if self.changes.is_empty() {
             problems.add("/changes", Code::Required, "must have at least one change");
         }
-        rules::at_most(problems, "/changes", &self.changes, MAX_CHANGES);
-        for (index, change) in self.changes.iter_mut().enumerate().take(MAX_CHANGES) {
+        if !rules::at_most(problems, "/changes", &self.changes, MAX_CHANGES) {
+            return;
+        }
+        for (index, change) in self.changes.iter_mut().enumerate() {
             let mut found = Violations::default();
             change.check(&mut found, now);
             problems.add_within(&format!("/changes/{index}"), found);
@@ -258,7 +260,7 @@ impl Input for ChangePatch {
             status: fields.parsed("status"),
             impact: fields.patch("impact", Fields::text),
             tags: fields
-                .patch("tags", Fields::texts)
+                .patch("tags", |fields, name| fields.texts(name, MAX_TAGS))
                 .map(Option::unwrap_or_default),
             links: fields
                 .patch("links", read_links)
@@ -287,7 +289,7 @@ impl Input for ChangePatch {
 }
 
 fn read_links(fields: &mut Fields<'_>, name: &str) -> Option<Vec<Link>> {
-    fields.objects(name, &["label", "url"], |link| Link {
+    fields.objects(name, MAX_LINKS, &["label", "url"], |link| Link {
         label: link.required_text("label"),
         url: link.required_text("url"),
     })
@@ -302,13 +304,18 @@ fn check_long(problems: &mut Violations, pointer: &str, text: &mut Option<String
 }
 
 fn check_tags(problems: &mut Violations, tags: &mut Vec<String>) {
-    rules::names(problems, "/tags", tags, MAX_TAGS);
+    rules::names(problems, "/tags", tags, MAX_TAGS, Lines::One);
+    if tags.len() > MAX_TAGS {
+        return;
+    }
     let mut seen = std::collections::HashSet::new();
     tags.retain(|tag| seen.insert(tag.clone()));
 }
 
 fn check_links(problems: &mut Violations, links: &mut [Link]) {
-    rules::at_most(problems, "/links", links, MAX_LINKS);
+    if !rules::at_most(problems, "/links", links, MAX_LINKS) {
+        return;
+    }
     for (index, link) in links.iter_mut().enumerate() {
         let pointer = format!("/links/{index}/label");
         rules::text(problems, &pointer, &mut link.label, 1..=100, Lines::One);

@@ -94,10 +94,10 @@ impl Input for ChangeRecord {
             problems.add("/occurred_at", Code::Required, message);
         }
         if let Some(name) = &mut self.service {
-            rules::text(problems, "/service", name, 2..=100, Lines::One);
+            rules::text(problems, "/service", name, 2..=100, Lines::Key);
         }
         if let Some(name) = &mut self.host {
-            rules::text(problems, "/host", name, 1..=100, Lines::One);
+            rules::text(problems, "/host", name, 1..=100, Lines::Key);
         }
     }
 }

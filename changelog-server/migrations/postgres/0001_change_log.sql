@@ -12,14 +12,22 @@ CREATE TABLE organizations (
     created_at bigint NOT NULL
 );
 
+-- An account. `vouched_by` is the organization whose invitation made it, which
+-- answers for the address being that person's; NULL is the operator. An address
+-- may have an account for each organization that vouches for it: none of them
+-- may take it in advance from the others. There is no foreign key: `users` is
+-- not distributed by organization.
 CREATE TABLE users (
     id            uuid NOT NULL PRIMARY KEY,
     email         text COLLATE "C" NOT NULL,
-    email_folded  text COLLATE "C" NOT NULL UNIQUE,
+    email_folded  text COLLATE "C" NOT NULL,
     name          text COLLATE "C" NOT NULL,
     password_hash text COLLATE "C" NOT NULL,
+    vouched_by    uuid,
     created_at    bigint NOT NULL
 );
+CREATE INDEX users_by_email ON users (email_folded);
+CREATE UNIQUE INDEX users_of_operator ON users (email_folded) WHERE vouched_by IS NULL;
 
 CREATE TABLE memberships (
     organization_id uuid NOT NULL REFERENCES organizations (id),
@@ -40,12 +48,24 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 
+-- Failed sign-ins. `bucket` is the SHA-256 of what they are counted under: see
+-- store/attempts.rs.
 CREATE TABLE sign_in_failures (
-    email_folded   text COLLATE "C" NOT NULL PRIMARY KEY,
+    bucket         bytea NOT NULL PRIMARY KEY,
     failures       bigint NOT NULL,
     last_failed_at bigint NOT NULL
 );
 CREATE INDEX sign_in_failures_by_age ON sign_in_failures (last_failed_at);
+
+-- Browsers that have signed in to an account, by the SHA-256 of their token.
+CREATE TABLE known_browsers (
+    user_id    uuid NOT NULL REFERENCES users (id),
+    token_hash bytea NOT NULL,
+    used_at    bigint NOT NULL,
+    PRIMARY KEY (user_id, token_hash)
+);
+CREATE INDEX known_browsers_by_token ON known_browsers (token_hash);
+CREATE INDEX known_browsers_by_age ON known_browsers (used_at);
 
 CREATE TABLE api_keys (
     id              uuid NOT NULL PRIMARY KEY,

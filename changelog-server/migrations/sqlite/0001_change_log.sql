@@ -10,14 +10,22 @@ CREATE TABLE organizations (
     created_at INTEGER NOT NULL
 ) STRICT;
 
+-- An account. `vouched_by` is the organization whose invitation made it, which
+-- answers for the address being that person's; NULL is the operator. An address
+-- may have an account for each organization that vouches for it: none of them
+-- may take it in advance from the others. There is no foreign key: on PostgreSQL
+-- `users` is not distributed by organization.
 CREATE TABLE users (
     id            BLOB NOT NULL PRIMARY KEY,
     email         TEXT NOT NULL,
-    email_folded  TEXT NOT NULL UNIQUE,
+    email_folded  TEXT NOT NULL,
     name          TEXT NOT NULL,
     password_hash TEXT NOT NULL,
+    vouched_by    BLOB,
     created_at    INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX users_by_email ON users (email_folded);
+CREATE UNIQUE INDEX users_of_operator ON users (email_folded) WHERE vouched_by IS NULL;
 
 CREATE TABLE memberships (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
@@ -38,12 +46,24 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 
+-- Failed sign-ins. `bucket` is the SHA-256 of what they are counted under: see
+-- store/attempts.rs.
 CREATE TABLE sign_in_failures (
-    email_folded   TEXT NOT NULL PRIMARY KEY,
+    bucket         BLOB NOT NULL PRIMARY KEY,
     failures       INTEGER NOT NULL,
     last_failed_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sign_in_failures_by_age ON sign_in_failures (last_failed_at);
+
+-- Browsers that have signed in to an account, by the SHA-256 of their token.
+CREATE TABLE known_browsers (
+    user_id    BLOB NOT NULL REFERENCES users (id),
+    token_hash BLOB NOT NULL,
+    used_at    INTEGER NOT NULL,
+    PRIMARY KEY (user_id, token_hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX known_browsers_by_token ON known_browsers (token_hash);
+CREATE INDEX known_browsers_by_age ON known_browsers (used_at);
 
 CREATE TABLE api_keys (
     id              BLOB NOT NULL PRIMARY KEY,

@@ -77,7 +77,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewChange = body::parse(&bytes, now.into())?;
+    let new: NewChange = body::parse(&bytes, now.into()).await?;
     let claim = idempotency::claim(&caller, &request, &bytes)?;
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
     let creation = Creation::new(caller.tenant, vec![draft], claim, ONE);
@@ -106,7 +106,7 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewChanges = body::parse(&bytes, now.into())?;
+    let new: NewChanges = body::parse(&bytes, now.into()).await?;
     let claim = idempotency::claim(&caller, &request, &bytes)?;
     // One after the other, as far apart as ids can tell.
     let drafts = new
@@ -141,7 +141,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: ChangeId = request.id()?;
     let bytes = request.json_body().await?;
-    let patch: ChangePatch = body::parse(&bytes, app.now().into())?;
+    let patch: ChangePatch = body::parse(&bytes, app.now().into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
     let (change, changes) = tx
         .update_change(caller.tenant, id, &patch, &app.clock)

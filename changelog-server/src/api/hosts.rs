@@ -51,7 +51,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewHost = body::parse(&bytes, now.into())?;
+    let new: NewHost = body::parse(&bytes, now.into()).await?;
     let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
         Begun::Fresh(create) => create,
         Begun::Replayed(response) => return Ok(response),
@@ -84,7 +84,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: HostId = request.id()?;
     let bytes = request.json_body().await?;
-    let patch: HostPatch = body::parse(&bytes, app.now().into())?;
+    let patch: HostPatch = body::parse(&bytes, app.now().into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
     let (host, changes) = match tx.update_host(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {

@@ -16,7 +16,7 @@ use utoipa::{Modify, OpenApi as _};
 
 use super::{activity, around, caller, changes, health, hosts, key, services, stream};
 use crate::app::App;
-use crate::web::session::COOKIE;
+use crate::web::session;
 use crate::web::{ApiResult, Request, reply};
 
 #[derive(utoipa::OpenApi)]
@@ -81,7 +81,7 @@ impl Modify for Common {
         );
         components.add_security_scheme(
             "session",
-            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(COOKIE))),
+            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(session::SESSION.plain))),
         );
         for (path, item) in &mut api.paths.paths {
             let keyed = path.starts_with("/api/changes")

@@ -53,7 +53,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewService = body::parse(&bytes, now.into())?;
+    let new: NewService = body::parse(&bytes, now.into()).await?;
     let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
         Begun::Fresh(create) => create,
         Begun::Replayed(response) => return Ok(response),
@@ -87,7 +87,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let id: ServiceId = request.id()?;
     let bytes = request.json_body().await?;
-    let patch: ServicePatch = body::parse(&bytes, app.now().into())?;
+    let patch: ServicePatch = body::parse(&bytes, app.now().into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
     let (service, changes) = match tx.update_service(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {

@@ -131,9 +131,10 @@ async fn tenant(
     password: &str,
 ) -> Result<Tenant, Failure> {
     if let Some((tenant, _)) = existing {
-        if let Some((user, _)) = store.user_by_email(EMAIL).await? {
+        let members = store.members(tenant).await?;
+        if let Some(owner) = members.iter().find(|member| member.user.email == EMAIL) {
             let mut tx = store.begin().await?;
-            tx.set_password(user.id, &passwords::hash_now(password))
+            tx.set_password(owner.user.id, &passwords::hash_now(password, None))
                 .await?;
             tx.commit().await?;
         }

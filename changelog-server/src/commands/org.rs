@@ -97,9 +97,14 @@ pub(super) async fn create(
     if let Some(owner) = &owner {
         passwords::refuse_common(&owner.password, &[&owner.email, &owner.name, &new.name])?;
     }
+    let others = match &owner {
+        Some(owner) => store.accounts(&owner.email).await?,
+        None => Vec::new(),
+    };
+    let like = others.into_iter().next().map(|other| other.password_hash);
     let hash = owner
         .as_ref()
-        .map(|owner| passwords::hash_now(&owner.password));
+        .map(|owner| passwords::hash_now(&owner.password, like.as_deref()));
     let with_hash = owner.as_ref().zip(hash.as_deref());
     let mut tx = store.begin().await?;
     let (tenant, organization, user) = match tx.found(new, with_hash, now).await {

@@ -3,19 +3,19 @@
 use askama::Template;
 use changelog_core::member::check_name;
 use changelog_core::{Invalid, NewPerson, Violations};
-use http::header;
 
 use super::form::{Form, Kind};
 use super::visit::{Section, Visit};
-use super::{assets, page, show};
+use super::{assets, auth, page, show};
 use crate::app::App;
-use crate::passwords;
-use crate::store::SessionInfo;
+use crate::limits::TooMany;
+use crate::passwords::Ticket;
+use crate::store::{Account, Bucket, SessionInfo};
 use crate::web::{ApiError, ApiResult, Request, session};
 
 #[derive(Template)]
 #[template(path = "account.html")]
-struct Account<'a> {
+struct Page<'a> {
     visit: &'a Visit,
     name: Form,
     password: Form,
@@ -46,7 +46,7 @@ async fn show_account(
     let refused = name.is_some() || password.is_some();
     let token = session::token(app, request).unwrap_or_default();
     let person = &visit.session.person;
-    let page = Account {
+    let page = Page {
         visit,
         name: name.unwrap_or_else(|| Form::showing([("name", person.name.clone())])),
         password: password.unwrap_or_default(),
@@ -86,50 +86,73 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     app.limits.sign_in(request.incoming.address)?;
     let form = request.form().await?;
     let person = &visit.session.person;
-    let new = match new_password(&form, &person.name, &person.email, &app) {
+    let ticket = app.passwords.enter()?;
+    let new = match new_password(&form, &person.name, &person.email, &app, &ticket).await? {
         Ok(new) => new,
         Err(invalid) => {
             let form = form.refuse(&invalid);
             return show_account(&app, &request, &visit, None, Some(form), "").await;
         }
     };
-    let known = app.store.user_by_email(&person.email).await?;
-    let hash = known.map(|(_, hash)| hash);
+    // A session that was stolen must not be a way to guess the password.
+    let bucket = [Bucket::of_person(person.id)];
+    let now = app.clock.for_expiry();
+    let mut tx = app.store.begin().await?;
+    if let Some(until) = tx.count_attempt(&bucket, now).await? {
+        let retry_after = auth::seconds_until(until, now);
+        return Err(TooMany { retry_after }.into());
+    }
+    tx.commit().await?;
+    let accounts = app.store.accounts(&person.email).await?;
+    let (own, others): (Vec<Account>, Vec<Account>) = accounts
+        .into_iter()
+        .partition(|account| account.user.id == person.id);
+    let Some(own) = own.into_iter().next() else {
+        return Err(ApiError::internal(
+            &"a person who is signed in has no account",
+        ));
+    };
     let current = form.value("current_password").to_owned();
-    if !app.passwords.verify(current, hash).await? {
+    let matches = ticket
+        .verify(current, vec![own.password_hash.clone()])
+        .await?;
+    if matches.is_none() {
         let form = form.refuse_field("current_password", "is not your password");
         return show_account(&app, &request, &visit, None, Some(form), "").await;
     }
-    let hash = app.passwords.hash(new).await?;
-    let token = session::new_token();
+    let like = others.into_iter().next().map(|other| other.password_hash);
+    let hash = ticket.hash(new, like).await?;
     let mut tx = app.store.begin().await?;
+    tx.attempt_succeeded(&bucket).await?;
     // Ends every session, this one included; a new one takes its place.
     tx.set_password(person.id, &hash).await?;
-    let agent = request.header(header::USER_AGENT.as_str());
-    tx.insert_session(
-        &token,
-        person.id,
-        visit.tenant(),
-        agent,
-        app.clock.for_expiry(),
-    )
-    .await?;
+    let begun = auth::renew_session(&app, &mut tx, &request, &own.user, visit.tenant()).await?;
     tx.commit().await?;
     let mut response = page::see_other("/account?done=password");
-    session::set_cookie(&app, &mut response, &token);
+    begun.set_cookies(&app, &mut response);
     Ok(response)
 }
 
 /// Checks a new password by the rules that the first one had.
-fn new_password(form: &Form, name: &str, email: &str, app: &App) -> Result<String, Invalid> {
+async fn new_password(
+    form: &Form,
+    name: &str,
+    email: &str,
+    app: &App,
+    ticket: &Ticket,
+) -> Result<Result<String, Invalid>, ApiError> {
     const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("password", Kind::Required)];
     let with_name = Form::showing([
         ("name", name.to_owned()),
         ("password", form.value("password").to_owned()),
     ]);
-    let person: NewPerson = with_name.create(&FIELDS, app.now().into())?;
-    passwords::refuse_common(&person.password, &[email, name])?;
-    Ok(person.password)
+    let person: NewPerson = match with_name.create(&FIELDS, app.now().into()).await {
+        Ok(person) => person,
+        Err(invalid) => return Ok(Err(invalid)),
+    };
+    let about = vec![email.to_owned(), name.to_owned()];
+    let judged = ticket.refuse_common(person.password.clone(), about).await?;
+    Ok(judged.map(|()| person.password))
 }
 
 /// `POST /account/end-other-sessions`

@@ -1,9 +1,11 @@
 //! `/changes`: the list, one change, and what makes, changes and deletes one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use askama::Template;
 use changelog_core::query::Pairs;
+use changelog_core::text::composed;
 use changelog_core::{
     Action, Change, ChangeFilter, ChangeId, ChangePatch, Invalid, NewChange, ResourceType,
     RiskLevel, Status, Timestamp,
@@ -14,7 +16,7 @@ use super::entries::Entry;
 use super::form::{self, Form, Kind};
 use super::pager::Pager;
 use super::visit::{Section, Visit};
-use super::{assets, markdown, page, show};
+use super::{assets, page, show};
 use crate::api;
 use crate::app::App;
 use crate::store::activity;
@@ -144,7 +146,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
 /// is noted in the form.
 async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, Form), ApiError> {
     let mut pairs: Vec<(&str, String)> = Vec::new();
-    let mut refused = Vec::new();
+    let mut refused: Vec<(&str, &str)> = Vec::new();
     for (name, value) in form.pairs() {
         let value = value.trim();
         match name {
@@ -158,11 +160,18 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
                 let tags = form::list(value).into_iter();
                 pairs.extend(tags.map(|tag| ("tag", tag)));
             }
-            "service" => match app.store.service_named(tenant, value).await? {
+            // One look into the database for each, however often it is given.
+            "service" if is_repeated(&form, "service") => {
+                refused.push(("service", "must be given once"));
+            }
+            "host" if is_repeated(&form, "host") => {
+                refused.push(("host", "must be given once"));
+            }
+            "service" => match app.store.service_named(tenant, &composed(value)).await? {
                 Some(service) => pairs.push(("service_id", service.id.to_string())),
                 None => refused.push(("service", "there is no service of this name")),
             },
-            "host" => match app.store.host_named(tenant, value).await? {
+            "host" => match app.store.host_named(tenant, &composed(value)).await? {
                 Some(host) => pairs.push(("host_id", host.id.to_string())),
                 None => refused.push(("host", "there is no host of this name")),
             },
@@ -178,6 +187,10 @@ async fn canonical(app: &App, tenant: Tenant, form: Form) -> Result<(String, For
     let query = query.finish();
     let refuse = |form: Form, (field, message): (&str, &str)| form.refuse_field(field, message);
     Ok((query, refused.into_iter().fold(form, refuse)))
+}
+
+fn is_repeated(form: &Form, name: &str) -> bool {
+    form.pairs().filter(|(found, _)| *found == name).count() > 1
 }
 
 /// Fills the form for the filters with what they are.
@@ -240,8 +253,8 @@ fn without(query: &str, name: &str) -> String {
 struct One<'a> {
     visit: &'a Visit,
     change: &'a Change,
-    description: Option<String>,
-    impact: Option<String>,
+    description: Option<Arc<str>>,
+    impact: Option<Arc<str>>,
     /// Statuses that a button moves it to.
     moves: Vec<(&'static str, &'static str)>,
     around: Vec<Change>,
@@ -279,8 +292,8 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
     let url = app.url();
     let page = One {
         visit: &visit,
-        description: change.description.as_deref().map(markdown::render),
-        impact: change.impact.as_deref().map(markdown::render),
+        description: rendered(&app, change.description.as_deref()).await,
+        impact: rendered(&app, change.impact.as_deref()).await,
         moves: moves(&change.status),
         around: others,
         around_count: list.count,
@@ -294,6 +307,13 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
         change: &change,
     };
     page::render_live(&request, &page)
+}
+
+async fn rendered(app: &App, text: Option<&str>) -> Option<Arc<str>> {
+    match text {
+        Some(text) => Some(app.markdown.render(text).await),
+        None => None,
+    }
 }
 
 /// Returns the statuses that usually follow one.
@@ -380,7 +400,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::write(&app, &request, Section::Changes).await?;
     let form = request.form().await?;
     let now = app.now();
-    let new: NewChange = match form.create(&FIELDS, now.into()) {
+    let new: NewChange = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => return edit_page(&app, &visit, form.refuse(&invalid), None).await,
     };
@@ -442,7 +462,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::write(&app, &request, Section::Changes).await?;
     let id: ChangeId = request.id()?;
     let form = request.form().await?;
-    let outcome = match form.patch(&FIELDS, app.now().into()) {
+    let outcome = match form.patch(&FIELDS, app.now().into()).await {
         Ok(patch) => save(&app, &visit, id, &patch).await,
         Err(invalid) => Err(StoreError::Invalid(invalid)),
     };

@@ -11,6 +11,8 @@ use crate::store::Recorded;
 pub(super) struct Entry {
     pub(super) at: Timestamp,
     pub(super) actor: String,
+    /// What it is, where it is no person.
+    pub(super) machine: Option<&'static str>,
     /// From which IP address, where that is known.
     pub(super) origin: Option<String>,
     pub(super) action: String,
@@ -39,12 +41,17 @@ impl From<Recorded> for Entry {
         };
         Self {
             at: entry.created_at,
+            machine: match entry.actor_id {
+                Some(_) => None,
+                None if entry.actor_name == "Operator" => Some("operator"),
+                None => Some("key"),
+            },
             actor: entry.actor_name,
             origin: address,
             action: entry.action.to_string(),
             kind: entry.resource_type.to_string(),
             address: path.map(|path| format!("/{path}/{}", entry.resource_id)),
-            label: entry.resource_label,
+            label: show::visible(&entry.resource_label),
             details: details(&entry.metadata),
         }
     }
@@ -76,7 +83,7 @@ fn told(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::String(text) if Status::WORDS.contains(&text.as_str()) => show::words(text),
-        Value::String(text) => show::excerpt(text),
+        Value::String(text) => show::visible(&show::excerpt(text)),
         Value::Array(values) if values.is_empty() => "nothing".to_owned(),
         Value::Array(values) => {
             let all: Vec<String> = values.iter().map(told).collect();

@@ -5,10 +5,14 @@
 use std::collections::BTreeMap;
 
 use changelog_core::input::from_object;
-use changelog_core::{Input, Invalid, Timestamp};
+use changelog_core::{Input, Invalid, ProblemCode, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::web::{ApiError, Request};
+use crate::web::{ApiError, Request, offload};
+
+/// How many fields a form may have; no page has half as many. A field is looked
+/// up by going through all of them.
+const MAX_FIELDS: usize = 100;
 
 /// The fields of a form that was sent.
 #[derive(Clone, Debug, Default)]
@@ -39,19 +43,35 @@ impl Request {
         let body = self
             .body_of_type("application/x-www-form-urlencoded")
             .await?;
-        Ok(Form::of(form_urlencoded::parse(&body)))
+        let size = body.len();
+        let form = offload::by_size(size, move || Form::of(&body)).await;
+        if form.values.len() > MAX_FIELDS {
+            return Err(ApiError::new(ProblemCode::MalformedBody, too_many_fields()));
+        }
+        Ok(form)
     }
 
     /// Reads the query string as the form that it was sent by.
     pub(super) fn query_form(&self) -> Form {
-        Form::of(form_urlencoded::parse(self.query.as_bytes()))
+        let mut form = Form::of(self.query.as_bytes());
+        if form.values.len() > MAX_FIELDS {
+            form.values.clear();
+            form = form.refuse_field("", too_many_fields());
+        }
+        form
     }
 }
 
+fn too_many_fields() -> String {
+    format!("a form must have at most {MAX_FIELDS} fields")
+}
+
 impl Form {
-    fn of(pairs: form_urlencoded::Parse<'_>) -> Self {
+    /// Reads at most one field more than a form may have.
+    fn of(encoded: &[u8]) -> Self {
+        let pairs = form_urlencoded::parse(encoded).into_owned();
         Self {
-            values: pairs.into_owned().collect(),
+            values: pairs.take(MAX_FIELDS + 1).collect(),
             errors: BTreeMap::new(),
         }
     }
@@ -72,6 +92,11 @@ impl Form {
         self.sent(name).unwrap_or_default()
     }
 
+    /// Returns whether a field was sent, be it empty.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.sent(name).is_some()
+    }
+
     fn sent(&self, name: &str) -> Option<&str> {
         let found = self.values.iter().find(|(found, _)| found == name);
         found.map(|(_, value)| value.as_str())
@@ -84,24 +109,39 @@ impl Form {
     }
 
     /// Reads the form as what makes something: what is empty is absent.
-    pub(super) fn create<T: Input>(
+    pub(super) async fn create<T: Input + Send + 'static>(
         &self,
-        fields: &[(&str, Kind)],
+        fields: &'static [(&str, Kind)],
         now: Timestamp,
     ) -> Result<T, Invalid> {
-        let mut object = self.object(fields);
-        object.retain(|_, value| !value.is_null());
-        from_object(object, now)
+        self.read(fields, now, |value| !value.is_null()).await
     }
 
     /// Reads the form as what changes something: what was not sent stays, what
     /// is empty goes.
-    pub(super) fn patch<T: Input>(
+    pub(super) async fn patch<T: Input + Send + 'static>(
         &self,
-        fields: &[(&str, Kind)],
+        fields: &'static [(&str, Kind)],
         now: Timestamp,
     ) -> Result<T, Invalid> {
-        from_object(self.object(fields), now)
+        self.read(fields, now, |_| true).await
+    }
+
+    /// Reads a large form on the blocking pool.
+    async fn read<T: Input + Send + 'static>(
+        &self,
+        fields: &'static [(&str, Kind)],
+        now: Timestamp,
+        keep: fn(&Value) -> bool,
+    ) -> Result<T, Invalid> {
+        let size = self.values.iter().map(|(_, value)| value.len()).sum();
+        let form = self.clone();
+        let read = move || {
+            let mut object = form.object(fields);
+            object.retain(|_, value| keep(value));
+            from_object(object, now)
+        };
+        offload::by_size(size, read).await
     }
 
     fn object(&self, fields: &[(&str, Kind)]) -> Map<String, Value> {
@@ -123,6 +163,10 @@ impl Form {
                 None => violation.message.clone(),
             };
             self.errors.entry(field).or_default().push(message);
+        }
+        if invalid.more > 0 {
+            let message = format!("{} more rules are broken", invalid.more);
+            self.errors.entry(String::new()).or_default().push(message);
         }
         self
     }
@@ -191,20 +235,30 @@ pub(super) fn list(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut name = String::new();
     let mut is_quoted = false;
+    // Whether the name has anything but white space; looking at all of it for
+    // each quotation mark would take the square of its length.
+    let mut is_blank = true;
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
         match c {
             '"' if is_quoted && characters.peek() == Some(&'"') => {
                 characters.next();
                 name.push('"');
+                is_blank = false;
             }
             '"' if is_quoted => is_quoted = false,
-            '"' if name.trim().is_empty() => {
+            '"' if is_blank => {
                 name.clear();
                 is_quoted = true;
             }
-            ',' | '\n' if !is_quoted => names.push(std::mem::take(&mut name)),
-            c => name.push(c),
+            ',' | '\n' if !is_quoted => {
+                names.push(std::mem::take(&mut name));
+                is_blank = true;
+            }
+            c => {
+                is_blank &= c.is_whitespace();
+                name.push(c);
+            }
         }
     }
     names.push(name);

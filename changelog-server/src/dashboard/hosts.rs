@@ -76,7 +76,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 
 async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<HostId, StoreError> {
     let now = app.now();
-    let new: NewHost = form.create(&FIELDS, now.into())?;
+    let new: NewHost = form.create(&FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(visit.tenant()).await?;
     let host = tx.insert_host(visit.tenant(), &new, now).await?;
     let entry = Entry::of_host(Action::Created, &host, Map::new());
@@ -161,7 +161,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
 }
 
 async fn save(app: &App, visit: &Visit, id: HostId, form: &Form) -> Result<(), StoreError> {
-    let patch: HostPatch = form.patch(&FIELDS, app.now().into())?;
+    let patch: HostPatch = form.patch(&FIELDS, app.now().into()).await?;
     let mut tx = app.store.begin_for(visit.tenant()).await?;
     let (host, changes) = tx.update_host(visit.tenant(), id, &patch).await?;
     if !changes.is_empty() {

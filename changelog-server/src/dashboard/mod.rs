@@ -5,19 +5,21 @@
 mod account;
 mod activity;
 mod assets;
+mod auth;
 mod changes;
 mod charts;
 mod download;
-mod entrance;
 mod entries;
 mod form;
 mod hosts;
+mod invitations;
 mod markdown;
 mod overview;
 mod page;
 mod pager;
 mod services;
 mod settings;
+mod setup;
 mod show;
 mod things;
 mod visit;
@@ -28,6 +30,7 @@ use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id};
 use settings::{api_keys, members, organization};
 
+pub(crate) use markdown::Markdown;
 pub(crate) use page::failure;
 
 /// Every page.
@@ -76,17 +79,15 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("account")).get(account::get).post(account::rename),
         at(path!("account" / "password")).post(account::change_password),
         at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),
-        at(path!("organization")).post(entrance::switch),
+        at(path!("organization")).post(auth::switch),
         at(path!("sign-in"))
-            .get(entrance::sign_in_form)
-            .post(entrance::sign_in),
-        at(path!("sign-out")).post(entrance::sign_out),
-        at(path!("setup"))
-            .get(entrance::setup_form)
-            .post(entrance::setup),
+            .get(auth::sign_in_form)
+            .post(auth::sign_in),
+        at(path!("sign-out")).post(auth::sign_out),
+        at(path!("setup")).get(setup::setup_form).post(setup::setup),
         at_id(path!("invitations" / String))
-            .get(entrance::invitation)
-            .post(entrance::accept),
+            .get(invitations::invitation)
+            .post(invitations::accept),
         at_id(path!("assets" / String)).get(assets::get),
     ];
     let filter = |page: Endpoint| page.failing_with(failure).filter(app);

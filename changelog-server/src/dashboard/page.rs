@@ -7,7 +7,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use sha2::{Digest, Sha256};
 use warp::reply::Response;
 
-use super::entrance;
+use super::auth;
 use crate::web::route::Asked;
 use crate::web::{ApiError, ApiResult, Request, reply};
 
@@ -59,7 +59,7 @@ pub(crate) fn failure(error: ApiError, asked: &Asked) -> Response {
     if *error.code() == ProblemCode::Unauthorized {
         let is_read = matches!(asked.method, Method::GET | Method::HEAD);
         let next = if is_read { asked.address.as_str() } else { "/" };
-        return see_other(&entrance::sign_in_address(next));
+        return see_other(&auth::sign_in_address(next));
     }
     error.answer(&asked.id, |problem| {
         let page = Failure { problem };

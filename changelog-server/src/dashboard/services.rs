@@ -72,7 +72,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 
 async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<ServiceId, StoreError> {
     let now = app.now();
-    let new: NewService = form.create(&FIELDS, now.into())?;
+    let new: NewService = form.create(&FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(visit.tenant()).await?;
     let service = tx.insert_service(visit.tenant(), &new, now).await?;
     let entry = Entry::of_service(Action::Created, &service, Map::new());
@@ -143,7 +143,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
 }
 
 async fn save(app: &App, visit: &Visit, id: ServiceId, form: &Form) -> Result<(), StoreError> {
-    let patch: ServicePatch = form.patch(&FIELDS, app.now().into())?;
+    let patch: ServicePatch = form.patch(&FIELDS, app.now().into()).await?;
     let mut tx = app.store.begin_for(visit.tenant()).await?;
     let (service, changes) = tx.update_service(visit.tenant(), id, &patch).await?;
     if !changes.is_empty() {

@@ -7,7 +7,6 @@
 
 use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
-use woothee::parser::Parser;
 
 /// A moment in full.
 pub(super) fn exact(at: &Timestamp) -> String {
@@ -52,16 +51,52 @@ pub(super) fn query(name: &str, value: impl std::fmt::Display) -> String {
         .finish()
 }
 
+/// What browsers call themselves in `User-Agent`, and their names. Most claim to be
+/// others as well; those that say more come first.
+const BROWSERS: [(&str, &str); 11] = [
+    ("Edg/", "Edge"),
+    ("EdgA/", "Edge"),
+    ("EdgiOS/", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser/", "Samsung Internet"),
+    ("Vivaldi/", "Vivaldi"),
+    ("FxiOS/", "Firefox"),
+    ("Firefox/", "Firefox"),
+    ("CriOS/", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+];
+/// The same for systems. Versions are left out: Windows, macOS and others have
+/// stopped telling them.
+const SYSTEMS: [(&str, &str); 8] = [
+    ("Android", "Android"),
+    ("iPhone", "iOS"),
+    ("iPad", "iPadOS"),
+    ("CrOS", "ChromeOS"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("FreeBSD", "FreeBSD"),
+    ("Linux", "Linux"),
+];
+
 /// A browser by its name and system, where its `User-Agent` tells them, and by
 /// what it says otherwise.
 pub(super) fn browser(agent: &str) -> String {
-    const UNKNOWN: &str = "UNKNOWN";
-    match Parser::new().parse(agent) {
-        Some(known) if known.name != UNKNOWN && known.os != UNKNOWN => {
-            format!("{} on {}", known.name, known.os)
+    let find = |known: &[(&str, &'static str)]| {
+        let found = known.iter().find(|(sign, _)| agent.contains(sign));
+        found.map(|(_, name)| *name)
+    };
+    match (find(&BROWSERS), find(&SYSTEMS)) {
+        (Some(browser), Some(system)) if agent.starts_with("Mozilla/") => {
+            format!("{browser} on {system}")
         }
         _ => excerpt(agent),
     }
+}
+
+/// A text that somebody else wrote, with what is invisible in it spelled out.
+pub(super) fn visible(text: &str) -> String {
+    changelog_core::text::printable(text).into_owned()
 }
 
 /// The beginning of a text that may be long.
@@ -85,7 +120,10 @@ mod tests {
         assert_eq!(browser(firefox), "Firefox on Linux");
         let edge = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like \
             Gecko) Chrome/142.0.0.0 Safari/537.36 Edg/142.0.0.0";
-        assert_eq!(browser(edge), "Edge on Windows 10");
+        assert_eq!(browser(edge), "Edge on Windows");
+        let phone = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 \
+            (KHTML, like Gecko) Version/26.0 Mobile/15E148 Safari/604.1";
+        assert_eq!(browser(phone), "Safari on iOS");
         assert_eq!(browser("something of mine/1"), "something of mine/1");
         assert_eq!(browser(""), "");
     }

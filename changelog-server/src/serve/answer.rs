@@ -17,7 +17,8 @@ use warp::reply::Response;
 use super::arriving::Arriving;
 use super::body::{self, Body, Ending};
 use super::connection::Connection;
-use super::{Routes, Served, client, places};
+use super::{Routes, Served, client, places, polls};
+use crate::app::App;
 use crate::memory::Holder;
 use crate::web::ApiError;
 use crate::web::client::{Share, network_of};
@@ -30,6 +31,11 @@ const HANDLER_TIMEOUT: Duration = Duration::from_secs(20);
 const HEALTH: &str = "/api/health";
 /// After how many seconds a client that has too much under way may try again.
 const RETRY_AFTER: &str = "1";
+
+/// A browser that has come by https once comes by nothing else for a year.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+/// What stands before a secret in a path, and the route that is logged instead.
+const SECRET_PATH: (&str, &str) = ("/invitations/", "/invitations/:token");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -90,7 +96,7 @@ pub(super) async fn answer(
         Ok(permit) => (response, permit),
         Err(refused) => (fail(refused.into()), None),
     };
-    let response = with_common_headers(response, &id);
+    let response = with_common_headers(&served.app, response, &id);
     log(&id, &method, &path, response.status().as_u16(), started);
     let ending = Ending {
         connection,
@@ -133,6 +139,7 @@ fn admit(
 /// Tells the log of a request. What went well is told at the level `debug`:
 /// writing a line costs as much as a third of an answer.
 fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Instant) {
+    let path = loggable(path);
     macro_rules! tell {
         ($level:ident) => {
             tracing::$level!(
@@ -152,10 +159,22 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
     }
 }
 
+/// Returns the path for the log, without a secret in it.
+pub(super) fn loggable(path: &str) -> &str {
+    let (prefix, route) = SECRET_PATH;
+    if path.starts_with(prefix) {
+        route
+    } else {
+        path
+    }
+}
+
 /// Runs the handler: not for ever, and a panic ends this request only.
 async fn handle(routes: Routes, request: http::Request<Arriving>) -> Result<Response, ApiError> {
     let only_reads = request.method().is_safe();
+    let name = polls::Name::of(&request);
     let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
+    let work = polls::watched(name, work);
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
         Ok(Ok(Ok(response))) => Ok(response),
         Ok(Ok(Err(never))) => match never {},
@@ -201,8 +220,11 @@ fn is_chunked(encoding: &HeaderValue) -> bool {
         .eq_ignore_ascii_case(b"chunked")
 }
 
-fn with_common_headers(mut response: Response, id: &str) -> Response {
+fn with_common_headers(app: &App, mut response: Response, id: &str) -> Response {
     let headers = response.headers_mut();
+    if app.settings.is_https() {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
+    }
     if let Ok(id) = HeaderValue::from_str(id) {
         headers.insert(REQUEST_ID, id);
     }

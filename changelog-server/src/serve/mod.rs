@@ -11,6 +11,7 @@ mod body;
 mod client;
 mod connection;
 mod places;
+mod polls;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

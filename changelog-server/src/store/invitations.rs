@@ -18,10 +18,6 @@ use super::{Actor, Counted, Store, StoreError, Tenant, Tx, new_id};
 /// How long an invitation can be accepted.
 const VALID: TimeDelta = TimeDelta::hours(72);
 
-const MEMBER: &str = "
-SELECT u.id FROM users u JOIN memberships m ON m.user_id = u.id
-WHERE u.email_folded = $2 AND m.organization_id = $1";
-
 /// An older invitation of the same address is replaced; its link dies.
 const INSERT: &str = "
 INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash, invited_by,
@@ -40,6 +36,12 @@ const BY_TOKEN: &str = "
 SELECT i.organization_id, i.id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, o.name
 FROM invitations i JOIN organizations o ON o.id = i.organization_id
 WHERE i.token_hash = $1 AND i.expires_at > $2";
+
+/// Locks the organization on PostgreSQL before the invitation, as whoever invites
+/// does.
+const LOCK_ORGANIZATION: &str = "
+UPDATE organizations SET name = name WHERE id =
+    (SELECT organization_id FROM invitations WHERE token_hash = $1)";
 
 /// Of two who take it at once, the second waits on PostgreSQL for the first,
 /// and finds nothing.
@@ -142,14 +144,7 @@ impl Tx {
         token: &str,
         now: DateTime<Utc>,
     ) -> Result<Invitation, StoreError> {
-        let folded = fold_email(&new.email);
-        let member: Option<(Uuid,)> = on!(&mut self.connection, |db| {
-            sqlx::query_as(MEMBER)
-                .bind(tenant.uuid())
-                .bind(&folded)
-                .fetch_optional(&mut **db)
-        })?;
-        if member.is_some() {
+        if self.is_member(tenant, &new.email).await? {
             return Err(StoreError::Conflict);
         }
         let created_at = Timestamp::from(now);
@@ -167,7 +162,7 @@ impl Tx {
                 .bind(tenant.uuid())
                 .bind(invitation.id.0)
                 .bind(&invitation.email)
-                .bind(&folded)
+                .bind(fold_email(&new.email))
                 .bind(invitation.role.as_str())
                 .bind(hash(token))
                 .bind(&invitation.invited_by)
@@ -216,6 +211,7 @@ impl Tx {
         token: &str,
         now: Timestamp,
     ) -> Result<(Tenant, Invitation), StoreError> {
+        execute!(self, sqlx::query(LOCK_ORGANIZATION).bind(hash(token)))?;
         let row: Row = on!(&mut self.connection, |db| {
             sqlx::query_as(TAKE)
                 .bind(hash(token))

@@ -11,9 +11,27 @@ use super::activity::Entry;
 use super::engine::{execute, on};
 use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
 
+/// How many accounts an address may have, each vouched for by another
+/// organization.
+const MAX_ACCOUNTS: usize = 32;
+
 const INSERT_USER: &str = "
-INSERT INTO users (id, email, email_folded, name, password_hash, created_at)
-VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email_folded) DO NOTHING";
+INSERT INTO users (id, email, email_folded, name, password_hash, vouched_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (email_folded) WHERE vouched_by IS NULL DO NOTHING";
+
+/// The account of somebody who was removed from the only organization that
+/// vouches for them: whoever that organization invites again is that person.
+const RENEW_USER: &str = "
+UPDATE users SET email = $3, name = $4, password_hash = $5 WHERE id =
+    (SELECT u.id FROM users u WHERE u.email_folded = $1 AND u.vouched_by = $2
+         AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id)
+     ORDER BY u.id LIMIT 1)
+RETURNING id, email, name, password_hash";
+
+const MEMBER_BY_EMAIL: &str = "
+SELECT u.id FROM users u JOIN memberships m ON m.user_id = u.id
+WHERE u.email_folded = $2 AND m.organization_id = $1 LIMIT 1";
 
 const INSERT_MEMBER: &str = "
 INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)
@@ -47,8 +65,11 @@ UPDATE memberships SET role = $3 WHERE organization_id = $1 AND user_id = $2";
 
 const REMOVE: &str = "DELETE FROM memberships WHERE organization_id = $1 AND user_id = $2";
 
+/// Who is in no organization has nothing to sign in to.
 const BY_EMAIL: &str = "
-SELECT id, email, name, password_hash FROM users WHERE email_folded = $1";
+SELECT u.id, u.email, u.name, u.password_hash FROM users u
+WHERE u.email_folded = $1 AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id)
+ORDER BY u.created_at, u.id LIMIT 32";
 
 const FIRST_MEMBERSHIP: &str = "
 SELECT organization_id FROM memberships WHERE user_id = $1
@@ -64,6 +85,28 @@ struct Row {
     email: String,
     name: String,
     password_hash: String,
+}
+
+impl From<Row> for Account {
+    fn from(row: Row) -> Self {
+        Self {
+            user: User {
+                id: row.id,
+                email: row.email,
+                name: row.name,
+            },
+            password_hash: row.password_hash,
+        }
+    }
+}
+
+/// An account that can be signed in to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Account {
+    /// Whose it is.
+    pub user: User,
+    /// What their password is checked against; not logged, not shown.
+    pub password_hash: String,
 }
 
 #[derive(FromRow)]
@@ -117,24 +160,16 @@ impl Store {
             .collect())
     }
 
-    /// Finds a person by their address, with the hash of their password.
-    pub async fn user_by_email(&self, email: &str) -> Result<Option<(User, String)>, StoreError> {
+    /// Finds the accounts of a mail address, the oldest first: at most one for
+    /// each organization that vouches for it, and at most 32. Accounts without
+    /// an organization are left out.
+    pub async fn accounts(&self, email: &str) -> Result<Vec<Account>, StoreError> {
         let folded = fold_email(email);
-        let row: Option<Row> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
-            BY_EMAIL
-        )
-        .bind(&folded)
-        .fetch_optional(&mut **db))?;
-        Ok(row.map(|row| {
-            (
-                User {
-                    id: row.id,
-                    email: row.email,
-                    name: row.name,
-                },
-                row.password_hash,
-            )
-        }))
+        let mut lease = self.database.system().await?;
+        let rows: Vec<Row> = on!(&mut lease, |db| sqlx::query_as(BY_EMAIL)
+            .bind(&folded)
+            .fetch_all(&mut **db))?;
+        Ok(rows.into_iter().map(Account::from).collect())
     }
 
     /// Finds the organization that a person joined first.
@@ -149,9 +184,66 @@ impl Store {
 }
 
 impl Tx {
-    /// Makes a person; [`StoreError::Conflict`] when the address is taken.
+    /// Makes the account of a person for whom the operator vouches;
+    /// [`StoreError::Conflict`] when the address has such an account.
     pub async fn insert_user(
         &mut self,
+        email: &str,
+        name: &str,
+        password_hash: &str,
+        now: DateTime<Utc>,
+    ) -> Result<User, StoreError> {
+        self.insert_account(None, email, name, password_hash, now)
+            .await
+    }
+
+    /// Makes the account of a person whom an organization has invited and who
+    /// has no other account here, or none that they want to use. Whoever was
+    /// removed from that organization before gets their account back.
+    ///
+    /// # Errors
+    /// [`StoreError::Forbidden`] when the address has 32 accounts.
+    pub async fn insert_invited_user(
+        &mut self,
+        tenant: Tenant,
+        email: &str,
+        name: &str,
+        password_hash: &str,
+        now: DateTime<Utc>,
+    ) -> Result<User, StoreError> {
+        let folded = fold_email(email);
+        let renewed: Option<Row> = on!(&mut self.connection, |db| {
+            sqlx::query_as(RENEW_USER)
+                .bind(&folded)
+                .bind(tenant.uuid())
+                .bind(email)
+                .bind(name)
+                .bind(password_hash)
+                .fetch_optional(&mut **db)
+        })?;
+        if let Some(row) = renewed {
+            let user = Account::from(row).user;
+            self.end_sessions(user.id).await?;
+            self.forget_browsers(user.id).await?;
+            return Ok(user);
+        }
+        let accounts: Vec<Row> = on!(&mut self.connection, |db| {
+            sqlx::query_as(BY_EMAIL).bind(&folded).fetch_all(&mut **db)
+        })?;
+        if accounts.len() >= MAX_ACCOUNTS {
+            let detail = format!(
+                "this mail address has {MAX_ACCOUNTS} accounts already; use the password of one \
+                 of them"
+            );
+            return Err(StoreError::Forbidden(detail));
+        }
+        self.insert_account(Some(tenant), email, name, password_hash, now)
+            .await
+    }
+
+    async fn insert_account(
+        &mut self,
+        vouched_by: Option<Tenant>,
         email: &str,
         name: &str,
         password_hash: &str,
@@ -170,6 +262,7 @@ impl Tx {
                 .bind(fold_email(&user.email))
                 .bind(&user.name)
                 .bind(password_hash)
+                .bind(vouched_by.map(Tenant::uuid))
                 .bind(now.timestamp_millis())
         )?;
         if inserted == 0 {
@@ -179,8 +272,26 @@ impl Tx {
         }
     }
 
+    /// Returns whether a mail address is that of a member. Nobody becomes or
+    /// stops being a member before this transaction has ended.
+    pub(super) async fn is_member(
+        &mut self,
+        tenant: Tenant,
+        email: &str,
+    ) -> Result<bool, StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()))?;
+        let member: Option<(Uuid,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(MEMBER_BY_EMAIL)
+                .bind(tenant.uuid())
+                .bind(fold_email(email))
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(member.is_some())
+    }
+
     /// Makes a person a member of an organization and records it;
-    /// [`StoreError::Conflict`] when they are one already.
+    /// [`StoreError::Conflict`] when they are one already, or another member has
+    /// the same mail address.
     pub async fn insert_member(
         &mut self,
         tenant: Tenant,
@@ -189,6 +300,9 @@ impl Tx {
         role: &Role,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
+        if self.is_member(tenant, &user.email).await? {
+            return Err(StoreError::Conflict);
+        }
         let inserted = execute!(
             self,
             sqlx::query(INSERT_MEMBER)
@@ -311,7 +425,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Sets a person's password and ends their sessions.
+    /// Sets a person's password, ends their sessions, and forgets the browsers
+    /// that they have signed in with.
     pub async fn set_password(
         &mut self,
         user: UserId,
@@ -321,6 +436,7 @@ impl Tx {
             self,
             sqlx::query(SET_PASSWORD).bind(user.0).bind(password_hash)
         )?;
+        self.forget_browsers(user).await?;
         self.end_sessions(user).await
     }
 }

@@ -8,6 +8,7 @@
 
 pub(crate) mod activity;
 mod api_keys;
+mod attempts;
 mod backup;
 mod batcher;
 mod carry_over;
@@ -49,11 +50,13 @@ use sqlx::types::Uuid;
 
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
+pub use attempts::Bucket;
 pub use backup::BackupError;
 pub use changes::{ChangeJson, ChangeList, Compared, Created, Creation, Draft, Form};
 pub use counts::{DayCount, Scope};
 pub use error::StoreError;
 pub use idempotency::{Claim, StoredAnswer};
+pub use members::Account;
 pub use open::{Capacity, OpenError, Purpose};
 pub use quotas::{Counted, Quotas};
 pub use search::{Terms, Wanted};
@@ -324,14 +327,15 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes what has outlived its time: idempotency answers, sessions, the
-    /// memory of failed sign-ins, and invitations. Returns how many rows went.
+    /// Deletes what has outlived its time: idempotency answers, sessions, failed
+    /// sign-ins, known browsers, and invitations. Returns how many rows went.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let mut deleted = 0;
         for (statement, kept) in [
             (idempotency::PURGE, idempotency::KEPT),
             (sessions::PURGE_IDLE, sessions::IDLE),
-            (sessions::PURGE_FAILURES, sessions::FAILURES_KEPT),
+            (attempts::PURGE_FAILURES, attempts::FAILURES_TTL),
+            (attempts::PURGE_BROWSERS, attempts::BROWSER_TTL),
             (invitations::PURGE, invitations::EXPIRED_KEPT),
         ] {
             let before = now.plus(-kept).millis();

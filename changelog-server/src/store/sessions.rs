@@ -1,6 +1,5 @@
-//! Browser sessions, and the memory of failed sign-ins.
+//! Browser sessions.
 
-use changelog_core::member::fold_email;
 use changelog_core::{OrganizationId, Role, Timestamp, UserId};
 use chrono::TimeDelta;
 use sha2::{Digest, Sha256};
@@ -14,8 +13,6 @@ use super::{Store, StoreError, Tenant, Tx};
 pub(super) const IDLE: TimeDelta = TimeDelta::days(7);
 /// A session ends after this long whatever happens.
 const ABSOLUTE: TimeDelta = TimeDelta::days(30);
-/// Failed sign-ins are forgotten after this long without another.
-pub(super) const FAILURES_KEPT: TimeDelta = TimeDelta::days(1);
 /// How exactly the last use of a session is known.
 const TOUCH_AFTER: TimeDelta = TimeDelta::minutes(1);
 /// How much the clocks of several servers may differ; what lies further in the
@@ -23,10 +20,6 @@ const TOUCH_AFTER: TimeDelta = TimeDelta::minutes(1);
 pub(crate) const CLOCKS_DIFFER: TimeDelta = TimeDelta::minutes(5);
 /// How many characters of what a browser calls itself are kept.
 const USER_AGENT: usize = 200;
-/// Wrong passwords that cost nothing.
-const FREE_FAILURES: i64 = 5;
-/// The longest wait between two sign-ins, in seconds.
-const LONGEST_WAIT: i64 = 15 * 60;
 
 /// The membership is joined: a person who was removed has no session left.
 const BY_TOKEN: &str = "
@@ -61,26 +54,6 @@ const DELETE_IN: &str = "DELETE FROM sessions WHERE user_id = $1 AND organizatio
 pub(super) const PURGE_IDLE: &str = "
 DELETE FROM sessions WHERE token_hash IN
     (SELECT token_hash FROM sessions WHERE last_seen_at < $1 ORDER BY last_seen_at LIMIT 1000)";
-
-const FAILURES: &str = "
-SELECT failures, last_failed_at FROM sign_in_failures WHERE email_folded = $1";
-
-const FIRST_ATTEMPT: &str = "
-INSERT INTO sign_in_failures (email_folded, failures, last_failed_at) VALUES ($1, 0, 0)
-ON CONFLICT (email_folded) DO NOTHING";
-
-/// Locks the row on PostgreSQL, so that what was read is what is counted.
-const LOCK_ATTEMPTS: &str =
-    "UPDATE sign_in_failures SET failures = failures WHERE email_folded = $1";
-
-const COUNT_ATTEMPT: &str = "
-UPDATE sign_in_failures SET failures = failures + 1, last_failed_at = $2 WHERE email_folded = $1";
-
-const FORGIVE: &str = "DELETE FROM sign_in_failures WHERE email_folded = $1";
-pub(super) const PURGE_FAILURES: &str = "
-DELETE FROM sign_in_failures WHERE email_folded IN
-    (SELECT email_folded FROM sign_in_failures WHERE last_failed_at < $1
-     ORDER BY last_failed_at LIMIT 1000)";
 
 /// A person, acting in one organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -312,49 +285,6 @@ impl Tx {
             self,
             sqlx::query(DELETE_IN).bind(user.0).bind(tenant.uuid())
         )?;
-        Ok(())
-    }
-
-    /// Counts a sign-in under an address, of a known person or not, before the
-    /// password is looked at: of many at once, only so many may be tried. When
-    /// too many have failed it is not counted, and the answer is until when
-    /// nobody may try: the first few are free, then the wait doubles from a
-    /// second to a quarter of an hour, and never becomes a lock for good.
-    pub async fn count_attempt(
-        &mut self,
-        email: &str,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let folded = fold_email(email);
-        execute!(self, sqlx::query(FIRST_ATTEMPT).bind(&folded))?;
-        execute!(self, sqlx::query(LOCK_ATTEMPTS).bind(&folded))?;
-        let (failures, last_failed_at): (i64, i64) = on!(&mut self.connection, |db| {
-            sqlx::query_as(FAILURES).bind(&folded).fetch_one(&mut **db)
-        })?;
-        if let Ok(doublings) = u32::try_from(failures - FREE_FAILURES) {
-            let wait = 1_i64
-                .checked_shl(doublings)
-                .filter(|wait| *wait > 0)
-                .unwrap_or(LONGEST_WAIT);
-            let wait = TimeDelta::seconds(wait.min(LONGEST_WAIT));
-            let failed_at = Timestamp::from_millis(last_failed_at);
-            let until = failed_at.plus(wait);
-            // A failure in the future is of a time when the clock was wrong;
-            // counting this one sets it right.
-            if until > now && failed_at <= now.plus(CLOCKS_DIFFER) {
-                return Ok(Some(until));
-            }
-        }
-        execute!(
-            self,
-            sqlx::query(COUNT_ATTEMPT).bind(&folded).bind(now.millis())
-        )?;
-        Ok(None)
-    }
-
-    /// Forgets the failed sign-ins of an address.
-    pub async fn forget_failures(&mut self, email: &str) -> Result<(), StoreError> {
-        execute!(self, sqlx::query(FORGIVE).bind(fold_email(email)))?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use changelog_core::{Input, InputError, ProblemCode, Timestamp};
 use futures_util::StreamExt;
 use http::header;
 
-use super::{ApiError, Request};
+use super::{ApiError, Request, offload};
 
 /// The largest body, in bytes.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
@@ -85,9 +85,15 @@ impl Request {
     }
 }
 
-/// Reads a JSON body into a checked noun; every problem of it is named.
-pub(crate) fn parse<T: Input>(body: &[u8], now: Timestamp) -> Result<T, ApiError> {
-    from_json(body, now).map_err(|error| match error {
+/// Reads a JSON body into a checked noun; every problem of it is named. A large
+/// body is read on the blocking pool.
+pub(crate) async fn parse<T: Input + Send + 'static>(
+    body: &Bytes,
+    now: Timestamp,
+) -> Result<T, ApiError> {
+    let bytes = body.clone();
+    let read = offload::by_size(body.len(), move || from_json(&bytes, now)).await;
+    read.map_err(|error| match error {
         InputError::Malformed(detail) => ApiError::new(ProblemCode::MalformedBody, detail),
         InputError::Invalid(invalid) => ApiError::invalid(ProblemCode::ValidationFailed, invalid),
     })

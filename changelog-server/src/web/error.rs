@@ -18,6 +18,8 @@ pub(crate) struct ApiError {
     code: ProblemCode,
     detail: String,
     violations: Vec<Violation>,
+    /// How many more violations there are.
+    more: u64,
     headers: Vec<(HeaderName, String)>,
     /// What only the log is told.
     cause: Option<String>,
@@ -31,6 +33,7 @@ impl ApiError {
             code,
             detail: detail.into(),
             violations: Vec::new(),
+            more: 0,
             headers: Vec::new(),
             cause: None,
         }
@@ -96,6 +99,7 @@ impl ApiError {
         let detail = invalid.to_string();
         Self {
             violations: invalid.violations,
+            more: invalid.more,
             ..Self::new(code, detail)
         }
     }
@@ -126,6 +130,7 @@ impl ApiError {
             code: self.code.clone(),
             request_id: request_id.to_owned(),
             errors: self.violations.clone(),
+            more_errors: self.more,
         }
     }
 

@@ -5,6 +5,7 @@
 pub(crate) mod body;
 pub(crate) mod client;
 pub(crate) mod error;
+pub(crate) mod offload;
 mod query;
 pub(crate) mod reply;
 pub(crate) mod request;

@@ -8,21 +8,89 @@ use crate::app::App;
 use crate::store::{Session, StoreError};
 use crate::web::{ApiError, Request};
 
-/// The name of the cookie; over https it gets the prefix `__Host-`.
-pub(crate) const COOKIE: &str = "changelog_session";
-const SECURE_COOKIE: &str = "__Host-changelog_session";
-/// For how long a browser keeps the cookie, in seconds: the longest that a
-/// session can last.
-const MAX_AGE: u32 = 30 * 24 * 60 * 60;
+/// A cookie, by its name over http and over https, where the prefix keeps other
+/// hosts of the domain from setting it; and for how long a browser keeps it, in
+/// seconds.
+pub(crate) struct Cookie {
+    pub(crate) plain: &'static str,
+    secure: &'static str,
+    max_age: u32,
+}
+
+/// The session; kept for as long as one can last.
+pub(crate) const SESSION: Cookie = Cookie {
+    plain: "changelog_session",
+    secure: "__Host-changelog_session",
+    max_age: 30 * 24 * 60 * 60,
+};
+/// By which a browser that has signed in before is known; see
+/// [`crate::store::Bucket::of_browser`]. It signs nobody in.
+const BROWSER: Cookie = Cookie {
+    plain: "changelog_browser",
+    secure: "__Host-changelog_browser",
+    max_age: 180 * 24 * 60 * 60,
+};
+
+impl Cookie {
+    fn name(&self, app: &App) -> &'static str {
+        if app.settings.is_https() {
+            self.secure
+        } else {
+            self.plain
+        }
+    }
+
+    fn set(&self, app: &App, response: &mut Response, token: &str, max_age: u32) {
+        let name = self.name(app);
+        let secure = if app.settings.is_https() {
+            "; Secure"
+        } else {
+            ""
+        };
+        let cookie =
+            format!("{name}={token}; HttpOnly; SameSite=Lax; Path=/; Max-Age={max_age}{secure}");
+        if let Ok(value) = HeaderValue::try_from(cookie) {
+            response.headers_mut().append(header::SET_COOKIE, value);
+        }
+    }
+}
+
+/// The tokens of a session that has just begun, for the browser's cookies.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) session: String,
+    pub(crate) browser: String,
+}
+
+impl Begun {
+    /// Makes tokens that nobody has seen before.
+    pub(crate) fn new() -> Self {
+        Self {
+            session: new_token(),
+            browser: new_token(),
+        }
+    }
+
+    /// Gives them to the browser.
+    pub(crate) fn set_cookies(&self, app: &App, response: &mut Response) {
+        SESSION.set(app, response, &self.session, SESSION.max_age);
+        BROWSER.set(app, response, &self.browser, BROWSER.max_age);
+    }
+}
 
 /// Makes the token of a new session: 256 random bits.
 pub(crate) fn new_token() -> String {
     hex::encode(rand::random::<[u8; 32]>())
 }
 
-/// Returns the token that a request carries.
+/// Returns the token of the session that a request carries.
 pub(crate) fn token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
-    request.cookie(cookie_name(app))
+    request.cookie(SESSION.name(app))
+}
+
+/// Returns the token of a browser that has signed in before.
+pub(crate) fn browser_token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
+    request.cookie(BROWSER.name(app))
 }
 
 /// Finds the session of a request, and notes that it was used.
@@ -51,36 +119,9 @@ async fn touch(app: &App, token: &str) -> Result<(), StoreError> {
     tx.commit().await
 }
 
-/// Gives the browser the token.
-pub(crate) fn set_cookie(app: &App, response: &mut Response, token: &str) {
-    cookie(app, response, token, MAX_AGE);
-}
-
-/// Takes the token away from the browser.
+/// Takes the token of the session away from the browser.
 pub(crate) fn clear_cookie(app: &App, response: &mut Response) {
-    cookie(app, response, "", 0);
-}
-
-fn cookie(app: &App, response: &mut Response, token: &str, max_age: u32) {
-    let name = cookie_name(app);
-    let secure = if app.settings.is_https() {
-        "; Secure"
-    } else {
-        ""
-    };
-    let cookie =
-        format!("{name}={token}; HttpOnly; SameSite=Lax; Path=/; Max-Age={max_age}{secure}");
-    if let Ok(value) = HeaderValue::try_from(cookie) {
-        response.headers_mut().append(header::SET_COOKIE, value);
-    }
-}
-
-fn cookie_name(app: &App) -> &'static str {
-    if app.settings.is_https() {
-        SECURE_COOKIE
-    } else {
-        COOKIE
-    }
+    SESSION.set(app, response, "", 0);
 }
 
 /// Refuses a request that changes something and that a browser sent from

@@ -359,11 +359,18 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     async fn sign_in_and_out(&mut self, times: usize) {
         let anonymous = self.world.anonymous();
         let owner = self.world.organization.clone();
+        let mut browser = String::new();
         for _ in 0..times {
             for (password, status) in [("not this one", 401), (&owner.password, 303)] {
                 let fields = [("email", owner.email.as_str()), ("password", password)];
-                let request = form(anonymous.request("POST", "/sign-in"), &fields);
+                let request = anonymous.request("POST", "/sign-in");
+                let request = form(request.header("cookie", &browser), &fields);
                 let answer = self.send("POST", "/sign-in", None, request, status).await;
+                // Known from then on.
+                let cookies = answer.headers.get_all("set-cookie").iter();
+                if let Some(known) = cookies.last().and_then(|cookie| cookie.to_str().ok()) {
+                    browser = known.split(';').next().unwrap_or_default().to_owned();
+                }
                 let Some((cookie, _)) = answer.header("set-cookie").split_once(';') else {
                     continue;
                 };

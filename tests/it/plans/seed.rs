@@ -31,7 +31,7 @@ const FUNCTIONS: [&str; 4] = [
 /// 20,000 organizations, each with a person, a key and a session; fifty of them
 /// with services, hosts and, later, changes. A table that is small may be
 /// scanned, so none is.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -52,8 +52,9 @@ const OTHERS: [&str; 10] = [
         SELECT organization_id, id, n || '@example.net', n || '@example.net', 'member', hash, 'P',
             now, now + 259200000
         FROM others",
-    "INSERT INTO sign_in_failures (email_folded, failures, last_failed_at)
-        SELECT n || '@example.org', 1, now FROM others",
+    "INSERT INTO sign_in_failures (bucket, failures, last_failed_at)
+        SELECT hash, 1, now FROM others",
+    "INSERT INTO known_browsers (user_id, token_hash, used_at) SELECT id, hash, now FROM others",
     "INSERT INTO activity_actors (organization_id, actor_key, actor_name)
         SELECT organization_id, 'API key: other', 'API key: other' FROM others",
     "INSERT INTO idempotency

@@ -38,9 +38,10 @@ const SHORT: [(&str, [&str; 2]); 2] = [
 ];
 
 /// Tables of which an organization has so few rows that they may be sorted.
-const SMALL: [&str; 5] = [
+const SMALL: [&str; 6] = [
     "activity_actors",
     "hosts",
+    "known_browsers",
     "memberships",
     "services",
     "sessions",

@@ -95,8 +95,9 @@ async fn a_session_can_act_elsewhere(world: World) {
     assert!(is_not_found(&switch("token", bob.id, theirs.id()).await));
     assert!(is_not_found(&switch("nothing", ada, ours.id()).await));
     let mut tx = store.begin().await.expect("it begins");
-    let known = store.user_by_email(&world.organization.email).await;
-    let (user, _) = known.expect("it answers").expect("it is there");
+    let known = store.accounts(&world.organization.email).await;
+    let known = known.expect("it answers").into_iter().next();
+    let user = known.expect("it is there").user;
     tx.insert_member(theirs, &owner(&world), &user, &Role::Viewer, Utc::now())
         .await
         .expect("no member yet");

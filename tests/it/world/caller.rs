@@ -185,6 +185,9 @@ impl Answer {
         if problem.get("errors").is_some() {
             expected.insert(2, "errors");
         }
+        if problem.get("more_errors").is_some() {
+            expected.insert(3, "more_errors");
+        }
         assert_eq!(keys(&problem), expected, "{request}");
         assert_eq!(problem["code"], code, "{request}: {problem}");
         assert_eq!(problem["type"], format!("/problems/{code}"), "{request}");

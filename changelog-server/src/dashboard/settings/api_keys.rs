@@ -83,7 +83,7 @@ pub(in super::super) async fn create(app: App, mut request: Request) -> ApiResul
     let visit = Visit::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let now = app.now();
-    let new: NewApiKey = match form.create(&FIELDS, now.into()) {
+    let new: NewApiKey = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => return show_keys(&app, &visit, None, form.refuse(&invalid)).await,
     };

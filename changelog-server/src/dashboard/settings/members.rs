@@ -78,7 +78,7 @@ pub(in super::super) async fn invite(app: App, mut request: Request) -> ApiResul
         form,
         ..Besides::default()
     };
-    let new: NewInvitation = match form.create(&FIELDS, now.into()) {
+    let new: NewInvitation = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => {
             let besides = refused(form.refuse(&invalid));

@@ -36,7 +36,10 @@ pub(in super::super) async fn get(app: App, request: Request) -> ApiResult {
 pub(in super::super) async fn rename(app: App, mut request: Request) -> ApiResult {
     let visit = Visit::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
-    match form.create::<NewOrganization>(&FIELDS, app.now().into()) {
+    match form
+        .create::<NewOrganization>(&FIELDS, app.now().into())
+        .await
+    {
         Ok(new) => {
             let mut tx = app.store.begin().await?;
             tx.rename_organization(visit.tenant(), &new.name).await?;

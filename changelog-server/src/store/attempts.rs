@@ -1,0 +1,289 @@
+//! Failed sign-ins, what they are counted under, and the browsers that have
+//! signed in before.
+//!
+//! An attempt is counted before the password is looked at, so that of many at
+//! once only so many are tried, and is taken back when it succeeds. What is kept
+//! is a hash of what it is counted under: a row has the same size whatever was
+//! sent, and names nobody.
+
+use std::net::IpAddr;
+
+use changelog_core::member::fold_email;
+use changelog_core::{Timestamp, UserId};
+use chrono::TimeDelta;
+use sha2::{Digest, Sha256};
+use sqlx::types::Uuid;
+
+use super::engine::{execute, on};
+use super::sessions::{CLOCKS_DIFFER, hash};
+use super::{Store, StoreError, Tx};
+use crate::web::client::network_of;
+
+/// Failed sign-ins are forgotten after this long without another.
+pub(super) const FAILURES_TTL: TimeDelta = TimeDelta::days(1);
+/// A browser is forgotten after this long without a sign-in.
+pub(super) const BROWSER_TTL: TimeDelta = TimeDelta::days(180);
+/// How many browsers of one account are remembered, those used last.
+const MAX_BROWSERS: i64 = 20;
+/// Wrong passwords that cost nothing, of one client, browser or person.
+const FREE_FAILURES: i64 = 5;
+/// Wrong passwords that cost nothing, in one day and for one address, from all
+/// browsers that are not known. One client makes at most 111 a day (5 that are
+/// free, 10 until the wait is the longest, then 4 an hour), so that no single
+/// client can keep others waiting.
+const FREE_FAILURES_OF_ADDRESS: i64 = 128;
+/// The longest wait between two attempts, in seconds.
+const MAX_WAIT_SECONDS: i64 = 15 * 60;
+
+/// Makes the row where there is none, and locks it on PostgreSQL, so that what
+/// was read is what is counted.
+const LOCK: &str = "
+INSERT INTO sign_in_failures (bucket, failures, last_failed_at) VALUES ($1, 0, 0)
+ON CONFLICT (bucket) DO UPDATE SET failures = sign_in_failures.failures
+RETURNING failures, last_failed_at";
+
+const COUNT: &str = "
+UPDATE sign_in_failures SET failures = failures + 1, last_failed_at = $2 WHERE bucket = $1";
+
+const TAKE_BACK: &str = "
+UPDATE sign_in_failures SET failures = failures - 1 WHERE bucket = $1 AND failures > 0";
+
+const RESET: &str = "DELETE FROM sign_in_failures WHERE bucket = $1";
+
+pub(super) const PURGE_FAILURES: &str = "
+DELETE FROM sign_in_failures WHERE bucket IN
+    (SELECT bucket FROM sign_in_failures WHERE last_failed_at < $1
+     ORDER BY last_failed_at LIMIT 1000)";
+
+const KNOWN: &str = "
+SELECT user_id FROM known_browsers WHERE token_hash = $1 AND used_at > $2";
+
+/// The browser gets a new token at each sign-in; what was known under the old
+/// one is known under the new one.
+const RENEW: &str = "UPDATE known_browsers SET token_hash = $2 WHERE token_hash = $1";
+
+const REMEMBER: &str = "
+INSERT INTO known_browsers (user_id, token_hash, used_at) VALUES ($1, $2, $3)
+ON CONFLICT (user_id, token_hash) DO UPDATE SET used_at = excluded.used_at";
+
+const FORGET_OLDEST: &str = "
+DELETE FROM known_browsers WHERE user_id = $1 AND token_hash NOT IN
+    (SELECT token_hash FROM known_browsers WHERE user_id = $1
+     ORDER BY used_at DESC, token_hash LIMIT $2)";
+
+const FORGET: &str = "DELETE FROM known_browsers WHERE user_id = $1";
+
+pub(super) const PURGE_BROWSERS: &str = "
+DELETE FROM known_browsers WHERE (user_id, token_hash) IN
+    (SELECT user_id, token_hash FROM known_browsers WHERE used_at < $1
+     ORDER BY used_at LIMIT 1000)";
+
+/// What failed sign-ins are counted under.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    key: [u8; 32],
+    free: i64,
+    /// Whether a success leaves the failures that others had.
+    is_shared: bool,
+}
+
+impl Bucket {
+    fn new(kind: &str, of: &[&[u8]]) -> Self {
+        let mut key = Sha256::new();
+        for part in [kind.as_bytes()].iter().chain(of) {
+            // With its length, so that no two lists of parts are the same.
+            key.update(part.len().to_le_bytes());
+            key.update(part);
+        }
+        Self {
+            key: key.finalize().into(),
+            free: FREE_FAILURES,
+            is_shared: false,
+        }
+    }
+
+    /// The attempts of one client (see [`network_of`]) for one mail address.
+    pub fn of_client(email: &str, client: IpAddr) -> Self {
+        let client = network_of(client).to_string();
+        Self::new("client", &[fold_email(email).as_bytes(), client.as_bytes()])
+    }
+
+    /// The attempts of all browsers that are not known for one mail address on
+    /// one day, in UTC. A success takes back its own attempt only: several
+    /// accounts may have the address, and whoever has one of them must not be
+    /// able to make room for guesses at another.
+    pub fn of_address(email: &str, now: Timestamp) -> Self {
+        let day = now.millis().div_euclid(24 * 60 * 60 * 1_000);
+        let of = [fold_email(email).into_bytes(), day.to_le_bytes().to_vec()];
+        Self {
+            free: FREE_FAILURES_OF_ADDRESS,
+            is_shared: true,
+            ..Self::new("address", &[&of[0], &of[1]])
+        }
+    }
+
+    /// The attempts of a browser that has signed in before.
+    pub fn of_browser(token: &str, email: &str) -> Self {
+        Self::new("browser", &[token.as_bytes(), fold_email(email).as_bytes()])
+    }
+
+    /// The attempts of a person who is signed in to give their own password.
+    pub fn of_person(user: UserId) -> Self {
+        Self::new("person", &[user.0.as_bytes()])
+    }
+
+    /// Returns until when nobody may try after so many failures: the first few
+    /// are free, then the wait doubles from a second to a quarter of an hour,
+    /// and is never for good.
+    fn waits_until(&self, failures: i64, last_failed_at: i64) -> Option<Timestamp> {
+        let doublings = u32::try_from(failures - self.free).ok()?;
+        let wait = 1_i64
+            .checked_shl(doublings)
+            .filter(|wait| *wait > 0)
+            .unwrap_or(MAX_WAIT_SECONDS);
+        let wait = TimeDelta::seconds(wait.min(MAX_WAIT_SECONDS));
+        Some(Timestamp::from_millis(last_failed_at).plus(wait))
+    }
+}
+
+impl Store {
+    /// Returns the accounts that a browser has signed in to.
+    pub async fn accounts_of_browser(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Vec<UserId>, StoreError> {
+        let mut lease = self.database.system().await?;
+        let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(KNOWN)
+            .bind(hash(token))
+            .bind(now.plus(-BROWSER_TTL).millis())
+            .fetch_all(&mut **db))?;
+        Ok(rows.into_iter().map(|(id,)| id.into()).collect())
+    }
+}
+
+impl Tx {
+    /// Counts an attempt in each of these buckets, which are always given in the
+    /// same order. Where too many have failed in one of them it is counted in
+    /// none, and the answer is until when it may not be tried.
+    pub async fn count_attempt(
+        &mut self,
+        buckets: &[Bucket],
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let mut wait = None;
+        for bucket in buckets {
+            let (failures, last_failed_at): (i64, i64) = on!(&mut self.connection, |db| {
+                sqlx::query_as(LOCK)
+                    .bind(&bucket.key[..])
+                    .fetch_one(&mut **db)
+            })?;
+            // A failure in the future is of a time when the clock was wrong;
+            // counting this one sets it right.
+            let is_sound = last_failed_at <= now.plus(CLOCKS_DIFFER).millis();
+            let until = bucket.waits_until(failures, last_failed_at);
+            wait = wait.max(until.filter(|until| is_sound && *until > now));
+        }
+        if wait.is_none() {
+            for bucket in buckets {
+                execute!(
+                    self,
+                    sqlx::query(COUNT).bind(&bucket.key[..]).bind(now.millis())
+                )?;
+            }
+        }
+        Ok(wait)
+    }
+
+    /// Notes that an attempt has succeeded: it is taken back, and the failures
+    /// before it are forgotten where they were the same one's.
+    pub async fn attempt_succeeded(&mut self, buckets: &[Bucket]) -> Result<(), StoreError> {
+        for bucket in buckets {
+            let statement = if bucket.is_shared { TAKE_BACK } else { RESET };
+            execute!(self, sqlx::query(statement).bind(&bucket.key[..]))?;
+        }
+        Ok(())
+    }
+
+    /// Remembers that a browser has signed in to an account. It gets a new token;
+    /// the old one is worth nothing from then on.
+    pub async fn remember_browser(
+        &mut self,
+        old: Option<&str>,
+        new: &str,
+        user: UserId,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        if let Some(old) = old {
+            execute!(self, sqlx::query(RENEW).bind(hash(old)).bind(hash(new)))?;
+        }
+        execute!(
+            self,
+            sqlx::query(REMEMBER)
+                .bind(user.0)
+                .bind(hash(new))
+                .bind(now.millis())
+        )?;
+        execute!(
+            self,
+            sqlx::query(FORGET_OLDEST).bind(user.0).bind(MAX_BROWSERS)
+        )?;
+        Ok(())
+    }
+
+    /// Forgets the browsers that have signed in to an account.
+    pub(super) async fn forget_browsers(&mut self, user: UserId) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(FORGET).bind(user.0))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_and_end() {
+        let client = Bucket::of_client("a@b.c", [192, 0, 2, 1].into());
+        let seconds = |failures| {
+            let until = client.waits_until(failures, 0)?;
+            Some(until.millis() / 1_000)
+        };
+        for (failures, expected) in [
+            (0, None),
+            (4, None),
+            (5, Some(1)),
+            (6, Some(2)),
+            (14, Some(512)),
+            (15, Some(900)),
+            (1_000_000, Some(900)),
+            (i64::MAX, Some(900)),
+        ] {
+            assert_eq!(seconds(failures), expected, "{failures}");
+        }
+    }
+
+    #[test]
+    fn buckets_are_told_apart() {
+        let now = Timestamp::EPOCH;
+        let client = |text: &str| Bucket::of_client("a@b.c", text.parse().unwrap());
+        assert_eq!(
+            client("2001:db8::1"),
+            Bucket::of_client(" A@B.C ", "2001:db8::2".parse().unwrap())
+        );
+        let tomorrow = now.plus(TimeDelta::days(1));
+        let all = [
+            client("2001:db8::1"),
+            client("2001:db8:1::1"),
+            client("192.0.2.1"),
+            Bucket::of_address("a@b.c", now),
+            Bucket::of_address("a@b.c", tomorrow),
+            Bucket::of_browser("a@b.c", ""),
+            Bucket::of_browser("", "a@b.c"),
+            Bucket::of_person(UserId(Uuid::nil())),
+        ];
+        for (index, one) in all.iter().enumerate() {
+            assert!(!all[..index].iter().any(|other| other.key == one.key));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! No request holds up an async worker: whatever is sent, no poll of it computes
+//! for long.
+//!
+//! The programs under test are built without optimization, which makes this code
+//! some ten to thirty times slower than the millisecond that it may take in a
+//! release; dependencies have a little of it. What is looked for is work that
+//! grows with the input: it takes hundreds of milliseconds here.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::world::{Caller, Engine, Server, World, send};
+
+/// The longest that a poll may take, in microseconds of processor time.
+const LONGEST_US: u64 = 60_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_poll_computes_for_long() {
+    let world = World::new(Engine::Sqlite).await;
+    let mut world = world.expect("SQLite is always there");
+    let mut command = world.serve_command();
+    command.env("CHANGELOG_LOG", "warn,changelog_server::polls=debug");
+    command.env("CHANGELOG_LOG_FORMAT", "json");
+    world.server.kill9();
+    let server = Server::start(command).await;
+    world.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
+    let sent = worst(&world).await;
+    let polls = polls(&world, sent).await;
+    let slow: Vec<_> = polls.iter().filter(|(_, us)| **us > LONGEST_US).collect();
+    eprintln!("the longest polls, in microseconds: {polls:#?}");
+    assert!(slow.is_empty(), "{slow:#?}");
+}
+
+/// The longest poll of each route, once all of the requests have been watched.
+async fn polls(world: &World, sent: usize) -> BTreeMap<String, u64> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let log = world.server.log();
+        let lines: Vec<Value> = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .filter(|line| line["fields"]["longest_poll_us"].is_u64())
+            .collect();
+        if lines.len() >= sent || Instant::now() > deadline {
+            assert!(lines.len() >= sent, "{} of {sent} watched", lines.len());
+            let mut polls = BTreeMap::new();
+            for line in &lines {
+                let fields = &line["fields"];
+                let path = fields["path"].as_str().unwrap_or_default();
+                let is_id = |part: &&str| part.len() == 36 && part.matches('-').count() == 4;
+                let parts: Vec<&str> = path
+                    .split('/')
+                    .map(|part| if is_id(&part) { ":id" } else { part })
+                    .collect();
+                let method = fields["method"].as_str().unwrap_or_default();
+                let longest = polls
+                    .entry(format!("{method} {}", parts.join("/")))
+                    .or_default();
+                *longest = fields["longest_poll_us"]
+                    .as_u64()
+                    .unwrap_or_default()
+                    .max(*longest);
+            }
+            return polls;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Sends the worst that each endpoint and page takes, and returns how many
+/// requests that were.
+async fn worst(world: &World) -> usize {
+    let key = world.key();
+    let owner = world.browser().await;
+    let mut sent = 1;
+    let long = "\u{1f680}".repeat(20_000);
+    let nested = format!("{}{}", "> ".repeat(5_000), "1. ".repeat(3_333));
+    let tags: Vec<String> = (0..20).map(|n| format!("{n}{}", "t".repeat(97))).collect();
+    let links: Vec<Value> = (0..10)
+        .map(|n| json!({ "label": "l".repeat(100), "url": format!("https://e.com/{n}{}", "u".repeat(2_000)) }))
+        .collect();
+    let mut change = String::new();
+    for (description, impact) in [(&long, &long), (&nested, &nested)] {
+        let body = json!({
+            "title": "\u{fdfa}".repeat(300), "description": description, "impact": impact,
+            "tags": tags, "links": links,
+        });
+        change = key.create("/api/changes", body).await;
+        sent += 1;
+    }
+    for _ in 0..100 {
+        let body = json!({ "title": "w".repeat(300), "description": long, "impact": long });
+        key.create("/api/changes", body).await;
+        sent += 1;
+    }
+    let of_bulk = json!({ "title": "t ".repeat(100) + "end", "tags": ["a", "b"] });
+    let bulk = json!({ "changes": vec![of_bulk; 500] });
+    let host = json!({ "hostname": "h", "roles": vec!["r".repeat(100); 50], "description": "d".repeat(1_000) });
+    let service = json!({ "name": "svc", "description": "\u{1f680}".repeat(20_000) });
+    let numbers = format!(
+        "{{\"title\":\"abc\",\"tags\":[{}]}}",
+        vec!["1"; 131_000].join(",")
+    );
+    let unknown: Vec<String> = (0..25_000).map(|n| format!("\"f{n}\":0")).collect();
+    let deep = "[".repeat(250_000);
+    let words: Vec<String> = (0..16)
+        .map(|n| format!("{n}{}", "\u{fdfa}".repeat(50)))
+        .collect();
+    for (path, body) in [
+        ("/api/changes/bulk", bulk.to_string()),
+        ("/api/hosts", host.to_string()),
+        ("/api/services", service.to_string()),
+        ("/api/changes", numbers),
+        ("/api/changes", format!("{{{}}}", unknown.join(","))),
+        ("/api/changes", deep),
+        (
+            "/api/changes",
+            format!("{{\"title\":\"{}\"}}", "x".repeat(250_000)),
+        ),
+    ] {
+        let answer = key.post_bytes(path, body).await;
+        assert!(answer.status < 500, "{path}: {}", answer.status);
+        sent += 1;
+    }
+    let patch = json!({ "description": nested, "impact": "y".repeat(20_000) });
+    key.patch(&format!("/api/changes/{change}"), patch)
+        .await
+        .is(200);
+    sent += 1;
+    let query: Vec<String> = (0..2_500).map(|n| format!("a{n}=b")).collect();
+    for path in [
+        "/api/changes?per_page=100".to_owned(),
+        format!("/api/changes?q={}", words.join("+")),
+        format!("/api/changes?{}", query.join("&")),
+        format!("/api/changes?q={}", "%CC%80".repeat(2_000)),
+        format!("/api/changes/{change}"),
+        "/api/hosts".to_owned(),
+        "/api/services".to_owned(),
+        "/api/openapi.json".to_owned(),
+    ] {
+        sent += get(&key, &path).await;
+    }
+    for path in [
+        "/".to_owned(),
+        "/changes?per_page=100".to_owned(),
+        format!("/changes/{change}"),
+        // From what is remembered.
+        format!("/changes/{change}"),
+        format!("/changes/{change}/edit"),
+        "/changes/new".to_owned(),
+        format!("/changes?{}", "service=x&".repeat(1_600)),
+        "/hosts".to_owned(),
+        "/services".to_owned(),
+        "/activity".to_owned(),
+        "/api/activity?limit=100".to_owned(),
+        "/settings/members".to_owned(),
+        "/settings/api-keys".to_owned(),
+        "/account".to_owned(),
+    ] {
+        sent += get(&owner, &path).await;
+    }
+    let leet = "4@8({[<369!1|0$5+7%2".repeat(13);
+    let commas = "\u{1},".repeat(60_000);
+    let quotes = format!("{}a{}", " ".repeat(60_000), "\"".repeat(60_000));
+    for (path, fields) in [
+        (
+            "/changes",
+            vec![("title", "abc"), ("tags", commas.as_str())],
+        ),
+        (
+            "/changes",
+            vec![("title", "abc"), ("tags", quotes.as_str())],
+        ),
+        (
+            "/changes",
+            vec![("title", "abc"), ("description", nested.as_str())],
+        ),
+        (
+            "/account/password",
+            vec![("current_password", "wrong"), ("password", &leet[..256])],
+        ),
+        (
+            "/sign-in",
+            vec![("email", "a@b.c"), ("password", &leet[..256])],
+        ),
+        (
+            "/sign-in",
+            vec![("email", commas.as_str()), ("password", "x")],
+        ),
+    ] {
+        let answer = owner.post_form(path, &fields).await;
+        assert!(answer.status < 500, "{path}: {}", answer.status);
+        sent += 1;
+    }
+    sent
+}
+
+async fn get(caller: &Caller, path: &str) -> usize {
+    let answer = send(caller.request("GET", path)).await;
+    assert!(answer.status < 500, "{path}: {}", answer.status);
+    1
+}

@@ -1,0 +1,256 @@
+//! Guesses at passwords: what they cost those who guess, and nobody else.
+
+use std::collections::BTreeMap;
+
+use crate::world::database::{Db, fetch};
+use crate::world::{Answer, Caller, World, on_both};
+
+on_both!(
+    what_is_no_address_is_wrong_and_leaves_nothing,
+    who_knows_an_address_keeps_nobody_out,
+    a_browser_is_known_for_its_own_account_only,
+    what_was_not_checked_is_not_counted,
+    a_session_is_no_way_to_guess,
+    a_sign_in_ends_the_session_before,
+    https_is_for_good_and_links_are_not_logged,
+);
+
+async fn try_sign_in(caller: &Caller, email: &str, password: &str) -> Answer {
+    let fields = [("email", email), ("password", password)];
+    caller.post_form("/sign-in", &fields).await
+}
+
+/// The cookies that an answer sets, by name.
+fn cookies(answer: &Answer) -> BTreeMap<String, String> {
+    let all = answer.headers.get_all("set-cookie").iter();
+    all.map(|cookie| {
+        let cookie = cookie.to_str().expect("a text");
+        let (pair, _) = cookie.split_once(';').expect("attributes");
+        let (name, value) = pair.split_once('=').expect("a pair");
+        (name.to_owned(), value.to_owned())
+    })
+    .collect()
+}
+
+/// What a client behind a trusted proxy sends.
+fn at(world: &World, address: &str) -> Caller {
+    world.anonymous().with("x-forwarded-for", address)
+}
+
+async fn behind_a_proxy(world: &mut World) {
+    let arguments = ["--trusted-proxy", "127.0.0.0/8"];
+    world.restart_with(&arguments).await;
+}
+
+async fn what_is_no_address_is_wrong_and_leaves_nothing(mut world: World) {
+    const ROWS: &str = "SELECT bucket, failures FROM sign_in_failures";
+    behind_a_proxy(&mut world).await;
+    let caller = at(&world, "192.0.2.1");
+    let long = |length: usize| format!("{}@example.com", "x".repeat(length - 12));
+    // What compresses to nothing, and what does not compress at all.
+    let random: String = (0..8_000)
+        .map(|_| uuid::Uuid::new_v4().simple().to_string())
+        .collect();
+    for email in [
+        long(250_000),
+        format!("{random}@example.com"),
+        long(255),
+        "nobody".to_owned(),
+        String::new(),
+    ] {
+        // More often than anybody may guess.
+        for _ in 0..7 {
+            try_sign_in(&caller, &email, "not the password")
+                .await
+                .is(401);
+        }
+    }
+    let mut db = Db::open(world.engine, &world.database).await;
+    let rows: Vec<(Vec<u8>, i64)> = fetch!(&mut db, sqlx::query_as(ROWS));
+    assert_eq!(rows, []);
+    // The longest that is one is counted, in rows of one size.
+    for _ in 0..5 {
+        try_sign_in(&caller, &long(254), "wrong").await.is(401);
+    }
+    try_sign_in(&caller, &long(254), "wrong").await.is(429);
+    let rows: Vec<(Vec<u8>, i64)> = fetch!(&mut db, sqlx::query_as(ROWS));
+    assert_eq!(rows.len(), 2);
+    assert!(
+        rows.iter()
+            .all(|(key, failures)| key.len() == 32 && *failures == 5)
+    );
+    db.close().await;
+}
+
+async fn who_knows_an_address_keeps_nobody_out(mut world: World) {
+    behind_a_proxy(&mut world).await;
+    let owner = world.organization.clone();
+    let (email, password) = (owner.email.as_str(), owner.password.as_str());
+    let home = at(&world, "192.0.2.1");
+    let first = try_sign_in(&home, email, password).await;
+    first.is(303);
+    let browser = cookies(&first)["changelog_browser"].clone();
+    let known = |address: &str, token: &str| {
+        at(&world, address).with("cookie", &format!("changelog_browser={token}"))
+    };
+    // One client that guesses waits alone; all of an IPv6 network are one.
+    for number in 0..5 {
+        let stranger = at(&world, &format!("2001:db8::{number}"));
+        try_sign_in(&stranger, email, "wrong").await.is(401);
+    }
+    let stranger = at(&world, "2001:db8::ffff");
+    try_sign_in(&stranger, email, "wrong").await.is(429);
+    try_sign_in(&home, email, password).await.is(303);
+    // Many clients meet a limit of the account.
+    let mut tried = 5;
+    'clients: for network in 1..60 {
+        let caller = at(&world, &format!("198.51.100.{network}"));
+        let guesses = (0..5).map(|_| try_sign_in(&caller, email, "wrong"));
+        for answer in futures_util::future::join_all(guesses).await {
+            match answer.status {
+                401 => tried += 1,
+                429 => break 'clients,
+                other => panic!("{other}: {}", answer.text),
+            }
+        }
+    }
+    // A wait of a second may pass in between.
+    assert!((128..=132).contains(&tried), "{tried} were free");
+    try_sign_in(&at(&world, "203.0.113.9"), email, password)
+        .await
+        .is(429);
+    // A browser that has signed in before passes, from anywhere, and again.
+    let answer = try_sign_in(&known("203.0.113.9", &browser), email, password).await;
+    answer.is(303);
+    let renewed = cookies(&answer)["changelog_browser"].clone();
+    assert_ne!(renewed, browser);
+    // The token is good once, and guesses with it are counted.
+    try_sign_in(&known("203.0.113.9", &browser), email, password)
+        .await
+        .is(429);
+    let known = known("203.0.113.9", &renewed);
+    for _ in 0..5 {
+        try_sign_in(&known, email, "wrong").await.is(401);
+    }
+    try_sign_in(&known, email, password).await.is(429);
+}
+
+async fn a_browser_is_known_for_its_own_account_only(mut world: World) {
+    behind_a_proxy(&mut world).await;
+    let second = world.second_organization();
+    let owner = world.organization.clone();
+    let caller = at(&world, "192.0.2.1");
+    let answer = try_sign_in(&caller, &second.email, &second.password).await;
+    let token = cookies(&answer)["changelog_browser"].clone();
+    let caller = caller.with("cookie", &format!("changelog_browser={token}"));
+    for _ in 0..5 {
+        try_sign_in(&caller, &owner.email, "wrong").await.is(401);
+    }
+    try_sign_in(&caller, &owner.email, "wrong").await.is(429);
+    try_sign_in(&caller, &second.email, &second.password)
+        .await
+        .is(303);
+}
+
+async fn what_was_not_checked_is_not_counted(mut world: World) {
+    behind_a_proxy(&mut world).await;
+    let owner = world.organization.clone();
+    let flood: Vec<_> = (0..250)
+        .map(|number| {
+            let caller = at(&world, &format!("198.51.{}.{}", number / 250, number % 250));
+            let email = format!("nobody-{number}@example.com");
+            tokio::spawn(async move { try_sign_in(&caller, &email, "wrong").await.status })
+        })
+        .collect();
+    let home = at(&world, "192.0.2.1");
+    let mut statuses = Vec::new();
+    for _ in 0..8 {
+        statuses.push(
+            try_sign_in(&home, &owner.email, &owner.password)
+                .await
+                .status,
+        );
+    }
+    let mut busy = 0;
+    for status in flood {
+        busy += usize::from(status.await.expect("an answer") == 503);
+    }
+    assert!(busy > 0, "so many were not too many");
+    // Busy or right, and never told to have been wrong.
+    assert!(
+        statuses.iter().all(|status| matches!(status, 303 | 503)),
+        "{statuses:?}"
+    );
+    try_sign_in(&home, &owner.email, &owner.password)
+        .await
+        .is(303);
+}
+
+async fn a_session_is_no_way_to_guess(mut world: World) {
+    behind_a_proxy(&mut world).await;
+    let owner = world.organization.clone();
+    let answer = try_sign_in(&at(&world, "192.0.2.1"), &owner.email, &owner.password).await;
+    let session = format!(
+        "changelog_session={}",
+        cookies(&answer)["changelog_session"]
+    );
+    let guess = async |number: usize, password: &str| {
+        let thief = at(&world, &format!("198.51.100.{number}")).with("cookie", &session);
+        let fields = [
+            ("current_password", password),
+            ("password", "a pear and 4711 plums"),
+        ];
+        thief.post_form("/account/password", &fields).await.status
+    };
+    for number in 0..5 {
+        assert_eq!(guess(number, "wrong").await, 422);
+    }
+    assert_eq!(guess(6, &owner.password).await, 429);
+    // Whose account it is signs in all the same.
+    let home = at(&world, "192.0.2.1");
+    try_sign_in(&home, &owner.email, &owner.password)
+        .await
+        .is(303);
+}
+
+async fn a_sign_in_ends_the_session_before(world: World) {
+    let owner = &world.organization;
+    let first = try_sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+    let of = |answer: &Answer| {
+        let token = &cookies(answer)["changelog_session"];
+        let cookie = format!("changelog_session={token}");
+        world.anonymous().with("cookie", &cookie)
+    };
+    let browser = of(&first);
+    browser.get("/account").await.is(200);
+    let second = try_sign_in(&browser, &owner.email, &owner.password).await;
+    of(&second).get("/account").await.is(200);
+    browser.get("/account").await.is(303);
+}
+
+async fn https_is_for_good_and_links_are_not_logged(mut world: World) {
+    let plain = world.anonymous().get("/sign-in").await;
+    assert_eq!(plain.header("strict-transport-security"), "");
+    let owner = world.browser().await;
+    let link = crate::dashboard::invite(&owner, "new@example.org", "owner").await;
+    world
+        .restart_with(&["--public-url", "https://log.example.com"])
+        .await;
+    for path in ["/sign-in", "/api/health", "/nothing"] {
+        let answer = world.anonymous().get(path).await;
+        assert_eq!(
+            answer.header("strict-transport-security"),
+            "max-age=31536000",
+            "{path}"
+        );
+    }
+    let fields = [("name", "New"), ("password", "short")];
+    world.anonymous().post_form(&link, &fields).await.is(422);
+    let answer = try_sign_in(&world.anonymous(), &world.organization.email, "wrong").await;
+    answer.is(401);
+    world.server.kill9();
+    let log = world.server.log();
+    assert!(log.contains("/invitations/:token"), "{log}");
+    let (_, token) = link.rsplit_once('/').expect("a token");
+    assert!(!log.contains(token), "{log}");
+}
