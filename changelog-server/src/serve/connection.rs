@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn a_client_that_takes_its_answer_in_drops_is_given_up() {
         assert_eq!(given_up_after(1, 59), 60);
-        assert_eq!(given_up_after(LEAST_RATE / 2, 1), 119);
+        assert_eq!(given_up_after(LEAST_RATE / 2, 1), 118);
         assert_eq!(given_up_after(LEAST_RATE * 20, 61), 60);
         assert_eq!(given_up_after(LEAST_RATE * 20, 20), u64::MAX);
     }
