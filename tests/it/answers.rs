@@ -6,9 +6,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::world::events::Events;
 use crate::world::{Caller, Wire, World, on_both, sign_in};
 
-on_both!(unread_answers_have_a_share, downloads_wait_for_memory);
+on_both!(
+    unread_answers_have_a_share,
+    downloads_wait_for_memory,
+    streams_wait_for_memory,
+);
 
 const SOON: Duration = Duration::from_secs(20);
 /// How many of the largest changes there are: 7 MB, more than a socket takes.
@@ -116,4 +121,21 @@ async fn downloads_wait_for_memory(mut world: World) {
     let (answer, ()) = futures_util::join!(download, async { drop(unread) });
     answer.is(200);
     assert_eq!(answer.text.lines().count(), CHANGES);
+}
+
+/// A stream that nobody reads keeps little in memory, and loses nothing.
+async fn streams_wait_for_memory(mut world: World) {
+    // A share of 1 MiB has room for six of these changes.
+    world.restart_with(&["--answer-memory", "4"]).await;
+    let key = world.key();
+    let watch = || Events::open(key.request("GET", "/api/changes/stream"));
+    let (mut one, mut other) = (watch().await, watch().await);
+    record_large(&key).await;
+    key.change("small").await;
+    for events in [&mut one, &mut other] {
+        let mut titles = events.titles(CHANGES + 1).await;
+        titles.sort();
+        assert_eq!(titles[CHANGES], "small");
+        assert!(titles[..CHANGES].iter().all(|title| title == "large"));
+    }
 }

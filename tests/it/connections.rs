@@ -207,7 +207,7 @@ async fn a_full_service_says_so() {
     world.server.kill9();
     // 128 files are not connections, and one in eight of the others is spared.
     world.server = server_with_files(&world, 192, 192).await;
-    let head = format!(
+    let request = format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\
          content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n",
         world.organization.key
@@ -215,7 +215,7 @@ async fn a_full_service_says_so() {
     let mut busy = Vec::new();
     for _ in 0..56 {
         let mut wire = Wire::connect(&world.server.address).await;
-        wire.send(&head).await;
+        wire.send(&request).await;
         let heard = wire
             .hear_until("100 Continue", Duration::from_secs(5))
             .await;

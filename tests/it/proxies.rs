@@ -71,12 +71,12 @@ async fn a_client_has_its_share_of_the_requests_under_way() {
     let mut held = Vec::new();
     for number in 0..UNDER_WAY {
         let mut wire = Wire::connect(&world.server.address).await;
-        let head = format!(
+        let lines = format!(
             "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
              content-type: application/json\r\ncontent-length: 100\r\n\
              expect: 100-continue\r\nx-forwarded-for: 2001:db8:1:2::{number:x}\r\n\r\n"
         );
-        wire.send(head).await;
+        wire.send(lines).await;
         held.push(wire);
     }
     for wire in &mut held {

@@ -231,13 +231,11 @@ impl Teller {
         }
         let holder = Holder::Organization(self.tenant);
         let permit = self.app.memory.reserve(holder, text.len());
-        match timeout_at(self.check, permit).await {
-            Ok(permit) => permit.fitted(text.into()),
-            Err(_) => {
-                self.unsent = Some(text);
-                Bytes::new()
-            }
+        if let Ok(permit) = timeout_at(self.check, permit).await {
+            return permit.fitted(text.into());
         }
+        self.unsent = Some(text);
+        Bytes::new()
     }
 
     /// Reads some of what was missed, as soon as there is memory for it; nothing

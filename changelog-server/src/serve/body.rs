@@ -10,7 +10,7 @@ use std::vec;
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, StreamBody};
+use http_body_util::{BodyExt, Collected, StreamBody};
 use hyper::body::{Frame, SizeHint};
 use warp::reply::Response;
 
@@ -42,12 +42,11 @@ pub(super) fn take_memory(
     memory: &AnswerMemory,
     holder: impl FnOnce() -> Holder,
 ) -> Result<Option<Permit>, Refused> {
-    let size = match response.extensions().get::<Joined>() {
-        Some(joined) => joined.0.iter().map(Bytes::len).sum(),
-        None => {
-            let size = hyper::body::Body::size_hint(response.body()).exact();
-            usize::try_from(size.unwrap_or_default()).unwrap_or(usize::MAX)
-        }
+    let size = if let Some(Joined(pieces)) = response.extensions().get() {
+        pieces.iter().map(Bytes::len).sum()
+    } else {
+        let size = hyper::body::Body::size_hint(response.body()).exact();
+        usize::try_from(size.unwrap_or_default()).unwrap_or(usize::MAX)
     };
     if size <= memory::FREE {
         return Ok(None);
@@ -82,7 +81,7 @@ pub(super) fn of(
     response.map(|body| {
         // warp's bodies are there at once.
         let whole = body.collect().now_or_never().and_then(Result::ok);
-        let whole = whole.map(|whole| whole.to_bytes()).unwrap_or_default();
+        let whole = whole.map(Collected::to_bytes).unwrap_or_default();
         Pieces::new(vec![whole], Some(permit)).boxed()
     })
 }

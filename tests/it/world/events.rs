@@ -19,7 +19,8 @@ pub(crate) struct Event {
 /// An answer that goes on.
 pub(crate) struct Events {
     pub(crate) response: Response,
-    text: String,
+    /// What has come and is not read yet; a chunk may end within a character.
+    bytes: Vec<u8>,
 }
 
 impl Events {
@@ -29,16 +30,18 @@ impl Events {
         assert_eq!(response.status(), 200);
         Self {
             response,
-            text: String::new(),
+            bytes: Vec::new(),
         }
     }
 
     /// Waits for the next event; `None` when the stream has ended, or broke.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some((block, rest)) = self.text.split_once("\n\n") {
-                let event = read(block);
-                self.text = rest.to_string();
+            let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
+            if let Some(end) = end {
+                let rest = self.bytes.split_off(end + 2);
+                let block = std::mem::replace(&mut self.bytes, rest);
+                let event = read(std::str::from_utf8(&block[..end]).expect("UTF-8"));
                 if event.is_some() {
                     return event;
                 }
@@ -46,8 +49,7 @@ impl Events {
             }
             let chunk = tokio::time::timeout(MOST, self.response.chunk()).await;
             let chunk = chunk.expect("the stream says nothing").ok()??;
-            self.text
-                .push_str(std::str::from_utf8(&chunk).expect("UTF-8"));
+            self.bytes.extend_from_slice(&chunk);
         }
     }
 
