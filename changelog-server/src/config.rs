@@ -153,7 +153,7 @@ pub struct QuotaSettings {
     #[arg(
         long,
         env = "CHANGELOG_MAX_HOSTS",
-        default_value_t = 10_000,
+        default_value_t = DEFAULT_QUOTAS.max_hosts,
         value_name = "N"
     )]
     pub max_hosts: u32,
@@ -161,7 +161,7 @@ pub struct QuotaSettings {
     #[arg(
         long,
         env = "CHANGELOG_MAX_SERVICES",
-        default_value_t = 10_000,
+        default_value_t = DEFAULT_QUOTAS.max_services,
         value_name = "N"
     )]
     pub max_services: u32,
@@ -169,7 +169,7 @@ pub struct QuotaSettings {
     #[arg(
         long,
         env = "CHANGELOG_MAX_MEMBERS",
-        default_value_t = 1_000,
+        default_value_t = DEFAULT_QUOTAS.max_members,
         value_name = "N"
     )]
     pub max_members: u32,
@@ -177,7 +177,7 @@ pub struct QuotaSettings {
     #[arg(
         long,
         env = "CHANGELOG_MAX_API_KEYS",
-        default_value_t = 1_000,
+        default_value_t = DEFAULT_QUOTAS.max_api_keys,
         value_name = "N"
     )]
     pub max_api_keys: u32,
@@ -194,14 +194,17 @@ impl From<&QuotaSettings> for Quotas {
     }
 }
 
+/// More than an organization needs, and few enough to be listed.
+const DEFAULT_QUOTAS: QuotaSettings = QuotaSettings {
+    max_hosts: 10_000,
+    max_services: 10_000,
+    max_members: 1_000,
+    max_api_keys: 1_000,
+};
+
 impl Default for QuotaSettings {
     fn default() -> Self {
-        Self {
-            max_hosts: 10_000,
-            max_services: 10_000,
-            max_members: 1_000,
-            max_api_keys: 1_000,
-        }
+        DEFAULT_QUOTAS
     }
 }
 

@@ -169,7 +169,7 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
     .is(200);
     assert_eq!(key.get(&path).await.data(200)["impact"], long("é"));
     let browser = world.browser().await;
-    let log = browser.get("/api/activity?limit=2").await;
+    let log = browser.get("/api/activity?resource=change&limit=2").await;
     assert!(log.text.len() < 4_000, "{} bytes", log.text.len());
     let changes = &log.body(200)["items"][0]["metadata"]["changes"];
     assert_eq!(
@@ -191,7 +191,7 @@ async fn a_name_with_nul_is_refused(world: World) {
         "service=%00",
         "host=a%00b",
         "q=%00",
-        "tags=%00",
+        "tag=%00",
         "service_id=%00",
     ] {
         browser.get(&format!("/changes?{query}")).await.is(400);

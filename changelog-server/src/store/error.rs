@@ -119,17 +119,14 @@ impl From<sqlx::Error> for StoreError {
 /// Tells whether an error code names a state that passes: SQLite's extended
 /// result codes are numbers, PostgreSQL's are five characters.
 fn passes(code: &str) -> bool {
-    match sqlite_code(code) {
+    if let Some(code) = sqlite_code(code) {
         // BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
-        Some(code) => matches!(code, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15),
-        // Connection exceptions, serialization failures and deadlocks,
-        // insufficient resources, operator intervention, system errors; a
-        // read-only server.
-        None => {
-            let class = code.get(..2).unwrap_or_default();
-            matches!(class, "08" | "40" | "53" | "57" | "58") || code == "25006"
-        }
+        return matches!(code, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15);
     }
+    // Connection exceptions, serialization failures and deadlocks, insufficient
+    // resources, operator intervention, system errors; a read-only server.
+    let class = code.get(..2).unwrap_or_default();
+    matches!(class, "08" | "40" | "53" | "57" | "58") || code == "25006"
 }
 
 /// Returns SQLite's primary result code; `None` for a code of PostgreSQL, which

@@ -299,11 +299,12 @@ fn narrow(path: &Path) -> std::io::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    if mode & 0o077 == 0 {
+    let narrowed = mode & 0o700;
+    if mode == narrowed {
         return Ok(());
     }
     let file = path.display();
-    match std::fs::set_permissions(path, Permissions::from_mode(mode & 0o700)) {
+    match std::fs::set_permissions(path, Permissions::from_mode(narrowed)) {
         Ok(()) => {
             tracing::warn!(%file, was = format!("{mode:o}"), "other users can no longer open this file");
         }

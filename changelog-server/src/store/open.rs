@@ -150,7 +150,9 @@ impl OpenError {
     /// starting, or is recovering.
     fn passes(&self) -> bool {
         match self {
-            Self::NoAnswer => true,
+            // What stands in front of a database that is away may close what it
+            // accepts.
+            Self::NoAnswer | Self::Connect(sqlx::Error::Protocol(_)) => true,
             Self::Connect(error)
             | Self::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),

@@ -35,8 +35,10 @@ const TRIES: usize = 20;
 const DRAWS: usize = 3;
 /// How many places one look covers.
 const SEARCHED_PLACES: i64 = 4_000;
-/// How many looks there are, each from another place on.
-const SEARCHES: usize = 8;
+/// How many looks there are, each from another place on. Other creates wait for
+/// them, so that a millisecond of which less than one place in some thousand is
+/// free counts as full.
+const SEARCHES: usize = 4;
 
 /// A request to record changes, all of them or none.
 #[derive(Debug)]
