@@ -9,9 +9,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use crate::world::{Answer, Caller, Engine, World};
 
-/// How long a request of the quiet organization may take at most: far less than
-/// the two seconds that a statement of the other one may run.
-const PROMPT: Duration = Duration::from_secs(1);
+/// How long a request of the quiet organization may take at most: less than a
+/// statement of the other one may run, or a request waits for its turn.
+const PROMPT: Duration = Duration::from_millis(1_900);
 
 /// Asks for something of each kind until told to stop, and returns what took
 /// longest; each answer must be as ever.

@@ -85,7 +85,7 @@ fn pieces(
             r#"{{"score":{score},"reasons":{reasons},"change":"#
         );
         pieces.extend([Bytes::from(between), change.into()]);
-        between = "},".to_owned();
+        between = String::from("},");
     }
     if !pieces.is_empty() {
         between.pop();

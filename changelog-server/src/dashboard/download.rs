@@ -1,6 +1,7 @@
 //! `/changes.csv` and `/changes.ndjson`: everything that matches, however much,
 //! made while it is sent.
 
+use backon::{ConstantBuilder, Retryable};
 use bytes::Bytes;
 use changelog_core::change::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeFilter, csv};
@@ -67,6 +68,10 @@ async fn download(
     Ok(response)
 }
 
+/// How often a page is asked for again, once a second and the time that it waits,
+/// when the organization has too much else under way.
+const OVERLOAD_RETRIES: usize = 10;
+
 /// Makes the pages of a list, one after the other, each after what was sent, and
 /// when there is memory for it.
 fn chunks(
@@ -91,13 +96,28 @@ fn chunks(
         };
         let holder = Holder::Organization(tenant);
         let permit = app.memory.reserve(holder, reserved).await;
-        let json = app.store.changes_without_count(tenant, &filter).await?;
-        let changes = ChangeList { json, count: 0 }.parse()?;
-        filter.before = changes.last().map(|change| change.id);
-        let is_last = (changes.len() as u64) < per_page;
-        for change in changes {
-            chunk.extend(line(change));
-        }
+        // A download that was cut short would have to begin anew.
+        let read = || app.store.changes_without_count(tenant, &filter);
+        let json = read
+            .retry(ConstantBuilder::new().with_max_times(OVERLOAD_RETRIES))
+            .when(|error| matches!(error, StoreError::Overloaded))
+            .await?;
+        // A page may be 18 MB: too much for a worker that others wait for.
+        let written = tokio::task::spawn_blocking(move || {
+            let changes = ChangeList { json, count: 0 }.parse()?;
+            let last = changes.last().map(|change| change.id);
+            let is_last = (changes.len() as u64) < per_page;
+            for change in changes {
+                chunk.extend(line(change));
+            }
+            Ok((last, is_last, chunk, line))
+        });
+        let written = written.await.unwrap_or_else(|stopped| {
+            let cause = format!("a page of a download could not be written: {stopped}");
+            Err(StoreError::Unavailable(cause))
+        });
+        let (last, is_last, chunk, line) = written?;
+        filter.before = last;
         let next = (!is_last).then_some(filter);
         Ok(Some((permit.fitted(chunk), (next, Vec::new(), app, line))))
     })

@@ -73,7 +73,7 @@ struct Shared<K, Q, A> {
 
 /// The lanes that have questions or are being served.
 struct Lanes<K, Q, A> {
-    lanes: HashMap<K, Lane<Q, A>>,
+    by_key: HashMap<K, Lane<Q, A>>,
     /// The lanes with questions, the next to be served first.
     rotation: VecDeque<K>,
     running: usize,
@@ -115,7 +115,7 @@ where
             limits,
             work: Box::new(move |questions| Box::pin(work(questions))),
             lanes: Mutex::new(Lanes {
-                lanes: HashMap::new(),
+                by_key: HashMap::new(),
                 rotation: VecDeque::new(),
                 running: 0,
                 waiting: 0,
@@ -127,10 +127,12 @@ where
     /// ever: what is asked just after a database has stopped to answer waits
     /// until that shows, and then for its own turn.
     pub(super) async fn read(&self, lane: K, question: Q) -> Result<A, StoreError> {
-        let late = || StoreError::Unavailable("the database did not answer in time".into());
-        tokio::time::timeout(DEADLINE, self.submit(lane, question))
-            .await
-            .unwrap_or_else(|_| Err(late()))
+        let answer = tokio::time::timeout(DEADLINE, self.submit(lane, question));
+        answer.await.unwrap_or_else(|_| {
+            Err(StoreError::Unavailable(
+                "the database did not answer in time".into(),
+            ))
+        })
     }
 
     /// Asks, and waits for the answer. A question whose caller leaves before its
@@ -164,7 +166,7 @@ where
     K: Copy + Eq + Hash,
 {
     fn push(&mut self, lane: K, asked: Asked<Q, A>) {
-        let queue = self.lanes.entry(lane).or_insert_with(|| Lane {
+        let queue = self.by_key.entry(lane).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
             running: 0,
             failing: false,
@@ -194,7 +196,7 @@ where
             let Some(key) = self.rotation.pop_front() else {
                 break;
             };
-            let Some(lane) = self.lanes.get_mut(&key) else {
+            let Some(lane) = self.by_key.get_mut(&key) else {
                 continue;
             };
             let before = (lane.waiting.len(), batch.asked.len());
@@ -218,7 +220,7 @@ where
                 self.rotation.push_back(key);
                 passed += 1;
             } else if lane.running == 0 {
-                self.lanes.remove(&key);
+                self.by_key.remove(&key);
             }
             if gave {
                 if !limits.mixed {
@@ -238,11 +240,11 @@ where
     fn ended(&mut self, batch: &[K], failed: bool) {
         self.running -= 1;
         for key in batch {
-            if let Some(lane) = self.lanes.get_mut(key) {
+            if let Some(lane) = self.by_key.get_mut(key) {
                 lane.running -= 1;
                 lane.failing = failed;
                 if lane.running == 0 && lane.waiting.is_empty() {
-                    self.lanes.remove(key);
+                    self.by_key.remove(key);
                 }
             }
         }
@@ -414,7 +416,7 @@ mod tests {
             asking.await.unwrap();
         }
         let lanes = bench.batcher.0.lock();
-        assert!(lanes.lanes.is_empty() && lanes.running == 0 && lanes.waiting == 0);
+        assert!(lanes.by_key.is_empty() && lanes.running == 0 && lanes.waiting == 0);
     }
 
     #[tokio::test]

@@ -191,7 +191,7 @@ mod tests {
     #[tokio::test]
     async fn a_party_holds_at_most_its_share_and_leaves_the_rest_to_others() {
         let shares = FairShare::new(3, 2);
-        let (a, b) = (tenant(1), tenant(2));
+        let [a, b] = parties();
         let first = shares.turn(a).await.unwrap();
         let _second = shares.turn(a).await.unwrap();
         let mut third = Box::pin(shares.turn(a));
@@ -204,7 +204,7 @@ mod tests {
     #[tokio::test]
     async fn waiters_are_served_one_party_after_the_other() {
         let shares = FairShare::new(1, 1);
-        let (a, b, c) = (tenant(1), tenant(2), tenant(3));
+        let [a, b, c] = parties();
         let mut held = shares.turn(c).await.unwrap();
         let mut waiting = Vec::new();
         // Three of the first wait before one of the second comes.
@@ -230,7 +230,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_ends_with_who_is_to_blame() {
         let shares = FairShare::new(2, 2);
-        let (a, b) = (tenant(1), tenant(2));
+        let [a, b] = parties();
         let _held = (shares.turn(a).await.unwrap(), shares.turn(a).await.unwrap());
         let (own, other) = tokio::join!(shares.turn(a), shares.turn(b));
         assert!(matches!(own, Err(StoreError::Overloaded)), "{own:?}");
@@ -243,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn who_gives_up_leaves_nothing_behind() {
         let shares = FairShare::new(1, 1);
-        let (a, b) = (tenant(1), tenant(2));
+        let [a, b] = parties();
         let held = shares.turn(a).await.unwrap();
         for _ in 0..100 {
             assert!(shares.turn(b).now_or_never().is_none());

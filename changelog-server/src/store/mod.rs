@@ -68,7 +68,7 @@ use api_keys::KeyHash;
 use batcher::{Batcher, Limits};
 use changes::list::Page;
 use engine::{Connection, Engine, execute, on};
-use fair::{FairShare, Turn};
+use fair::{FairShare, Party, Turn};
 use feed::Feed;
 use file::DataFile;
 use key_cache::KeyCache;
@@ -293,7 +293,7 @@ impl Store {
     /// Begins a transaction of the service itself: of a person who is not known
     /// yet, or of the operator.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
-        self.database.begin().await
+        self.begin_in_turn(None).await
     }
 
     /// Begins a transaction of an organization.
@@ -301,7 +301,11 @@ impl Store {
     /// # Errors
     /// [`StoreError::Overloaded`] when the organization has too many others.
     pub async fn begin_for(&self, tenant: Tenant) -> Result<Tx, StoreError> {
-        let turn = self.database.write_turns.turn(Some(tenant)).await?;
+        self.begin_in_turn(Some(tenant)).await
+    }
+
+    async fn begin_in_turn(&self, party: Party) -> Result<Tx, StoreError> {
+        let turn = self.database.write_turns.turn(party).await?;
         let tx = self.database.begin().await?;
         Ok(Tx {
             turn: Some(turn),

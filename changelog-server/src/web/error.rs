@@ -16,13 +16,13 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 #[derive(Debug)]
 pub(crate) struct ApiError {
     code: ProblemCode,
-    detail: String,
+    detail: Box<str>,
     violations: Vec<Violation>,
     /// How many more violations there are.
     more: u64,
     headers: Vec<(HeaderName, String)>,
     /// What only the log is told.
-    cause: Option<String>,
+    cause: Option<Box<str>>,
 }
 
 impl ApiError {
@@ -31,7 +31,7 @@ impl ApiError {
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             code,
-            detail: detail.into(),
+            detail: detail.into().into(),
             violations: Vec::new(),
             more: 0,
             headers: Vec::new(),
@@ -53,7 +53,7 @@ impl ApiError {
     pub(crate) fn internal(cause: &impl ToString) -> Self {
         let detail = "the service failed; its log has the cause under this request id";
         Self {
-            cause: Some(cause.to_string()),
+            cause: Some(cause.to_string().into()),
             ..Self::new(ProblemCode::Internal, detail)
         }
     }
@@ -79,7 +79,7 @@ impl ApiError {
 
     fn retryable(detail: &str, cause: &impl ToString) -> Self {
         Self {
-            cause: Some(cause.to_string()),
+            cause: Some(cause.to_string().into()),
             ..Self::new(ProblemCode::Unavailable, detail)
         }
         .retry_after(1)
@@ -126,7 +126,7 @@ impl ApiError {
             type_uri: format!("/problems/{}", self.code),
             title: self.code.title().to_owned(),
             status: self.code.status(),
-            detail: self.detail.clone(),
+            detail: self.detail.to_string(),
             code: self.code.clone(),
             request_id: request_id.to_owned(),
             errors: self.violations.clone(),

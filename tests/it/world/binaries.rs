@@ -38,7 +38,19 @@ pub(crate) fn folder() -> &'static Path {
             None | Some("debug") => "dev",
             Some(other) => other,
         };
-        let status = Command::new(cargo)
+        let mut command = Command::new(cargo);
+        // What describes the package of this test would make build scripts run
+        // again, and everything above them compile anew.
+        for (name, _) in std::env::vars_os() {
+            let is_of_package = |name: &str| {
+                let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_"];
+                prefixes.iter().any(|prefix| name.starts_with(prefix))
+            };
+            if name.to_str().is_some_and(is_of_package) {
+                command.env_remove(name);
+            }
+        }
+        let status = command
             .args(["build", "--quiet", "--workspace", "--bins", "--tests"])
             .args(["--profile", profile])
             .arg("--target-dir")
