@@ -23,7 +23,7 @@ use crate::context::ContextArgs;
 use crate::failure::{Exit, Failure, Outcome, note, warn};
 use crate::names::{self, Missing};
 use crate::output::table::one_line;
-use crate::record::{self, Draft, RecordArgs, Recorded, named};
+use crate::record::{self, Draft, RecordArgs, Recorded, Updated, named};
 use crate::session::Session;
 use crate::spool::Entry;
 use crate::spool::delivery::Delivery;
@@ -283,20 +283,21 @@ enum Kept {
     /// The change that had been planned.
     Updated(Box<Change>),
     /// What became of it waits in the spool.
-    Waiting,
+    Waiting(Option<Failure>),
 }
 
 impl Kept {
     /// Says it on standard output.
-    fn show(&self, session: &mut Session) -> Outcome {
+    fn show(self, session: &mut Session) -> Outcome {
         match self {
             Self::Nothing => {
                 note("nothing is changed, and nothing is recorded; --always records it");
                 Ok(())
             }
-            Self::Waiting => Ok(()),
+            Self::Waiting(None) => Ok(()),
+            Self::Waiting(Some(failure)) => Err(failure),
             Self::New(recorded) => recorded.show(&mut session.output),
-            Self::Updated(change) => session.output.record(&**change, |change| {
+            Self::Updated(change) => session.output.record(&*change, |change| {
                 format!("{}  {}", change.id, one_line(&change.title))
             }),
         }
@@ -316,7 +317,7 @@ async fn record(
         Some(tag) if !flags.record.dry_run => match record::find_planned(session, tag).await {
             Ok(planned) => planned,
             // Then it may be that it can be kept for later.
-            Err(failure) if failure.may_pass => None,
+            Err(failure) if failure.is_kept() => None,
             Err(failure) => return Err(failure),
         },
         _ => None,
@@ -327,8 +328,10 @@ async fn record(
     let draft = draft(session, summary, flags, tag)?;
     match planned {
         Some(planned) => {
-            let change = Box::pin(update(session, planned, draft)).await?;
-            Ok(change.map_or(Kept::Waiting, |change| Kept::Updated(Box::new(change))))
+            Ok(match Box::pin(update(session, planned, draft)).await? {
+                Updated::Done(change) => Kept::Updated(change),
+                Updated::Kept(failure) => Kept::Waiting(failure),
+            })
         }
         None => match record::record(session, draft.clone(), &flags.record).await {
             Ok(recorded) => Ok(Kept::New(recorded)),
@@ -376,7 +379,7 @@ fn draft(
 }
 
 /// Makes of a planned change what came of it; what it has beyond that stays.
-async fn update(session: &Session, planned: Change, draft: Draft) -> Outcome<Option<Change>> {
+async fn update(session: &Session, planned: Change, draft: Draft) -> Outcome<Updated> {
     let change = draft.change;
     let missing = if draft.create_missing {
         Missing::Create
