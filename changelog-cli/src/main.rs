@@ -9,6 +9,7 @@ mod credentials;
 mod failure;
 mod files;
 mod filter;
+mod git;
 mod import;
 mod moment;
 mod names;
@@ -31,6 +32,10 @@ use args::Cli;
 use failure::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(code) = supervise::witness::answer() {
+        return code;
+    }
     if let Some(code) = complete::answer() {
         return code;
     }
