@@ -23,7 +23,6 @@ use std::path::{Path, PathBuf};
 
 use changelog_core::input::from_object;
 use changelog_core::{ChangeId, ChangePatch, Input, OrganizationId, Timestamp};
-use etcetera::BaseStrategy;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -143,9 +142,7 @@ pub(crate) fn directory() -> Option<PathBuf> {
     if let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE).filter(|path| !path.is_empty()) {
         return Some(directory.into());
     }
-    let strategy = etcetera::choose_base_strategy().ok()?;
-    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
-    Some(state.join("chlog").join("spool"))
+    Some(files::state_directory()?.join("spool"))
 }
 
 /// Returns whether the directory was chosen by the user, who knows then how

@@ -213,7 +213,14 @@ pub(crate) fn waiting(waiting: &[Waiting], width: Option<u16>, now: Timestamp) -
         (cells, one.id.clone())
     };
     let sheet = Sheet {
-        header: vec!["KEPT", "STATE", "TITLE", "ADDRESS", "ORGANIZATION", "REASON"],
+        header: vec![
+            "KEPT",
+            "STATE",
+            "TITLE",
+            "ADDRESS",
+            "ORGANIZATION",
+            "REASON",
+        ],
         main: 2,
         rows: waiting.iter().map(row).collect(),
     };

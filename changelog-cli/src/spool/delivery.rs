@@ -12,7 +12,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::owner::{Claim, Owner, claim};
 use super::reminder::remind;
-use super::{Entry, Kept, directory, journal, list, name_of, no_directory, paths, read, refused, write};
+use super::{
+    Entry, Kept, directory, journal, list, name_of, no_directory, paths, read, refused, write,
+};
 use crate::credentials::is_same_address;
 use crate::failure::{Cause, Exit, Failure, Outcome, note, warn};
 use crate::files;
@@ -109,7 +111,10 @@ impl Delivery {
             // Another process sends, or nobody can.
             return;
         };
-        let report = match self.send_all(&Takeover::default(), Some(deadline), |_, _| {}).await {
+        let report = match self
+            .send_all(&Takeover::default(), Some(deadline), |_, _| {})
+            .await
+        {
             Ok(report) => report,
             Err(error) => return warn(&format!("what waits cannot be sent: {error}")),
         };
@@ -333,9 +338,18 @@ pub(crate) async fn retry(ids: &[String]) -> Outcome<(usize, Vec<String>)> {
                 continue;
             }
             entry.cause = Cause::Unavailable;
-            let put_back = write(&directory.join(path.file_name().unwrap_or_default()), &entry);
+            let put_back = write(
+                &directory.join(path.file_name().unwrap_or_default()),
+                &entry,
+            );
             put_back
-                .and_then(|()| if waits { Ok(()) } else { fs::remove_file(&path) })
+                .and_then(|()| {
+                    if waits {
+                        Ok(())
+                    } else {
+                        fs::remove_file(&path)
+                    }
+                })
                 .map_err(|error| unreadable(&error))?;
             count += 1;
         }

@@ -30,7 +30,11 @@ pub(crate) fn remind() {
     let Some(count) = due(&directory.join("reminded"), now).then_some(old.len()) else {
         return;
     };
-    let changes = if count == 1 { "change has" } else { "changes have" };
+    let changes = if count == 1 {
+        "change has"
+    } else {
+        "changes have"
+    };
     warn(&format!(
         "{count} {changes} waited for more than an hour to be sent (the longest for {}); \
          `chlog spool status` shows why, `chlog spool flush` sends what can be sent",
