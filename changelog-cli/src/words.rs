@@ -247,10 +247,4 @@ mod tests {
         assert!(read(&[0xff, 0xfe][..]).is_err());
         assert!(read(io::repeat(b'x')).is_err());
     }
-
-    #[test]
-    fn a_title_is_judged_as_the_service_does() {
-        assert_eq!(title_problem("abc"), None);
-        assert!(title_problem("ab").is_some_and(|text| text.contains("3 to 300")));
-    }
 }

@@ -36,7 +36,7 @@ fn new_key(world: &World) -> (String, String) {
 
 async fn of_key(caller: &Caller) -> Vec<String> {
     let list = caller.get("/api/changes").await.body(200);
-    each(&list["data"], "title")
+    each(&list["data"], "title").into_iter().map(text).collect()
 }
 
 fn status(world: &World, gateway: &Gateway) -> Value {

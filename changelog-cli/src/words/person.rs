@@ -157,3 +157,14 @@ pub(crate) fn unanswered(error: InquireError) -> Failure {
         error => Failure::new(Exit::Other, format!("cannot ask: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_judged_as_the_service_does() {
+        assert_eq!(title_problem("abc"), None);
+        assert!(title_problem("ab").is_some_and(|text| text.contains("3 to 300")));
+    }
+}
