@@ -41,6 +41,9 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
 
     let mut signals = unix::signals()?;
     let handle = signals.handle();
+    let (events, received) = mpsc::channel();
+    // Before the command, so that whatever reaches that reaches this.
+    let witness = witness::Witness::start(&events).ok();
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -52,8 +55,7 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     let running = Arc::new(Mutex::new(true));
     let pid = unix::pid(&child);
     let stdout = child.stdout.take();
-    let (events, received) = mpsc::channel();
-    let relay = unix::Relay::new(pid, Arc::clone(&running), events.clone());
+    let relay = unix::Relay::new(pid, Arc::clone(&running), witness, events.clone());
     let relaying = thread::spawn(move || relay.run(&received));
     let ending = events.clone();
     thread::spawn(move || {
@@ -178,11 +180,16 @@ mod unix {
     }
 
     impl Relay {
-        pub(super) fn new(pid: Pid, running: Arc<Mutex<bool>>, events: Sender<Event>) -> Self {
+        pub(super) fn new(
+            pid: Pid,
+            running: Arc<Mutex<bool>>,
+            witness: Option<Witness>,
+            events: Sender<Event>,
+        ) -> Self {
             Self {
                 pid,
                 running,
-                witness: Witness::start(&events).ok(),
+                witness,
                 events,
                 pending: Vec::new(),
                 witnessed: Vec::new(),
@@ -227,7 +234,7 @@ mod unix {
         fn decide(&mut self) {
             let seen = self.pending.remove(0);
             let witness = self.witness.as_ref();
-            if witness.is_some_and(|witness| witness.has_pending(seen.signal)) {
+            if witness.is_some_and(|witness| witness.has_got(seen.signal)) {
                 return;
             }
             let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

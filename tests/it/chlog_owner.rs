@@ -184,12 +184,12 @@ async fn what_waits_elsewhere_is_remembered_and_readdressed(world: World) {
     let right = Gateway::before(&world.server.address, Mode::Open);
     through(&world, &mistyped, &["log", "To the wrong address"]).done();
     let kept = waiting(&spool(&world)).remove(0);
-    let said = through(&world, &right, &["list"]).done();
+    let said = through(&world, &right, &["log", "Something else"]).done();
     assert_eq!(said.err, "");
     // The name of the file says since when: the second of 1970.
     let old = kept.with_file_name("00000000-03e8-7000-8000-000000000000.json");
     fs::rename(&kept, &old).expect("it is there");
-    let said = through(&world, &right, &["list"]).done();
+    let said = through(&world, &right, &["log", "Something else"]).done();
     assert!(
         said.err
             .contains("1 change has waited for more than an hour"),
@@ -197,7 +197,12 @@ async fn what_waits_elsewhere_is_remembered_and_readdressed(world: World) {
         said.err
     );
     // Once a day, whatever command it is.
-    assert_eq!(through(&world, &right, &["list"]).done().err, "");
+    assert_eq!(
+        through(&world, &right, &["log", "Something else"])
+            .done()
+            .err,
+        ""
+    );
     let said = through(&world, &right, &["run", "--", "true"]);
     assert_eq!(said.err, "");
 

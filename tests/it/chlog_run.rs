@@ -142,11 +142,13 @@ exit 7
 
 /// Runs a command under a terminal, types to it, and returns what the terminal
 /// received and how it ended.
-pub(crate) fn on_a_terminal(
-    mut command: CommandBuilder,
-    input: &[u8],
-    when: &str,
-) -> (Vec<u8>, u32) {
+pub(crate) fn on_a_terminal(command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
+    converse(command, &[(when, input)])
+}
+
+/// The same with several inputs, each of which is typed when its words have come
+/// after the input before it.
+pub(crate) fn converse(mut command: CommandBuilder, inputs: &[(&str, &[u8])]) -> (Vec<u8>, u32) {
     let size = PtySize {
         rows: 33,
         cols: 97,
@@ -159,13 +161,15 @@ pub(crate) fn on_a_terminal(
     let mut reader = pair.master.try_clone_reader().expect("a terminal");
     let mut writer = pair.master.take_writer().expect("a terminal");
     let mut seen = Vec::new();
-    let mut input = Some(input);
+    let mut inputs = inputs.iter().peekable();
+    let mut from = 0;
     let mut buffer = [0; 4096];
     // Ends with an error when nobody has the other side any more.
     while let Ok(count @ 1..) = reader.read(&mut buffer) {
         seen.extend(&buffer[..count]);
-        let is_time = String::from_utf8_lossy(&seen).contains(when);
-        if let Some(input) = input.take_if(|_| is_time) {
+        let text = String::from_utf8_lossy(&seen[from..]);
+        if let Some((_, input)) = inputs.next_if(|(when, _)| text.contains(when)) {
+            from = seen.len();
             writer.write_all(input).expect("it is read");
         }
     }

@@ -28,12 +28,12 @@ const WAYS: [(&str, &str); 5] = [
     ),
     (
         "to the command alone",
-        "kill -TERM $(cat /proc/$chlog/task/$chlog/children | cut -d ' ' -f 1)",
+        "kill -TERM $(cat /proc/$chlog/task/$chlog/children | cut -d ' ' -f 2)",
     ),
 ];
 
-/// Starts `chlog`, sends it the signal, and waits for its end. `NUMBER` of the
-/// `children` file is the command: it was started first.
+/// Starts `chlog`, sends it the signal, and waits for its end. The second child is
+/// the command: the first is the witness of signals.
 const AROUND: &str = r#"
 leaves() {
     for child in $(cat /proc/$1/task/*/children); do leaves $child; done

@@ -8,7 +8,7 @@ use portable_pty::CommandBuilder;
 use serde_json::json;
 
 use crate::chlog::{Said, newest};
-use crate::chlog_run::{on_a_terminal, surround};
+use crate::chlog_run::{converse, on_a_terminal, surround};
 use crate::chlog_spool::titles;
 use crate::world::{World, binaries, on_both};
 
@@ -154,9 +154,9 @@ async fn what_is_pasted_at_a_prompt_is_one_text(world: World) {
 }
 
 async fn what_was_typed_at_a_prompt_is_kept(world: World) {
-    // The risk is asked for last; Ctrl-C there.
-    let typed = b"\x1b[200~Deploy api\rsecond line\x1b[201~\r\x03\x03";
-    let (seen, code) = on_a_terminal(asked(&world, &[]), typed, "Title: ");
+    let pasted = &b"\x1b[200~Deploy api\rsecond line\x1b[201~\r"[..];
+    let inputs = [("Title: ", pasted), ("Risk:", b"\x03")];
+    let (seen, code) = converse(asked(&world, &[]), &inputs);
     let seen = String::from_utf8_lossy(&seen);
     assert_eq!(code, 130, "{seen}");
     assert!(seen.contains("--recover"), "{seen}");

@@ -15,7 +15,7 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,16 +71,22 @@ impl Witness {
         })
     }
 
-    /// Returns whether a signal has been sent to the witness and not yet ended
-    /// it: the machine is busy, or the witness is stopped as its whole group is.
-    pub(super) fn has_pending(&self, signal: i32) -> bool {
+    /// Returns whether a signal has been sent to the witness of whose end has not
+    /// been reported yet: the machine is busy, or the witness is stopped as its
+    /// whole group is.
+    pub(super) fn has_got(&self, signal: i32) -> bool {
         let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
-        let status = fs::read_to_string(path).unwrap_or_default();
-        ["SigPnd:", "ShdPnd:"].iter().any(|name| {
-            let mask = status.lines().find_map(|line| line.strip_prefix(name));
-            mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-                .is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
-        })
+        let Ok(status) = fs::read_to_string(path) else {
+            // Gone; or this system has no such files.
+            return Path::new("/proc/self/status").exists();
+        };
+        let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let has_ended = value("State:").is_some_and(|state| state.trim().starts_with(['Z', 'X']));
+        let is_pending = ["SigPnd:", "ShdPnd:"].iter().any(|name| {
+            let mask = value(name).and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)
+        });
+        has_ended || is_pending
     }
 }
 
