@@ -108,20 +108,29 @@ async fn a_hostile_repository_runs_nothing(world: World) {
     let change = newest(&world).await;
     assert!(change["tags"].to_string().contains("repo=o/r"), "{change}");
     log(&["import", "--git", "HEAD"]).done();
-    assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap());
+    nothing_ran(&ran);
     let list = world.key().get("/api/changes").await.body(200);
     assert!(list["count"].as_u64() >= Some(2), "{list}");
 
     // Objects that are not here are not fetched, which is what would run ssh.
     let tree = run(&["rev-parse", "v1^1"]);
-    let lost = folder.join(format!(".git/objects/{}/{}", &tree[..2], &tree[2..]));
-    fs::remove_file(lost).expect("a loose object");
+    let object = folder.join(format!(".git/objects/{}/{}", &tree[..2], &tree[2..]));
+    fs::remove_file(object).expect("a loose object");
     let said = log(&["import", "--git", "HEAD"]);
     assert_ne!(said.code, 0, "{}", said.err);
     log(&["log", "Deploy again"]).done();
-    assert!(!ran.exists(), "{}", fs::read_to_string(&ran).unwrap());
+    nothing_ran(&ran);
+    git_does_not_see_the_key(&world, &folder);
+}
 
-    // What git itself runs does not see the key.
+/// Requires that no program of the repository has said anything.
+#[track_caller]
+fn nothing_ran(said: &Path) {
+    assert!(!said.exists(), "{:?}", fs::read_to_string(said));
+}
+
+/// Puts a program in the place of git that writes down its environment.
+fn git_does_not_see_the_key(world: &World, folder: &Path) {
     let fake = world.folder().join("bin");
     fs::create_dir(&fake).expect("a folder");
     let seen = world.folder().join("seen");
@@ -135,7 +144,7 @@ async fn a_hostile_repository_runs_nothing(world: World) {
     let path = format!("{}:/usr/bin:/bin", fake.display());
     for arguments in [&["log", "Deploy"][..], &["import", "--git", "HEAD"]] {
         let mut command = world.chlog();
-        command.current_dir(&folder).env("PATH", &path);
+        command.current_dir(folder).env("PATH", &path);
         command.env("CHLOG_API_KEY_FILE", "/some/where");
         Said::of(command.args(arguments));
     }

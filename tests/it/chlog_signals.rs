@@ -34,7 +34,7 @@ const WAYS: [(&str, &str); 5] = [
 
 /// Starts `chlog`, sends it the signal, and waits for its end. The second child is
 /// the command: the first is the witness of signals.
-const AROUND: &str = r#"
+const AROUND: &str = r"
 leaves() {
     for child in $(cat /proc/$1/task/*/children); do leaves $child; done
     echo $1
@@ -45,7 +45,7 @@ chlog=$!
 until [ -s ready ]; do sleep 0.02; done
 SEND || true
 wait $chlog || wait $chlog || true
-"#;
+";
 
 /// Writes down each signal it gets, and waits longer than a second one could
 /// take to come.

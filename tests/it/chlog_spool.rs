@@ -107,12 +107,12 @@ async fn what_cannot_be_sent_is_kept_without_the_key(world: World) {
 
     let status = through(&world, &gateway, &["spool", "status", "--json"]).done();
     let status = status.json();
-    let states = each(&status["data"], "state");
+    let found = each(&status["data"], "state");
     let expected = AWAY.map(|mode| match mode {
         Mode::Elsewhere | Mode::Backendless | Mode::Moved | Mode::Denied => "unexpected_response",
         _ => "waiting",
     });
-    assert_eq!(states, expected);
+    assert_eq!(found, expected);
 
     // It is still away: nothing is lost by trying.
     through(&world, &gateway, &["spool", "flush"]).ended(7);

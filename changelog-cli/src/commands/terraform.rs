@@ -307,12 +307,11 @@ async fn record(
 ) -> Outcome<Kept> {
     let tag = print.map(|print| format!("plan={print}"));
     let planned = match &tag {
-        Some(tag) if !flags.record.dry_run => match record::find_planned(session, tag).await {
-            Ok(planned) => planned,
-            // Then it may be that it can be kept for later; if not, recording
-            // it says why.
-            Err(_) => None,
-        },
+        // A failure means that it may be kept for later; if not, recording it
+        // says why.
+        Some(tag) if !flags.record.dry_run => {
+            record::find_planned(session, tag).await.unwrap_or_default()
+        }
         _ => None,
     };
     if planned.is_none() && summary.is_nothing() && !flags.always {

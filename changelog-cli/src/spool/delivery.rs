@@ -258,14 +258,13 @@ impl Delivery {
                 } else {
                     None
                 };
-                let id = match known {
-                    Some(id) => id,
-                    None => {
-                        let created = draft.create(&self.client, key, true).await?;
-                        self.owner.learn(created.organization_id);
-                        entry.organization = Some(created.organization_id);
-                        created.id
-                    }
+                let id = if let Some(id) = known {
+                    id
+                } else {
+                    let created = draft.create(&self.client, key, true).await?;
+                    self.owner.learn(created.organization_id);
+                    entry.organization = Some(created.organization_id);
+                    created.id
                 };
                 if entry.patch.is_some() {
                     // What follows may be tried again when the key is long
