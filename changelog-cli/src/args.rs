@@ -1,5 +1,7 @@
 //! The command line: what can be said, and how it is explained.
 
+use std::ffi::OsString;
+
 use clap::builder::{PossibleValue, PossibleValuesParser, Styles, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -25,7 +27,7 @@ use crate::commands::update::{MoveArgs, UpdateArgs};
 use crate::commands::watch::WatchArgs;
 use crate::complete;
 use crate::config::Defaults;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome, warn};
 use crate::moment::{self, Moment};
 
 const STYLES: Styles = Styles::styled()
@@ -55,7 +57,7 @@ Exit codes:
 
 Examples:
   chlog log \"Deploy api 2.3\" --status completed --service api --tag deploy
-  git log -1 --format=%B | chlog log --status completed
+  git log -1 --format=%B | chlog log -F - --status completed
   chlog list --risk high --since 7d
   chlog done 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
@@ -266,7 +268,7 @@ pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
 }
 
 /// Reads `label=address`.
-fn link(text: &str) -> Result<Link, String> {
+pub(crate) fn link(text: &str) -> Result<Link, String> {
     match text.split_once('=') {
         Some((label, url)) if !label.trim().is_empty() && !url.trim().is_empty() => Ok(Link {
             label: label.to_owned(),
@@ -302,6 +304,70 @@ pub(crate) fn misplaced(error: &clap::Error, arguments: &[String]) -> Option<Fai
         ))
         .hint("`chlog log` records a change, `chlog list` finds changes"),
     )
+}
+
+/// Returns whether a command line means `chlog terraform` at the end of a pipe:
+/// not one of its subcommands, which say what is wrong before anything is done.
+pub(crate) fn reads_terraform(arguments: &[String]) -> bool {
+    let mut words = arguments.iter().map(String::as_str);
+    command(arguments) == Some("terraform")
+        && !words.any(|word| matches!(word, "run" | "plan" | "help"))
+}
+
+/// Parses a command line without the words that cannot be understood, each of
+/// which is reported.
+pub(crate) fn tolerant(mut arguments: Vec<OsString>) -> Outcome<Cli> {
+    loop {
+        let error = match Cli::try_parse_from(&arguments) {
+            Ok(cli) => return Ok(cli),
+            Err(error) => error,
+        };
+        let said = error.to_string();
+        let said = said.lines().next().unwrap_or_default();
+        warn(&format!(
+            "{}; it is left out, and the change is recorded",
+            said.trim_start_matches("error: ")
+        ));
+        let count = arguments.len();
+        remove_wrong(&error, &mut arguments);
+        if arguments.len() == count {
+            // It does not say which: then without any.
+            arguments = vec!["chlog".into(), "terraform".into()];
+            return Cli::try_parse_from(&arguments)
+                .map_err(|error| Failure::usage(error.to_string()));
+        }
+    }
+}
+
+/// Removes what an error complains of: a flag with its value, or a word.
+fn remove_wrong(error: &clap::Error, arguments: &mut Vec<OsString>) {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let wrong = text(ContextKind::InvalidArg).or_else(|| text(ContextKind::InvalidSubcommand));
+    let Some(wrong) = wrong.and_then(|wrong| wrong.split([' ', '=']).next()) else {
+        return;
+    };
+    // The last: given twice, it is the second that is wrong.
+    let at = arguments.iter().rposition(|argument| {
+        let argument = argument.to_string_lossy();
+        let is_short = wrong.len() == 2 && wrong.starts_with('-') && wrong != "--";
+        argument == wrong
+            || argument
+                .strip_prefix(wrong)
+                .is_some_and(|rest| rest.starts_with('='))
+            || (is_short && argument.starts_with(wrong) && !argument.starts_with("--"))
+    });
+    // The program and the command stay.
+    let Some(at) = at.filter(|at| *at >= 1 && arguments[*at] != "terraform") else {
+        return;
+    };
+    let flag = arguments.remove(at);
+    let value = text(ContextKind::InvalidValue).filter(|_| flag == wrong);
+    if value.is_some_and(|value| arguments.get(at).is_some_and(|next| next == value)) {
+        arguments.remove(at);
+    }
 }
 
 /// Returns the first word that is neither a flag nor the value of one.
@@ -357,6 +423,36 @@ mod tests {
         }
         assert!(advice("chlog log --frobnicate").is_none());
         assert!(advice("chlog show --since 2h").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_left_out_and_the_rest_counts() {
+        let read = |words: &[&str]| {
+            let mut all = vec!["chlog", "terraform", "--title", "Network"];
+            all.extend(words);
+            let arguments: Vec<String> = all.iter().map(|word| (*word).to_owned()).collect();
+            assert!(reads_terraform(&arguments), "{words:?}");
+            let cli = tolerant(all.iter().map(OsString::from).collect()).unwrap();
+            format!("{cli:?}")
+        };
+        for words in [
+            &["--rsk", "high", "--tag", "a"][..],
+            &["--tag", "a", "--risk", "extreme"],
+            &["--tag", "a", "--risk=extreme"],
+            &["--tag", "a", "--link", "nonsense"],
+            &["--tag", "a", "stray"],
+            &["--tag", "a", "--nonsense", "--always=x", "-Z"],
+            &["--tag", "a", "--plan"],
+            &["--tag", "a", "--always", "--always"],
+        ] {
+            let cli = read(words);
+            assert!(
+                cli.contains("\"Network\"") && cli.contains("\"a\""),
+                "{words:?}: {cli}"
+            );
+        }
+        let words = ["chlog", "terraform", "run", "--rsk", "--", "apply"];
+        assert!(!reads_terraform(&words.map(str::to_owned)));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::failure::Outcome;
 use crate::output::Output;
 use crate::session::Session;
 use crate::spool::delivery::Delivery;
+use crate::spool::reminder::remind;
 
 /// Does what was asked, and returns what the process ends with.
 pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
@@ -50,6 +51,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
             if let Some(delivery) = delivery.filter(|_| !away.get()) {
                 delivery.spare_time().await;
             }
+            remind();
         }
     }
     Ok(ExitCode::SUCCESS)

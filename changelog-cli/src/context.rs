@@ -55,6 +55,11 @@ pub(crate) struct Context {
     pub(crate) links: Vec<Link>,
 }
 
+/// Returns whether this is a run of a CI system that is recognised.
+pub(crate) fn is_ci() -> bool {
+    ci::run(&|name| std::env::var(name).ok()).is_some()
+}
+
 impl Context {
     /// Reads the environment, and asks git within half a second.
     pub(crate) fn gather() -> Self {

@@ -16,8 +16,10 @@ use crate::config::{Sourced, directory};
 use crate::failure::{Exit, Failure, Outcome, warn};
 use crate::files;
 
-const KEY_VARIABLE: &str = "CHLOG_API_KEY";
-const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
+/// The variable with the key in it.
+pub(crate) const KEY_VARIABLE: &str = "CHLOG_API_KEY";
+/// The variable that names a file with the key in it.
+pub(crate) const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
 
 /// A key that was stored, and where it may be sent.
 #[derive(Debug, Deserialize)]

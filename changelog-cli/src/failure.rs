@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use changelog_client::Error;
 use changelog_core::text::printable;
 use changelog_core::{Invalid, ProblemCode};
+use serde::{Deserialize, Serialize};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -44,9 +45,26 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// The id under which the service's log knows the request.
     request_id: Option<String>,
-    /// Whether the same may succeed later, with nothing changed: the service
-    /// was not reached, or could not answer.
-    pub(crate) may_pass: bool,
+    /// What it means for a change that was to be recorded.
+    pub(crate) cause: Cause,
+}
+
+/// What a failure means for a change that was to be recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cause {
+    /// Something on this machine, or in what was asked.
+    Other,
+    /// The service has checked it and will never accept it as it is.
+    Rejected,
+    /// The service was not reached, or could not answer.
+    #[default]
+    Unavailable,
+    /// Something that is not the service answered: a proxy, an ingress without
+    /// a backend, a sign-in page.
+    UnexpectedResponse,
+    /// The key is not valid (any more), or the plan does not include the API.
+    Unauthorized,
 }
 
 /// What every command answers.
@@ -60,14 +78,14 @@ impl Failure {
             lines: Vec::new(),
             hint: None,
             request_id: None,
-            may_pass: false,
+            cause: Cause::Other,
         }
     }
 
     /// The service did not answer.
     pub(crate) fn silence(message: String) -> Self {
         Self {
-            may_pass: true,
+            cause: Cause::Unavailable,
             ..Self::new(Exit::Unavailable, message)
         }
     }
@@ -99,10 +117,21 @@ impl Failure {
         all.join("; ")
     }
 
-    /// Tells whether the service has looked at it and will never take it.
+    /// Returns whether the same request may succeed later with nothing changed.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self.cause, Cause::Unavailable | Cause::UnexpectedResponse)
+    }
+
+    /// Returns whether a change that failed so is kept and sent later.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_transient() || self.cause == Cause::Unauthorized
+    }
+
+    /// Returns whether the service, or a check against its lists, has rejected
+    /// the change for good.
     pub(crate) fn is_final(&self) -> bool {
         let is_refused = matches!(self.exit, Exit::Invalid | Exit::NotFound | Exit::Conflict);
-        is_refused && !self.may_pass
+        self.cause == Cause::Rejected || (is_refused && self.cause == Cause::Other)
     }
 
     pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
@@ -206,8 +235,14 @@ impl From<Error> for Failure {
         let detail = error
             .problem()
             .map_or_else(|| error.to_string(), |problem| problem.detail.clone());
+        let cause = cause(&error);
         let mut failure = match &error {
             Error::Configuration(message) => Self::usage(message),
+            // The service says what it refuses; anything else that answers so
+            // is not the service.
+            _ if cause == Cause::UnexpectedResponse && error.refusal().is_some() => {
+                Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
+            }
             Error::Unauthorized(_) => Self::new(Exit::NotAuthorized, detail).hint(
                 "check the key with `chlog auth status`, or store another with `chlog auth login`",
             ),
@@ -215,11 +250,6 @@ impl From<Error> for Failure {
                 "the key is valid; whoever runs the service can change the organization's plan",
             ),
             Error::Forbidden(_) => Self::new(Exit::NotAuthorized, detail),
-            // What is not there says so in the service's words; anything else
-            // that answers 404 is not the service.
-            Error::NotFound(_) if error.problem().is_none() => {
-                Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
-            }
             Error::NotFound(_) => Self::new(Exit::NotFound, detail),
             Error::Conflict(_) => Self::new(Exit::Conflict, detail),
             Error::Invalid {
@@ -238,27 +268,33 @@ impl From<Error> for Failure {
             _ => Self::new(Exit::Other, error.to_string()),
         };
         failure.request_id = error.request_id().map(str::to_owned);
-        failure.may_pass = may_pass(&error);
+        failure.cause = cause;
         failure
     }
 }
 
-/// Tells whether the same request may succeed later. What was not understood
-/// may have come from a proxy whose service is away.
-fn may_pass(error: &Error) -> bool {
-    match error {
-        Error::Connect(silence) => !silence.untrusted,
-        Error::Timeout(_)
-        | Error::Broken(_)
-        | Error::RateLimited(_)
-        | Error::Unavailable(_)
-        | Error::Protocol(_) => true,
-        Error::Refused(refusal) => refusal.status >= 500,
-        Error::Conflict(refusal) => refusal
-            .problem
-            .as_ref()
-            .is_some_and(|problem| problem.code == ProblemCode::IdempotencyInProgress),
-        _ => false,
+/// Sorts an error by what it means for a change that was to be recorded.
+fn cause(error: &Error) -> Cause {
+    let refusal = match error {
+        Error::Configuration(_) => return Cause::Other,
+        // Whatever it is that has no trusted certificate, it is not the service.
+        Error::Connect(silence) if silence.untrusted => return Cause::UnexpectedResponse,
+        Error::Protocol(_) => return Cause::UnexpectedResponse,
+        _ => error.refusal(),
+    };
+    let Some(refusal) = refusal else {
+        return Cause::Unavailable;
+    };
+    if refusal.status >= 500 || refusal.status == 429 {
+        return Cause::Unavailable;
+    }
+    match (&refusal.problem, refusal.status) {
+        (None, _) => Cause::UnexpectedResponse,
+        (Some(_), 401 | 403) => Cause::Unauthorized,
+        (Some(problem), _) => match problem.code {
+            ProblemCode::IdempotencyInProgress | ProblemCode::RequestTimeout => Cause::Unavailable,
+            _ => Cause::Rejected,
+        },
     }
 }
 

@@ -2,7 +2,17 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+
+/// Returns the directory for what lasts on this machine and is no setting, if
+/// this machine has a home.
+pub(crate) fn state_directory() -> Option<PathBuf> {
+    let strategy = etcetera::choose_base_strategy().ok()?;
+    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+    Some(state.join("chlog"))
+}
 
 /// Makes a directory, and those above it, that only its owner can look into.
 #[cfg(unix)]

@@ -9,6 +9,7 @@ mod credentials;
 mod failure;
 mod files;
 mod filter;
+mod git;
 mod import;
 mod moment;
 mod names;
@@ -23,6 +24,7 @@ mod terraform;
 mod words;
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -31,6 +33,10 @@ use args::Cli;
 use failure::{Exit, Failure, Outcome};
 
 fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(code) = supervise::witness::answer() {
+        return code;
+    }
     if let Some(code) = complete::answer() {
         return code;
     }
@@ -42,8 +48,10 @@ fn main() -> ExitCode {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
-            if error.use_stderr() && args::command(&words) == Some("terraform") {
-                commands::terraform::drain();
+            if error.use_stderr() && args::reads_terraform(&words) && !io::stdin().is_terminal() {
+                // Terraform is at work: what it does is recorded with the flags
+                // that can be understood.
+                return end(args::tolerant(arguments).and_then(run));
             }
             if let Some(failure) = args::misplaced(&error, &words) {
                 return failure.report();
@@ -58,10 +66,11 @@ fn main() -> ExitCode {
             };
         }
     };
-    match run(cli) {
-        Ok(code) => code,
-        Err(failure) => failure.report(),
-    }
+    end(run(cli))
+}
+
+fn end(outcome: Outcome<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|failure| failure.report())
 }
 
 fn run(cli: Cli) -> Outcome<ExitCode> {

@@ -1,6 +1,6 @@
 //! How a change gets on record: sent at once, or kept for later where the
-//! service does not answer. What the service refuses is never kept: somebody
-//! has to hear of it.
+//! service does not answer or does not accept the key. What the service rejects
+//! for what it is, is never kept to be sent again: somebody has to correct it.
 
 use std::time::Duration;
 
@@ -13,12 +13,14 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use crate::args::ChangeFields;
-use crate::failure::{Exit, Failure, Outcome, warn};
+use crate::context;
+use crate::failure::{Cause, Exit, Failure, Outcome, warn};
 use crate::moment;
 use crate::names::{self, Missing};
 use crate::output::Output;
 use crate::output::table::one_line;
 use crate::session::Session;
+use crate::spool::owner::Owner;
 use crate::spool::{self, Entry};
 
 /// How long a command waits for the service before it keeps what it has.
@@ -63,21 +65,23 @@ pub(crate) struct RecordArgs {
 pub(crate) enum Recorded {
     /// The service has it.
     Created(ChangeCreated),
-    /// It waits in the spool.
-    Kept,
+    /// It waits in the spool; with what has to be done for it to be sent, if
+    /// waiting is not enough.
+    Kept(Option<Failure>),
     /// It would have been sent so.
     Checked(Box<NewChange>),
 }
 
 impl Recorded {
     /// Says it on standard output.
-    pub(crate) fn show(&self, output: &mut Output) -> Outcome {
+    pub(crate) fn show(self, output: &mut Output) -> Outcome {
         match self {
-            Self::Created(created) => output.record(created, |created| {
+            Self::Created(created) => output.record(&created, |created| {
                 format!("{}  {}", created.id, one_line(&created.title))
             }),
-            Self::Kept => Ok(()),
-            Self::Checked(new) => output.json(new),
+            Self::Kept(None) => Ok(()),
+            Self::Kept(Some(failure)) => Err(failure),
+            Self::Checked(new) => output.json(&new),
         }
     }
 }
@@ -194,23 +198,29 @@ pub(crate) async fn record(
         .idempotency_key
         .clone()
         .unwrap_or_else(changelog_client::new_idempotency_key);
+    let owner = Owner::of(session)?;
     if options.strict {
         let created = Box::pin(draft.create(&session.client()?, &key, false)).await;
         return match created {
-            Ok(created) => Ok(Recorded::Created(created)),
-            Err(failure) if failure.may_pass => Err(failure.with_exit(Exit::Unavailable)),
+            Ok(created) => {
+                owner.learn(created.organization_id);
+                Ok(Recorded::Created(created))
+            }
+            Err(failure) if failure.is_transient() => Err(failure.with_exit(Exit::Unavailable)),
             Err(failure) => Err(failure),
         };
     }
     let client = session.hurried_client()?;
     let failure = match hurried(Box::pin(draft.clone().create(&client, &key, false))).await {
-        Ok(created) => return Ok(Recorded::Created(created)),
-        Err(failure) if failure.may_pass => failure,
+        Ok(created) => {
+            owner.learn(created.organization_id);
+            return Ok(Recorded::Created(created));
+        }
+        Err(failure) if failure.is_kept() => failure,
         Err(failure) => return Err(failure),
     };
     let entry = Entry::of_draft(session, key, draft)?;
-    keep(session, entry, failure)?;
-    Ok(Recorded::Kept)
+    Ok(Recorded::Kept(keep(session, entry, failure)?))
 }
 
 /// Finds the newest planned change that has this tag.
@@ -221,44 +231,88 @@ pub(crate) async fn find_planned(session: &Session, tag: &str) -> Outcome<Option
     Ok(page.data.into_iter().next())
 }
 
-/// Updates a change; none where the update is kept for later.
+/// What became of an update.
+pub(crate) enum Updated {
+    Done(Box<Change>),
+    /// It waits in the spool, as a change does.
+    Kept(Option<Failure>),
+}
+
+/// Updates a change, or keeps the update for later.
 pub(crate) async fn update(
     session: &Session,
     id: ChangeId,
     patch: ChangePatch,
-) -> Outcome<Option<Change>> {
+) -> Outcome<Updated> {
     let client = session.hurried_client()?;
     let update = client.changes().update_with(id, patch.clone()).send();
     let failure = match hurried(async { Ok(update.await?) }).await {
-        Ok(change) => return Ok(Some(change)),
-        Err(failure) if failure.may_pass => failure,
+        Ok(change) => return Ok(Updated::Done(Box::new(change))),
+        Err(failure) if failure.is_kept() => failure,
         Err(failure) => return Err(failure),
     };
     let entry = Entry::of_patch(session, id, patch)?;
-    keep(session, entry, failure)?;
+    Ok(Updated::Kept(keep(session, entry, failure)?))
+}
+
+/// Keeps what could not be sent, and says so; or says that it is lost. Returns
+/// the failure where it takes more than time for the change to be sent: a valid
+/// key.
+pub(crate) fn keep(
+    session: &Session,
+    mut entry: Entry,
+    failure: Failure,
+) -> Outcome<Option<Failure>> {
+    session.found_nobody();
+    entry.cause = failure.cause;
+    failure.message().clone_into(&mut entry.reason);
+    let path = match spool::keep(&entry) {
+        Ok(path) => path,
+        // Whoever keeps this output has the change.
+        Err(error) => {
+            let failure = match failure.cause {
+                Cause::Unauthorized => failure,
+                _ => failure.with_exit(Exit::Unavailable),
+            };
+            return Err(failure
+                .line(format!("nor can it be kept for later: {error}"))
+                .line(format!("what is lost: {}", entry.to_json())));
+        }
+    };
+    let path = path.display();
+    if failure.cause == Cause::Unauthorized {
+        let mut failure = failure.line(format!(
+            "the change is kept in {path} and sent by the next chlog command with a valid key of \
+             the same organization; `chlog spool status` shows it"
+        ));
+        if entry.organization.is_none() {
+            failure = failure.line(format!(
+                "no change was ever sent with this key (fingerprint {}), so its organization is \
+                 not known here: `chlog spool flush --adopt ID` sends the change with another key",
+                entry.key_fingerprint
+            ));
+        }
+        return Ok(Some(in_ci().into_iter().fold(failure, Failure::line)));
+    }
+    warn(&format!(
+        "{}; the change is kept in {path} and sent by the next chlog command that reaches the \
+         service, or by `chlog spool flush`",
+        entry.reason
+    ));
+    if let Some(advice) = in_ci() {
+        warn(&advice);
+    }
     Ok(None)
 }
 
-/// Keeps what could not be sent, and says so; or says that it is lost.
-pub(crate) fn keep(session: &Session, mut entry: Entry, failure: Failure) -> Outcome {
-    session.found_nobody();
-    failure.message().clone_into(&mut entry.reason);
-    match spool::keep(&entry) {
-        Ok(path) => {
-            warn(&format!(
-                "{}; the change is kept in {} and sent by the next chlog command that reaches \
-                 the service, or by `chlog spool flush`",
-                entry.reason,
-                path.display()
-            ));
-            Ok(())
-        }
-        // Whoever keeps this output has the change.
-        Err(error) => Err(failure
-            .with_exit(Exit::Unavailable)
-            .line(format!("nor can it be kept for later: {error}"))
-            .line(format!("what is lost: {}", entry.to_json()))),
-    }
+/// Says that a CI run may take its disk with it; nothing where the user has
+/// chosen a directory.
+fn in_ci() -> Option<String> {
+    (context::is_ci() && !spool::is_chosen()).then(|| {
+        "the disk of this CI runner may not outlast the job, and the kept change with it: set \
+         CHLOG_SPOOL_DIR to a directory that lasts, or use --strict to fail instead"
+            .to_owned()
+    })
 }
 
 /// Puts aside what the service refused, and says so.

@@ -13,6 +13,7 @@ use crate::record::{self, Draft, PATIENCE, hurried};
 use crate::session::Session;
 use crate::spool::Entry;
 use crate::spool::journal::Journal;
+use crate::spool::owner::Owner;
 
 /// A change whose command has not ended.
 pub(crate) struct Recording {
@@ -58,13 +59,17 @@ impl Recording {
         entry.patch = Some(unknown);
         let journal = Journal::begin(&entry).ok();
         let noted = Arc::new(Mutex::new(Noted { entry, journal }));
+        let owner = Owner::of(session)?;
         let create = {
             let (client, noted) = (client.clone(), Arc::clone(&noted));
             async move {
-                let id = draft.create(&client, &key, false).await?.id;
+                let created = draft.create(&client, &key, false).await?;
+                owner.learn(created.organization_id);
+                let id = created.id;
                 let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
                 let Noted { entry, journal } = &mut *noted;
                 entry.id = Some(id);
+                entry.organization = Some(created.organization_id);
                 if let Some(journal) = journal {
                     // Without it the change is found by its idempotency key.
                     let _ = journal.update(entry);
@@ -77,7 +82,7 @@ impl Recording {
                 Ok(id) => Sending::Done(Ok(id)),
                 Err(failure) => {
                     forget(&noted);
-                    return Err(if failure.may_pass {
+                    return Err(if failure.is_transient() {
                         Failure::silence(failure.message().to_owned())
                             .line("the change is not recorded, and the command not started")
                     } else {
@@ -133,8 +138,11 @@ impl Recording {
             Err(failure) => Err(failure),
         };
         let outcome = match ended {
-            Err(failure) if failure.may_pass => {
-                record::keep(session, entry(&noted, patch), failure)
+            Err(failure) if failure.is_kept() => {
+                match record::keep(session, entry(&noted, patch), failure) {
+                    Ok(None) => Ok(()),
+                    Ok(Some(failure)) | Err(failure) => Err(failure),
+                }
             }
             Err(failure) if failure.is_final() => {
                 Err(record::set_aside(entry(&noted, patch), failure))

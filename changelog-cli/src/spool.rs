@@ -1,34 +1,38 @@
 //! Changes that wait for the service: one file each, written so that it is
-//! there whole or not at all, without the key, and bound to the address that it
-//! was meant for.
+//! there whole or not at all, without the key, and bound to the address and the
+//! organization that it was meant for.
 //!
 //! ```text
 //! $XDG_STATE_HOME/chlog/spool/     or CHLOG_SPOOL_DIR
 //!   ID.json          what waits, oldest first in the order of the names
 //!   refused/ID.json  what the service did not take, with its reason
 //!   runs/ID.json     what runs now; see `journal`
+//!   keys/DIGEST      the organization of a key; see `owner`
+//!   reminded         changed when the user was last reminded; see `reminder`
 //!   lock             held by the one that delivers
 //! ```
 
 pub(crate) mod delivery;
 pub(crate) mod journal;
+pub(crate) mod owner;
+pub(crate) mod reminder;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use changelog_core::input::from_object;
-use changelog_core::{ChangeId, ChangePatch, Input, Timestamp};
-use etcetera::BaseStrategy;
+use changelog_core::{ChangeId, ChangePatch, Input, OrganizationId, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::failure::Outcome;
+use crate::failure::{Cause, Outcome};
 use crate::files;
 use crate::moment;
 use crate::record::Draft;
 use crate::session::Session;
+use owner::Owner;
 
 /// Names the directory of what waits.
 const DIRECTORY_VARIABLE: &str = "CHLOG_SPOOL_DIR";
@@ -43,10 +47,17 @@ const LATEST: i64 = 253_402_300_799_999;
 pub(crate) struct Entry {
     /// Where it is sent, and nowhere else.
     pub(crate) url: String,
+    /// The organization that it is of, under whose keys alone it is sent; none
+    /// as long as that is not known.
+    pub(crate) organization: Option<OrganizationId>,
+    /// The fingerprint of the key that it was made under; see `owner`.
+    pub(crate) key_fingerprint: String,
     /// Under which the service records it once, however often it is sent.
     pub(crate) idempotency_key: String,
     /// When it was kept.
     pub(crate) kept_at: Timestamp,
+    /// What kind of failure it was kept for.
+    pub(crate) cause: Cause,
     /// Why it was kept, or is refused.
     pub(crate) reason: String,
     /// The change, unless it exists already.
@@ -61,27 +72,36 @@ pub(crate) struct Entry {
 impl Entry {
     /// Makes what waits of a change that is to be created.
     pub(crate) fn of_draft(session: &Session, key: String, draft: Draft) -> Outcome<Self> {
+        let entry = Self::new(session, key)?;
         Ok(Self {
-            url: session.url()?.value.clone(),
-            idempotency_key: key,
-            kept_at: moment::now(),
-            reason: String::new(),
             draft: Some(draft),
-            id: None,
-            patch: None,
+            ..entry
         })
     }
 
     /// Makes what waits of an update.
     pub(crate) fn of_patch(session: &Session, id: ChangeId, patch: ChangePatch) -> Outcome<Self> {
+        let entry = Self::new(session, changelog_client::new_idempotency_key())?;
         Ok(Self {
-            url: session.url()?.value.clone(),
-            idempotency_key: changelog_client::new_idempotency_key(),
-            kept_at: moment::now(),
-            reason: String::new(),
-            draft: None,
             id: Some(id),
             patch: Some(patch),
+            ..entry
+        })
+    }
+
+    fn new(session: &Session, idempotency_key: String) -> Outcome<Self> {
+        let owner = Owner::of(session)?;
+        Ok(Self {
+            url: session.url()?.value.clone(),
+            organization: owner.organization(),
+            key_fingerprint: owner.fingerprint,
+            idempotency_key,
+            kept_at: moment::now(),
+            cause: Cause::Unavailable,
+            reason: String::new(),
+            draft: None,
+            id: None,
+            patch: None,
         })
     }
 
@@ -122,9 +142,13 @@ pub(crate) fn directory() -> Option<PathBuf> {
     if let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE).filter(|path| !path.is_empty()) {
         return Some(directory.into());
     }
-    let strategy = etcetera::choose_base_strategy().ok()?;
-    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
-    Some(state.join("chlog").join("spool"))
+    Some(files::state_directory()?.join("spool"))
+}
+
+/// Returns whether the directory was chosen by the user, who knows then how
+/// long it lasts.
+pub(crate) fn is_chosen() -> bool {
+    std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|path| !path.is_empty())
 }
 
 /// Returns the directory of what the service did not take.
@@ -174,9 +198,13 @@ pub(crate) struct Kept {
 impl Kept {
     /// Returns the name by which commands know it.
     pub(crate) fn name(&self) -> String {
-        let stem = self.path.file_stem().unwrap_or_default();
-        stem.to_string_lossy().into_owned()
+        name_of(&self.path)
     }
+}
+
+fn name_of(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
 }
 
 /// Lists the files of a directory, oldest first; none where there is no such

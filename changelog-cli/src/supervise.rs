@@ -1,5 +1,16 @@
 //! Runs somebody else's command as if we were not there: its input and output
-//! are ours untouched, and what is meant for it reaches it once.
+//! are ours untouched, and a signal reaches it once.
+//!
+//! The command stays in the process group of `chlog`. So the terminal is its own
+//! as it would be without: Ctrl-C, Ctrl-Z and `fg`, reading and writing, a pager
+//! at the other end of a pipe; and a SIGKILL to the group ends it too. The price
+//! is that a signal may reach the command by itself, and must not be passed on
+//! then: Terraform takes a second interrupt as the order to stop at once. Which
+//! signals these are, the kernel says of its own, and a witness of the others;
+//! see [`witness`].
+
+#[cfg(unix)]
+pub(crate) mod witness;
 
 use std::io;
 use std::process::{Child, ChildStdout, Command, ExitStatus};
@@ -25,11 +36,14 @@ impl Supervised {
 /// that a command is told to end by: it passes them on, and ends after it.
 #[cfg(unix)]
 pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::{Arc, Mutex, PoisonError, mpsc};
     use std::thread;
 
     let mut signals = unix::signals()?;
     let handle = signals.handle();
+    let (events, received) = mpsc::channel();
+    // Before the command, so that whatever reaches that reaches this.
+    let witness = witness::Witness::start(&events).ok();
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -41,12 +55,14 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     let running = Arc::new(Mutex::new(true));
     let pid = unix::pid(&child);
     let stdout = child.stdout.take();
-    let told = Arc::clone(&running);
+    let relay = unix::Relay::new(pid, Arc::clone(&running), witness, events.clone());
+    let relaying = thread::spawn(move || relay.run(&received));
+    let ending = events.clone();
     thread::spawn(move || {
         for origin in &mut signals {
-            let running = told.lock().unwrap_or_else(PoisonError::into_inner);
-            if *running {
-                unix::pass_on(&origin, pid);
+            if let Some(event) = unix::Event::of(&origin) {
+                // The command may have ended meanwhile.
+                let _ = events.send(event);
             }
         }
     });
@@ -56,6 +72,9 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
         *running.lock().unwrap_or_else(PoisonError::into_inner) = false;
         let status = child.wait();
         handle.close();
+        let _ = ending.send(unix::Event::Ended);
+        // The witness is gone before anybody hears that the command is.
+        let _ = relaying.join();
         // Whoever waited may have gone.
         let _ = sender.send(status);
     });
@@ -98,6 +117,9 @@ pub(crate) fn code_of_failure(error: &io::Error) -> u8 {
 mod unix {
     use std::fs;
     use std::io;
+    use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::{Duration, Instant};
 
     use rustix::io::Errno;
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -107,8 +129,121 @@ mod unix {
     use signal_hook::low_level::siginfo::{Cause, Origin};
 
     use super::Child;
+    use super::witness::Witness;
 
     const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+    /// Within which time the same signal to several processes, or twice to one,
+    /// is one. What sends a signal to each process of a tree takes some
+    /// milliseconds for it; nobody repeats himself as quickly.
+    const WAVE: Duration = Duration::from_millis(500);
+
+    /// What bears on whether a signal is passed on.
+    pub(super) enum Event {
+        /// A process sent this process a signal.
+        Signal { signal: i32, at: Instant },
+        /// The witness was ended by a signal.
+        Witnessed { signal: i32, at: Instant },
+        /// The command has ended.
+        Ended,
+    }
+
+    impl Event {
+        /// Reads a signal; none if the kernel sent it: then it came from the
+        /// terminal, whose whole group of processes has it already.
+        pub(super) fn of(origin: &Origin) -> Option<Self> {
+            (!matches!(origin.cause, Cause::Kernel)).then(|| Self::Signal {
+                signal: origin.signal,
+                at: Instant::now(),
+            })
+        }
+    }
+
+    /// A signal of which something is known.
+    #[derive(Clone, Copy)]
+    struct Seen {
+        signal: i32,
+        at: Instant,
+    }
+
+    /// Passes on the signals that reached this process alone.
+    pub(super) struct Relay {
+        pid: Pid,
+        /// Whether the command still has its number.
+        running: Arc<Mutex<bool>>,
+        events: Sender<Event>,
+        /// None where it cannot be started: then everything is passed on.
+        witness: Option<Witness>,
+        /// What is passed on unless the witness gets it too.
+        pending: Vec<Seen>,
+        /// What the witness got lately, and so the command.
+        witnessed: Vec<Seen>,
+    }
+
+    impl Relay {
+        pub(super) fn new(
+            pid: Pid,
+            running: Arc<Mutex<bool>>,
+            witness: Option<Witness>,
+            events: Sender<Event>,
+        ) -> Self {
+            Self {
+                pid,
+                running,
+                witness,
+                events,
+                pending: Vec::new(),
+                witnessed: Vec::new(),
+            }
+        }
+
+        /// Decides about each signal until the command has ended.
+        pub(super) fn run(mut self, received: &Receiver<Event>) {
+            loop {
+                let next = self.pending.first().map(|seen| seen.at + WAVE);
+                let left = next.map(|at| at.saturating_duration_since(Instant::now()));
+                let event = match left {
+                    None => received.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                    Some(left) => received.recv_timeout(left),
+                };
+                match event {
+                    Ok(Event::Signal { signal, at }) => self.take(Seen { signal, at }),
+                    Ok(Event::Witnessed { signal, at }) => {
+                        self.pending.retain(|seen| seen.signal != signal);
+                        self.witnessed.push(Seen { signal, at });
+                        self.witness = Witness::start(&self.events).ok();
+                    }
+                    Err(RecvTimeoutError::Timeout) => self.decide(),
+                    Ok(Event::Ended) | Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        }
+
+        fn take(&mut self, seen: Seen) {
+            let near = |other: &Seen| {
+                let apart = seen.at.saturating_duration_since(other.at);
+                other.signal == seen.signal && apart < WAVE
+            };
+            self.witnessed.retain(|other| other.at.elapsed() < 2 * WAVE);
+            if !self.witnessed.iter().any(near) && !self.pending.iter().any(near) {
+                self.pending.push(seen);
+            }
+        }
+
+        /// Passes on the oldest signal, unless it has been sent to the witness
+        /// too, which a busy machine has not let end.
+        fn decide(&mut self) {
+            let seen = self.pending.remove(0);
+            let witness = self.witness.as_ref();
+            if witness.is_some_and(|witness| witness.has_got(seen.signal)) {
+                return;
+            }
+            let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if *running && let Some(signal) = Signal::from_named_raw(seen.signal) {
+                // It may end in this moment, and that is as good.
+                let _ = kill_process(self.pid, signal);
+            }
+        }
+    }
 
     /// Takes the signals from now on, but for those that this process was told
     /// to ignore (as `nohup` does): its command inherits that.
@@ -131,18 +266,6 @@ mod unix {
 
     pub(super) fn pid(child: &Child) -> Pid {
         Pid::from_child(child)
-    }
-
-    /// Passes a signal on, unless the kernel sent it: then it came from the
-    /// terminal, whose whole group of processes has it already.
-    pub(super) fn pass_on(origin: &Origin, pid: Pid) {
-        if matches!(origin.cause, Cause::Kernel) {
-            return;
-        }
-        if let Some(signal) = Signal::from_named_raw(origin.signal) {
-            // It may end in this moment, and that is as good.
-            let _ = kill_process(pid, signal);
-        }
     }
 
     /// Waits until a process has ended, and leaves its number its own.

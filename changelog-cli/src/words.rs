@@ -1,19 +1,22 @@
 //! Where the words of a change come from: the argument, a file, a pipe, an
 //! editor, or the person at the terminal.
 
+mod person;
+mod typed;
+
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use changelog_core::{Input, NewChange, RiskLevel, Status};
-use inquire::validator::Validation;
-use inquire::{InquireError, Select, Text};
+use changelog_core::{RiskLevel, Status};
 
 use crate::failure::{Exit, Failure, Outcome, note};
-use crate::moment;
+
+pub(crate) use person::{from_person, unanswered};
+pub(crate) use typed::Typed;
 
 /// The most that is read of a file or a pipe, in bytes; well above what a
 /// description may have, so that the limit that is reported is that one.
@@ -56,7 +59,9 @@ pub(crate) fn somebody_is_there() -> bool {
 pub(crate) fn no_title() -> Failure {
     Failure::usage("there is no title")
         .line("give it as the argument: chlog log \"Deploy api 2.3\"")
-        .line("or through a pipe, the first line the title: git log -1 --format=%B | chlog log")
+        .line(
+            "or through a pipe, the first line the title: git log -1 --format=%B | chlog log -F -",
+        )
         .line("or in a file: chlog log -F notes.txt")
         .line("or in an editor: chlog log -e")
 }
@@ -66,11 +71,10 @@ pub(crate) async fn from_file(path: &Path) -> Outcome<Words> {
     if path == Path::new("-") {
         return from_pipe().await?.ok_or_else(no_title);
     }
-    let name = path.display();
-    let unreadable = |error| Failure::usage(format!("cannot read {name}: {error}"));
-    let file = fs::File::open(path).map_err(unreadable)?;
-    let words = Words::split(&read(file).map_err(unreadable)?);
+    let text = fs::File::open(path).and_then(read);
+    let words = Words::split(&text.map_err(|error| unreadable(path, &error))?);
     if words.title.is_empty() {
+        let name = path.display();
         return Err(Failure::usage(format!("{name} is empty")).hint("its first line is the title"));
     }
     Ok(words)
@@ -108,31 +112,59 @@ fn read(from: impl Read) -> io::Result<String> {
 }
 
 /// Opens an editor on what is known already.
-pub(crate) fn from_editor(title: &str, description: Option<&str>) -> Outcome<Words> {
+pub(crate) fn from_editor(title: &str, description: Option<&str>) -> Outcome<(Words, Typed)> {
     let editor = editor().ok_or_else(|| {
         Failure::usage("it is not known which editor to open").hint("set VISUAL or EDITOR")
     })?;
-    let failed = |error: io::Error| Failure::new(Exit::Other, format!("cannot edit: {error}"));
-    let mut file = tempfile::Builder::new()
-        .prefix("chlog-")
-        .suffix(".txt")
-        .tempfile()
-        .map_err(failed)?;
+    let offered = template(title, description);
+    edit_text(&editor, &offered, Typed::new(&offered)?)
+}
+
+/// Takes the text that was kept last: in an editor, or as it is.
+pub(crate) fn recovered(in_editor: bool) -> Outcome<(Words, Typed)> {
+    let typed = Typed::last()?;
+    let text = fs::File::open(typed.path()).and_then(read);
+    let text = text.map_err(|error| unreadable(typed.path(), &error))?;
+    let words = Words::split(edited(&text));
+    let editor = editor().filter(|_| in_editor || somebody_is_there());
+    let Some(editor) = editor else {
+        return Ok((words, typed));
+    };
+    // Whatever it is that is saved: it was worth keeping.
+    typed.write(&template(&words.title, words.description.as_deref()))?;
+    edit_text(&editor, "", typed)
+}
+
+fn template(title: &str, description: Option<&str>) -> String {
     let description = description.unwrap_or_default();
-    write!(
-        file,
+    format!(
         "{title}\n\n{description}\n{SCISSORS}\n\
          # The first line is the title, the rest above this line the description.\n\
          # Without a title nothing is recorded.\n"
     )
-    .map_err(failed)?;
-    let path = file.into_temp_path();
-    let status = edit(&editor, &path).map_err(failed)?;
+}
+
+/// Lets a person edit a text in its file.
+fn edit_text(editor: &OsString, offered: &str, typed: Typed) -> Outcome<(Words, Typed)> {
+    let failed = |error: io::Error| Failure::new(Exit::Other, format!("cannot edit: {error}"));
+    let status = edit(editor, typed.path()).map_err(failed)?;
+    let text = fs::File::open(typed.path()).and_then(read);
+    let text = text.map_err(|error| unreadable(typed.path(), &error))?;
+    let words = Words::split(edited(&text));
+    let is_new = text != offered && !words.title.is_empty();
+    if is_new {
+        // Without the explanation, for whatever reads it later.
+        let description = words.description.as_deref().unwrap_or_default();
+        typed.write(&format!("{}\n\n{description}\n", words.title))?;
+    }
     if !status.success() {
         let message = format!(
             "the editor {} ended with {status}; nothing was recorded",
             editor.display()
         );
+        if !is_new {
+            typed.discard();
+        }
         // 126 and 127 are the shell's: there is no such editor. Any other
         // failure is how a person leaves an editor to call it off (`:cq`).
         return Err(match status.code() {
@@ -140,14 +172,17 @@ pub(crate) fn from_editor(title: &str, description: Option<&str>) -> Outcome<Wor
             _ => Failure::cancelled(message),
         });
     }
-    let text = fs::File::open(&path).and_then(read).map_err(failed)?;
-    let words = Words::split(edited(&text));
     if words.title.is_empty() {
+        typed.discard();
         return Err(Failure::cancelled(
             "the title is empty; nothing was recorded",
         ));
     }
-    Ok(words)
+    Ok((words, typed))
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("cannot read {}: {error}", path.display()))
 }
 
 fn editor() -> Option<OsString> {
@@ -178,79 +213,6 @@ fn edit(editor: &OsString, path: &Path) -> io::Result<std::process::ExitStatus> 
 /// Returns what stands above the scissors.
 fn edited(text: &str) -> &str {
     text.split_once(SCISSORS).map_or(text, |(above, _)| above)
-}
-
-/// Asks the person at the terminal: the title, and what else is not known yet.
-pub(crate) fn from_person(
-    risk: Option<&RiskLevel>,
-    status: Option<&Status>,
-    description: Option<&str>,
-) -> Outcome<Words> {
-    let title = Text::new("Title:")
-        .with_help_message("what is done, in a line")
-        .with_validator(|title: &str| {
-            Ok(match title_problem(title) {
-                Some(problem) => Validation::Invalid(problem.into()),
-                None => Validation::Valid,
-            })
-        })
-        .prompt()
-        .map_err(unanswered)?;
-    let risk = match risk {
-        Some(_) => None,
-        None => Some(
-            Select::new("Risk:", RiskLevel::ALL.to_vec())
-                .prompt()
-                .map_err(unanswered)?,
-        ),
-    };
-    let status = match status {
-        Some(_) => None,
-        None => Some(
-            Select::new("Status:", Status::ALL.to_vec())
-                .prompt()
-                .map_err(unanswered)?,
-        ),
-    };
-    let description = match description {
-        Some(_) => None,
-        None => Some(
-            Text::new("Description:")
-                .with_help_message("enter for none; `chlog log -e` opens an editor")
-                .prompt()
-                .map_err(unanswered)?,
-        )
-        .filter(|text| !text.trim().is_empty()),
-    };
-    Ok(Words {
-        title,
-        description,
-        risk,
-        status,
-    })
-}
-
-/// Says what is wrong with a title, in the words of the service.
-fn title_problem(title: &str) -> Option<String> {
-    let change = NewChange {
-        title: title.to_owned(),
-        ..NewChange::default()
-    };
-    let invalid = change.checked(moment::now()).err()?;
-    invalid
-        .violations
-        .first()
-        .map(|broken| broken.message.clone())
-}
-
-/// Says why a question has no answer.
-pub(crate) fn unanswered(error: InquireError) -> Failure {
-    match error {
-        InquireError::OperationCanceled | InquireError::OperationInterrupted => {
-            Failure::cancelled("cancelled; nothing was done")
-        }
-        error => Failure::new(Exit::Other, format!("cannot ask: {error}")),
-    }
 }
 
 #[cfg(test)]
@@ -284,11 +246,5 @@ mod tests {
         assert_eq!(read("\u{feff}Deploy".as_bytes()).unwrap(), "Deploy");
         assert!(read(&[0xff, 0xfe][..]).is_err());
         assert!(read(io::repeat(b'x')).is_err());
-    }
-
-    #[test]
-    fn a_title_is_judged_as_the_service_does() {
-        assert_eq!(title_problem("abc"), None);
-        assert!(title_problem("ab").is_some_and(|text| text.contains("3 to 300")));
     }
 }

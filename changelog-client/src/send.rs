@@ -25,6 +25,8 @@ const MAX_ANSWER: usize = 16 * 1024 * 1024;
 /// After how much silence a stream is taken for broken: the service says at
 /// least every 15 s that it is still there.
 const SILENCE: Duration = Duration::from_secs(45);
+/// The media type of the service's error bodies.
+const PROBLEM_TYPE: &[u8] = b"application/problem+json";
 /// What `x-request-id` is cut to, in characters.
 const MAX_REQUEST_ID: usize = 200;
 
@@ -302,8 +304,18 @@ impl Answer {
         (!id.is_empty()).then(|| id.chars().take(MAX_REQUEST_ID).collect())
     }
 
+    /// Returns the service's error body. Any other body, whatever it looks like,
+    /// is from something else: a proxy, an ingress without a backend, a gateway.
+    fn problem(&self) -> Option<Problem> {
+        let media_type = self.headers.get(CONTENT_TYPE)?;
+        if !media_type.as_bytes().starts_with(PROBLEM_TYPE) {
+            return None;
+        }
+        serde_json::from_slice(&self.body).ok()
+    }
+
     fn into_refusal(self) -> Refusal {
-        let problem: Option<Problem> = serde_json::from_slice(&self.body).ok();
+        let problem = self.problem();
         let said = problem.as_ref().map(|problem| problem.request_id.clone());
         Refusal {
             status: self.status.as_u16(),

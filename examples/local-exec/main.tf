@@ -4,7 +4,8 @@ variable "release" {
 }
 
 # Records a change whenever the release changes. Terraform goes on if it cannot
-# be recorded.
+# be recorded. In a CI run whose disk does not last, set CHLOG_SPOOL_DIR to a
+# directory that does, or add --strict, which says so at once.
 resource "terraform_data" "release" {
   triggers_replace = var.release
 

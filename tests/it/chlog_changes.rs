@@ -9,6 +9,7 @@ on_both!(
     lists_are_filtered,
     lists_are_cut_and_paged,
     changes_are_edited,
+    tags_and_links_are_added_removed_and_replaced,
     a_status_is_set_by_a_word,
     services_and_hosts_are_managed,
 );
@@ -181,6 +182,60 @@ async fn changes_are_edited(world: World) {
     let nowhere = uuid::Uuid::now_v7().to_string();
     chlog(&world, &["update", &nowhere, "--risk", "low"]).ended(3);
     assert_eq!(newest(&world).await, expected);
+}
+
+async fn tags_and_links_are_added_removed_and_replaced(world: World) {
+    let id = world.key().change("Deploy").await;
+    let link = |label: &str| format!("{label}=https://example.com/{label}");
+    let (one, two) = (link("one"), link("two"));
+    for (arguments, tags, labels) in [
+        (
+            &["--tag", "ci=x,plan=1"][..],
+            &["ci=x", "plan=1"][..],
+            &[][..],
+        ),
+        (&["--tag", "c"], &["ci=x", "plan=1", "c"], &[]),
+        (
+            &["--tag", "c", "--remove-tag", "ci=x"],
+            &["plan=1", "c"],
+            &[],
+        ),
+        (&["--link", &one], &["plan=1", "c"], &["one"]),
+        (
+            &["--link", &two, "--tag", "d"],
+            &["plan=1", "c", "d"],
+            &["one", "two"],
+        ),
+        (&["--remove-link", "one"], &["plan=1", "c", "d"], &["two"]),
+        (
+            &["--set-tags", "a,b", "--set-links", &one],
+            &["a", "b"],
+            &["one"],
+        ),
+        (&["--clear", "tags,links"], &[], &[]),
+    ] {
+        let mut all = vec!["update", &id];
+        all.extend(arguments);
+        chlog(&world, &all).done();
+        let change = newest(&world).await;
+        assert_eq!(change["tags"], json!(tags), "{arguments:?}");
+        assert_eq!(each(&change["links"], "label"), labels, "{arguments:?}");
+    }
+    // A link of the same label is the same link.
+    for address in ["https://example.com/old", "https://example.com/new"] {
+        chlog(
+            &world,
+            &["update", &id, "--link", &format!("run={address}")],
+        )
+        .done();
+    }
+    let links = newest(&world).await["links"].take();
+    assert_eq!(
+        links,
+        json!([{ "label": "run", "url": "https://example.com/new" }])
+    );
+    chlog(&world, &["update", &id, "--tag", "a", "--set-tags", "b"]).ended(2);
+    chlog(&world, &["update", &id, "--tag", ""]).ended(6);
 }
 
 async fn a_status_is_set_by_a_word(world: World) {

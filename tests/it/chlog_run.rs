@@ -142,7 +142,13 @@ exit 7
 
 /// Runs a command under a terminal, types to it, and returns what the terminal
 /// received and how it ended.
-fn on_a_terminal(mut command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
+pub(crate) fn on_a_terminal(command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
+    converse(command, &[(when, input)])
+}
+
+/// The same with several inputs, each of which is typed when its words have come
+/// after the input before it.
+pub(crate) fn converse(mut command: CommandBuilder, inputs: &[(&str, &[u8])]) -> (Vec<u8>, u32) {
     let size = PtySize {
         rows: 33,
         cols: 97,
@@ -155,13 +161,15 @@ fn on_a_terminal(mut command: CommandBuilder, input: &[u8], when: &str) -> (Vec<
     let mut reader = pair.master.try_clone_reader().expect("a terminal");
     let mut writer = pair.master.take_writer().expect("a terminal");
     let mut seen = Vec::new();
-    let mut input = Some(input);
+    let mut inputs = inputs.iter().peekable();
+    let mut from = 0;
     let mut buffer = [0; 4096];
     // Ends with an error when nobody has the other side any more.
     while let Ok(count @ 1..) = reader.read(&mut buffer) {
         seen.extend(&buffer[..count]);
-        let is_time = String::from_utf8_lossy(&seen).contains(when);
-        if let Some(input) = input.take_if(|_| is_time) {
+        let text = String::from_utf8_lossy(&seen[from..]);
+        if let Some((_, input)) = inputs.next_if(|(when, _)| text.contains(when)) {
+            from = seen.len();
             writer.write_all(input).expect("it is read");
         }
     }
@@ -177,7 +185,7 @@ fn watched(world: &World, url: &str, script: &str) -> CommandBuilder {
     command
 }
 
-fn surround(command: &mut CommandBuilder, world: &World, url: &str) {
+pub(crate) fn surround(command: &mut CommandBuilder, world: &World, url: &str) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", world.folder());
@@ -324,10 +332,10 @@ async fn mistakes_are_loud_and_stop_nothing(world: World) {
     let made = world.folder().join("made");
     let path = made.to_string_lossy().into_owned();
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
-    for (name, value, words) in [
-        ("CHLOG_URL", "", "it is not known where the service is"),
-        ("CHLOG_API_KEY", "", "there is no API key"),
-        ("CHLOG_API_KEY", &wrong, "chlog auth"),
+    for (name, value, words, kept) in [
+        ("CHLOG_URL", "", "it is not known where the service is", 0),
+        ("CHLOG_API_KEY", "", "there is no API key", 0),
+        ("CHLOG_API_KEY", &wrong, "chlog auth", 1),
     ] {
         let mut command = world.chlog();
         let arguments = ["run", "--", "sh", "-c", "touch \"$1\"; exit 9", "sh", &path];
@@ -339,7 +347,7 @@ async fn mistakes_are_loud_and_stop_nothing(world: World) {
             said.err
         );
         fs::remove_file(&made).expect("the command ran");
-        assert_eq!(waiting(&spool(&world)).len(), 0);
+        assert_eq!(waiting(&spool(&world)).len(), kept);
         assert_eq!(waiting(&spool(&world).join("runs")).len(), 0);
     }
     // What the service does not take is not lost.
@@ -401,7 +409,7 @@ async fn an_outcome_that_nobody_saw_is_called_unknown(world: World) {
 }
 
 /// Starts `chlog run` and does not wait for it.
-fn start(world: &World, url: &str, arguments: &[&str]) -> Child {
+pub(crate) fn start(world: &World, url: &str, arguments: &[&str]) -> Child {
     let mut command = Command::new(binaries::chlog());
     command.args(["run", "--"]).args(arguments);
     around(command, world, url).spawn().expect("chlog runs")
@@ -424,7 +432,7 @@ fn around(mut command: Command, world: &World, url: &str) -> Command {
 }
 
 /// Waits until there is a file with something in it.
-async fn appears(path: &std::path::Path) {
+pub(crate) async fn appears(path: &std::path::Path) {
     let began = Instant::now();
     while !fs::metadata(path).is_ok_and(|file| file.len() > 0) {
         assert!(

@@ -255,13 +255,18 @@ async fn what_was_cut_off_is_told(world: World) {
 /// Whatever is wrong, Terraform must not be killed by a closed pipe.
 async fn a_pipe_is_read_to_its_end(world: World) {
     let script = "for i in 1 2 3 4 5 6 7 8 9; do cat \"$INPUT\" || exit 9; done; echo whole >&2";
-    for (arguments, code) in [
-        (&["--nonsense"][..], 2),
-        (&["--risk", "extreme"], 2),
-        // What was done is recorded without its plan.
-        (&["--plan", "/nowhere"], 0),
-        (&["--tag", ""], 6),
-    ] {
+    // What was done is recorded without what cannot be used.
+    for (number, arguments) in [
+        &["--nonsense", "--title", "Valid"][..],
+        &["--title", "Valid", "--risk", "extreme"],
+        &["--rsk", "high", "--title", "Valid"],
+        &["--plan", "/nowhere", "--title", "Valid"],
+        &["--tag", "", "--title", "Valid"],
+        &["--title", "Valid", "--link", "a=ftp://nowhere"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let mut shell = Command::new("sh");
         let chlog = binaries::chlog();
         let line = format!(
@@ -286,15 +291,31 @@ async fn a_pipe_is_read_to_its_end(world: World) {
             .expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("whole"), "{arguments:?}: {said}");
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        assert!(
+            said.contains("warning: ") || said.contains("error: "),
+            "{said}"
+        );
+        let change = newest(&world).await;
+        assert_eq!(change["title"], "Valid", "{arguments:?}");
+        let description = text(&change["description"]);
+        assert!(description.contains("terraform_data"), "{description}");
+        assert_eq!(count(&world).await, number as u64 + 1, "{arguments:?}");
     }
-    assert_eq!(count(&world).await, 1);
+    // A service that does not exist: kept with what was wrong.
+    let said = piped(&world, &["--service", "zzz"], &fixture("changed.ndjson")).ended(3);
+    assert!(said.err.contains("is kept in"), "{}", said.err);
+    // Where there is nowhere to keep it, it is in the output.
+    let mut command = world.chlog();
+    command.arg("terraform").env("CHLOG_API_KEY", "");
+    let said = Said::of(command.write_stdin(fixture("changed.ndjson"))).ended(4);
+    assert!(said.err.contains("not recorded: {"), "{}", said.err);
 }
 
 /// A module with its state, and a shell in which Terraform and `chlog` run.
-struct Module<'a> {
+pub(crate) struct Module<'a> {
     world: &'a World,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl<'a> Module<'a> {
@@ -310,7 +331,7 @@ impl<'a> Module<'a> {
         Some(Self { world, folder })
     }
 
-    fn ready(world: &'a World, name: &str, main: &str) -> Option<Self> {
+    pub(crate) fn ready(world: &'a World, name: &str, main: &str) -> Option<Self> {
         let module = Self::new(world, name, main)?;
         module.shell("terraform init -no-color", &[], "").done();
         Some(module)
@@ -318,7 +339,7 @@ impl<'a> Module<'a> {
 
     /// Runs a script as CI systems do: it ends with the first failure, also
     /// with one inside of a pipe.
-    fn shell(&self, script: &str, variables: &[(&str, &str)], input: &str) -> Said {
+    pub(crate) fn shell(&self, script: &str, variables: &[(&str, &str)], input: &str) -> Said {
         let chlog = binaries::chlog();
         let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
         path.push(":");

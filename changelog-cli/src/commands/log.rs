@@ -1,17 +1,19 @@
 //! `chlog log`: records a change.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use changelog_core::NewChange;
 use clap::Args;
 
 use crate::args::ChangeFields;
 use crate::context::{Context, ContextArgs};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::moment::{self, Moment};
-use crate::record::{self, Draft, RecordArgs};
+use crate::names::Missing;
+use crate::record::{self, Draft, RecordArgs, hurried};
 use crate::session::Session;
-use crate::words::{self, Words};
+use crate::spool::owner::Owner;
+use crate::words::{self, Typed, Words};
 
 /// Records a change.
 #[derive(Debug, Args)]
@@ -20,10 +22,18 @@ Without TITLE it is asked for on a terminal, and read from standard input otherw
 the first line is the title, the rest the description. In a CI run without input it is \
 put together from the run.
 
+In a script that the shell itself reads from standard input (bash < script, ssh HOST bash -s, \
+kubectl exec -i … -- bash -s), give a title, or -F with a file, or redirect the input (< /dev/null): \
+otherwise the rest of the script is read as the title and the description, and never run. That \
+cannot be told from a pipe. Where a pipe is meant, say so: … | chlog log -F -
+
+What was typed in an editor or at the prompts is kept in a file until it is recorded; --recover \
+takes it up again.
+
 Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the \
 CI run and the git repository; what is given counts first, and --no-context turns it off.")]
 pub(crate) struct LogArgs {
-    /// What is done, in a line: 3 to 300 characters
+    /// What is done, in a line: 3 to 300 characters; - reads it from standard input
     title: Option<String>,
     #[command(flatten)]
     pub(crate) fields: ChangeFields,
@@ -42,6 +52,9 @@ pub(crate) struct LogArgs {
     /// Write the title and description in $VISUAL or $EDITOR
     #[arg(short, long, help_heading = "Behaviour")]
     editor: bool,
+    /// Take up the text that was typed last and not recorded; on a terminal, or with -e, in the editor
+    #[arg(long, conflicts_with_all = ["title", "file"], help_heading = "Behaviour")]
+    recover: bool,
     #[command(flatten)]
     record: RecordArgs,
     #[command(flatten)]
@@ -53,56 +66,102 @@ pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
     let fields = args.fields.clone().or(&session.config.defaults);
     let context = args.context.gather();
 
-    let asks = args.title.is_none() && words::somebody_is_there() && context.title.is_none();
+    let is_given = args.title.is_some() || args.file.is_some() || args.recover;
+    let asks = !is_given && words::somebody_is_there() && context.title.is_none();
     if (args.editor || asks) && !args.record.dry_run {
-        // Nobody should write a text and then hear that there is no key.
-        session.client()?;
+        check(&session, &args, &fields).await?;
     }
-    let words = words(&args, &fields, &context).await?;
-    let mut draft = Draft::new(&fields, change(&args, &fields, words)?)?;
+    let (words, typed) = words(&args, &fields, &context).await?;
+    let is_typed = typed.is_some();
+    let mut draft = Draft::new(&fields, change(&args, &fields, words, is_typed)?)?;
     context.apply(&mut draft.change);
     let recorded = record::record(&session, draft, &args.record).await?;
+    if let Some(typed) = typed.filter(|_| !args.record.dry_run) {
+        typed.discard();
+    }
     recorded.show(&mut session.output)
 }
 
-/// Takes the title and description from where they are.
-async fn words(args: &LogArgs, fields: &ChangeFields, context: &Context) -> Outcome<Words> {
+/// Finds what is wrong with the flags, the key and the names before somebody
+/// writes a text. A service that does not answer is no reason not to write: the
+/// change is kept then.
+async fn check(session: &Session, args: &LogArgs, fields: &ChangeFields) -> Outcome {
+    let words = Words {
+        title: "A title that is valid".to_owned(),
+        ..Words::default()
+    };
+    let mut draft = Draft::new(fields, change(args, fields, words, true)?)?;
+    let client = session.hurried_client()?;
+    let owner = Owner::of(session)?;
+    let checking = async {
+        owner.ask(&client).await?;
+        if draft.create_missing {
+            return Ok(());
+        }
+        draft.resolve(&client, Missing::Offer).await
+    };
+    match hurried(Box::pin(checking)).await {
+        Err(failure) if failure.is_transient() && !args.record.strict => Ok(()),
+        Err(failure) if failure.is_transient() => Err(failure.with_exit(Exit::Unavailable)),
+        checked => checked,
+    }
+}
+
+/// Takes the title and description from where they are, and what was typed.
+async fn words(
+    args: &LogArgs,
+    fields: &ChangeFields,
+    context: &Context,
+) -> Outcome<(Words, Option<Typed>)> {
+    let typed = |typed: Outcome<(Words, Typed)>| typed.map(|(words, typed)| (words, Some(typed)));
     let description = fields.description.as_deref();
-    if let Some(path) = &args.file {
-        return words::from_file(path).await;
+    let title = args.title.as_deref();
+    let file = args.file.as_deref();
+    if let Some(path) = file.or((title == Some("-")).then_some(Path::new("-"))) {
+        return Ok((words::from_file(path).await?, None));
+    }
+    if args.recover {
+        return typed(words::recovered(args.editor));
     }
     if args.editor {
-        let title = args.title.as_deref().unwrap_or_default();
-        return words::from_editor(title, description);
+        return typed(words::from_editor(title.unwrap_or_default(), description));
     }
-    if let Some(title) = &args.title {
-        return Ok(Words {
-            title: title.clone(),
-            ..Words::default()
-        });
-    }
-    // Some CI systems give their runs a terminal at which nobody sits.
-    let composed = context.title.clone().map(|title| Words {
+    let titled = |title: String| Words {
         title,
         ..Words::default()
-    });
+    };
+    if let Some(title) = &args.title {
+        return Ok((titled(title.clone()), None));
+    }
+    // Some CI systems give their runs a terminal at which nobody sits.
+    let composed = context.title.clone().map(titled);
     if words::somebody_is_there() && composed.is_none() {
-        return words::from_person(fields.risk.as_ref(), fields.status.as_ref(), description);
+        let (risk, status) = (fields.risk.as_ref(), fields.status.as_ref());
+        return typed(words::from_person(risk, status, description));
     }
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         // There is a terminal to read from, and none to ask on.
-        return composed.ok_or_else(words::no_title);
+        return composed
+            .map(|words| (words, None))
+            .ok_or_else(words::no_title);
     }
     match (words::from_pipe().await?, composed) {
-        (Some(words), _) | (None, Some(words)) => Ok(words),
+        (Some(words), _) | (None, Some(words)) => Ok((words, None)),
         (None, None) => Err(words::no_title()),
     }
 }
 
 /// Puts the words of the change together.
-fn change(args: &LogArgs, fields: &ChangeFields, words: Words) -> Outcome<NewChange> {
-    // In an editor, the description given is what was edited.
-    let given = fields.description.clone().filter(|_| !args.editor);
+fn change(
+    args: &LogArgs,
+    fields: &ChangeFields,
+    words: Words,
+    is_typed: bool,
+) -> Outcome<NewChange> {
+    // In an editor, the description given is what was edited; at the prompts it
+    // comes before what was pasted.
+    let given = fields.description.clone();
+    let given = given.filter(|_| !args.editor && (!is_typed || words.description.is_none()));
     if given.is_some() && words.description.is_some() {
         return Err(Failure::usage(
             "there are two descriptions: by --description, and after the first line of the text",

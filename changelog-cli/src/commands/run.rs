@@ -14,6 +14,7 @@ use clap::Args;
 
 use crate::args::{ChangeFields, risk};
 use crate::context::{Context, ContextArgs, MAX_TITLE, cut};
+use crate::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 use crate::failure::{Exit, Failure, Outcome, warn};
 use crate::moment;
 use crate::record::Draft;
@@ -29,8 +30,6 @@ pub(crate) const OUTCOME_UNKNOWN: &str = "outcome-unknown";
 const HEAD_START: Duration = Duration::from_millis(500);
 /// What the command knows of us.
 const ID_VARIABLE: &str = "CHLOG_CHANGE_ID";
-/// What it need not know.
-const KEY_VARIABLES: [&str; 2] = ["CHLOG_API_KEY", "CHLOG_API_KEY_FILE"];
 /// The longest title that is made of a command's name, in characters.
 const MAX_NAME: usize = 200;
 
@@ -204,7 +203,7 @@ fn command(args: &RunArgs, id: Option<ChangeId>) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     if !args.pass_key {
-        for name in KEY_VARIABLES {
+        for name in [KEY_VARIABLE, KEY_FILE_VARIABLE] {
             command.env_remove(name);
         }
     }

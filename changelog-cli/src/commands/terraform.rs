@@ -14,16 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstream::adapter::strip_str;
-use changelog_core::change::{MAX_LINKS, MAX_TAGS};
-use changelog_core::{Change, ChangePatch, NewChange};
+use changelog_core::change::{MAX_LINKS, MAX_TAGS, MAX_TEXT};
+use changelog_core::{Change, ChangePatch, Input, NewChange};
 use clap::{Args, Subcommand};
 
 use crate::args::ChangeFields;
-use crate::context::ContextArgs;
+use crate::context::{ContextArgs, cut};
 use crate::failure::{Exit, Failure, Outcome, note, warn};
+use crate::moment;
 use crate::names::{self, Missing};
 use crate::output::table::one_line;
-use crate::record::{self, Draft, RecordArgs, Recorded, named};
+use crate::record::{self, Draft, RecordArgs, Recorded, Updated, named};
 use crate::session::Session;
 use crate::spool::Entry;
 use crate::spool::delivery::Delivery;
@@ -209,14 +210,6 @@ fn read_plan(path: &Path) -> Outcome<Plan> {
     })
 }
 
-/// Reads what is on standard input to its end, and shows it: for a command that
-/// cannot be carried out, so that Terraform still can.
-pub(crate) fn drain() {
-    if !io::stdin().is_terminal() {
-        follow(io::stdin().lock(), on_stderr);
-    }
-}
-
 /// Takes events line by line until there are no more.
 fn follow(mut from: impl BufRead, mut show: impl FnMut(&[u8])) -> Events {
     use std::io::Read;
@@ -283,20 +276,21 @@ enum Kept {
     /// The change that had been planned.
     Updated(Box<Change>),
     /// What became of it waits in the spool.
-    Waiting,
+    Waiting(Option<Failure>),
 }
 
 impl Kept {
     /// Says it on standard output.
-    fn show(&self, session: &mut Session) -> Outcome {
+    fn show(self, session: &mut Session) -> Outcome {
         match self {
             Self::Nothing => {
                 note("nothing is changed, and nothing is recorded; --always records it");
                 Ok(())
             }
-            Self::Waiting => Ok(()),
+            Self::Waiting(None) => Ok(()),
+            Self::Waiting(Some(failure)) => Err(failure),
             Self::New(recorded) => recorded.show(&mut session.output),
-            Self::Updated(change) => session.output.record(&**change, |change| {
+            Self::Updated(change) => session.output.record(&*change, |change| {
                 format!("{}  {}", change.id, one_line(&change.title))
             }),
         }
@@ -313,23 +307,32 @@ async fn record(
 ) -> Outcome<Kept> {
     let tag = print.map(|print| format!("plan={print}"));
     let planned = match &tag {
-        Some(tag) if !flags.record.dry_run => match record::find_planned(session, tag).await {
-            Ok(planned) => planned,
-            // Then it may be that it can be kept for later.
-            Err(failure) if failure.may_pass => None,
-            Err(failure) => return Err(failure),
-        },
+        // A failure means that it may be kept for later; if not, recording it
+        // says why.
+        Some(tag) if !flags.record.dry_run => {
+            record::find_planned(session, tag).await.unwrap_or_default()
+        }
         _ => None,
     };
     if planned.is_none() && summary.is_nothing() && !flags.always {
         return Ok(Kept::Nothing);
     }
-    let draft = draft(session, summary, flags, tag)?;
-    match planned {
-        Some(planned) => {
-            let change = Box::pin(update(session, planned, draft)).await?;
-            Ok(change.map_or(Kept::Waiting, |change| Kept::Updated(Box::new(change))))
+    // What Terraform has done is recorded also where a flag is of no use.
+    let draft = match draft(session, summary, flags, tag.clone()) {
+        Err(failure) if failure.exit == Exit::Invalid && !flags.record.dry_run => {
+            warn(&format!(
+                "{}; what is wrong is left out, and the change is recorded",
+                failure.summary()
+            ));
+            draft(session, summary, &flags.valid(), tag)?
         }
+        draft => draft?,
+    };
+    match planned {
+        Some(planned) => Ok(match Box::pin(update(session, planned, draft)).await? {
+            Updated::Done(change) => Kept::Updated(change),
+            Updated::Kept(failure) => Kept::Waiting(failure),
+        }),
         None => match record::record(session, draft.clone(), &flags.record).await {
             Ok(recorded) => Ok(Kept::New(recorded)),
             // Terraform is not run once more for a name that was mistyped.
@@ -338,8 +341,64 @@ async fn record(
                 let entry = Entry::of_draft(session, key, draft)?;
                 Err(record::set_aside(entry, failure))
             }
+            // It is not kept for later, and not done again either: whoever
+            // keeps this output has it.
+            Err(failure) if !flags.record.dry_run => {
+                let json = serde_json::to_string(&draft.change).unwrap_or_default();
+                Err(failure.line(format!("not recorded: {json}")))
+            }
             Err(failure) => Err(failure),
         },
+    }
+}
+
+impl Flags {
+    /// Returns the flags without the values that break a rule.
+    fn valid(&self) -> Self {
+        let now = moment::now();
+        let is_valid = |change: NewChange| {
+            let title = "A title that is valid".to_owned();
+            let title = Some(change.title.clone())
+                .filter(|title| !title.is_empty())
+                .unwrap_or(title);
+            NewChange { title, ..change }.checked(now).is_ok()
+        };
+        let text = |text: &Option<String>, of: fn(String) -> NewChange| {
+            text.clone().filter(|text| is_valid(of(text.clone())))
+        };
+        let fields = &self.fields;
+        let tags = fields.tags.iter().flatten().filter(|tag| {
+            is_valid(NewChange {
+                tags: vec![(*tag).clone()],
+                ..NewChange::default()
+            })
+        });
+        let links = fields.links.iter().flatten().filter(|link| {
+            is_valid(NewChange {
+                links: vec![(*link).clone()],
+                ..NewChange::default()
+            })
+        });
+        Self {
+            title: text(&self.title, |title| NewChange {
+                title,
+                ..NewChange::default()
+            }),
+            fields: ChangeFields {
+                tags: Some(tags.take(MAX_TAGS).cloned().collect()),
+                links: Some(links.take(MAX_LINKS).cloned().collect()),
+                description: text(&fields.description, |text| NewChange {
+                    description: Some(text),
+                    ..NewChange::default()
+                }),
+                impact: text(&fields.impact, |text| NewChange {
+                    impact: Some(text),
+                    ..NewChange::default()
+                }),
+                ..fields.clone()
+            },
+            ..self.clone()
+        }
     }
 }
 
@@ -351,9 +410,13 @@ fn draft(
     tag: Option<String>,
 ) -> Outcome<Draft> {
     let fields = flags.fields.clone().or(&session.config.defaults);
+    let said = summary.description();
     let description = match &fields.description {
-        Some(given) => format!("{}\n\n{}", given.trim_end(), summary.description()),
-        None => summary.description(),
+        Some(given) => {
+            let room = MAX_TEXT.saturating_sub(said.chars().count() + 2);
+            format!("{}\n\n{said}", cut(given.trim_end(), room))
+        }
+        None => said,
     };
     let mut tags = fields.tags.clone().unwrap_or_default();
     for tag in [Some(TAG.to_owned()), tag].into_iter().flatten() {
@@ -376,7 +439,7 @@ fn draft(
 }
 
 /// Makes of a planned change what came of it; what it has beyond that stays.
-async fn update(session: &Session, planned: Change, draft: Draft) -> Outcome<Option<Change>> {
+async fn update(session: &Session, planned: Change, draft: Draft) -> Outcome<Updated> {
     let change = draft.change;
     let missing = if draft.create_missing {
         Missing::Create

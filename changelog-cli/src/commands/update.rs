@@ -1,9 +1,9 @@
 //! `chlog update`, and its short forms `start`, `done` and `rollback`.
 
-use changelog_core::{Change, ChangeId, ChangePatch, Input, Status};
+use changelog_core::{Change, ChangeId, ChangePatch, Input, Link, Status};
 use clap::{Args, ValueEnum};
 
-use crate::args::ChangeFields;
+use crate::args::{ChangeFields, link};
 use crate::complete;
 use crate::failure::{Failure, Outcome};
 use crate::moment;
@@ -14,6 +14,15 @@ use crate::session::Session;
 
 /// Edits a change.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+--tag and --link add to what the change has; a link with the label of another replaces it. They are \
+added to what the service has at that moment: an update of the tags or links that somebody else makes \
+between the two requests, some milliseconds, is overwritten.
+
+Examples:
+  chlog update ID --tag verified --remove-tag draft
+  chlog update ID --set-tags release,eu
+  chlog update ID --link ticket=https://tickets.example.com/7")]
 pub(crate) struct UpdateArgs {
     /// The id of the change
     #[arg(add = complete::changes())]
@@ -23,6 +32,39 @@ pub(crate) struct UpdateArgs {
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
+    /// Remove a tag; repeatable, or several separated by commas
+    #[arg(
+        long = "remove-tag",
+        value_name = "TAG",
+        value_delimiter = ',',
+        help_heading = "The change"
+    )]
+    remove_tags: Vec<String>,
+    /// Replace all tags by these
+    #[arg(
+        long,
+        value_name = "TAG",
+        value_delimiter = ',',
+        conflicts_with_all = ["tags", "remove_tags"],
+        help_heading = "The change"
+    )]
+    set_tags: Option<Vec<String>>,
+    /// Remove the link with this label; repeatable
+    #[arg(
+        long = "remove-link",
+        value_name = "LABEL",
+        help_heading = "The change"
+    )]
+    remove_links: Vec<String>,
+    /// Replace all links by this one; repeatable
+    #[arg(
+        long,
+        value_name = "LABEL=URL",
+        value_parser = link,
+        conflicts_with_all = ["links", "remove_links"],
+        help_heading = "The change"
+    )]
+    set_links: Option<Vec<Link>>,
     /// Take a field away; repeatable, or several separated by commas
     #[arg(
         long,
@@ -69,11 +111,19 @@ pub(crate) async fn run(mut session: Session, args: UpdateArgs) -> Outcome {
     let patch = patch(&args)?;
     let service = named(args.fields.service.as_deref());
     let host = named(args.fields.host.as_deref());
-    if patch == ChangePatch::default() && service.is_none() && host.is_none() {
+    let edits = args.edits();
+    if patch == ChangePatch::default() && service.is_none() && host.is_none() && !edits {
         return Err(Failure::usage("there is nothing to update")
             .hint("give what is to change, such as --status completed, or --clear description"));
     }
+    // What is added is checked before anything is asked of the service.
     let mut patch = patch.checked(moment::now())?;
+    ChangePatch {
+        tags: args.fields.tags.clone(),
+        links: args.fields.links.clone(),
+        ..ChangePatch::default()
+    }
+    .checked(moment::now())?;
     let client = session.client()?;
     let missing = if args.fields.create_missing {
         Missing::Create
@@ -86,8 +136,56 @@ pub(crate) async fn run(mut session: Session, args: UpdateArgs) -> Outcome {
     if let Some(name) = host {
         patch.host_id = Some(names::host(&client, name, missing).await?);
     }
+    if edits {
+        // As late as possible: what is read here is written back.
+        edit(&args, &client.changes().get(args.id).await?, &mut patch);
+        patch = patch.checked(moment::now())?;
+    }
     let change = client.changes().update_with(args.id, patch).send().await?;
     session.output.record(&change, line)
+}
+
+/// Puts what is added to the tags and links of a change, and takes away what is
+/// removed.
+fn edit(args: &UpdateArgs, change: &Change, patch: &mut ChangePatch) {
+    if args.edits_tags() {
+        let mut tags = change.tags.clone();
+        let has = |all: &[String], tag: &str| all.iter().any(|one| one.trim() == tag.trim());
+        tags.retain(|tag| !has(&args.remove_tags, tag));
+        for tag in args.fields.tags.iter().flatten() {
+            if !has(&tags, tag) {
+                tags.push(tag.clone());
+            }
+        }
+        patch.tags = Some(tags);
+    }
+    if args.edits_links() {
+        let is = |link: &Link, label: &str| link.label.trim() == label.trim();
+        let mut links = change.links.clone();
+        links.retain(|link| !args.remove_links.iter().any(|label| is(link, label)));
+        for added in args.fields.links.iter().flatten() {
+            match links.iter_mut().find(|link| is(link, &added.label)) {
+                Some(link) => link.clone_from(added),
+                None => links.push(added.clone()),
+            }
+        }
+        patch.links = Some(links);
+    }
+}
+
+impl UpdateArgs {
+    fn edits_tags(&self) -> bool {
+        self.fields.tags.is_some() || !self.remove_tags.is_empty()
+    }
+
+    fn edits_links(&self) -> bool {
+        self.fields.links.is_some() || !self.remove_links.is_empty()
+    }
+
+    /// Returns whether what the change will have depends on what it has.
+    fn edits(&self) -> bool {
+        self.edits_tags() || self.edits_links()
+    }
 }
 
 /// Sets the status and says what the change is now.
@@ -122,8 +220,8 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
         risk_level: fields.risk.clone(),
         status: fields.status.clone(),
         impact: fields.impact.clone().map(Some),
-        tags: fields.tags.clone(),
-        links: fields.links.clone(),
+        tags: args.set_tags.clone(),
+        links: args.set_links.clone(),
         scheduled_for: fields.scheduled_for.map(|at| Some(at.start(now))),
     };
     for field in &args.clear {
@@ -138,14 +236,8 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
                 patch.host_id = Some(None);
                 named(fields.host.as_deref()).is_some()
             }
-            Clearable::Tags => patch
-                .tags
-                .replace(Vec::new())
-                .is_some_and(|tags| !tags.is_empty()),
-            Clearable::Links => patch
-                .links
-                .replace(Vec::new())
-                .is_some_and(|links| !links.is_empty()),
+            Clearable::Tags => patch.tags.replace(Vec::new()).is_some() || args.edits_tags(),
+            Clearable::Links => patch.links.replace(Vec::new()).is_some() || args.edits_links(),
             Clearable::ScheduledFor => patch.scheduled_for.replace(None).flatten().is_some(),
         };
         if given {
@@ -200,6 +292,8 @@ mod tests {
         for line in [
             "-m x --clear description",
             "--tag a --clear tags",
+            "--set-tags a --clear tags",
+            "--remove-link a --clear links",
             "--host h --clear host",
         ] {
             assert!(patched(line).is_err(), "{line}");

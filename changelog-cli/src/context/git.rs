@@ -1,17 +1,16 @@
 //! What git says about the folder that `chlog` runs in.
 //!
 //! The program is asked, since it alone knows all of git's settings; it is
-//! asked for little, all of it at once, and not for long. A repository that was
-//! cloned from somewhere gets to run nothing of its own: neither helpers nor
-//! hooks stand behind these questions.
+//! asked for little, all of it at once, and not for long.
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::forge::Repository;
+use crate::git;
 
 /// How long git may take in all.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -43,6 +42,8 @@ pub(crate) fn checkout() -> Checkout {
         "log",
         "-1",
         "--no-show-signature",
+        "--no-ext-diff",
+        "--no-textconv",
         "--no-color",
         "--format=%H%n%s",
     ]);
@@ -68,12 +69,8 @@ struct Asked {
 }
 
 fn ask(arguments: &[&str]) -> Option<Asked> {
-    let mut child = Command::new("git")
+    let mut child = git::command()
         .args(arguments)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_NO_LAZY_FETCH", "1")
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

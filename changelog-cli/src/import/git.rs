@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use changelog_core::change::MAX_TEXT;
 use changelog_core::{NewChange, Status, Timestamp};
 
 use crate::failure::{Exit, Failure, Outcome, warn};
+use crate::git;
 
 /// The longest title and the longest tag, in characters.
 const MAX_TITLE: usize = 300;
@@ -30,25 +30,28 @@ pub(crate) fn history(range: &str) -> Outcome<Vec<u8>> {
             "--git: must be a range of commits such as v1.0..HEAD, got {range:?}"
         )));
     }
-    let root = text(&git(&["rev-parse", "--show-toplevel"])?);
-    if text(&git(&["rev-parse", "--is-shallow-repository"])?) == "true" {
+    let root = text(&ask(&["rev-parse", "--show-toplevel"])?);
+    if text(&ask(&["rev-parse", "--is-shallow-repository"])?) == "true" {
         warn("the repository is shallow: what lies before its first commit is not imported");
     }
     // Asked for first, so that a range that is none is told before anything.
-    let commits = git(&["rev-list", "--end-of-options", range, "--"])?;
+    let commits = ask(&["rev-list", "--end-of-options", range, "--"])?;
     let commits = String::from_utf8_lossy(&commits);
     let commits: HashSet<&str> = commits.lines().collect();
-    let merges = git(&[
+    let merges = ask(&[
         "log",
         "-z",
         "--first-parent",
         "--merges",
+        "--no-show-signature",
+        "--no-ext-diff",
+        "--no-textconv",
         MERGE,
         "--end-of-options",
         range,
         "--",
     ])?;
-    let refs = git(&["for-each-ref", TAG, "refs/tags"])?;
+    let refs = ask(&["for-each-ref", TAG, "refs/tags"])?;
     let repository = repository(&remote(), &root);
     let mut changes = tags(&refs, &commits);
     changes.extend(read_merges(&merges));
@@ -161,7 +164,7 @@ fn tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Found> {
 /// Returns where the repository comes from; empty where it is known to come from
 /// nowhere.
 fn remote() -> String {
-    git(&["config", "--get", "remote.origin.url"])
+    ask(&["config", "--get", "remote.origin.url"])
         .map(|url| text(&url))
         .unwrap_or_default()
 }
@@ -194,18 +197,9 @@ fn repository(remote: &str, root: &str) -> Option<String> {
 }
 
 /// Runs git in the current folder and returns what it prints.
-fn git(arguments: &[&str]) -> Outcome<Vec<u8>> {
-    let output = Command::new("git")
-        .args([
-            "-c",
-            "log.showSignature=false",
-            "-c",
-            "core.quotePath=false",
-        ])
+fn ask(arguments: &[&str]) -> Outcome<Vec<u8>> {
+    let output = git::command()
         .args(arguments)
-        .env("LC_ALL", "C")
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .stdin(Stdio::null())
         .output()
         .map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Failure::usage("--git: the program git is not installed"),

@@ -165,7 +165,16 @@ impl Record for Host {
 
 impl Record for Waiting {
     const KIND: &'static str = "waiting change";
-    const COLUMNS: &'static [&'static str] = &["id", "state", "title", "url", "kept_at", "reason"];
+    const COLUMNS: &'static [&'static str] = &[
+        "id",
+        "state",
+        "title",
+        "url",
+        "organization",
+        "key_fingerprint",
+        "kept_at",
+        "reason",
+    ];
 
     fn id(&self) -> String {
         self.id.clone()
@@ -177,6 +186,8 @@ impl Record for Waiting {
             self.state.to_owned(),
             self.title.clone(),
             self.url.clone(),
+            or_empty(self.organization),
+            self.key_fingerprint.clone(),
             or_empty(self.kept_at),
             self.reason.clone(),
         ]

@@ -207,12 +207,20 @@ pub(crate) fn waiting(waiting: &[Waiting], width: Option<u16>, now: Timestamp) -
             text(one.state),
             text(&one.title),
             text(&one.url),
+            text(&one.owner()),
             text(&one.reason),
         ];
         (cells, one.id.clone())
     };
     let sheet = Sheet {
-        header: vec!["KEPT", "STATE", "TITLE", "ADDRESS", "REASON"],
+        header: vec![
+            "KEPT",
+            "STATE",
+            "TITLE",
+            "ADDRESS",
+            "ORGANIZATION",
+            "REASON",
+        ],
         main: 2,
         rows: waiting.iter().map(row).collect(),
     };

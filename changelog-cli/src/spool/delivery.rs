@@ -6,13 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use changelog_client::Client;
-use changelog_core::ChangeId;
+use changelog_core::{ChangeId, OrganizationId};
 use chrono::TimeDelta;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{Entry, directory, journal, no_directory, paths, read, refused, write};
+use super::owner::{Claim, Owner, claim};
+use super::reminder::remind;
+use super::{
+    Entry, Kept, directory, journal, list, name_of, no_directory, paths, read, refused, write,
+};
 use crate::credentials::is_same_address;
-use crate::failure::{Exit, Failure, Outcome, note, warn};
+use crate::failure::{Cause, Exit, Failure, Outcome, note, warn};
 use crate::files;
 use crate::moment;
 use crate::record::Draft;
@@ -25,11 +29,24 @@ const REMEMBERED: TimeDelta = TimeDelta::hours(47);
 /// How often it is looked whether another process has ended.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Sends what waits for one address.
+/// Sends what waits for one address and organization.
 pub(crate) struct Delivery {
     client: Client,
     url: String,
+    owner: Owner,
     directory: PathBuf,
+}
+
+/// What is taken over for this address and this key's organization because the
+/// user says so.
+#[derive(Debug, Default)]
+pub(crate) struct Takeover {
+    /// Entries for this other address.
+    pub(crate) from: Option<String>,
+    /// Entries of unknown organizations with these ids.
+    pub(crate) adopted: Vec<String>,
+    /// All entries of unknown organizations.
+    pub(crate) adopts_all: bool,
 }
 
 /// What became of what waited.
@@ -42,6 +59,10 @@ pub(crate) struct Report {
     pub(crate) left: usize,
     /// Waiting for another address.
     pub(crate) elsewhere: usize,
+    /// Waiting for a key of another organization.
+    pub(crate) foreign: usize,
+    /// Made under another key, of whose organization nothing is known.
+    pub(crate) unknown: usize,
     /// Why it ended before it had tried all.
     pub(crate) stopped: Option<Failure>,
 }
@@ -57,6 +78,7 @@ impl Delivery {
         Some(Self {
             client: session.hurried_client().ok()?,
             url: session.url().ok()?.value.clone(),
+            owner: Owner::of(session).ok()?,
             directory,
         })
     }
@@ -66,6 +88,7 @@ impl Delivery {
         Ok(Self {
             client: session.client()?,
             url: session.url()?.value.clone(),
+            owner: Owner::of(session)?,
             directory: directory().ok_or_else(|| unreadable(&no_directory()))?,
         })
     }
@@ -77,6 +100,7 @@ impl Delivery {
         {
             delivery.spare_time().await;
         }
+        remind();
     }
 
     /// Sends what can be sent in the time that a command has to spare. What
@@ -87,7 +111,10 @@ impl Delivery {
             // Another process sends, or nobody can.
             return;
         };
-        let report = match self.send_all(Some(deadline), |_, _| {}).await {
+        let report = match self
+            .send_all(&Takeover::default(), Some(deadline), |_, _| {})
+            .await
+        {
             Ok(report) => report,
             Err(error) => return warn(&format!("what waits cannot be sent: {error}")),
         };
@@ -103,29 +130,33 @@ impl Delivery {
                 report.refused
             ));
         }
-        if let Some(failure) = report.stopped.filter(|failure| !failure.may_pass) {
+        if let Some(failure) = report.stopped.filter(|failure| !failure.is_transient()) {
             warn(&format!("what waits cannot be sent: {}", failure.message()));
         }
     }
 
     /// Sends everything, and tells how many of how many are done.
-    pub(crate) async fn flush(self, tell: impl FnMut(usize, usize)) -> Outcome<Report> {
-        let mut lock = lock(&self.directory).map_err(|error| unreadable(&error))?;
-        while lock.is_none() {
-            sleep(GLANCE).await;
-            lock = self::lock(&self.directory).map_err(|error| unreadable(&error))?;
-        }
-        let sent = self.send_all(None, tell).await;
+    pub(crate) async fn flush(
+        self,
+        takeover: &Takeover,
+        tell: impl FnMut(usize, usize),
+    ) -> Outcome<Report> {
+        let _lock = wait_for_lock(&self.directory).await?;
+        let sent = self.send_all(takeover, None, tell).await;
         sent.map_err(|error| unreadable(&error))
     }
 
     async fn send_all(
         &self,
+        takeover: &Takeover,
         deadline: Option<Instant>,
         mut tell: impl FnMut(usize, usize),
     ) -> io::Result<Report> {
         journal::recover(&self.directory)?;
         let mut report = Report::default();
+        // Somebody who asks to send everything gets to know that the key is
+        // wrong, and does not rely on what was learned of it long ago.
+        let mut organization = self.owner.organization().filter(|_| deadline.is_some());
         let paths = paths(&self.directory)?;
         let count = paths.len();
         for (number, path) in paths.into_iter().enumerate() {
@@ -137,7 +168,9 @@ impl Delivery {
                 report.refused += 1;
                 continue;
             };
-            if !is_same_address(&entry.url, &self.url) {
+            let is_here = is_same_address(&entry.url, &self.url);
+            let from = takeover.from.as_deref();
+            if !is_here && !from.is_some_and(|from| is_same_address(&entry.url, from)) {
                 report.elsewhere += 1;
                 continue;
             }
@@ -146,15 +179,37 @@ impl Delivery {
                 report.left += 1;
                 continue;
             }
+            let claimed = self.claimed(&entry, &mut organization, deadline).await;
+            let name = name_of(&kept.path);
+            let is_adopted = takeover.adopts_all || takeover.adopted.contains(&name);
+            match claimed {
+                Ok(Claim::Own) => {}
+                Ok(Claim::Unknown) if is_adopted => {
+                    entry.key_fingerprint.clone_from(&self.owner.fingerprint);
+                    entry.organization = organization;
+                }
+                Ok(Claim::Unknown) => {
+                    report.unknown += 1;
+                    continue;
+                }
+                Ok(Claim::Foreign) => {
+                    report.foreign += 1;
+                    continue;
+                }
+                Err(failure) => {
+                    report.left += 1;
+                    report.stopped = Some(failure);
+                    continue;
+                }
+            }
+            if !is_here {
+                entry.url.clone_from(&self.url);
+            }
+            if !is_here || is_adopted {
+                write(&kept.path, &entry)?;
+            }
             let sending = self.send(&mut entry, &kept.path);
-            let sent = match deadline {
-                None => sending.await,
-                Some(deadline) => match timeout_at(deadline, sending).await {
-                    Ok(sent) => sent,
-                    Err(_) => Err(Failure::silence("there was no more time".to_owned())),
-                },
-            };
-            match sent {
+            match within(deadline, sending).await {
                 Ok(()) => {
                     fs::remove_file(&kept.path)?;
                     report.delivered += 1;
@@ -177,6 +232,21 @@ impl Delivery {
         Ok(report)
     }
 
+    /// Judges whether an entry may be sent under this key, and asks the service
+    /// of which organization the key is where that is needed to judge.
+    async fn claimed(
+        &self,
+        entry: &Entry,
+        organization: &mut Option<OrganizationId>,
+        deadline: Option<Instant>,
+    ) -> Outcome<Claim> {
+        let needs_it = deadline.is_none() || claim(entry, &self.owner, *organization).is_none();
+        if organization.is_none() && needs_it {
+            *organization = Some(within(deadline, self.owner.ask(&self.client)).await?);
+        }
+        Ok(claim(entry, &self.owner, *organization).unwrap_or(Claim::Unknown))
+    }
+
     /// Sends one: the change, and what became of it.
     async fn send(&self, entry: &mut Entry, path: &Path) -> Outcome {
         let id = match (entry.id, entry.draft.clone()) {
@@ -188,9 +258,13 @@ impl Delivery {
                 } else {
                     None
                 };
-                let id = match known {
-                    Some(id) => id,
-                    None => draft.create(&self.client, key, true).await?.id,
+                let id = if let Some(id) = known {
+                    id
+                } else {
+                    let created = draft.create(&self.client, key, true).await?;
+                    self.owner.learn(created.organization_id);
+                    entry.organization = Some(created.organization_id);
+                    created.id
                 };
                 if entry.patch.is_some() {
                     // What follows may be tried again when the key is long
@@ -227,6 +301,61 @@ impl Delivery {
     }
 }
 
+/// Waits for the service, and no longer than until a deadline.
+async fn within<T>(
+    deadline: Option<Instant>,
+    sending: impl Future<Output = Outcome<T>>,
+) -> Outcome<T> {
+    match deadline {
+        None => sending.await,
+        Some(deadline) => timeout_at(deadline, sending)
+            .await
+            .unwrap_or_else(|_| Err(Failure::silence("there was no more time".to_owned()))),
+    }
+}
+
+/// Puts what was refused, and what waits for a valid key, back to what simply
+/// waits: all of it, or what has one of these ids. Returns how many, and the ids
+/// that nothing has.
+pub(crate) async fn retry(ids: &[String]) -> Outcome<(usize, Vec<String>)> {
+    let directory = directory().ok_or_else(|| unreadable(&no_directory()))?;
+    let _lock = wait_for_lock(&directory).await?;
+    let mut missing = ids.to_vec();
+    let mut count = 0;
+    for folder in [directory.clone(), refused(&directory)] {
+        for kept in list(&folder).map_err(|error| unreadable(&error))? {
+            let name = name_of(&kept.path);
+            if !ids.is_empty() && !ids.contains(&name) {
+                continue;
+            }
+            missing.retain(|id| *id != name);
+            let Kept { path, entry } = kept;
+            // What cannot be read cannot be sent.
+            let Ok(mut entry) = entry else { continue };
+            let waits = folder == directory;
+            if waits && entry.cause == Cause::Unavailable {
+                continue;
+            }
+            entry.cause = Cause::Unavailable;
+            let put_back = write(
+                &directory.join(path.file_name().unwrap_or_default()),
+                &entry,
+            );
+            put_back
+                .and_then(|()| {
+                    if waits {
+                        Ok(())
+                    } else {
+                        fs::remove_file(&path)
+                    }
+                })
+                .map_err(|error| unreadable(&error))?;
+            count += 1;
+        }
+    }
+    Ok((count, missing))
+}
+
 /// Moves a file to what the service did not take.
 fn set_aside(directory: &Path, path: &Path, entry: Option<&Entry>) -> io::Result<()> {
     let Some(name) = path.file_name() else {
@@ -256,6 +385,15 @@ fn lock(directory: &Path) -> io::Result<Option<File>> {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+async fn wait_for_lock(directory: &Path) -> Outcome<File> {
+    loop {
+        if let Some(lock) = lock(directory).map_err(|error| unreadable(&error))? {
+            return Ok(lock);
+        }
+        sleep(GLANCE).await;
     }
 }
 

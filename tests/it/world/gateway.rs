@@ -19,6 +19,12 @@ pub(crate) enum Mode {
     Crowded,
     /// Every request is answered with 200 and a page that is no JSON.
     Elsewhere,
+    /// Every request is answered with 404 and an ingress's page.
+    Backendless,
+    /// Every request is answered with 301 to another address.
+    Moved,
+    /// Every request is answered with 403 and JSON that is not the service's.
+    Denied,
     /// Every request is answered with bytes that are no HTTP.
     Garbage,
     /// It is closed at once.
@@ -102,6 +108,16 @@ fn pass(mut client: TcpStream, mode: Mode, service: &str) {
         Mode::Failing => with("500 Internal Server Error"),
         Mode::Crowded => with("429 Too Many Requests"),
         Mode::Elsewhere => with("200 OK"),
+        Mode::Backendless => with("404 Not Found"),
+        Mode::Moved => with("301 Moved Permanently\r\nlocation: https://changes.example.com/"),
+        Mode::Denied => {
+            let body = "{\"message\": \"no route\", \"status\": 403}";
+            format!(
+                "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\n\
+                 connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        }
         Mode::Garbage => "\u{1}\u{2}\u{3} hello\r\n\r\n".to_owned(),
     };
     let _ = client.read(&mut [0; 16384]);

@@ -95,7 +95,7 @@ pub(super) async fn run(
         if recorded.is_ok() {
             Delivery::after(&session).await;
         }
-        match recorded.and_then(|kept| tell(session, &kept)) {
+        match recorded.and_then(|kept| tell(session, kept)) {
             Ok(()) => {}
             // Terraform succeeded, and somebody insists on its being recorded.
             Err(failure) if code == 0 && flags.record.strict => return Err(failure),
@@ -118,11 +118,11 @@ fn ready(session: Session, flags: &Flags) -> Outcome<Session> {
 }
 
 /// Says on standard error what was recorded: standard output is Terraform's.
-fn tell(mut session: Session, kept: &Kept) -> Outcome {
+fn tell(mut session: Session, kept: Kept) -> Outcome {
     let (id, title) = match kept {
-        Kept::New(Recorded::Created(created)) => (created.id, &created.title),
-        Kept::Updated(change) => (change.id, &change.title),
-        _ => return kept.show(&mut session),
+        Kept::New(Recorded::Created(created)) => (created.id, created.title),
+        Kept::Updated(change) => (change.id, change.title),
+        kept => return kept.show(&mut session),
     };
     note(&format!("recorded {id}  {title}"));
     Ok(())

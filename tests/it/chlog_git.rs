@@ -1,0 +1,154 @@
+//! A repository that somebody else wrote runs nothing here, and git never sees
+//! the key.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::chlog::{Said, newest};
+use crate::world::{World, on_both, requirement};
+
+on_both!(a_hostile_repository_runs_nothing);
+
+/// Runs git as its owner does, and requires success.
+#[track_caller]
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .envs([
+            ("GIT_AUTHOR_NAME", "Ada"),
+            ("GIT_AUTHOR_EMAIL", "ada@example.com"),
+            ("GIT_COMMITTER_NAME", "Ada"),
+            ("GIT_COMMITTER_EMAIL", "ada@example.com"),
+        ])
+        .output()
+        .expect("git runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+async fn a_hostile_repository_runs_nothing(world: World) {
+    if requirement::in_path("git").is_none() {
+        requirement::missing("git", "git");
+        return;
+    }
+    let folder = world.folder().join("hostile");
+    fs::create_dir(&folder).expect("a folder");
+    let run = |arguments: &[&str]| git(&folder, arguments);
+    run(&["init", "-q", "-b", "main"]);
+    run(&["commit", "-q", "--allow-empty", "-m", "First"]);
+    run(&["checkout", "-q", "-b", "topic"]);
+    run(&["commit", "-q", "--allow-empty", "-m", "On a branch"]);
+    run(&["checkout", "-q", "main"]);
+    run(&["merge", "-q", "--no-ff", "-m", "Merge the topic", "topic"]);
+    run(&["tag", "-a", "v1", "-m", "Version 1"]);
+    // A commit with a signature that somebody would have to check.
+    let head = run(&["cat-file", "commit", "HEAD"]);
+    let (headers, message) = head.split_once("\n\n").expect("a message");
+    let signature = "-----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----";
+    let signed = format!("{headers}\ngpgsig {signature}\n\n{message}\n");
+    fs::write(folder.join("signed"), signed).expect("a file");
+    let signed = run(&["hash-object", "-t", "commit", "-w", "signed"]);
+    run(&["reset", "-q", "--soft", &signed]);
+
+    // Every program that its settings name says that it ran, and what it saw.
+    let ran = world.folder().join("ran");
+    let trap = world.folder().join("trap.sh");
+    let script = format!(
+        "#!/bin/sh\necho \"$0 $* key=$CHLOG_API_KEY\" >>'{}'\nexit 1\n",
+        ran.display()
+    );
+    fs::write(&trap, script).expect("a file");
+    Command::new("chmod")
+        .args(["755"])
+        .arg(&trap)
+        .status()
+        .expect("chmod runs");
+    let trap = trap.to_str().expect("a path");
+    for name in [
+        "core.sshCommand",
+        "core.fsmonitor",
+        "core.pager",
+        "core.askPass",
+        "core.gitProxy",
+        "core.editor",
+        "credential.helper",
+        "diff.external",
+        "gpg.program",
+        "gpg.ssh.program",
+        "log.diffMerges",
+    ] {
+        let value = if name == "log.diffMerges" {
+            "first-parent"
+        } else {
+            trap
+        };
+        run(&["config", name, value]);
+    }
+    for (name, value) in [
+        ("log.showSignature", "true"),
+        ("pager.log", "true"),
+        ("remote.origin.url", "ssh://git@example.invalid/o/r.git"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.partialclonefilter", "blob:none"),
+        ("extensions.partialClone", "origin"),
+    ] {
+        run(&["config", name, value]);
+    }
+    let log = |arguments: &[&str]| {
+        let mut command = world.chlog();
+        command.current_dir(&folder);
+        Said::of(command.args(arguments))
+    };
+    log(&["log", "Deploy"]).done();
+    let change = newest(&world).await;
+    assert!(change["tags"].to_string().contains("repo=o/r"), "{change}");
+    log(&["import", "--git", "HEAD"]).done();
+    nothing_ran(&ran);
+    let list = world.key().get("/api/changes").await.body(200);
+    assert!(list["count"].as_u64() >= Some(2), "{list}");
+
+    // Objects that are not here are not fetched, which is what would run ssh.
+    let tree = run(&["rev-parse", "v1^1"]);
+    let object = folder.join(format!(".git/objects/{}/{}", &tree[..2], &tree[2..]));
+    fs::remove_file(object).expect("a loose object");
+    let said = log(&["import", "--git", "HEAD"]);
+    assert_ne!(said.code, 0, "{}", said.err);
+    log(&["log", "Deploy again"]).done();
+    nothing_ran(&ran);
+    git_does_not_see_the_key(&world, &folder);
+}
+
+/// Requires that no program of the repository has said anything.
+#[track_caller]
+fn nothing_ran(said: &Path) {
+    assert!(!said.exists(), "{:?}", fs::read_to_string(said));
+}
+
+/// Puts a program in the place of git that writes down its environment.
+fn git_does_not_see_the_key(world: &World, folder: &Path) {
+    let fake = world.folder().join("bin");
+    fs::create_dir(&fake).expect("a folder");
+    let seen = world.folder().join("seen");
+    let script = format!("#!/bin/sh\nenv >>'{}'\nexit 1\n", seen.display());
+    fs::write(fake.join("git"), script).expect("a file");
+    Command::new("chmod")
+        .args(["755"])
+        .arg(fake.join("git"))
+        .status()
+        .expect("chmod runs");
+    let path = format!("{}:/usr/bin:/bin", fake.display());
+    for arguments in [&["log", "Deploy"][..], &["import", "--git", "HEAD"]] {
+        let mut command = world.chlog();
+        command.current_dir(folder).env("PATH", &path);
+        command.env("CHLOG_API_KEY_FILE", "/some/where");
+        Said::of(command.args(arguments));
+    }
+    let seen = fs::read_to_string(&seen).expect("git was asked");
+    assert!(!seen.contains("CHLOG_API_KEY"), "{seen}");
+    assert!(seen.contains("GIT_NO_LAZY_FETCH=1"), "{seen}");
+}

@@ -1,0 +1,197 @@
+//! A command gets a signal once, whatever way it comes: Terraform takes a second
+//! interrupt as the order to stop at once, and may lose its state over it.
+
+use std::fs;
+
+use portable_pty::CommandBuilder;
+
+use crate::chlog_run::{on_a_terminal, surround};
+use crate::chlog_terraform::Module;
+use crate::world::{Engine, World, binaries, requirement};
+
+/// Ways to send TERM to a `chlog run`, whose process is `$chlog`. Each waits
+/// until the command is there.
+const WAYS: [(&str, &str); 5] = [
+    ("to chlog alone", "kill -TERM $chlog"),
+    (
+        "to the group",
+        // The script itself is in it, and goes on.
+        "trap '' TERM; kill -TERM 0",
+    ),
+    (
+        "to each process, from the leaves",
+        "kill -TERM $(leaves $chlog)",
+    ),
+    (
+        "to each process, from the root, one by one",
+        "for process in $(leaves $chlog | tac); do kill -TERM $process; done",
+    ),
+    (
+        "to the command alone",
+        "kill -TERM $(cat /proc/$chlog/task/$chlog/children | cut -d ' ' -f 2)",
+    ),
+];
+
+/// Starts `chlog`, sends it the signal, and waits for its end. The second child is
+/// the command: the first is the witness of signals.
+const AROUND: &str = r"
+leaves() {
+    for child in $(cat /proc/$1/task/*/children); do leaves $child; done
+    echo $1
+}
+rm -f ready caught
+COMMAND >output 2>&1 &
+chlog=$!
+until [ -s ready ]; do sleep 0.02; done
+SEND || true
+wait $chlog || wait $chlog || true
+";
+
+/// Writes down each signal it gets, and waits longer than a second one could
+/// take to come.
+const COUNTING: &str = r#"
+for signal in INT TERM; do trap "echo $signal >>caught" $signal; done
+echo ready >ready
+for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
+"#;
+
+/// What takes a while, and lets Terraform decide about its end.
+const SLOW: &str = r#"
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "trap '' INT TERM; echo ready; echo ready >ready; sleep 1.5"
+  }
+}
+resource "terraform_data" "next" {
+  depends_on = [terraform_data.slow]
+}
+"#;
+
+/// Requires that Terraform was interrupted once and ended in order.
+#[track_caller]
+fn is_interrupted_once(output: &str, how: &str) {
+    let count = output.matches("Interrupt received").count();
+    assert_eq!(count, 1, "{how}: {output}");
+    assert!(!output.contains("Two interrupts"), "{how}: {output}");
+    assert!(
+        output.contains("Gracefully shutting down"),
+        "{how}: {output}"
+    );
+}
+
+async fn world() -> World {
+    let world = World::new(Engine::Sqlite).await;
+    world.expect("it needs no other program")
+}
+
+/// A folder with a `chlog` in the search path, and a shell there.
+fn shell(world: &World, script: &str) -> String {
+    let chlog = binaries::chlog();
+    let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let mut command = std::process::Command::new("bash");
+    command
+        .args(["-c", script])
+        .env_clear()
+        .env("PATH", path)
+        .env("HOME", world.folder())
+        .env("CHLOG_URL", world.url())
+        .env("CHLOG_API_KEY", &world.organization.key)
+        .current_dir(world.folder());
+    // What is sent to the group is not for the tests.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let output = crate::world::run(command, "");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_gets_each_signal_once() {
+    let world = world().await;
+    fs::write(world.folder().join("counting.sh"), COUNTING).expect("a file");
+    let caught = world.folder().join("caught");
+    let run = "chlog run -- sh counting.sh";
+    for (how, send) in WAYS {
+        let script = AROUND.replace("COMMAND", run).replace("SEND", send);
+        let said = shell(&world, &script);
+        let text = fs::read_to_string(&caught).unwrap_or_default();
+        assert_eq!(text, "TERM\n", "{how}: {said}");
+    }
+    // timeout sends it to its child and then to the whole group.
+    for (signal, flags) in [("TERM", ""), ("INT", "-s INT"), ("TERM", "--foreground")] {
+        let script = format!("rm -f ready caught; timeout {flags} 0.8 {run}");
+        let said = shell(&world, &script);
+        let text = fs::read_to_string(&caught).unwrap_or_default();
+        assert_eq!(text, format!("{signal}\n"), "timeout {flags}: {said}");
+    }
+    // Sent twice it comes twice, as it would without.
+    let twice = "kill -TERM $chlog; sleep 0.7; kill -TERM $chlog";
+    let script = AROUND.replace("COMMAND", run).replace("SEND", twice);
+    shell(&world, &script);
+    let text = fs::read_to_string(&caught).unwrap_or_default();
+    assert_eq!(text, "TERM\nTERM\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn terraform_is_interrupted_once() {
+    let world = world().await;
+    let Some(module) = Module::ready(&world, "interrupted", SLOW) else {
+        return;
+    };
+    let output = module.folder.join("output");
+    let apply = "apply -auto-approve -no-color";
+    for command in [
+        format!("chlog run -- terraform {apply}"),
+        format!("chlog terraform run -- {apply}"),
+    ] {
+        for (how, send) in &WAYS[..4] {
+            let script = AROUND.replace("COMMAND", &command).replace("SEND", send);
+            module.shell(&script, &[], "");
+            let text = fs::read_to_string(&output).expect("output");
+            is_interrupted_once(&text, &format!("{command}, {how}"));
+        }
+        let script = format!("timeout 1 {command} >output 2>&1 || true");
+        module.shell(&script, &[], "");
+        let text = fs::read_to_string(&output).expect("output");
+        is_interrupted_once(&text, &format!("timeout, {command}"));
+        // A terminal sends Ctrl-C to the whole group by itself.
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let mut command = CommandBuilder::new(binaries::chlog());
+        command.args(&words);
+        surround(&mut command, &world, &world.url());
+        command.env("CHECKPOINT_DISABLE", "1");
+        command.cwd(&module.folder);
+        let (seen, code) = on_a_terminal(command, b"\x03", "ready");
+        is_interrupted_once(&String::from_utf8_lossy(&seen), "Ctrl-C");
+        assert_ne!(code, 0);
+    }
+}
+
+/// Stopping and continuing, and a pager that needs the terminal at the other end
+/// of a pipe, are the shell's to arrange and not ours to break.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn job_control_is_the_shells() {
+    if requirement::in_path("bash").is_none() {
+        requirement::missing("bash", "bash");
+        return;
+    }
+    let world = world().await;
+    let chlog = binaries::chlog();
+    // The last of the pipe reads the terminal as a pager does: in the
+    // background it would be stopped for it, and nobody would continue it.
+    let script = format!(
+        "set -m; chlog() {{ '{}' \"$@\"; }}\n\
+         chlog run -- sh -c 'echo from the command; sleep 0.3' | \
+         {{ cat; printf 'press enter '; read -r key </dev/tty; echo \"the key was $key\"; }}\n\
+         chlog run -- sh -c 'echo stops; kill -STOP 0; echo goes on' ; jobs; fg\n",
+        chlog.display()
+    );
+    let mut command = CommandBuilder::new("bash");
+    command.args(["--norc", "-c", &script]);
+    surround(&mut command, &world, &world.url());
+    let (seen, _) = on_a_terminal(command, b"q\n", "press enter");
+    let seen = String::from_utf8_lossy(&seen);
+    for words in ["from the command", "the key was q", "Stopped", "goes on"] {
+        assert!(seen.contains(words), "{words}: {seen}");
+    }
+}
