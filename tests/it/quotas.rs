@@ -187,17 +187,9 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
 
 async fn a_name_with_nul_is_refused(world: World) {
     let browser = world.browser().await;
-    for query in [
-        "service=%00",
-        "host=a%00b",
-        "q=%00",
-        "tag=%00",
-        "service_id=%00",
-    ] {
+    for query in ["service=%00", "host=a%00b", "tag=%00", "service_id=%00"] {
         browser.get(&format!("/changes?{query}")).await.is(400);
     }
-    for query in ["q=%00", "tag=a%00b"] {
-        let answer = world.key().get(&format!("/api/changes?{query}")).await;
-        answer.problem(400, "malformed_query");
-    }
+    let answer = world.key().get("/api/changes?tag=a%00b").await;
+    answer.problem(400, "malformed_query");
 }
