@@ -353,7 +353,7 @@ mod tests {
     fn a_moment_of_another_process_counts() {
         let (hands, clock) = Hands::new();
         let seen = Timestamp::from_millis(START + HOUR);
-        assert_eq!(clock.not_before(seen), Some(Duration::from_secs(3_600)));
+        assert_eq!(clock.not_before(seen), Some(Duration::from_hours(1)));
         assert_eq!(at(&clock), (0, HOUR));
         hands.pass(2 * HOUR);
         assert_eq!(at(&clock), (2 * HOUR, 2 * HOUR));

@@ -169,9 +169,9 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
     .is(200);
     assert_eq!(key.get(&path).await.data(200)["impact"], long("é"));
     let browser = world.browser().await;
-    let log = browser.get("/api/activity?resource=change&limit=2").await;
-    assert!(log.text.len() < 4_000, "{} bytes", log.text.len());
-    let changes = &log.body(200)["items"][0]["metadata"]["changes"];
+    let entries = browser.get("/api/activity?resource=change&limit=2").await;
+    assert!(entries.text.len() < 4_000, "{} bytes", entries.text.len());
+    let changes = &entries.body(200)["items"][0]["metadata"]["changes"];
     assert_eq!(
         changes["impact"],
         json!({
