@@ -29,10 +29,6 @@ impl Query {
             if !was_sent && value.contains('\u{fffd}') {
                 problems.add(format!("?{name}"), Code::InvalidFormat, "must be UTF-8");
             }
-            if value.contains('\0') {
-                let message = "must not contain NUL";
-                problems.add(format!("?{name}"), Code::InvalidFormat, message);
-            }
         }
         Self {
             pairs,

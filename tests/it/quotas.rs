@@ -169,9 +169,9 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
     .is(200);
     assert_eq!(key.get(&path).await.data(200)["impact"], long("é"));
     let browser = world.browser().await;
-    let log = browser.get("/api/activity?resource=change&limit=2").await;
-    assert!(log.text.len() < 4_000, "{} bytes", log.text.len());
-    let changes = &log.body(200)["items"][0]["metadata"]["changes"];
+    let entries = browser.get("/api/activity?resource=change&limit=2").await;
+    assert!(entries.text.len() < 4_000, "{} bytes", entries.text.len());
+    let changes = &entries.body(200)["items"][0]["metadata"]["changes"];
     assert_eq!(
         changes["impact"],
         json!({
@@ -187,17 +187,9 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
 
 async fn a_name_with_nul_is_refused(world: World) {
     let browser = world.browser().await;
-    for query in [
-        "service=%00",
-        "host=a%00b",
-        "q=%00",
-        "tag=%00",
-        "service_id=%00",
-    ] {
+    for query in ["service=%00", "host=a%00b", "tag=%00", "service_id=%00"] {
         browser.get(&format!("/changes?{query}")).await.is(400);
     }
-    for query in ["q=%00", "tag=a%00b"] {
-        let answer = world.key().get(&format!("/api/changes?{query}")).await;
-        answer.problem(400, "malformed_query");
-    }
+    let answer = world.key().get("/api/changes?tag=a%00b").await;
+    answer.problem(400, "malformed_query");
 }

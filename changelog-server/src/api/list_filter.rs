@@ -1,5 +1,6 @@
 //! Reading the lists of hosts and services in parts.
 
+use changelog_core::Code;
 use changelog_core::query::Query;
 
 use crate::web::{ApiError, Request};
@@ -22,6 +23,10 @@ impl ListFilter {
         let (limit, after) = request.filter(|raw| {
             let mut query = Query::new(raw);
             let read = (query.number("limit", 1), query.one("after"));
+            // No name has it, and PostgreSQL does not take it as a text.
+            if read.1.as_ref().is_some_and(|after| after.contains('\0')) {
+                query.add("after", Code::InvalidFormat, "must not contain NUL");
+            }
             query.finish(read)
         })?;
         if limit.is_none() && after.is_none() {
