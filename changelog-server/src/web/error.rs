@@ -17,7 +17,7 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 pub(crate) struct ApiError {
     code: ProblemCode,
     detail: String,
-    violations: Vec<Violation>,
+    violations: Box<[Violation]>,
     /// How many more violations there are.
     more: u64,
     headers: Vec<(HeaderName, String)>,
@@ -32,7 +32,7 @@ impl ApiError {
         Self {
             code,
             detail: detail.into(),
-            violations: Vec::new(),
+            violations: Box::default(),
             more: 0,
             headers: Vec::new(),
             cause: None,
@@ -81,7 +81,7 @@ impl ApiError {
     pub(crate) fn invalid(code: ProblemCode, invalid: Invalid) -> Self {
         let detail = invalid.to_string();
         Self {
-            violations: invalid.violations,
+            violations: invalid.violations.into(),
             more: invalid.more,
             ..Self::new(code, detail)
         }
@@ -112,7 +112,7 @@ impl ApiError {
             detail: self.detail.clone(),
             code: self.code.clone(),
             request_id: request_id.to_owned(),
-            errors: self.violations.clone(),
+            errors: self.violations.to_vec(),
             more_errors: self.more,
         }
     }
