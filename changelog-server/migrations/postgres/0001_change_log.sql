@@ -26,7 +26,8 @@ CREATE TABLE users (
     vouched_by    uuid,
     created_at    bigint NOT NULL
 );
-CREATE INDEX users_by_email ON users (email_folded);
+CREATE INDEX users_by_email ON users (email_folded, created_at, id);
+CREATE INDEX users_by_voucher ON users (email_folded, vouched_by, id);
 CREATE UNIQUE INDEX users_of_operator ON users (email_folded) WHERE vouched_by IS NULL;
 
 CREATE TABLE memberships (
@@ -64,7 +65,7 @@ CREATE TABLE known_browsers (
     used_at    bigint NOT NULL,
     PRIMARY KEY (user_id, token_hash)
 );
-CREATE INDEX known_browsers_by_token ON known_browsers (token_hash);
+CREATE INDEX known_browsers_by_token ON known_browsers (token_hash, used_at);
 CREATE INDEX known_browsers_by_age ON known_browsers (used_at);
 
 CREATE TABLE api_keys (

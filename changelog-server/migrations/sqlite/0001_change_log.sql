@@ -24,7 +24,8 @@ CREATE TABLE users (
     vouched_by    BLOB,
     created_at    INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX users_by_email ON users (email_folded);
+CREATE INDEX users_by_email ON users (email_folded, created_at, id);
+CREATE INDEX users_by_voucher ON users (email_folded, vouched_by, id);
 CREATE UNIQUE INDEX users_of_operator ON users (email_folded) WHERE vouched_by IS NULL;
 
 CREATE TABLE memberships (
@@ -62,7 +63,7 @@ CREATE TABLE known_browsers (
     used_at    INTEGER NOT NULL,
     PRIMARY KEY (user_id, token_hash)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX known_browsers_by_token ON known_browsers (token_hash);
+CREATE INDEX known_browsers_by_token ON known_browsers (token_hash, used_at);
 CREATE INDEX known_browsers_by_age ON known_browsers (used_at);
 
 CREATE TABLE api_keys (

@@ -11,7 +11,7 @@ use super::idempotency;
 use crate::app::App;
 use crate::store::activity::{self, Entry};
 use crate::store::{ChangeJson, ChangeList, Creation, Draft, Form};
-use crate::web::{ApiResult, Request, body, reply};
+use crate::web::{ApiResult, Request, body, offload, reply};
 
 /// Lists a page of the changes that match every parameter given, newest first.
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",
@@ -108,16 +108,19 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let now = app.now();
     let new: NewChanges = body::parse(&bytes, now.into()).await?;
     let claim = idempotency::claim(&caller, &request, &bytes)?;
+    let (tenant, actor) = (caller.tenant, caller.actor.clone());
     // One after the other, as far apart as ids can tell.
-    let drafts = new
-        .changes
-        .into_iter()
-        .zip((0..).map(|turn: u32| turn * 250))
-        .map(|(new, nanos)| {
-            let now = now + TimeDelta::nanoseconds(nanos.into());
-            Draft::in_turn(caller.tenant, &caller.actor, new, now, Some(nanos))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let drafts = move || {
+        new.changes
+            .into_iter()
+            .zip((0..).map(|turn: u32| turn * 250))
+            .map(|(new, nanos)| {
+                let now = now + TimeDelta::nanoseconds(nanos.into());
+                Draft::in_turn(tenant, &actor, new, now, Some(nanos))
+            })
+            .collect::<Result<Vec<_>, _>>()
+    };
+    let drafts = offload::by_size(bytes.len(), drafts).await?;
     let creation = Creation::new(caller.tenant, drafts, claim, MANY);
     idempotency::create_changes(&app, creation).await
 }

@@ -21,7 +21,7 @@ use crate::api;
 use crate::app::App;
 use crate::store::activity;
 use crate::store::{ChangeList, Created, Creation, Draft, StoreError, Tenant};
-use crate::web::{ApiError, ApiResult, Request};
+use crate::web::{ApiError, ApiResult, Request, offload};
 
 /// The fields of the form, and what they are in the API.
 const FIELDS: [(&str, Kind); 11] = [
@@ -101,7 +101,8 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     } else {
         app.store.changes(tenant, &filter).await?
     };
-    let changes = list.parse()?;
+    let count = list.count;
+    let changes = offload::by_size(list.json.len(), move || list.parse()).await?;
     let mut days: BTreeMap<_, Vec<&Change>> = BTreeMap::new();
     for change in &changes {
         let day = change.occurred_at.millis().div_euclid(86_400_000);
@@ -126,14 +127,14 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
         risks: RiskLevel::WORDS,
         statuses: Status::WORDS,
         is_filtered: !without(&query, "page").is_empty(),
-        count: list.count,
+        count,
         changes: &changes,
         days: days
             .into_iter()
             .map(|(day, changes)| (day.0, changes))
             .collect(),
         query: &query,
-        pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, list.count),
+        pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, count),
     };
     if page.form.is_refused() {
         return page::render(400, &page);
@@ -283,7 +284,8 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
         ..ChangeFilter::default()
     };
     let list = app.store.changes(tenant, &around).await?;
-    let mut others = list.parse()?;
+    let around_count = list.count;
+    let mut others = offload::by_size(list.json.len(), move || list.parse()).await?;
     others.retain(|other| other.id != change.id);
     let history = app
         .store
@@ -296,7 +298,7 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
         impact: rendered(&app, change.impact.as_deref()).await,
         moves: moves(&change.status),
         around: others,
-        around_count: list.count,
+        around_count,
         around_query: without(&without(&around.to_query(), "page"), "per_page"),
         history: history.into_iter().map(Entry::from).collect(),
         chlog: format!("chlog show {}", change.id),

@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_work_is_bounded_by_the_length() {
         let lines = |line: &str, count: usize| format!("{line}\n").repeat(count);
-        let reopened: String = (0..1_000).map(|n| format!("<b x{n}>\n\n")).collect();
+        let reopened: Vec<String> = (0..1_000).map(|n| format!("<b x{n}>")).collect();
         let head = format!("{}\n{}\n", "|a".repeat(2_500), "|-".repeat(2_500));
         for text in [
             ">".repeat(20_000),
@@ -277,7 +277,7 @@ mod tests {
             (1..190).map(|n| "`".repeat(n) + "a").collect(),
             "<b>".repeat(6_666),
             "<b>\n\n".repeat(4_000),
-            reopened,
+            reopened.join("\n\n"),
             format!("{head}{}", lines("|", 5_000)),
             format!(
                 "[a]: https://e.com/{}\n\n{}",

@@ -136,7 +136,10 @@ impl Bucket {
     /// are free, then the wait doubles from a second to a quarter of an hour,
     /// and is never for good.
     fn waits_until(&self, failures: i64, last_failed_at: i64) -> Option<Timestamp> {
-        let doublings = u32::try_from(failures - self.free).ok()?;
+        if failures < self.free {
+            return None;
+        }
+        let doublings = u32::try_from(failures - self.free).unwrap_or(u32::MAX);
         let wait = 1_i64
             .checked_shl(doublings)
             .filter(|wait| *wait > 0)

@@ -30,8 +30,9 @@ UPDATE users SET email = $3, name = $4, password_hash = $5 WHERE id =
 RETURNING id, email, name, password_hash";
 
 const MEMBER_BY_EMAIL: &str = "
-SELECT u.id FROM users u JOIN memberships m ON m.user_id = u.id
-WHERE u.email_folded = $2 AND m.organization_id = $1 LIMIT 1";
+SELECT m.user_id FROM memberships m
+WHERE m.organization_id = $1 AND m.user_id IN (SELECT id FROM users WHERE email_folded = $2)
+LIMIT 1";
 
 const INSERT_MEMBER: &str = "
 INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)

@@ -16,13 +16,13 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 #[derive(Debug)]
 pub(crate) struct ApiError {
     code: ProblemCode,
-    detail: Box<str>,
-    violations: Vec<Violation>,
+    detail: String,
+    violations: Box<[Violation]>,
     /// How many more violations there are.
     more: u64,
     headers: Vec<(HeaderName, String)>,
     /// What only the log is told.
-    cause: Option<Box<str>>,
+    cause: Option<String>,
 }
 
 impl ApiError {
@@ -31,8 +31,8 @@ impl ApiError {
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             code,
-            detail: detail.into().into(),
-            violations: Vec::new(),
+            detail: detail.into(),
+            violations: Box::default(),
             more: 0,
             headers: Vec::new(),
             cause: None,
@@ -53,7 +53,7 @@ impl ApiError {
     pub(crate) fn internal(cause: &impl ToString) -> Self {
         let detail = "the service failed; its log has the cause under this request id";
         Self {
-            cause: Some(cause.to_string().into()),
+            cause: Some(cause.to_string()),
             ..Self::new(ProblemCode::Internal, detail)
         }
     }
@@ -79,7 +79,7 @@ impl ApiError {
 
     fn retryable(detail: &str, cause: &impl ToString) -> Self {
         Self {
-            cause: Some(cause.to_string().into()),
+            cause: Some(cause.to_string()),
             ..Self::new(ProblemCode::Unavailable, detail)
         }
         .retry_after(1)
@@ -98,7 +98,7 @@ impl ApiError {
     pub(crate) fn invalid(code: ProblemCode, invalid: Invalid) -> Self {
         let detail = invalid.to_string();
         Self {
-            violations: invalid.violations,
+            violations: invalid.violations.into(),
             more: invalid.more,
             ..Self::new(code, detail)
         }
@@ -126,10 +126,10 @@ impl ApiError {
             type_uri: format!("/problems/{}", self.code),
             title: self.code.title().to_owned(),
             status: self.code.status(),
-            detail: self.detail.to_string(),
+            detail: self.detail.clone(),
             code: self.code.clone(),
             request_id: request_id.to_owned(),
-            errors: self.violations.clone(),
+            errors: self.violations.to_vec(),
             more_errors: self.more,
         }
     }

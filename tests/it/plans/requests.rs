@@ -367,8 +367,8 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
                 let request = form(request.header("cookie", &browser), &fields);
                 let answer = self.send("POST", "/sign-in", None, request, status).await;
                 // Known from then on.
-                let cookies = answer.headers.get_all("set-cookie").iter();
-                if let Some(known) = cookies.last().and_then(|cookie| cookie.to_str().ok()) {
+                let mut cookies = answer.headers.get_all("set-cookie").iter();
+                if let Some(known) = cookies.next_back().and_then(|cookie| cookie.to_str().ok()) {
                     browser = known.split(';').next().unwrap_or_default().to_owned();
                 }
                 let Some((cookie, _)) = answer.header("set-cookie").split_once(';') else {
