@@ -184,8 +184,11 @@ mod tests {
 
     use super::*;
 
-    fn tenant(number: u8) -> Party {
-        Some(Tenant(uuid_v7(Timestamp::EPOCH, None, [number; 10]).into()))
+    fn parties<const N: usize>() -> [Party; N] {
+        std::array::from_fn(|number| {
+            let random = [u8::try_from(number).unwrap(); 10];
+            Some(Tenant(uuid_v7(Timestamp::EPOCH, None, random).into()))
+        })
     }
 
     #[tokio::test]
