@@ -37,7 +37,8 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     let filter = request.filter(ChangeFilter::from_query)?;
     let list = app.store.changes(caller.tenant, &filter).await?;
-    Ok(reply::raw_json(page(&filter, &list)))
+    let body = offload::copying(list.json.len(), move || page(&filter, &list)).await;
+    Ok(reply::raw_json(body))
 }
 
 /// Writes the envelope of a page around changes that are JSON already.

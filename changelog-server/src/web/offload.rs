@@ -6,6 +6,9 @@
 /// and check, and passing work to another thread costs tens of microseconds.
 pub(crate) const INLINE_BYTES: usize = 8 * 1024;
 
+/// The same for bytes that are only copied, of which a millisecond takes more.
+const INLINE_COPY_BYTES: usize = 1024 * 1024;
+
 /// Runs work on input of this many bytes: in place when it is short, else on the
 /// blocking pool.
 pub(crate) async fn by_size<T: Send + 'static>(
@@ -13,6 +16,18 @@ pub(crate) async fn by_size<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     if bytes <= INLINE_BYTES {
+        work()
+    } else {
+        blocking(work).await
+    }
+}
+
+/// Runs work that copies this many bytes and does nothing else with them.
+pub(crate) async fn copying<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes <= INLINE_COPY_BYTES {
         work()
     } else {
         blocking(work).await
