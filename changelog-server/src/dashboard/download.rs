@@ -13,7 +13,7 @@ use super::visit::{Section, Visit};
 use crate::app::App;
 use crate::memory::{Holder, LARGEST_CHANGE};
 use crate::store::{ChangeList, StoreError, Tenant};
-use crate::web::{ApiResult, Request, reply};
+use crate::web::{ApiResult, Request, offload, reply};
 
 /// `GET /changes.csv`
 pub(super) async fn as_csv(app: App, request: Request) -> ApiResult {
@@ -103,20 +103,16 @@ fn chunks(
             .when(|error| matches!(error, StoreError::Overloaded))
             .await?;
         // A page may be 18 MB: too much for a worker that others wait for.
-        let written = tokio::task::spawn_blocking(move || {
+        let written = offload::blocking(move || {
             let changes = ChangeList { json, count: 0 }.parse()?;
             let last = changes.last().map(|change| change.id);
             let is_last = (changes.len() as u64) < per_page;
             for change in changes {
                 chunk.extend(line(change));
             }
-            Ok((last, is_last, chunk, line))
+            Ok::<_, StoreError>((last, is_last, chunk, line))
         });
-        let written = written.await.unwrap_or_else(|stopped| {
-            let cause = format!("a page of a download could not be written: {stopped}");
-            Err(StoreError::Unavailable(cause))
-        });
-        let (last, is_last, chunk, line) = written?;
+        let (last, is_last, chunk, line) = written.await?;
         filter.before = last;
         let next = (!is_last).then_some(filter);
         Ok(Some((permit.fitted(chunk), (next, Vec::new(), app, line))))
