@@ -27,7 +27,7 @@ pub(crate) const DEFAULT_MIB: u32 = 256;
 pub(crate) const LARGEST_CHANGE: usize = 256 * 1024;
 /// How many shares the budget has.
 const SHARES: usize = 4;
-/// How many reservations of one organization fit into its share.
+/// How many reservations of one organization fit into what it may reserve.
 const RESERVATIONS: usize = 2;
 /// After how many seconds a refused client may try again.
 const RETRY_AFTER: u64 = 1;
@@ -85,7 +85,10 @@ impl AnswerMemory {
     /// share, and an empty budget gives any number: no answer is too large to
     /// be sent at all.
     pub(crate) fn take(&self, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
-        let share = self.0.share();
+        self.take_within(self.0.share(), holder, bytes)
+    }
+
+    fn take_within(&self, share: usize, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
         let mut held = self.0.lock();
         let of_one = held.of_each.get(&holder).copied().unwrap_or_default();
         if of_one > 0 && of_one.saturating_add(bytes) > share {
@@ -110,7 +113,7 @@ impl AnswerMemory {
             let mut released = std::pin::pin!(self.0.released.notified());
             // From here on a release is noticed.
             released.as_mut().enable();
-            if let Ok(permit) = self.take(holder, bytes) {
+            if let Ok(permit) = self.take_within(self.0.reserved_share(), holder, bytes) {
                 return permit;
             }
             released.await;
@@ -120,13 +123,19 @@ impl AnswerMemory {
     /// Returns how many things of a size, in bytes, one reservation should be
     /// made for, at least 1.
     pub(crate) fn reservable(&self, size: usize) -> usize {
-        (self.0.share() / RESERVATIONS / size.max(1)).max(1)
+        (self.0.reserved_share() / RESERVATIONS / size.max(1)).max(1)
     }
 }
 
 impl Budget {
     fn share(&self) -> usize {
         self.most / SHARES
+    }
+
+    /// Returns how much of a share can be reserved: what waits for memory leaves
+    /// as much to what would be refused without it.
+    fn reserved_share(&self) -> usize {
+        self.share() / 2
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {

@@ -83,8 +83,8 @@ struct Lanes<K, Q, A> {
 struct Lane<Q, A> {
     waiting: VecDeque<Asked<Q, A>>,
     running: usize,
-    /// Whether the last batch with its questions failed as a whole.
-    failing: bool,
+    /// Why the last batch with its questions failed as a whole, if it did.
+    failure: Option<StoreError>,
 }
 
 struct Asked<Q, A> {
@@ -169,7 +169,7 @@ where
         let queue = self.by_key.entry(lane).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
             running: 0,
-            failing: false,
+            failure: None,
         });
         if queue.waiting.is_empty() {
             self.rotation.push_back(lane);
@@ -237,12 +237,12 @@ where
     }
 
     /// Notes that a batch has ended.
-    fn ended(&mut self, batch: &[K], failed: bool) {
+    fn ended(&mut self, batch: &[K], failure: Option<&StoreError>) {
         self.running -= 1;
         for key in batch {
             if let Some(lane) = self.by_key.get_mut(key) {
                 lane.running -= 1;
-                lane.failing = failed;
+                lane.failure = failure.cloned();
                 if lane.running == 0 && lane.waiting.is_empty() {
                     self.by_key.remove(key);
                 }
@@ -287,11 +287,15 @@ impl<Q, A> Lane<Q, A> {
         }
     }
 
+    /// Returns why a question is not put to the database: what it has waited for
+    /// has failed, or there are too many others.
     fn refusal(&self) -> StoreError {
-        if self.failing {
-            StoreError::Unavailable("the database does not answer".into())
-        } else {
-            StoreError::Overloaded
+        match &self.failure {
+            Some(failure @ (StoreError::Blocked(_) | StoreError::Unavailable(_))) => {
+                failure.clone()
+            }
+            Some(failure) => StoreError::Unavailable(failure.to_string()),
+            None => StoreError::Overloaded,
         }
     }
 }
@@ -311,14 +315,14 @@ where
             let mut running = Running {
                 shared: &self,
                 lanes,
-                failed: true,
+                failure: Some(StoreError::Unavailable("the work stopped".into())),
             };
             let (questions, replies): (Vec<Q>, Vec<_>) = asked
                 .into_iter()
                 .map(|asked| (asked.question, asked.reply))
                 .unzip();
             let answers = (self.work)(questions).await;
-            running.failed = answers.is_err();
+            running.failure = answers.as_ref().err().cloned();
             match answers {
                 Ok(answers) => {
                     for (reply, answer) in replies.into_iter().zip(answers) {
@@ -342,12 +346,13 @@ where
 struct Running<'s, K: Eq + Hash + Copy, Q, A> {
     shared: &'s Shared<K, Q, A>,
     lanes: Vec<K>,
-    failed: bool,
+    failure: Option<StoreError>,
 }
 
 impl<K: Eq + Hash + Copy, Q, A> Drop for Running<'_, K, Q, A> {
     fn drop(&mut self) {
-        self.shared.lock().ended(&self.lanes, self.failed);
+        let mut lanes = self.shared.lock();
+        lanes.ended(&self.lanes, self.failure.as_ref());
     }
 }
 

@@ -41,12 +41,14 @@ mod writer;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use changelog_core::ids::uuid_v7;
 use changelog_core::{ChangeId, OrganizationId, Timestamp};
 use chrono::{DateTime, Utc};
 use sqlx::PgPool;
 use sqlx::types::Uuid;
+use tokio::time::timeout;
 
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
@@ -74,6 +76,9 @@ use file::DataFile;
 use key_cache::KeyCache;
 use readers::{Lease, Readers};
 use writer::Writer;
+
+/// How long a database may take to show that it answers at all.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The organization that a request acts in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -200,12 +205,38 @@ impl Database {
 
     /// Waits for a connection for lists, searches and counts.
     async fn reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
-        self.readers.lists.lease(Some(tenant)).await
+        let lease = self.readers.lists.lease(Some(tenant)).await;
+        self.unless_away(lease).await
     }
 
     /// Waits for a connection for single rows that are found by a key.
     async fn point_reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
-        self.readers.points.lease(Some(tenant)).await
+        let lease = self.readers.points.lease(Some(tenant)).await;
+        self.unless_away(lease).await
+    }
+
+    /// Replaces a refusal for the organization's share where it is the database
+    /// that does not answer: then nobody's requests end.
+    async fn unless_away<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        match result {
+            Err(StoreError::Overloaded) => match timeout(ANSWER_TIMEOUT, self.ping()).await {
+                Ok(Ok(())) => Err(StoreError::Overloaded),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(StoreError::Unavailable(
+                    "the database does not answer".into(),
+                )),
+            },
+            result => result,
+        }
+    }
+
+    /// Makes a round trip that reads a real page of the database.
+    async fn ping(&self) -> Result<(), StoreError> {
+        let mut lease = self.readers.health.lease(None).await?;
+        let _: Option<(i64,)> = on!(&mut lease, |db| {
+            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
+        })?;
+        Ok(())
     }
 
     /// Waits for a connection for what is read before the organization is known.
@@ -250,9 +281,9 @@ impl Store {
                     Limits {
                         batches: usize::MAX,
                         batches_of_lane: database.readers.lists.share(),
-                        size: changes::list::MOST,
+                        size: changes::list::MAX_BATCH,
                         mixed: false,
-                        weight: |_| 1,
+                        weight: Page::weight,
                     },
                     move |pages| changes::list::pages(work.clone(), pages),
                 ))
@@ -305,7 +336,8 @@ impl Store {
     }
 
     async fn begin_in_turn(&self, party: Party) -> Result<Tx, StoreError> {
-        let turn = self.database.write_turns.turn(party).await?;
+        let turn = self.database.write_turns.turn(party).await;
+        let turn = self.database.unless_away(turn).await?;
         let tx = self.database.begin().await?;
         Ok(Tx {
             turn: Some(turn),
@@ -324,11 +356,7 @@ impl Store {
             file.is_in_place()?;
             file.is_writable()?;
         }
-        let mut lease = self.database.readers.health.lease(None).await?;
-        let _: Option<(i64,)> = on!(&mut lease, |db| {
-            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
-        })?;
-        Ok(())
+        self.database.ping().await
     }
 
     /// Deletes what has outlived its time: idempotency answers, sessions, failed

@@ -88,7 +88,11 @@ impl Known {
     fn reads(&self) -> Vec<(String, u16)> {
         let mut reads = vec![
             ("/api/hosts".to_owned(), 200),
+            ("/api/hosts?limit=2".to_owned(), 200),
+            ("/api/hosts?limit=2&after=a".to_owned(), 200),
             ("/api/services".to_owned(), 200),
+            ("/api/services?limit=2".to_owned(), 200),
+            ("/api/services?limit=2&after=a".to_owned(), 200),
             ("/api/changes/around?limit=100".to_owned(), 200),
             (
                 format!(

@@ -10,7 +10,8 @@ use crate::world::{World, on_both};
 on_both!(what_was_there_is_counted_and_scheduled);
 
 /// Takes away what migration 3 made.
-const UNDO: [&str; 10] = [
+const UNDO: [&str; 11] = [
+    "DROP TABLE latest_moment",
     "DROP TABLE invitations",
     "DROP INDEX activity_by_thing",
     "DROP INDEX change_counts_by_day",

@@ -24,7 +24,7 @@ use crate::store::{Database, Store, StoreError, Tenant};
 const FAR: i64 = 2_000;
 
 /// How many pages are read together at most.
-pub(in crate::store) const MOST: usize = 8;
+pub(in crate::store) const MAX_BATCH: usize = 8;
 
 /// A page of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,12 +130,10 @@ impl Store {
 /// values, go together: a list takes its connection's thread 55 µs, waking that
 /// thread and being woken by it takes as long.
 pub(in crate::store) async fn pages(database: Database, pages: Vec<Page>) -> Answers<ChangeList> {
-    // Those that may take long go alone, and after the others.
-    let mut alike: BTreeMap<(Option<usize>, String), Vec<usize>> = BTreeMap::new();
+    let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, page) in pages.iter().enumerate() {
-        let alone = page.may_take_long().then_some(number);
         alike
-            .entry((alone, page.query::<Sqlite>().into_string()))
+            .entry(page.query::<Sqlite>().into_string())
             .or_default()
             .push(number);
     }
@@ -221,10 +219,14 @@ impl Page {
         }
     }
 
-    /// Returns whether reading it may take a large part of the time that a
-    /// statement has: many words of the index begin like one of its words.
-    fn may_take_long(&self) -> bool {
-        matches!(&self.source, Source::Search(terms) if search::expands_words(terms))
+    /// Returns for how many of [`MAX_BATCH`] it counts: all of them where reading
+    /// it may take a large part of the time that a statement has, because many
+    /// words of the index begin like one of its words.
+    pub(in crate::store) fn weight(&self) -> usize {
+        match &self.source {
+            Source::Search(terms) if search::expands_words(terms) => MAX_BATCH,
+            _ => 1,
+        }
     }
 
     /// Tells whether the page is worth being searched for in the kept counts of
