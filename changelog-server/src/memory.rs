@@ -27,7 +27,7 @@ pub(crate) const DEFAULT_MIB: u32 = 256;
 pub(crate) const LARGEST_CHANGE: usize = 256 * 1024;
 /// How many shares the budget has.
 const SHARES: usize = 4;
-/// How many reservations of one organization fit into what it may reserve.
+/// How many reservations of one organization fit into its share.
 const RESERVATIONS: usize = 2;
 /// After how many seconds a refused client may try again.
 const RETRY_AFTER: u64 = 1;
@@ -107,13 +107,16 @@ impl AnswerMemory {
         })
     }
 
-    /// Takes bytes of the budget as soon as there are so many.
-    pub(crate) async fn reserve(&self, holder: Holder, bytes: usize) -> Permit {
+    /// Takes bytes of the budget as soon as there are so many and `left` more in
+    /// the share of the holder: what can wait leaves room to what is refused when
+    /// there is none.
+    pub(crate) async fn reserve(&self, holder: Holder, bytes: usize, left: usize) -> Permit {
+        let share = self.0.share().saturating_sub(left);
         loop {
             let mut released = std::pin::pin!(self.0.released.notified());
             // From here on a release is noticed.
             released.as_mut().enable();
-            if let Ok(permit) = self.take_within(self.0.reserved_share(), holder, bytes) {
+            if let Ok(permit) = self.take_within(share, holder, bytes) {
                 return permit;
             }
             released.await;
@@ -123,19 +126,13 @@ impl AnswerMemory {
     /// Returns how many things of a size, in bytes, one reservation should be
     /// made for, at least 1.
     pub(crate) fn reservable(&self, size: usize) -> usize {
-        (self.0.reserved_share() / RESERVATIONS / size.max(1)).max(1)
+        (self.0.share() / RESERVATIONS / size.max(1)).max(1)
     }
 }
 
 impl Budget {
     fn share(&self) -> usize {
         self.most / SHARES
-    }
-
-    /// Returns how much of a share can be reserved: what waits for memory leaves
-    /// as much to what would be refused without it.
-    fn reserved_share(&self) -> usize {
-        self.share() / 2
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -270,12 +267,12 @@ mod tests {
     #[tokio::test]
     async fn a_permit_lasts_as_long_as_the_bytes() {
         let memory = AnswerMemory::new(4);
-        let permit = memory.reserve(holder(1), MIB).await;
+        let permit = memory.reserve(holder(1), MIB, 0).await;
         let part = permit.fitted(vec![b'x'; 3 * FREE]);
         assert_eq!(memory.0.lock().in_all, 3 * FREE);
         let rest = part.slice(1..);
         drop(part);
-        let mut waiting = std::pin::pin!(memory.reserve(holder(1), MIB));
+        let mut waiting = std::pin::pin!(memory.reserve(holder(1), MIB, 0));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(rest);
         let permit = waiting.await;

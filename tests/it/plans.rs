@@ -10,3 +10,6 @@ mod requests;
 mod seed;
 mod sql;
 mod sqlite;
+
+/// A table of one row that no request reads or writes, but a task once a minute.
+const WRITTEN_BY_A_TIMER: &str = "latest_moment";

@@ -78,6 +78,7 @@ CREATE TABLE api_keys (
     last_used_at    INTEGER
 ) STRICT;
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
+CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
 CREATE TABLE services (
     organization_id BLOB NOT NULL REFERENCES organizations (id),

@@ -230,7 +230,7 @@ impl Teller {
             return text.into();
         }
         let holder = Holder::Organization(self.tenant);
-        let permit = self.app.memory.reserve(holder, text.len());
+        let permit = self.app.memory.reserve(holder, text.len(), 0);
         if let Ok(permit) = timeout_at(self.check, permit).await {
             return permit.fitted(text.into());
         }
@@ -255,7 +255,7 @@ impl Teller {
             .min(TOGETHER)
             .min(memory.reservable(memory::LARGEST_CHANGE));
         let holder = Holder::Organization(self.tenant);
-        let permit = memory.reserve(holder, count * memory::LARGEST_CHANGE);
+        let permit = memory.reserve(holder, count * memory::LARGEST_CHANGE, 0);
         let Ok(permit) = timeout_at(self.check, permit).await else {
             self.missed = Some(missed);
             return Ok(Bytes::new());

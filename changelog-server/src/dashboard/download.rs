@@ -95,7 +95,7 @@ fn chunks(
             return Ok(None);
         };
         let holder = Holder::Organization(tenant);
-        let permit = app.memory.reserve(holder, reserved).await;
+        let permit = app.memory.reserve(holder, reserved, LARGEST_CHANGE).await;
         // A download that was cut short would have to begin anew.
         let read = || app.store.changes_without_count(tenant, &filter);
         let json = read

@@ -73,8 +73,8 @@ impl FairShare {
     /// Waits for a turn.
     ///
     /// # Errors
-    /// After [`PATIENCE`], [`StoreError::Overloaded`] when the party holds its
-    /// whole share, and [`StoreError::Unavailable`] when others hold the rest.
+    /// After [`PATIENCE`], [`StoreError::Overloaded`] when an organization holds
+    /// its whole share, else [`StoreError::Unavailable`].
     pub(super) async fn turn(self: &Arc<Self>, party: Party) -> Result<Turn, StoreError> {
         let waiting = {
             let mut state = self.lock();
@@ -99,8 +99,12 @@ impl FairShare {
         if let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, waiting).await {
             return Ok(turn);
         }
-        let state = self.lock();
-        if state.parties.get(&party).map_or(0, |queue| queue.held) >= self.share {
+        let held = self
+            .lock()
+            .parties
+            .get(&party)
+            .map_or(0, |queue| queue.held);
+        if party.is_some() && held >= self.share {
             return Err(StoreError::Overloaded);
         }
         Err(StoreError::Unavailable(

@@ -237,16 +237,14 @@ async fn open_sqlite(
         checkpoints,
     );
     let reading = options.read_only(true).create_if_missing(false);
-    let group = |connections| {
-        let share = capacity.share_of(connections);
-        Readers::sqlite(&reading, connections, share)
-    };
+    let group = |connections, share| Readers::sqlite(&reading, connections, share);
+    let lists = Capacity::sqlite_lists();
     let database = Database {
         readers: Groups {
-            health: group(HEALTH_CONNECTIONS),
-            system: group(SYSTEM_CONNECTIONS),
-            points: group(POINT_CONNECTIONS),
-            lists: group(Capacity::sqlite_lists()),
+            health: group(HEALTH_CONNECTIONS, HEALTH_CONNECTIONS),
+            system: group(SYSTEM_CONNECTIONS, SYSTEM_CONNECTIONS),
+            points: group(POINT_CONNECTIONS, capacity.share_of(POINT_CONNECTIONS)),
+            lists: group(lists, capacity.share_of(lists)),
         },
         writes: Engine::Sqlite(writer),
         write_turns: FairShare::new(
@@ -392,9 +390,9 @@ async fn open_postgres_now(
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options.clone().options([("statement_timeout", limit)]))
     };
-    let group = |connections: usize| {
+    let group = |connections: usize, share: usize| {
         let pool = pool(connections, READ_TIMEOUT);
-        Readers::postgres(pool, connections, capacity.share_of(connections))
+        Readers::postgres(pool, connections, share)
     };
     let connections = capacity
         .postgres_connections
@@ -403,15 +401,16 @@ async fn open_postgres_now(
         .unwrap_or(usize::MAX);
     let rest = connections - HEALTH_CONNECTIONS - SYSTEM_CONNECTIONS - POINT_CONNECTIONS;
     let writing = rest / 2;
+    let lists = rest - writing;
     // One batch more than an organization may have is for the others.
     let creation_batches = writing.div_ceil(2).min(counts::SLOTS + 1);
     let transactions = writing - creation_batches;
     let database = Database {
         readers: Groups {
-            health: group(HEALTH_CONNECTIONS),
-            system: group(SYSTEM_CONNECTIONS),
-            points: group(POINT_CONNECTIONS),
-            lists: group(rest - writing),
+            health: group(HEALTH_CONNECTIONS, HEALTH_CONNECTIONS),
+            system: group(SYSTEM_CONNECTIONS, SYSTEM_CONNECTIONS),
+            points: group(POINT_CONNECTIONS, capacity.share_of(POINT_CONNECTIONS)),
+            lists: group(lists, capacity.share_of(lists)),
         },
         // The client gives up at the same moment; this ends what it left behind.
         writes: Engine::Postgres(pool(writing, STATEMENT_TIMEOUT)),
