@@ -339,7 +339,7 @@ impl Follower {
         let mut permit = None;
         if size > LARGE {
             let holder = Holder::Organization(self.tenant);
-            permit = self.memory.take(holder, size).ok();
+            permit = self.memory.keep(holder, size).ok();
             if permit.is_none() || self.told.len() >= FEW_WAIT {
                 return Told::Entry(recorded.entry);
             }

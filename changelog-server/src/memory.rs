@@ -88,6 +88,13 @@ impl AnswerMemory {
         self.take_within(self.0.share(), holder, bytes)
     }
 
+    /// Takes bytes of the budget for what is kept until answers are made of it:
+    /// of at most half of the share, because those answers need memory too, and
+    /// what is kept goes only when they are made.
+    pub(crate) fn keep(&self, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
+        self.take_within(self.0.share() / 2, holder, bytes)
+    }
+
     fn take_within(&self, share: usize, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
         let mut held = self.0.lock();
         let of_one = held.of_each.get(&holder).copied().unwrap_or_default();
