@@ -70,11 +70,11 @@ impl Capacity {
         (all * usize::from(self.organization_share) / 100).clamp(1, all)
     }
 
-    /// Returns how many connections SQLite reads lists on: more than there are
-    /// processors only take turns on them.
+    /// Returns how many connections SQLite reads lists on: an organization's share
+    /// of them keeps the processors busy while some wait for their next statement.
     fn sqlite_lists() -> usize {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        (2 * processors).clamp(4, 16)
+        (4 * processors).clamp(8, 32)
     }
 }
 
