@@ -59,7 +59,7 @@ for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
 const SLOW: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
-    command = "trap '' INT TERM; echo ready; echo ready >ready; sleep 1.5"
+    command = "trap '' INT TERM; echo ready; echo ready >ready; sleep 2.5"
   }
 }
 resource "terraform_data" "next" {
@@ -150,18 +150,23 @@ async fn terraform_is_interrupted_once() {
             let text = fs::read_to_string(&output).expect("output");
             is_interrupted_once(&text, &format!("{command}, {how}"));
         }
-        let script = format!("timeout 1 {command} >output 2>&1 || true");
-        module.shell(&script, &[], "");
+        // What it does when its time is over, it does when it is told to end: how
+        // long Terraform takes to begin is not known.
+        let command_line = format!("timeout 60 {command}");
+        let script = AROUND.replace("COMMAND", &command_line);
+        module.shell(&script.replace("SEND", "kill -TERM $chlog"), &[], "");
         let text = fs::read_to_string(&output).expect("output");
         is_interrupted_once(&text, &format!("timeout, {command}"));
-        // A terminal sends Ctrl-C to the whole group by itself.
+        // A terminal sends Ctrl-C to the whole group by itself. Terraform alone
+        // takes one for two when it comes while it starts a process: so not before
+        // that has said something.
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         let mut command = CommandBuilder::new(binaries::chlog());
         command.args(&words);
         surround(&mut command, &world, &world.url());
         command.env("CHECKPOINT_DISABLE", "1");
         command.cwd(&module.folder);
-        let (seen, code) = on_a_terminal(command, b"\x03", "ready");
+        let (seen, code) = on_a_terminal(command, b"\x03", "(local-exec): ready");
         is_interrupted_once(&String::from_utf8_lossy(&seen), "Ctrl-C");
         assert_ne!(code, 0);
     }
