@@ -82,8 +82,8 @@ pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
     recorded.show(&mut session.output)
 }
 
-/// Finds what is wrong with the flags, the key and the names before somebody
-/// writes a text. A service that does not answer is no reason not to write: the
+/// Finds what is wrong with the flags, the key and the names before the user
+/// types anything. A service that does not answer is no reason not to write: the
 /// change is kept then.
 async fn check(session: &Session, args: &LogArgs, fields: &ChangeFields) -> Outcome {
     let words = Words {

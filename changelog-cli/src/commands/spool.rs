@@ -22,7 +22,7 @@ pub(crate) enum SpoolCommand {
     Status,
     /// Send what waits
     Flush(FlushArgs),
-    /// Put back what the service did not take, and what waits for a valid key
+    /// Put rejected changes, and those waiting for a valid key, back in the queue
     Retry(RetryArgs),
     /// Throw away what waits, or what the service did not take
     Drop(DropArgs),
@@ -31,7 +31,7 @@ pub(crate) enum SpoolCommand {
 /// What to send beyond what is meant for this address and organization.
 #[derive(Debug, Default, Args)]
 pub(crate) struct FlushArgs {
-    /// Send what waits for another address here too: one that was mistyped, or is no longer used
+    /// Also send changes kept for another address here: one that was mistyped or is no longer used
     ///
     /// Only what belongs to the same organization; where that is not known, what was kept with the
     /// same key.
