@@ -617,8 +617,11 @@ async fn a_saved_plan_is_one_change(world: World) {
 fn example(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let example = fs::read_to_string(root.join("examples").join(path)).expect("an example");
-    let readme = fs::read_to_string(root.join("README.md")).expect("the README");
-    assert!(readme.contains(example.trim()), "README has not {path}");
+    let page = fs::read_to_string(root.join("docs/terraform.md")).expect("the page");
+    assert!(
+        page.contains(example.trim()),
+        "docs/terraform.md does not contain {path}"
+    );
     example
 }
 
