@@ -444,7 +444,7 @@ pub(super) fn clamped(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::plan;
+    use crate::store::engine::explain;
 
     #[test]
     fn long_texts_are_kept_as_excerpts() {
@@ -482,7 +482,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_history_is_found_by_indexes() {
-        let plan = plan::of(OF_THING).await;
+        let plan = explain::of(OF_THING).await;
         assert!(
             plan.iter().any(|step| step.starts_with(
                 "SEARCH activity USING COVERING INDEX activity_by_thing \
@@ -490,7 +490,7 @@ mod tests {
             )),
             "{plan:?}"
         );
-        let plan = plan::of(CREATED).await;
+        let plan = explain::of(CREATED).await;
         assert_eq!(
             plan,
             ["SEARCH activity USING PRIMARY KEY (organization_id=? AND id>? AND id<?)"]

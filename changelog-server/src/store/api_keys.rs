@@ -14,7 +14,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
-use super::batcher::Answers;
+use super::engine::batcher::Answers;
 use super::engine::{execute, on, push_values};
 use super::sessions::CLOCKS_DIFFER;
 use super::{Actor, Counted, Database, Store, StoreError, Tenant, Tx, new_id};

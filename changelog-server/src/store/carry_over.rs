@@ -10,8 +10,8 @@ use changelog_core::{
 use sqlx::FromRow;
 use sqlx::types::{Json, Text, Uuid};
 
-use super::changes::place;
 use super::engine::on;
+use super::index::sort_key;
 use super::{Database, StoreError, Tenant};
 
 const IS_ANYTHING_LEFT: &str = "SELECT id FROM changes_before LIMIT 1";
@@ -110,8 +110,8 @@ async fn batch(database: &Database) -> Result<usize, StoreError> {
     for row in rows {
         // Ids of before were made without regard to places: where two would
         // have the same, the later id goes to the next one.
-        let here = place::where_id_can_be(row.id.0);
-        let millisecond = place::of_millis(row.occurred_at..row.occurred_at + 1);
+        let here = sort_key::where_id_can_be(row.id.0);
+        let millisecond = sort_key::of_millis(row.occurred_at..row.occurred_at + 1);
         let taken: (Option<i64>,) = on!(&mut tx.connection, |db| {
             sqlx::query_as(LAST)
                 .bind(millisecond.start)

@@ -17,8 +17,9 @@ use sqlx::types::{Text, Uuid};
 use tokio::sync::mpsc;
 
 use super::engine::on;
-use super::search::Terms;
-use super::{ChangeJson, Draft, Store, StoreError, Tenant, changes};
+use super::index::search::Terms;
+use super::index::sort_key;
+use super::{ChangeJson, Draft, Store, StoreError, Tenant};
 
 /// How long after its id was made an entry may still appear: a request may take
 /// 20 s, its transaction as much again, and the clocks of several servers may
@@ -83,7 +84,7 @@ pub(crate) fn overlapping(at: Timestamp) -> ActivityId {
 
 /// Returns when the id of an entry was made.
 pub(crate) fn moment(id: ActivityId) -> Timestamp {
-    changes::place::moment(id.0)
+    sort_key::moment(id.0)
 }
 
 /// Tells who follows an organization what this process has recorded. A hint:
@@ -178,11 +179,11 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::plan;
+    use crate::store::engine::explain;
 
     #[tokio::test]
     async fn entries_are_found_by_an_index_in_their_order() {
-        let plan = plan::of(SINCE).await;
+        let plan = explain::of(SINCE).await;
         assert!(
             plan.iter().any(|step| step.starts_with(
                 "SEARCH activity USING COVERING INDEX activity_by_resource \

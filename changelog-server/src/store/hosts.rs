@@ -7,8 +7,8 @@ use sqlx::FromRow;
 use sqlx::types::{Json, Text, Uuid};
 
 use super::activity::difference;
+use super::engine::error::or_conflict;
 use super::engine::{execute, on};
-use super::error::or_conflict;
 use super::summaries::{Column, Summary, page, page_after};
 use super::{Counted, Store, StoreError, Tenant, Tx, new_id};
 

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::api_keys::{KeyHash, KeyOwner};
-use super::version::{Version, Versions};
+use super::engine::version::{Version, Versions};
 
 /// How many keys are remembered at most; beyond that all are forgotten.
 const MOST: usize = 1_024;
 
 /// A memory of keys.
 #[derive(Debug)]
-pub(super) struct KeyCache {
+pub(crate) struct KeyCache {
     versions: Versions,
     known: Mutex<Known>,
 }

@@ -10,8 +10,8 @@ use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::difference;
+use super::engine::error::or_conflict;
 use super::engine::{execute, on, push_values};
-use super::error::or_conflict;
 use super::summaries::{Column, Summary, page, page_after};
 use super::{Counted, Store, StoreError, Tenant, Tx, new_id};
 

@@ -8,9 +8,9 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::activity::clamped;
-use super::changes::place;
-use super::counts::{Scope, unsigned};
 use super::engine::{Dialect, on, push_limit, push_values};
+use super::index::counts::{Scope, unsigned};
+use super::index::sort_key;
 use super::{Store, StoreError, Tenant};
 
 /// A service or a host, with what its changes look like from afar.
@@ -74,7 +74,7 @@ impl Store {
             Summary {
                 record,
                 changes: unsigned(changes),
-                last: last.map(|id| (id.into(), place::moment(id))),
+                last: last.map(|id| (id.into(), sort_key::moment(id))),
             }
         };
         Ok(records.into_iter().map(summary).collect())
@@ -146,7 +146,7 @@ mod tests {
     use sqlx::Sqlite;
 
     use super::*;
-    use crate::store::plan;
+    use crate::store::engine::explain;
 
     #[tokio::test]
     async fn each_is_looked_up_by_indexes() {
@@ -162,7 +162,7 @@ mod tests {
             ),
         ] {
             let query = select::<Sqlite>(Tenant(id.into()), column, &[id, id]);
-            let plan = plan::of(&query.into_string()).await;
+            let plan = explain::of(&query.into_string()).await;
             for step in [
                 "SEARCH k USING PRIMARY KEY \
                  (organization_id=? AND scope=? AND span=? AND start=?)",
@@ -176,7 +176,7 @@ mod tests {
         for (table, order) in [("services", "name_folded"), ("hosts", "hostname_folded")] {
             let select = format!("SELECT * FROM {table} WHERE organization_id = ");
             let query = page::<Sqlite>(&select, Tenant(id.into()), order, 26, 50);
-            let plan = plan::of(&query.into_string()).await;
+            let plan = explain::of(&query.into_string()).await;
             let expected = format!(
                 "SEARCH {table} USING INDEX sqlite_autoindex_{table}_2 (organization_id=?)"
             );

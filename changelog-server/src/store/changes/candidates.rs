@@ -8,8 +8,9 @@ use changelog_core::{HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::{Text, Uuid};
 
-use super::{REFERENCES, broken, place};
+use super::{REFERENCES, broken};
 use crate::store::engine::{Dialect, on, push_limit};
+use crate::store::index::sort_key;
 use crate::store::{Store, StoreError, Tenant};
 
 /// A row of what [`select`] writes.
@@ -55,7 +56,7 @@ fn candidate((id, risk_level, status, service, host): Row) -> Result<Candidate, 
     let host_ref: Option<HostRef> = read(host)?;
     Ok(Candidate {
         id: id.into(),
-        occurred_at: place::moment(id),
+        occurred_at: sort_key::moment(id),
         risk_level: risk_level.0,
         status: status.0,
         service,
@@ -91,7 +92,7 @@ fn select<DB: Dialect>(
             DB::bind(&mut query, id.0.into());
         }
     }
-    place::push_range(&mut query, "place", place::of_millis(millis));
+    sort_key::push_range(&mut query, "place", sort_key::of_millis(millis));
     query.push(" ORDER BY place DESC");
     push_limit(&mut query, limit, 0);
     query.push(") AS newest JOIN changes c ON c.place = newest.place AND c.organization_id = ");

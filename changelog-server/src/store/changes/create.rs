@@ -14,14 +14,15 @@ use changelog_core::{Action, Code, HostId, ResourceType, ServiceId, Timestamp, V
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
+use super::Kept;
 use super::draft::Draft;
-use super::{Kept, place};
 use crate::store::activity::{self, Entry, NewEntry};
-use crate::store::batcher::Answers;
+use crate::store::engine::batcher::Answers;
+use crate::store::engine::writer::Writer;
 use crate::store::engine::{Dialect, Engine, Script, on, push_values};
 use crate::store::idempotency::{self, Claim, Stored, StoredAnswer};
-use crate::store::search::SearchDialect;
-use crate::store::writer::Writer;
+use crate::store::index::search::SearchDialect;
+use crate::store::index::sort_key;
 use crate::store::{Database, Store, StoreError, Tenant, Tx};
 
 /// How many changes one transaction records at most, unless one request has
@@ -364,11 +365,11 @@ impl Database {
             if taken.insert(draft.place) {
                 continue;
             }
-            let millisecond = place::millis(draft.place);
+            let millisecond = sort_key::millis(draft.place);
             let mut searches = 0;
             let found = loop {
                 match free.pop() {
-                    Some(place) if place::millis(place) != millisecond => free.clear(),
+                    Some(place) if sort_key::millis(place) != millisecond => free.clear(),
                     Some(place) if taken.insert(place) => break Some(place),
                     Some(_) => {}
                     None if searches == SEARCHES => break None,
@@ -394,14 +395,14 @@ impl Database {
 
     /// Looks for free places in the millisecond of a draft, from its place on.
     async fn free_places(&self, draft: &Draft, most: usize) -> Result<Vec<i64>, StoreError> {
-        let range = place::rest_of_millisecond(draft.place);
+        let range = sort_key::rest_of_millisecond(draft.place);
         let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
             let mut query = places(draft, range.clone());
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let taken: Vec<i64> = rows.into_iter().map(|(place,)| place).collect();
         let are_all = activity::clamped(taken.len() as u64) < SEARCHED_PLACES;
-        Ok(place::free_among(range, &taken, are_all, most))
+        Ok(sort_key::free_among(range, &taken, are_all, most))
     }
 }
 

@@ -4,9 +4,9 @@ use changelog_core::{Change, ChangeId};
 use sqlx::{Postgres, Sqlite};
 
 use super::Kept;
-use crate::store::counts;
 use crate::store::engine::{Engine, Script};
-use crate::store::search::SearchDialect;
+use crate::store::index::counts;
+use crate::store::index::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
 
 impl Tx {

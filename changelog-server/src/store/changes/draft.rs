@@ -10,9 +10,11 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Kept, place};
+use super::Kept;
 use crate::store::feed::Entry;
-use crate::store::{Actor, StoreError, Tenant, new_id, search};
+use crate::store::index::search;
+use crate::store::index::sort_key;
+use crate::store::{Actor, StoreError, Tenant, new_id};
 
 /// A change that is about to be recorded.
 #[derive(Clone, Debug)]
@@ -97,7 +99,7 @@ impl Draft {
 
     /// Gives the change an id that has this place.
     pub(super) fn take_place(&mut self, place: i64) -> Result<(), StoreError> {
-        self.be(place::id_at(place, rand::random()).into())
+        self.be(sort_key::id_at(place, rand::random()).into())
     }
 
     /// Returns the entry of the activity log that records it.
@@ -111,7 +113,7 @@ impl Draft {
 
     fn be(&mut self, id: ChangeId) -> Result<(), StoreError> {
         self.id = id;
-        self.place = place::of(self.id.0).ok_or_else(|| {
+        self.place = sort_key::of(self.id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
         let created_at = Timestamp::from(self.now);

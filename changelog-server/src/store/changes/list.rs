@@ -11,12 +11,13 @@ use std::ops::Range;
 use changelog_core::{Change, ChangeFilter, Timestamp};
 use sqlx::{QueryBuilder, Sqlite};
 
-use super::{JSON, REFERENCES, broken, place};
+use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
-use crate::store::batcher::Answers;
-use crate::store::counts::{Kind, Scope, Start};
+use crate::store::engine::batcher::Answers;
 use crate::store::engine::{self, Dialect, Engine, Script, on, push_limit};
-use crate::store::search::{self, SearchDialect, Wanted};
+use crate::store::index::counts::{Kind, Scope, Start};
+use crate::store::index::search::{self, SearchDialect, Wanted};
+use crate::store::index::sort_key;
 use crate::store::{Database, Store, StoreError, Tenant};
 
 /// From this many changes to leave out on, it pays to find where the page
@@ -340,9 +341,9 @@ impl Page {
             }
             Source::Search(terms) => DB::push_matches(query, self.tenant, terms),
         }
-        let mut places = place::of_millis(self.time.clone());
+        let mut places = sort_key::of_millis(self.time.clone());
         places.end = places.end.min(before);
-        place::push_range(query, self.place::<DB>(), places);
+        sort_key::push_range(query, self.place::<DB>(), places);
     }
 
     /// Writes the conditions that columns of the changes answer.

@@ -10,7 +10,6 @@ pub(super) mod create;
 mod delete;
 mod draft;
 pub(super) mod list;
-pub(super) mod place;
 mod schedule;
 mod update;
 
@@ -21,10 +20,11 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::batcher::Answers;
-use super::counts::{self, Counted};
+use super::engine::batcher::Answers;
 use super::engine::{Dialect, Engine, Script, Value, execute, on, push_values};
-use super::search::{self, Marks, SearchDialect};
+use super::index::counts::{self, Counted};
+use super::index::search::{self, Marks, SearchDialect};
+use super::index::sort_key;
 use super::{Database, Store, StoreError, Tenant, Tx};
 
 pub use candidates::Compared;
@@ -132,7 +132,7 @@ fn select_by_id<DB: Dialect>(wanted: &[(Tenant, ChangeId)]) -> QueryBuilder<DB> 
         [
             tenant.uuid().into(),
             id.0.into(),
-            place::where_id_can_be(id.0).start.into(),
+            sort_key::where_id_can_be(id.0).start.into(),
         ]
     });
     push_values(&mut query, rows);
@@ -167,7 +167,7 @@ impl Database {
     /// place that it would have.
     async fn place_of(&self, tenant: Tenant, id: ChangeId) -> Result<i64, StoreError> {
         let found = self.find(tenant, id).await?.map(|(place, _)| place);
-        Ok(found.or(place::of(id.0)).unwrap_or(i64::MAX))
+        Ok(found.or(sort_key::of(id.0)).unwrap_or(i64::MAX))
     }
 }
 
@@ -182,7 +182,7 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
     ) -> Result<(i64, Change), StoreError> {
-        let places = place::where_id_can_be(id.0);
+        let places = sort_key::where_id_can_be(id.0);
         execute!(
             self,
             sqlx::query(LOCK)
@@ -205,7 +205,7 @@ fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
     query.push(JSON).push(" FROM changes c");
     query.push(REFERENCES).push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    place::push_range(&mut query, "c.place", place::where_id_can_be(id.0));
+    sort_key::push_range(&mut query, "c.place", sort_key::where_id_can_be(id.0));
     query.push(" AND c.id = ");
     DB::bind(&mut query, id.0.into());
     query
@@ -264,7 +264,7 @@ impl<'c> Kept<'c> {
         Counted {
             tenant: self.tenant,
             marks: self.marks(),
-            millis: place::millis(self.place),
+            millis: sort_key::millis(self.place),
         }
     }
 }

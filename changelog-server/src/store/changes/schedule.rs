@@ -51,13 +51,13 @@ mod tests {
     use sqlx::Sqlite;
 
     use super::*;
-    use crate::store::plan;
+    use crate::store::engine::explain;
 
     #[tokio::test]
     async fn what_is_planned_is_found_by_its_index() {
         let tenant = Tenant(uuid_v7(Timestamp::EPOCH, None, [0; 10]).into());
         let query = scheduled::<Sqlite>(tenant, Timestamp::EPOCH, 5);
-        let plan = plan::of(&query.into_string()).await;
+        let plan = explain::of(&query.into_string()).await;
         let steps = plan
             .iter()
             .filter(|step| step.starts_with("SEARCH changes "));

@@ -8,9 +8,9 @@ use super::create::{no_host, no_service};
 use super::{Kept, push_tags};
 use crate::clock::Clock;
 use crate::store::activity::difference;
-use crate::store::counts;
 use crate::store::engine::{Engine, Script, on};
-use crate::store::search::SearchDialect;
+use crate::store::index::counts;
+use crate::store::index::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
 
 const SERVICE: &str = "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";

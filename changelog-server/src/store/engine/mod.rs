@@ -1,14 +1,27 @@
 //! One SQL text, two databases: the enum that tells them apart, and the macro
 //! that runs one piece of code on either.
 
+pub(crate) mod backup;
+pub(crate) mod batcher;
+pub(crate) mod checkpoint;
+pub(crate) mod error;
+#[cfg(test)]
+pub(crate) mod explain;
+pub(crate) mod fair_share;
+pub(crate) mod file;
+pub(crate) mod open;
+pub(crate) mod readers;
+pub(crate) mod version;
+pub(crate) mod writer;
+
 use std::time::Duration;
 
 use serde_json::Map;
 use sqlx::types::{Json, Uuid};
 use sqlx::{Database, Postgres, QueryBuilder, Sqlite};
 
-use super::error::StoreError;
-use super::writer::SqliteTx;
+use error::StoreError;
+use writer::SqliteTx;
 
 /// Something that exists once for each database.
 #[derive(Clone, Copy, Debug)]

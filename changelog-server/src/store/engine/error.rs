@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::quotas::Counted;
+use crate::store::quotas::Counted;
 
 /// PostgreSQL's code for a lock that was not had within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -64,7 +64,7 @@ pub enum StoreError {
 impl StoreError {
     /// Reads an error of COMMIT. Where the log could not be synced or the
     /// connection broke, the transaction may be there all the same.
-    pub(super) fn of_commit(error: sqlx::Error) -> Self {
+    pub(crate) fn of_commit(error: sqlx::Error) -> Self {
         let is_certain = match &error {
             sqlx::Error::Database(error) => error.code().is_some_and(|code| is_not_done(&code)),
             _ => false,
@@ -89,7 +89,7 @@ fn is_not_done(code: &str) -> bool {
 
 impl StoreError {
     /// Returns whether an error is of a state that passes.
-    pub(super) fn passes(error: &sqlx::Error) -> bool {
+    pub(crate) fn passes(error: &sqlx::Error) -> bool {
         match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
@@ -138,7 +138,7 @@ fn sqlite_code(code: &str) -> Option<u32> {
 
 /// Reads the breach of a unique constraint as a name that is taken. SQLite does
 /// not name the constraint and Citus renames it: the caller knows its noun.
-pub(super) fn or_conflict<T>(result: Result<T, StoreError>) -> Result<T, StoreError> {
+pub(crate) fn or_conflict<T>(result: Result<T, StoreError>) -> Result<T, StoreError> {
     result.map_err(|error| match &error {
         StoreError::Database(cause) => match &**cause {
             sqlx::Error::Database(cause) if cause.is_unique_violation() => StoreError::Conflict,

@@ -18,18 +18,18 @@ const HEADER: usize = 48;
 
 /// What a database was at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Version([u8; HEADER]);
+pub(crate) struct Version([u8; HEADER]);
 
 impl Version {
     /// Tells whether exactly one transaction was committed since another
     /// version.
-    pub(super) fn is_next_after(&self, before: &Self) -> bool {
+    pub(crate) fn is_next_after(&self, before: &Self) -> bool {
         self.commits() == before.commits().wrapping_add(1)
     }
 
     /// Returns how many pages the log holds, those that were copied into the
     /// database included (`mxFrame`).
-    pub(super) fn log_pages(&self) -> u32 {
+    pub(crate) fn log_pages(&self) -> u32 {
         self.number(16)
     }
 
@@ -48,7 +48,7 @@ impl Version {
 
 /// Reads versions of one database.
 #[derive(Debug)]
-pub(super) struct Versions {
+pub(crate) struct Versions {
     /// Never closed: with any descriptor of it a process would lose the locks
     /// that SQLite holds on this file (POSIX advisory locks).
     index: ManuallyDrop<File>,
@@ -56,7 +56,7 @@ pub(super) struct Versions {
 
 impl Versions {
     /// Opens the index of a database that is open already, and stays so.
-    pub(super) fn open(database: &Path) -> std::io::Result<Self> {
+    pub(crate) fn open(database: &Path) -> std::io::Result<Self> {
         let index = File::open(super::file::companion(database, "shm"))?;
         Ok(Self {
             index: ManuallyDrop::new(index),
@@ -65,7 +65,7 @@ impl Versions {
 
     /// Returns the version now; `None` when there is none to be read, or when
     /// the file is no longer the one that SQLite uses.
-    pub(super) fn now(&self) -> Option<Version> {
+    pub(crate) fn now(&self) -> Option<Version> {
         if self.index.metadata().ok()?.nlink() == 0 {
             return None;
         }

@@ -20,7 +20,7 @@ const BITS: u32 = 20;
 const LAST_MILLI: i64 = (1 << (63 - BITS)) - 1;
 
 /// Returns the place of an id; `None` for an id that no change can have.
-pub(super) fn of(id: Uuid) -> Option<i64> {
+pub(crate) fn of(id: Uuid) -> Option<i64> {
     let (high, low) = id.as_u64_pair();
     let millis = i64::try_from(high >> 16).ok()?;
     // Twelve bits after the version, eight after the variant.
@@ -29,7 +29,7 @@ pub(super) fn of(id: Uuid) -> Option<i64> {
 }
 
 /// Makes an id that has a place: what an id holds besides is random.
-pub(super) fn id_at(place: i64, random: u64) -> Uuid {
+pub(crate) fn id_at(place: i64, random: u64) -> Uuid {
     let bits = place.unsigned_abs();
     let rest = bits & 0xf_ffff;
     let high = ((bits >> BITS) << 16) | 0x7000 | (rest >> 8);
@@ -38,13 +38,13 @@ pub(super) fn id_at(place: i64, random: u64) -> Uuid {
 }
 
 /// Returns the places of the millisecond of a place, from this place on.
-pub(super) fn rest_of_millisecond(place: i64) -> Range<i64> {
+pub(crate) fn rest_of_millisecond(place: i64) -> Range<i64> {
     place..((place >> BITS) + 1) << BITS
 }
 
 /// Returns free places of a range, in their order: at most so many, and none
 /// beyond the last of the taken ones unless those are all that there are.
-pub(super) fn free_among(range: Range<i64>, taken: &[i64], are_all: bool, most: usize) -> Vec<i64> {
+pub(crate) fn free_among(range: Range<i64>, taken: &[i64], are_all: bool, most: usize) -> Vec<i64> {
     let end = match taken.last() {
         Some(last) if !are_all => *last,
         _ => range.end,
@@ -59,7 +59,7 @@ pub(super) fn free_among(range: Range<i64>, taken: &[i64], are_all: bool, most: 
 /// Returns where a change with this id can be: at its place, or, if it was
 /// there before places were and its place was taken, after it in its millisecond
 /// or at the start of the next.
-pub(in crate::store) fn where_id_can_be(id: Uuid) -> Range<i64> {
+pub(crate) fn where_id_can_be(id: Uuid) -> Range<i64> {
     match of(id) {
         Some(place) => place..((place >> BITS) + 2) << BITS,
         None => 0..0,
@@ -67,25 +67,25 @@ pub(in crate::store) fn where_id_can_be(id: Uuid) -> Range<i64> {
 }
 
 /// Returns the places of a range of milliseconds since 1970.
-pub(in crate::store) fn of_millis(millis: Range<i64>) -> Range<i64> {
+pub(crate) fn of_millis(millis: Range<i64>) -> Range<i64> {
     let first = |millis: i64| millis.clamp(0, LAST_MILLI) << BITS;
     first(millis.start)..first(millis.end)
 }
 
 /// Returns the milliseconds since 1970 of a place.
-pub(super) fn millis(place: i64) -> i64 {
+pub(crate) fn millis(place: i64) -> i64 {
     place >> BITS
 }
 
 /// Returns when the change with this id happened, which the id is made of.
-pub(in crate::store) fn moment(id: Uuid) -> Timestamp {
+pub(crate) fn moment(id: Uuid) -> Timestamp {
     let (high, _) = id.as_u64_pair();
     Timestamp::from_millis(i64::try_from(high >> 16).unwrap_or(0))
 }
 
 /// Writes the condition that a place lies within a range; its ends are left
 /// out where nothing lies beyond them.
-pub(in crate::store) fn push_range<DB: Dialect>(
+pub(crate) fn push_range<DB: Dialect>(
     query: &mut QueryBuilder<DB>,
     column: &str,
     places: Range<i64>,

@@ -7,7 +7,8 @@ use std::path::Path;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use super::{Store, StoreError, file};
+use super::file;
+use crate::store::{Store, StoreError};
 
 /// Why no copy was made.
 #[derive(Debug, thiserror::Error)]

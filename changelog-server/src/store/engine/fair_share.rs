@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::{StoreError, Tenant};
+use crate::store::{StoreError, Tenant};
 
 /// How long a request waits for a turn. With the time limit of a statement it
 /// stays below the five seconds after which a caller must have an answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// For whom a turn is taken: an organization, or the service itself (`None`),
 /// which looks up keys and sessions before it knows the organization.
-pub(super) type Party = Option<Tenant>;
+pub(crate) type Party = Option<Tenant>;
 
 /// A number of turns, and how many of them one party may hold at once.
 #[derive(Debug)]
-pub(super) struct FairShare {
+pub(crate) struct FairShare {
     share: usize,
     state: Mutex<State>,
 }
@@ -43,14 +43,14 @@ struct Queue {
 
 /// A turn; it goes to the next waiter when this is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     shares: Arc<FairShare>,
     party: Party,
 }
 
 impl FairShare {
     /// Makes so many turns, of which one party holds at most `share` at once.
-    pub(super) fn new(turns: usize, share: usize) -> Arc<Self> {
+    pub(crate) fn new(turns: usize, share: usize) -> Arc<Self> {
         Arc::new(Self {
             share,
             state: Mutex::new(State {
@@ -62,7 +62,7 @@ impl FairShare {
     }
 
     /// Returns how many turns one party holds at most.
-    pub(super) fn share(&self) -> usize {
+    pub(crate) fn share(&self) -> usize {
         self.share
     }
 
@@ -75,7 +75,7 @@ impl FairShare {
     /// # Errors
     /// After [`PATIENCE`], [`StoreError::Overloaded`] when an organization holds
     /// its whole share, else [`StoreError::Unavailable`].
-    pub(super) async fn turn(self: &Arc<Self>, party: Party) -> Result<Turn, StoreError> {
+    pub(crate) async fn turn(self: &Arc<Self>, party: Party) -> Result<Turn, StoreError> {
         let waiting = {
             let mut state = self.lock();
             let State {

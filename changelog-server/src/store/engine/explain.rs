@@ -4,7 +4,7 @@
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 /// Returns the steps of the plan of a statement.
-pub(super) async fn of(statement: &str) -> Vec<String> {
+pub(crate) async fn of(statement: &str) -> Vec<String> {
     let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     sqlx::migrate!("migrations/sqlite")
         .run(&mut connection)

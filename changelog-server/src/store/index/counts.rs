@@ -15,17 +15,17 @@ use changelog_core::{HostId, RiskLevel, Service, ServiceId, Status};
 use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
-use super::changes::place;
-use super::engine::{Dialect, Script, Value, on};
 use super::search::Marks;
-use super::{Store, StoreError, Tenant};
+use super::sort_key;
+use crate::store::engine::{Dialect, Script, Value, on};
+use crate::store::{Store, StoreError, Tenant};
 
 /// How many rows one count is spread over on PostgreSQL: one for each
 /// transaction that a server writes changes in at once.
-pub(super) const SLOTS: usize = 4;
+pub(crate) const SLOTS: usize = 4;
 
 /// Picks the slot of a transaction.
-pub(super) fn random_slot() -> i64 {
+pub(crate) fn random_slot() -> i64 {
     rand::random_range(0..i64::try_from(SLOTS).unwrap_or(1))
 }
 
@@ -57,7 +57,7 @@ pub enum Scope<'c> {
 
 impl<'c> Scope<'c> {
     /// Returns how the database calls it.
-    pub(super) fn key(&self) -> Cow<'c, str> {
+    pub(crate) fn key(&self) -> Cow<'c, str> {
         match self {
             Self::Organization => "organization".into(),
             Self::Service(id) => format!("service/{}", id.0.simple()).into(),
@@ -96,11 +96,11 @@ struct DayRow {
 
 /// What a change is counted by.
 #[derive(Debug)]
-pub(super) struct Counted<'c> {
-    pub(super) tenant: Tenant,
-    pub(super) marks: Marks<'c>,
+pub(crate) struct Counted<'c> {
+    pub(crate) tenant: Tenant,
+    pub(crate) marks: Marks<'c>,
     /// When it happened, in milliseconds since 1970.
-    pub(super) millis: i64,
+    pub(crate) millis: i64,
 }
 
 impl<'c> Counted<'c> {
@@ -145,7 +145,7 @@ GROUP BY scope || '' HAVING SUM(n) > 0 ORDER BY total DESC, scope || '' LIMIT ";
 type Row<'c> = (Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str);
 
 /// Adds changes to the counts, or takes them away.
-pub(super) fn push<'c, DB: Dialect>(
+pub(crate) fn push<'c, DB: Dialect>(
     script: &mut Script<DB>,
     slot: i64,
     steps: impl Iterator<Item = (i64, Counted<'c>)>,
@@ -189,15 +189,15 @@ pub(super) fn push<'c, DB: Dialect>(
 
 /// Which changes are added up.
 #[derive(Clone, Copy)]
-pub(super) struct Kind<'c> {
-    pub(super) tenant: Tenant,
-    pub(super) risk_level: Option<&'c RiskLevel>,
-    pub(super) status: Option<&'c Status>,
+pub(crate) struct Kind<'c> {
+    pub(crate) tenant: Tenant,
+    pub(crate) risk_level: Option<&'c RiskLevel>,
+    pub(crate) status: Option<&'c Status>,
 }
 
 impl Kind<'_> {
     /// Writes the condition on organization, risk and status.
-    pub(super) fn push<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
+    pub(crate) fn push<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
         query.push("organization_id = ");
         DB::bind(query, self.tenant.uuid().into());
         if let Some(risk) = self.risk_level {
@@ -226,14 +226,14 @@ impl Kind<'_> {
     }
 
     /// Writes the count of all changes of a scope.
-    pub(super) fn push_all<DB: Dialect>(&self, query: &mut QueryBuilder<DB>, scope: &Scope<'_>) {
+    pub(crate) fn push_all<DB: Dialect>(&self, query: &mut QueryBuilder<DB>, scope: &Scope<'_>) {
         self.push_sum(query, scope, ALWAYS, 0..1);
     }
 
     /// Writes the count of the organization's changes within a range of
     /// milliseconds: whole spans are added up, what lies at the ends, less than
     /// a second each, is walked.
-    pub(super) fn push_within<DB: Dialect>(&self, query: &mut QueryBuilder<DB>, range: Range<i64>) {
+    pub(crate) fn push_within<DB: Dialect>(&self, query: &mut QueryBuilder<DB>, range: Range<i64>) {
         let Cut { spans, ends } = cut(range);
         query.push("CAST(0 AS BIGINT)");
         for (span, numbers) in spans {
@@ -243,7 +243,7 @@ impl Kind<'_> {
         for end in ends {
             query.push(" + (SELECT count(*) FROM changes WHERE ");
             self.push(query);
-            place::push_range(query, "place", place::of_millis(end));
+            sort_key::push_range(query, "place", sort_key::of_millis(end));
             query.push(")");
         }
     }
@@ -266,7 +266,7 @@ fn push_spans<DB: Dialect>(
 }
 
 /// Brings a count out of the range of the database's integers.
-pub(super) fn unsigned(count: i64) -> u64 {
+pub(crate) fn unsigned(count: i64) -> u64 {
     u64::try_from(count).unwrap_or(0)
 }
 
@@ -326,11 +326,11 @@ impl Cut {
 
 /// Where a page begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start {
+pub(crate) struct Start {
     /// Every change of the page is at a place before this one.
-    pub(super) before: i64,
+    pub(crate) before: i64,
     /// How many changes before that are still to be left out.
-    pub(super) rest: i64,
+    pub(crate) rest: i64,
 }
 
 impl Store {
@@ -415,7 +415,7 @@ impl Store {
     /// Finds where a page begins that leaves out so many of the newest changes.
     /// Spans are left out as a whole, from a day to a second; only what
     /// is left of that is walked.
-    pub(super) async fn start_of_page(
+    pub(crate) async fn start_of_page(
         &self,
         kind: Kind<'_>,
         start: Start,
@@ -443,7 +443,7 @@ impl Store {
                 within.end = number * span;
             }
         }
-        let before = place::of_millis(within).end;
+        let before = sort_key::of_millis(within).end;
         Ok(Start { before, rest })
     }
 }
@@ -451,7 +451,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::plan::of as plan_of;
+    use crate::store::engine::explain::of as plan_of;
 
     /// Every piece of a cut, in milliseconds.
     fn pieces(cut: &Cut) -> Vec<Range<i64>> {

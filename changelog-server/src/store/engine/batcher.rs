@@ -22,30 +22,30 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::StoreError;
-use super::fair::PATIENCE;
+use super::error::StoreError;
+use super::fair_share::PATIENCE;
 
 /// How long a caller waits for what is to be read; it has five seconds in all.
 const DEADLINE: Duration = Duration::from_secs(4);
 
 /// How much is done at once.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits<Q> {
+pub(crate) struct Limits<Q> {
     /// Batches that run at the same time.
-    pub(super) batches: usize,
+    pub(crate) batches: usize,
     /// Batches with questions of one lane that run at the same time.
-    pub(super) batches_of_lane: usize,
+    pub(crate) batches_of_lane: usize,
     /// Questions in a batch.
-    pub(super) size: usize,
+    pub(crate) size: usize,
     /// Whether questions of several lanes go together.
-    pub(super) mixed: bool,
+    pub(crate) mixed: bool,
     /// What a question counts for in a batch, at least 1; one that counts for
     /// more than `size` goes alone.
-    pub(super) weight: fn(&Q) -> usize,
+    pub(crate) weight: fn(&Q) -> usize,
 }
 
 /// A way to the work that answers questions `Q` with answers `A`.
-pub(super) struct Batcher<K, Q, A>(Arc<Shared<K, Q, A>>);
+pub(crate) struct Batcher<K, Q, A>(Arc<Shared<K, Q, A>>);
 
 impl<K, Q, A> Clone for Batcher<K, Q, A> {
     fn clone(&self) -> Self {
@@ -61,7 +61,7 @@ impl<K, Q, A> std::fmt::Debug for Batcher<K, Q, A> {
 
 /// What a statement says to all the questions that it was asked, in their
 /// order; an error of the whole is everybody's.
-pub(super) type Answers<A> = Result<Vec<Result<A, StoreError>>, StoreError>;
+pub(crate) type Answers<A> = Result<Vec<Result<A, StoreError>>, StoreError>;
 
 type Work<Q, A> = dyn Fn(Vec<Q>) -> Pin<Box<dyn Future<Output = Answers<A>> + Send>> + Send + Sync;
 
@@ -106,7 +106,7 @@ where
     A: Send + 'static,
 {
     /// Makes a batcher whose work answers some questions at once.
-    pub(super) fn new<F, W>(limits: Limits<Q>, work: W) -> Self
+    pub(crate) fn new<F, W>(limits: Limits<Q>, work: W) -> Self
     where
         W: Fn(Vec<Q>) -> F + Send + Sync + 'static,
         F: Future<Output = Answers<A>> + Send + 'static,
@@ -126,7 +126,7 @@ where
     /// Asks for something to be read, and waits for the answer, but not for
     /// ever: what is asked just after a database has stopped to answer waits
     /// until that shows, and then for its own turn.
-    pub(super) async fn read(&self, lane: K, question: Q) -> Result<A, StoreError> {
+    pub(crate) async fn read(&self, lane: K, question: Q) -> Result<A, StoreError> {
         let answer = tokio::time::timeout(DEADLINE, self.submit(lane, question));
         answer.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable(
@@ -141,7 +141,7 @@ where
     /// # Errors
     /// [`StoreError::Overloaded`] when the lane has too many questions for each
     /// to be put to the database soon.
-    pub(super) async fn submit(&self, lane: K, question: Q) -> Result<A, StoreError> {
+    pub(crate) async fn submit(&self, lane: K, question: Q) -> Result<A, StoreError> {
         let (reply, answer) = oneshot::channel();
         let batch = {
             let mut lanes = self.0.lock();

@@ -19,12 +19,12 @@ use tokio::time::Instant;
 
 use super::error::StoreError;
 use super::file::{DataFile, WriteLock};
-use super::key_cache::KeyCache;
+use crate::store::key_cache::KeyCache;
 
 /// From this many pages of log on (16 MiB) it is copied. Fewer, and pages that
 /// are written all the time are copied all the time; more, and a start after a
 /// crash takes longer.
-pub(super) const LOG_PAGES: u32 = 4_000;
+pub(crate) const LOG_PAGES: u32 = 4_000;
 /// How many pages may be left to copy under the write lock (4 MiB).
 const PAGES_UNDER_LOCK: i64 = 1_000;
 /// How often at most pages are copied before that, each time those that were
@@ -49,13 +49,13 @@ const TRUNCATE: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
 /// A way to ask for the log to be copied; it never waits.
 #[derive(Debug)]
-pub(super) struct Checkpoints {
+pub(crate) struct Checkpoints {
     requests: mpsc::Sender<()>,
 }
 
 impl Checkpoints {
     /// Starts the task that copies the log; it ends with this.
-    pub(super) fn start(
+    pub(crate) fn start(
         options: SqliteConnectOptions,
         file: Arc<DataFile>,
         known_keys: Arc<KeyCache>,
@@ -77,7 +77,7 @@ impl Checkpoints {
     }
 
     /// Asks for the log to be copied.
-    pub(super) fn request(&self) {
+    pub(crate) fn request(&self) {
         // When one request waits, that is enough.
         let _ = self.requests.try_send(());
     }

@@ -12,15 +12,16 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
 use super::checkpoint::Checkpoints;
-use super::engine::{Engine, STATEMENT_TIMEOUT};
-use super::fair::FairShare;
-use super::feed::Feed;
+use super::fair_share::FairShare;
 use super::file::{self, DataFile};
-use super::key_cache::KeyCache;
 use super::readers::{READ_TIMEOUT, Readers};
 use super::version::Versions;
 use super::writer::Writer;
-use super::{Database, Groups, Quotas, Store, StoreError, carry_over, counts};
+use super::{Engine, STATEMENT_TIMEOUT};
+use crate::store::feed::Feed;
+use crate::store::index::counts;
+use crate::store::key_cache::KeyCache;
+use crate::store::{Database, Groups, Quotas, Store, StoreError, carry_over};
 
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);

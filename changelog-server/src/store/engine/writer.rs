@@ -25,12 +25,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
+use super::Script;
 use super::checkpoint::{self, Checkpoints};
-use super::engine::Script;
 use super::error::StoreError;
 use super::file::{DataFile, Turn};
-use super::key_cache::KeyCache;
 use super::version::Version;
+use crate::store::key_cache::KeyCache;
 
 /// The most writes that share a COMMIT.
 const GROUP_SIZE: usize = 256;

@@ -26,7 +26,7 @@ use super::error::StoreError;
 
 /// The mode of the database and of everything next to it: hashes of passwords
 /// and the changes of every organization are in there.
-pub(super) const OWNER_ONLY: u32 = 0o600;
+pub(crate) const OWNER_ONLY: u32 = 0o600;
 
 /// How long a process waits for the write lock. A caller has five seconds in
 /// all, and the lock is held for milliseconds.
@@ -282,7 +282,7 @@ pub(crate) fn prepare(path: &Path) -> std::io::Result<()> {
 }
 
 /// Creates an empty file that only its owner can read and write.
-pub(super) fn create_new(path: &Path) -> std::io::Result<File> {
+pub(crate) fn create_new(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
         .create_new(true)
         .write(true)
@@ -341,7 +341,7 @@ fn open_companion(path: &Path, purpose: &str) -> std::io::Result<(PathBuf, File)
     Ok((name, file))
 }
 
-pub(super) fn companion(path: &Path, purpose: &str) -> PathBuf {
+pub(crate) fn companion(path: &Path, purpose: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-");
     name.push(purpose);

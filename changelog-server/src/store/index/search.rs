@@ -17,8 +17,8 @@ use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status}
 use sha2::{Digest, Sha256};
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, Value, on};
-use super::{Database, StoreError, Tenant};
+use crate::store::engine::{Dialect, Engine, Script, Value, on};
+use crate::store::{Database, StoreError, Tenant};
 
 /// How many words that begin like the one that is searched are looked up one by
 /// one; the statement below has the number too. FTS5 merges what begins alike in memory before it gives the first row,
@@ -31,16 +31,16 @@ SELECT term FROM change_search_words WHERE term >= $1 AND term < $2 LIMIT 64";
 
 /// What a change is filtered by besides the words of its title.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marks<'c> {
-    pub(super) risk_level: &'c RiskLevel,
-    pub(super) status: &'c Status,
-    pub(super) service_id: Option<ServiceId>,
-    pub(super) host_id: Option<HostId>,
-    pub(super) tags: &'c [String],
+pub(crate) struct Marks<'c> {
+    pub(crate) risk_level: &'c RiskLevel,
+    pub(crate) status: &'c Status,
+    pub(crate) service_id: Option<ServiceId>,
+    pub(crate) host_id: Option<HostId>,
+    pub(crate) tags: &'c [String],
 }
 
 /// Returns what a change is indexed under, with spaces between.
-pub(super) fn document(tenant: Tenant, title: &str, marks: &Marks<'_>) -> String {
+pub(crate) fn document(tenant: Tenant, title: &str, marks: &Marks<'_>) -> String {
     let prefix = prefix(tenant);
     let mut document = String::new();
     each_term(title, marks, |term| {
@@ -77,7 +77,7 @@ pub struct Terms(Vec<String>);
 
 impl Terms {
     /// Returns what a change is found by.
-    pub(super) fn of(change: &Change) -> Self {
+    pub(crate) fn of(change: &Change) -> Self {
         let marks = Marks {
             risk_level: &change.risk_level,
             status: &change.status,
@@ -97,9 +97,9 @@ impl Terms {
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// For each of these the title has a word that begins so.
-    pub(super) words: Vec<String>,
+    pub(crate) words: Vec<String>,
     /// The change has all of these.
-    pub(super) marks: Vec<String>,
+    pub(crate) marks: Vec<String>,
 }
 
 impl Wanted {
@@ -126,27 +126,27 @@ impl Wanted {
 }
 
 /// Returns the mark of a risk.
-pub(super) fn risk(risk: &RiskLevel) -> String {
+pub(crate) fn risk(risk: &RiskLevel) -> String {
     format!(":r{risk}")
 }
 
 /// Returns the mark of a status. An underscore would end the word.
-pub(super) fn status(status: &Status) -> String {
+pub(crate) fn status(status: &Status) -> String {
     format!(":s{}", status.as_str().replace('_', ""))
 }
 
 /// Returns the mark of a service.
-pub(super) fn service(id: ServiceId) -> String {
+pub(crate) fn service(id: ServiceId) -> String {
     format!(":v{}", id.0.simple())
 }
 
 /// Returns the mark of a host.
-pub(super) fn host(id: HostId) -> String {
+pub(crate) fn host(id: HostId) -> String {
     format!(":h{}", id.0.simple())
 }
 
 /// Returns the mark of a tag: a hash, because a tag may hold anything.
-pub(super) fn tag(name: &str) -> String {
+pub(crate) fn tag(name: &str) -> String {
     format!(":t{}", hex::encode(&Sha256::digest(name)[..16]))
 }
 
@@ -158,7 +158,7 @@ fn prefix(tenant: Tenant) -> String {
 }
 
 /// How a database searches.
-pub(super) trait SearchDialect: Dialect {
+pub(crate) trait SearchDialect: Dialect {
     /// What the place of a row of the index is called.
     const PLACE: &'static str;
 
@@ -232,7 +232,7 @@ impl SearchDialect for Postgres {
 
 /// Writes the query for changes that have, for each of the words, a word that
 /// begins so, and all of the marks; in the syntax of the database.
-pub(super) async fn terms(
+pub(crate) async fn terms(
     database: &Database,
     tenant: Tenant,
     Wanted { words, marks }: &Wanted,
@@ -288,7 +288,7 @@ pub(super) async fn terms(
 
 /// Returns whether a query of SQLite looks for more words than are listed in it:
 /// for all that begin like one of its words.
-pub(super) fn expands_words(terms: &str) -> bool {
+pub(crate) fn expands_words(terms: &str) -> bool {
     terms.contains("\" *")
 }
 

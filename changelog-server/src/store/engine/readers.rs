@@ -14,13 +14,13 @@ use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
 
-use super::engine::{Engine, bounded};
-use super::fair::{FairShare, Party, Turn};
-use super::{Store, StoreError};
+use super::fair_share::{FairShare, Party, Turn};
+use super::{Engine, bounded};
+use crate::store::{Store, StoreError};
 
 /// How long a statement that reads may run before the database ends it. It is
 /// shorter than what its caller waits, so that the caller hears why.
-pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// After how many of SQLite's instructions the time is looked at; a thousand
 /// take some ten microseconds.
@@ -39,7 +39,7 @@ pub(crate) type Lease = Engine<SqliteLease, PostgresLease>;
 impl Readers {
     /// Makes a group of so many connections, which are opened as they are
     /// needed; one organization uses at most `share` of them at once.
-    pub(super) fn sqlite(options: &SqliteConnectOptions, connections: usize, share: usize) -> Self {
+    pub(crate) fn sqlite(options: &SqliteConnectOptions, connections: usize, share: usize) -> Self {
         Self {
             connections: Engine::Sqlite(Arc::new(SqliteReaders {
                 options: options.clone(),
@@ -51,7 +51,7 @@ impl Readers {
     }
 
     /// Makes a group of the connections of a pool.
-    pub(super) fn postgres(pool: PgPool, connections: usize, share: usize) -> Self {
+    pub(crate) fn postgres(pool: PgPool, connections: usize, share: usize) -> Self {
         Self {
             connections: Engine::Postgres(pool),
             shares: FairShare::new(connections, share),
@@ -59,7 +59,7 @@ impl Readers {
     }
 
     /// Waits for a connection for an organization, or for the service itself.
-    pub(super) async fn lease(&self, party: Party) -> Result<Lease, StoreError> {
+    pub(crate) async fn lease(&self, party: Party) -> Result<Lease, StoreError> {
         let turn = self.shares.turn(party).await?;
         Ok(match &self.connections {
             Engine::Sqlite(readers) => Engine::Sqlite(readers.lease(turn).await?),
@@ -71,12 +71,12 @@ impl Readers {
     }
 
     /// Returns how many of them one organization uses at most at once.
-    pub(super) fn share(&self) -> usize {
+    pub(crate) fn share(&self) -> usize {
         self.shares.share()
     }
 
     /// Closes the connections that nobody uses.
-    pub(super) async fn close(&self) {
+    pub(crate) async fn close(&self) {
         match &self.connections {
             Engine::Sqlite(readers) => {
                 let idle = std::mem::take(&mut *readers.idle());
@@ -93,7 +93,7 @@ impl Readers {
 impl Store {
     /// Opens a connection to SQLite whose statements may take as long as they
     /// need; `None` on PostgreSQL.
-    pub(super) async fn unbounded_reader(&self) -> Result<Option<SqliteConnection>, StoreError> {
+    pub(crate) async fn unbounded_reader(&self) -> Result<Option<SqliteConnection>, StoreError> {
         match &self.database.readers.lists.connections {
             Engine::Sqlite(readers) => Ok(Some(readers.options.connect().await?)),
             Engine::Postgres(_) => Ok(None),
