@@ -1,43 +1,32 @@
 //! `chlog`: the change log on the command line.
 
-mod args;
+mod base;
+mod cli;
 mod commands;
-mod complete;
-mod config;
-mod context;
-mod credentials;
-mod failure;
-mod files;
-mod filter;
-mod git;
+mod environment;
 mod import;
-mod moment;
-mod names;
+mod input;
 mod output;
-mod record;
 mod recording;
-mod secrets;
-mod session;
-mod spool;
 mod supervise;
 mod terraform;
-mod words;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
-use args::Cli;
-use failure::{Exit, Failure, Outcome};
+use base::failure::{Exit, Failure, Outcome};
+use cli::{Cli, mistakes};
+use input::complete;
 
 fn main() -> ExitCode {
     #[cfg(unix)]
     if let Some(code) = supervise::witness::answer() {
         return code;
     }
-    if let Some(code) = complete::answer() {
+    if let Some(code) = complete::answer(Cli::command) {
         return code;
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -48,12 +37,13 @@ fn main() -> ExitCode {
                 .iter()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect();
-            if error.use_stderr() && args::reads_terraform(&words) && !io::stdin().is_terminal() {
+            if error.use_stderr() && mistakes::reads_terraform(&words) && !io::stdin().is_terminal()
+            {
                 // Terraform is at work: what it does is recorded with the flags
                 // that can be understood.
-                return end(args::tolerant(arguments).and_then(run));
+                return end(mistakes::tolerant(arguments).and_then(run));
             }
-            if let Some(failure) = args::misplaced(&error, &words) {
+            if let Some(failure) = mistakes::misplaced(&error, &words) {
                 return failure.report();
             }
             // Help and version come this way too. A reader that has gone is
@@ -83,10 +73,10 @@ fn run(cli: Cli) -> Outcome<ExitCode> {
     let is_patient = cli.command.outlives_signals();
     let outcome = runtime.block_on(async {
         if is_patient {
-            return Box::pin(commands::run(cli)).await;
+            return Box::pin(cli::run(cli)).await;
         }
         tokio::select! {
-            outcome = Box::pin(commands::run(cli)) => outcome,
+            outcome = Box::pin(cli::run(cli)) => outcome,
             Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),
         }
     });

@@ -3,20 +3,20 @@
 use changelog_core::change::around::{DEFAULT_LIMIT, MAX_LIMIT};
 use clap::Args;
 
-use crate::args::Format;
-use crate::complete;
-use crate::failure::{Outcome, note};
-use crate::filter::{host, service};
-use crate::moment::{self, Moment};
+use crate::base::failure::{Outcome, note};
+use crate::base::time::{self, Moment};
+use crate::environment::app::App;
+use crate::input::complete;
+use crate::input::filter::{host, service};
+use crate::output::format::Format;
 use crate::output::table;
-use crate::session::Session;
 
 /// Shows what changed before a moment, ranked by how likely it has to do with
 /// what went wrong then.
 #[derive(Debug, Args)]
 pub(crate) struct AroundArgs {
     /// The moment: RFC 3339, a date (its beginning), or an age such as 2h
-    #[arg(value_name = "TIME", value_parser = moment::parse)]
+    #[arg(value_name = "TIME", value_parser = time::parse)]
     at: Moment,
     /// The service that was affected
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
@@ -29,7 +29,7 @@ pub(crate) struct AroundArgs {
         long,
         value_name = "LENGTH",
         default_value = "2h",
-        value_parser = moment::parse_minutes
+        value_parser = time::parse_minutes
     )]
     window: u64,
     /// How many at most
@@ -44,12 +44,12 @@ pub(crate) struct AroundArgs {
 }
 
 /// Shows it with the reasons for each.
-pub(crate) async fn run(mut session: Session, args: AroundArgs) -> Outcome {
-    let client = session.client()?;
+pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
+    let client = app.client()?;
     let mut request = client
         .changes()
         .around()
-        .at(args.at.start(moment::now()))
+        .at(args.at.start(time::now()))
         .window_minutes(args.window)
         .limit(args.limit);
     if let Some(id) = service(&client, args.service.as_deref()).await? {
@@ -59,8 +59,8 @@ pub(crate) async fn run(mut session: Session, args: AroundArgs) -> Outcome {
         request = request.host(id);
     }
     let around = request.send().await?;
-    if session.output.format() == Format::Json {
-        return session.output.json(&around);
+    if app.output.format() == Format::Json {
+        return app.output.json(&around);
     }
     if !around.complete {
         note(&format!(
@@ -68,5 +68,5 @@ pub(crate) async fn run(mut session: Session, args: AroundArgs) -> Outcome {
             around.considered
         ));
     }
-    session.output.records(around.data, table::suspects)
+    app.output.records(around.data, table::suspects)
 }

@@ -8,12 +8,12 @@ use clap::{Args, Subcommand};
 use inquire::{Password, PasswordDisplayMode, Text};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::args::Format;
-use crate::config::Sourced;
-use crate::credentials;
-use crate::failure::{Exit, Failure, Outcome, note, warn};
-use crate::session::{Session, client, no_address};
-use crate::words::{somebody_is_there, unanswered};
+use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::environment::app::{App, client, no_address};
+use crate::environment::config::Sourced;
+use crate::environment::credentials;
+use crate::input::message::{somebody_is_there, unanswered};
+use crate::output::format::Format;
 
 /// The longest key that is read, in bytes; a key has 44.
 const MAX_KEY: u64 = 4096;
@@ -37,20 +37,20 @@ pub(crate) struct LoginArgs {
 }
 
 /// Does what was asked with the key.
-pub(crate) async fn run(session: Session, command: AuthCommand) -> Outcome {
+pub(crate) async fn run(app: App, command: AuthCommand) -> Outcome {
     match command {
-        AuthCommand::Login(args) => login(session, &args).await,
-        AuthCommand::Status => status(session).await,
-        AuthCommand::Logout => logout(session),
+        AuthCommand::Login(args) => login(app, &args).await,
+        AuthCommand::Status => status(app).await,
+        AuthCommand::Logout => logout(app),
     }
 }
 
-async fn login(mut session: Session, args: &LoginArgs) -> Outcome {
+async fn login(mut app: App, args: &LoginArgs) -> Outcome {
     if !args.with_token && !somebody_is_there() {
         return Err(Failure::usage("there is no terminal to ask for the key on")
             .hint("give it on standard input: chlog auth login --with-token < file"));
     }
-    let url = match &session.config.url {
+    let url = match &app.config.url {
         Some(url) => url.value.clone(),
         None if args.with_token => return Err(no_address()),
         None => Text::new("Address of the service:")
@@ -86,9 +86,9 @@ async fn login(mut session: Session, args: &LoginArgs) -> Outcome {
     // The address as the client understands it, so that it is found again.
     let url = client.url().as_str().trim_end_matches('/').to_owned();
     check(&client).await?;
-    let profile = session.config.profile.clone();
-    session.credentials.set(&profile, &url, key);
-    let path = session.credentials.save()?;
+    let profile = app.config.profile.clone();
+    app.credentials.set(&profile, &url, key);
+    let path = app.credentials.save()?;
     note(&format!(
         "the service accepts the key; it is stored for {url} (profile {profile}) in {}",
         path.display()
@@ -119,15 +119,11 @@ async fn check(client: &Client) -> Result<(), Error> {
     client.changes().list().per_page(1).send().await.map(drop)
 }
 
-async fn status(mut session: Session) -> Outcome {
-    let url = session.url()?.clone();
-    let profile = session.config.profile.clone();
-    let Some(Sourced { value: key, source }) = session.key()? else {
-        return Err(credentials::missing(
-            &session.credentials,
-            &profile,
-            &url.value,
-        ));
+async fn status(mut app: App) -> Outcome {
+    let url = app.url()?.clone();
+    let profile = app.config.profile.clone();
+    let Some(Sourced { value: key, source }) = app.key()? else {
+        return Err(credentials::missing(&app.credentials, &profile, &url.value));
     };
     let masked = mask(key.expose_secret());
     let result = check(&client(&url.value, Some(key))?).await;
@@ -137,16 +133,14 @@ async fn status(mut session: Session) -> Outcome {
         Err(Error::PlanRequired(_) | Error::Forbidden(_)) => "valid, and not allowed",
         Err(_) => "not checked",
     };
-    if session.output.format() == Format::Table {
+    if app.output.format() == Format::Table {
         let text = format!(
             "address  {} (from {})\nprofile  {profile}\nkey      {masked} (from {source})\nthe key is {verdict}",
             url.value, url.source
         );
-        session
-            .output
-            .text(&changelog_core::text::printable(&text))?;
+        app.output.text(&changelog_core::text::printable(&text))?;
     } else {
-        session.output.json(&serde_json::json!({
+        app.output.json(&serde_json::json!({
             "url": url.value,
             "url_source": url.source,
             "profile": profile,
@@ -158,13 +152,13 @@ async fn status(mut session: Session) -> Outcome {
     Ok(result?)
 }
 
-fn logout(mut session: Session) -> Outcome {
-    let profile = session.config.profile.clone();
-    if !session.credentials.remove(&profile) {
+fn logout(mut app: App) -> Outcome {
+    let profile = app.config.profile.clone();
+    if !app.credentials.remove(&profile) {
         note(&format!("no key is stored for profile {profile}"));
         return Ok(());
     }
-    let path = session.credentials.save()?;
+    let path = app.credentials.save()?;
     note(&format!(
         "the key of profile {profile} is removed from {}; it still works until it is revoked in the dashboard",
         path.display()

@@ -4,7 +4,7 @@ use clap::Args;
 use clap_complete::Shell;
 use clap_complete::env::Shells;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::base::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 
 /// Prints completions.

@@ -11,15 +11,15 @@ use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use crate::args::Format;
-use crate::config::{DEFAULT_PROFILE, Setting};
-use crate::credentials;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::moment;
+use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::time;
+use crate::environment::app::App;
+use crate::environment::config::{DEFAULT_PROFILE, Setting};
+use crate::environment::credentials;
 use crate::output::Output;
+use crate::output::format::Format;
 use crate::output::table;
-use crate::session::Session;
-use crate::spool;
+use crate::recording::spool;
 
 /// How often the service is asked, for a latency that is not chance.
 const PROBES: usize = 5;
@@ -109,10 +109,10 @@ impl Report {
 
 /// Looks at everything that recording a change takes; the exit code is the one
 /// that `chlog log` would end with.
-pub(crate) async fn run(format: Format, session: Outcome<Session>) -> Outcome {
+pub(crate) async fn run(format: Format, app: Outcome<App>) -> Outcome {
     let mut report = Report::default();
-    match &session {
-        Ok(session) => examine(session, &mut report).await,
+    match &app {
+        Ok(app) => examine(app, &mut report).await,
         Err(failure) => report.fail("configuration", failure),
     }
     let mut output = Output::new(format);
@@ -131,13 +131,13 @@ pub(crate) async fn run(format: Format, session: Outcome<Session>) -> Outcome {
     }
 }
 
-async fn examine(session: &Session, report: &mut Report) {
-    configuration(session, report);
-    let url = match session.url() {
+async fn examine(app: &App, report: &mut Report) {
+    configuration(app, report);
+    let url = match app.url() {
         Ok(url) => url,
         Err(failure) => return report.fail("address", &failure),
     };
-    let client = match session.keyless_client() {
+    let client = match app.keyless_client() {
         Ok(client) => client,
         Err(failure) => {
             let (message, _) = failure.said();
@@ -148,7 +148,7 @@ async fn examine(session: &Session, report: &mut Report) {
     };
     report.ok("address", format!("{} (from {})", url.value, url.source));
     let last = service(&client, report).await;
-    key(session, report).await;
+    key(app, report).await;
     // What only bears on changes with a time of their own is the last to say
     // what logging would end with.
     if let Some((probe, at)) = last {
@@ -194,8 +194,8 @@ fn spooled(report: &mut Report) {
 }
 
 /// Lists each setting that is in force, and where it is from.
-fn configuration(session: &Session, report: &mut Report) {
-    let config = &session.config;
+fn configuration(app: &App, report: &mut Report) {
+    let config = &app.config;
     if config.profile != DEFAULT_PROFILE {
         report.ok("profile", &config.profile);
     }
@@ -299,14 +299,14 @@ fn difference(ahead: TimeDelta) -> String {
 }
 
 /// Asks the service what it knows of the key.
-async fn key(session: &Session, report: &mut Report) {
-    let found = match session.key() {
+async fn key(app: &App, report: &mut Report) {
+    let found = match app.key() {
         Ok(found) => found,
         Err(failure) => return report.fail("key", &failure),
     };
     let Some(found) = found else {
-        let url = session.url().map(|url| url.value.clone());
-        let (credentials, profile) = (&session.credentials, &session.config.profile);
+        let url = app.url().map(|url| url.value.clone());
+        let (credentials, profile) = (&app.credentials, &app.config.profile);
         let failure = credentials::missing(credentials, profile, &url.unwrap_or_default());
         return report.fail("key", &failure);
     };
@@ -329,7 +329,7 @@ async fn key(session: &Session, report: &mut Report) {
         let advice = "mend what failed above first";
         return report.warn("key", format!("{shown} could not be checked"), advice);
     }
-    let client = match session.client() {
+    let client = match app.client() {
         Ok(client) => client,
         Err(failure) => return report.fail("key", &failure),
     };
@@ -349,7 +349,7 @@ async fn key(session: &Session, report: &mut Report) {
                 "plan",
                 format!("{organization} is on the plan {}", known.plan),
             );
-            expiry(&known, moment::now(), report);
+            expiry(&known, time::now(), report);
         }
         Ok(None) => report.ok("key", format!("{shown} is accepted")),
         Err(error) => {
@@ -368,7 +368,7 @@ fn expiry(key: &CallingKey, now: Timestamp, report: &mut Report) {
         None => report.ok("expiry", "never"),
         Some(at) if at < now.plus(EXPIRES_SOON) => report.warn(
             "expiry",
-            format!("{at}, {}", moment::relative(at, now)),
+            format!("{at}, {}", time::relative(at, now)),
             "make another key in the dashboard, and store it with `chlog auth login`",
         ),
         Some(at) => report.ok("expiry", at.to_string()),

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use crate::args::Format;
+use crate::base::failure::Outcome;
 use crate::commands::list;
-use crate::failure::Outcome;
-use crate::filter::FilterArgs;
+use crate::environment::app::App;
+use crate::input::filter::FilterArgs;
 use crate::output::Output;
-use crate::session::Session;
+use crate::output::format::Format;
 
 /// Writes changes.
 #[derive(Debug, Args)]
@@ -22,12 +22,12 @@ pub(crate) struct ExportArgs {
 }
 
 /// Writes everything that matches, as it comes.
-pub(crate) async fn run(mut session: Session, args: ExportArgs) -> Outcome {
-    if session.output.format() == Format::Table {
+pub(crate) async fn run(mut app: App, args: ExportArgs) -> Outcome {
+    if app.output.format() == Format::Table {
         // A table is for people, and waits for the last row to know its widths.
-        session.output = Output::new(Format::Ndjson);
+        app.output = Output::new(Format::Ndjson);
     }
-    let client = session.client()?;
+    let client = app.client()?;
     let filter = args.filter.filter(&client).await?;
-    list::stream(&mut session.output, &client, filter, None).await
+    list::stream(&mut app.output, &client, filter, None).await
 }

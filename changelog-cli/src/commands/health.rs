@@ -2,17 +2,17 @@
 
 use changelog_core::Health;
 
-use crate::args::Format;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::session::Session;
+use crate::base::failure::{Exit, Failure, Outcome};
+use crate::environment::app::App;
+use crate::output::format::Format;
 
 /// Shows the service's own report; a service that cannot work is exit code 7.
-pub(crate) async fn run(mut session: Session) -> Outcome {
-    let url = session.url()?.value.clone();
-    let health = session.keyless_client()?.health().await?;
-    match session.output.format() {
-        Format::Table => session.output.text(&line(&health, &url))?,
-        _ => session.output.json(&health)?,
+pub(crate) async fn run(mut app: App) -> Outcome {
+    let url = app.url()?.value.clone();
+    let health = app.keyless_client()?.health().await?;
+    match app.output.format() {
+        Format::Table => app.output.text(&line(&health, &url))?,
+        _ => app.output.json(&health)?,
     }
     if health.is_ok() {
         return Ok(());

@@ -4,13 +4,13 @@ use changelog_core::{Environment, Input, NewHost, Platform};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use crate::complete;
-use crate::failure::Outcome;
-use crate::moment;
-use crate::names::pick;
+use crate::base::failure::Outcome;
+use crate::base::time;
+use crate::environment::app::App;
+use crate::input::complete;
+use crate::input::names::pick;
 use crate::output::detail;
 use crate::output::table::{self, one_line};
-use crate::session::Session;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
@@ -70,20 +70,20 @@ fn environment() -> impl TypedValueParser<Value = Environment> {
 }
 
 /// Does what was asked with hosts.
-pub(crate) async fn run(mut session: Session, command: HostCommand) -> Outcome {
-    let now = moment::now();
+pub(crate) async fn run(mut app: App, command: HostCommand) -> Outcome {
+    let now = time::now();
     match command {
         HostCommand::List => {
-            let hosts = session.client()?.hosts().list().await?;
-            session.output.records(hosts, table::hosts)
+            let hosts = app.client()?.hosts().list().await?;
+            app.output.records(hosts, table::hosts)
         }
         HostCommand::Show { name } => {
-            let client = session.client()?;
+            let client = app.client()?;
             let host = match name.parse() {
                 Ok(id) => client.hosts().get(id).await?,
                 Err(_) => pick(client.hosts().list().await?, &name)?,
             };
-            session.output.record(&host, |host| detail::host(host, now))
+            app.output.record(&host, |host| detail::host(host, now))
         }
         HostCommand::Create(fields) => {
             let new = NewHost {
@@ -97,8 +97,8 @@ pub(crate) async fn run(mut session: Session, command: HostCommand) -> Outcome {
                 description: fields.description,
             }
             .checked(now)?;
-            let host = session.client()?.hosts().create_from(new).send().await?;
-            session.output.record(&host, |host| {
+            let host = app.client()?.hosts().create_from(new).send().await?;
+            app.output.record(&host, |host| {
                 format!("{}  {}", host.id, one_line(&host.hostname))
             })
         }

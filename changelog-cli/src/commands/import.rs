@@ -13,15 +13,15 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use crate::args::Format;
-use crate::failure::{Exit, Failure, Outcome, note};
-use crate::import::aside::Aside;
+use crate::base::failure::{Exit, Failure, Outcome, note};
+use crate::base::time;
+use crate::environment::app::App;
 use crate::import::lines::{self, InputFormat, MAX_BODY};
-use crate::import::linking::Names;
-use crate::import::{Record, Rejected, git, there};
-use crate::moment;
-use crate::names::Missing;
-use crate::session::Session;
+use crate::import::rejects::Aside;
+use crate::import::resolve::Names;
+use crate::import::{Record, Rejected, existing, git};
+use crate::input::names::Missing;
+use crate::output::format::Format;
 
 /// Where lines of standard input or of a repository are set aside.
 const REJECTED: &str = "import-rejected.ndjson";
@@ -63,7 +63,7 @@ pub(crate) struct ImportArgs {
 }
 
 /// Records what is not there yet.
-pub(crate) async fn run(mut session: Session, args: ImportArgs) -> Outcome {
+pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
     let path = args.file.as_deref();
     let aside = args.rejected.clone().unwrap_or_else(|| match path {
         Some(path) if path != Path::new("-") => {
@@ -79,9 +79,9 @@ pub(crate) async fn run(mut session: Session, args: ImportArgs) -> Outcome {
         ));
     }
     // Nobody should wait for a large file and then hear that there is no key.
-    let client = session.client()?;
+    let client = app.client()?;
     let (bytes, format) = read(&args).await?;
-    let read = lines::read(&bytes, format, moment::now())?;
+    let read = lines::read(&bytes, format, time::now())?;
     let header = read.header.and_then(|span| bytes.get(span));
     let mut import = Import {
         client,
@@ -103,7 +103,7 @@ pub(crate) async fn run(mut session: Session, args: ImportArgs) -> Outcome {
         in_order(&mut records);
         import.send(&records).await?;
     }
-    import.finish(&mut session)
+    import.finish(&mut app)
 }
 
 /// Reads all of the input: it is put in the order of time before anything is
@@ -185,8 +185,8 @@ impl Import<'_> {
         let mut progress = Progress::new(records.len());
         for part in parts(records) {
             let part = &records[part];
-            let there = there::changes(&self.client, part).await?;
-            let is_there = there::compare(part, there, &mut self.used);
+            let there = existing::changes(&self.client, part).await?;
+            let is_there = existing::compare(part, there, &mut self.used);
             let missing: Vec<&Record> = part
                 .iter()
                 .zip(&is_there)
@@ -228,7 +228,7 @@ impl Import<'_> {
     }
 
     /// Says what was done.
-    fn finish(self, session: &mut Session) -> Outcome {
+    fn finish(self, app: &mut App) -> Outcome {
         let rejected = self.aside.count;
         let path = self.aside.path().display().to_string();
         let verb = if self.is_dry {
@@ -240,8 +240,8 @@ impl Import<'_> {
             "{verb} {}, already there {}, rejected {rejected}",
             self.imported, self.there
         ));
-        if session.output.format() != Format::Table {
-            session.output.json(&json!({
+        if app.output.format() != Format::Table {
+            app.output.json(&json!({
                 "imported": self.imported,
                 "already_there": self.there,
                 "rejected": rejected,

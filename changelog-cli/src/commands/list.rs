@@ -6,12 +6,12 @@ use changelog_core::{Change, ChangeFilter};
 use clap::Args;
 use futures_util::TryStreamExt;
 
-use crate::args::Format;
-use crate::failure::{Failure, Outcome, note};
-use crate::filter::FilterArgs;
-use crate::moment;
+use crate::base::failure::{Failure, Outcome, note};
+use crate::base::time;
+use crate::environment::app::App;
+use crate::input::filter::FilterArgs;
+use crate::output::format::Format;
 use crate::output::{Output, table};
-use crate::session::Session;
 
 /// Lists changes.
 #[derive(Debug, Args)]
@@ -36,27 +36,27 @@ pub(crate) struct ListArgs {
 }
 
 /// Lists what matches.
-pub(crate) async fn run(mut session: Session, args: ListArgs) -> Outcome {
+pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
     if args.page.is_some() && args.limit > MAX_PER_PAGE {
         return Err(Failure::usage(format!(
             "--limit: must be at most {MAX_PER_PAGE} together with --page, got {}",
             args.limit
         )));
     }
-    let client = session.client()?;
+    let client = app.client()?;
     let filter = ChangeFilter {
         page: args.page.unwrap_or(1),
         per_page: args.limit,
         ..args.filter.filter(&client).await?
     };
     if args.all {
-        return stream(&mut session.output, &client, filter, None).await;
+        return stream(&mut app.output, &client, filter, None).await;
     }
     if args.limit > MAX_PER_PAGE {
-        return stream(&mut session.output, &client, filter, Some(args.limit)).await;
+        return stream(&mut app.output, &client, filter, Some(args.limit)).await;
     }
     let page = client.changes().list_with(filter).send().await?;
-    session.output.page(page)
+    app.output.page(page)
 }
 
 /// Writes up to so many changes as they come. Only a table waits for all of
@@ -106,7 +106,7 @@ pub(crate) async fn stream(
             return Ok(());
         }
         output.records(kept, |changes, width| {
-            table::changes(changes, width, moment::now())
+            table::changes(changes, width, time::now())
         })?;
         if in_all > count {
             note(&format!(

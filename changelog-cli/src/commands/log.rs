@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use changelog_core::NewChange;
 use clap::Args;
 
-use crate::args::ChangeFields;
-use crate::context::{Context, ContextArgs};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::moment::{self, Moment};
-use crate::names::Missing;
-use crate::record::{self, Draft, RecordArgs, hurried};
-use crate::session::Session;
-use crate::spool::owner::Owner;
-use crate::words::{self, Typed, Words};
+use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::time::{self, Moment};
+use crate::environment::app::App;
+use crate::environment::context::{Context, ContextArgs};
+use crate::input::flags::ChangeFields;
+use crate::input::message::{self, Typed, Words};
+use crate::input::names::Missing;
+use crate::recording::spool::owner::Owner;
+use crate::recording::submit::{self, Draft, RecordArgs, hurried};
 
 /// Records a change.
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct LogArgs {
     #[command(flatten)]
     pub(crate) fields: ChangeFields,
     /// When it happened, if not now: RFC 3339, a date, or an age such as 2h
-    #[arg(long, value_name = "TIME", value_parser = moment::parse, help_heading = "The change")]
+    #[arg(long, value_name = "TIME", value_parser = time::parse, help_heading = "The change")]
     occurred_at: Option<Moment>,
     /// Read the title (first line) and description (the rest) from a file; - is standard input
     #[arg(
@@ -62,37 +62,37 @@ pub(crate) struct LogArgs {
 }
 
 /// Records the change, or says why not.
-pub(crate) async fn run(mut session: Session, args: LogArgs) -> Outcome {
-    let fields = args.fields.clone().or(&session.config.defaults);
+pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
+    let fields = args.fields.clone().or(&app.config.defaults);
     let context = args.context.gather();
 
     let is_given = args.title.is_some() || args.file.is_some() || args.recover;
-    let asks = !is_given && words::somebody_is_there() && context.title.is_none();
+    let asks = !is_given && message::somebody_is_there() && context.title.is_none();
     if (args.editor || asks) && !args.record.dry_run {
-        check(&session, &args, &fields).await?;
+        check(&app, &args, &fields).await?;
     }
     let (words, typed) = words(&args, &fields, &context).await?;
     let is_typed = typed.is_some();
     let mut draft = Draft::new(&fields, change(&args, &fields, words, is_typed)?)?;
     context.apply(&mut draft.change);
-    let recorded = record::record(&session, draft, &args.record).await?;
+    let recorded = submit::record(&app, draft, &args.record).await?;
     if let Some(typed) = typed.filter(|_| !args.record.dry_run) {
         typed.discard();
     }
-    recorded.show(&mut session.output)
+    recorded.show(&mut app.output)
 }
 
 /// Finds what is wrong with the flags, the key and the names before the user
 /// types anything. A service that does not answer is no reason not to write: the
 /// change is kept then.
-async fn check(session: &Session, args: &LogArgs, fields: &ChangeFields) -> Outcome {
+async fn check(app: &App, args: &LogArgs, fields: &ChangeFields) -> Outcome {
     let words = Words {
         title: "A title that is valid".to_owned(),
         ..Words::default()
     };
     let mut draft = Draft::new(fields, change(args, fields, words, true)?)?;
-    let client = session.hurried_client()?;
-    let owner = Owner::of(session)?;
+    let client = app.hurried_client()?;
+    let owner = Owner::of(app)?;
     let checking = async {
         owner.ask(&client).await?;
         if draft.create_missing {
@@ -118,13 +118,13 @@ async fn words(
     let title = args.title.as_deref();
     let file = args.file.as_deref();
     if let Some(path) = file.or((title == Some("-")).then_some(Path::new("-"))) {
-        return Ok((words::from_file(path).await?, None));
+        return Ok((message::from_file(path).await?, None));
     }
     if args.recover {
-        return typed(words::recovered(args.editor));
+        return typed(message::recovered(args.editor));
     }
     if args.editor {
-        return typed(words::from_editor(title.unwrap_or_default(), description));
+        return typed(message::from_editor(title.unwrap_or_default(), description));
     }
     let titled = |title: String| Words {
         title,
@@ -135,19 +135,19 @@ async fn words(
     }
     // Some CI systems give their runs a terminal at which nobody sits.
     let composed = context.title.clone().map(titled);
-    if words::somebody_is_there() && composed.is_none() {
+    if message::somebody_is_there() && composed.is_none() {
         let (risk, status) = (fields.risk.as_ref(), fields.status.as_ref());
-        return typed(words::from_person(risk, status, description));
+        return typed(message::from_person(risk, status, description));
     }
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         // There is a terminal to read from, and none to ask on.
         return composed
             .map(|words| (words, None))
-            .ok_or_else(words::no_title);
+            .ok_or_else(message::no_title);
     }
-    match (words::from_pipe().await?, composed) {
+    match (message::from_pipe().await?, composed) {
         (Some(words), _) | (None, Some(words)) => Ok((words, None)),
-        (None, None) => Err(words::no_title()),
+        (None, None) => Err(message::no_title()),
     }
 }
 
@@ -173,7 +173,7 @@ fn change(
         // What was asked was not said by a flag.
         risk_level: words.risk,
         status: words.status,
-        occurred_at: args.occurred_at.map(|at| at.start(moment::now())),
+        occurred_at: args.occurred_at.map(|at| at.start(time::now())),
         ..NewChange::default()
     })
 }

@@ -1,10 +1,9 @@
 //! `chlog man`: the manual pages.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 
-use crate::args::Cli;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::base::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 
 /// Prints a manual page.
@@ -15,8 +14,8 @@ pub(crate) struct ManArgs {
 }
 
 /// Prints the manual page of the program, or of one of its commands.
-pub(crate) fn run(output: &mut Output, args: &ManArgs) -> Outcome {
-    let mut program = Cli::command().disable_help_subcommand(true);
+pub(crate) fn run(output: &mut Output, program: Command, args: &ManArgs) -> Outcome {
+    let mut program = program.disable_help_subcommand(true);
     // Gives the commands their full names and the global options.
     program.build();
     let mut command = program;

@@ -12,16 +12,16 @@ use changelog_core::change::MAX_TEXT;
 use changelog_core::{ChangeId, ChangePatch, Input, NewChange, RiskLevel, Status};
 use clap::Args;
 
-use crate::args::{ChangeFields, risk};
-use crate::context::{Context, ContextArgs, MAX_TITLE, cut};
-use crate::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
-use crate::failure::{Exit, Failure, Outcome, warn};
-use crate::moment;
-use crate::record::Draft;
-use crate::recording::Recording;
-use crate::secrets;
-use crate::session::Session;
-use crate::spool::delivery::Delivery;
+use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::time;
+use crate::environment::app::App;
+use crate::environment::context::{Context, ContextArgs, MAX_TITLE, cut};
+use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
+use crate::input::flags::{ChangeFields, risk};
+use crate::recording::run_recorder::Recording;
+use crate::recording::secrets;
+use crate::recording::spool::delivery::Delivery;
+use crate::recording::submit::Draft;
 use crate::supervise;
 
 /// What a change has whose command nobody has seen end.
@@ -96,9 +96,9 @@ struct Ending {
 }
 
 /// Runs the command; fails only where it was not to be started.
-pub(crate) async fn run(session: Outcome<Session>, args: RunArgs) -> Outcome<ExitCode> {
-    let begun = match session {
-        Ok(session) => begin(&session, &args).await.map(|begun| (session, begun)),
+pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
+    let begun = match app {
+        Ok(app) => begin(&app, &args).await.map(|begun| (app, begun)),
         Err(failure) => Err(failure),
     };
     let mut begun = match begun {
@@ -124,10 +124,10 @@ pub(crate) async fn run(session: Outcome<Session>, args: RunArgs) -> Outcome<Exi
             supervise::code_of_failure(error)
         }
     };
-    if let Some((session, recording)) = begun {
-        let patch = outcome(&session, &args, &ending, code);
-        match recording.finish(&session, patch).await {
-            Ok(()) => Delivery::after(&session).await,
+    if let Some((app, recording)) = begun {
+        let patch = outcome(&app, &args, &ending, code);
+        match recording.finish(&app, patch).await {
+            Ok(()) => Delivery::after(&app).await,
             Err(failure) => drop(failure.report()),
         }
     }
@@ -135,8 +135,8 @@ pub(crate) async fn run(session: Outcome<Session>, args: RunArgs) -> Outcome<Exi
 }
 
 /// Begins to record.
-async fn begin(session: &Session, args: &RunArgs) -> Outcome<Recording> {
-    let draft = draft(session, args)?;
+async fn begin(app: &App, args: &RunArgs) -> Outcome<Recording> {
+    let draft = draft(app, args)?;
     let mut lost = ChangePatch {
         status: Some(Status::RolledBack),
         description: Some(Some(described(
@@ -151,15 +151,15 @@ async fn begin(session: &Session, args: &RunArgs) -> Outcome<Recording> {
         tags: Some(tags),
         ..ChangePatch::default()
     })
-    .checked(moment::now())
+    .checked(time::now())
     {
         lost.tags = patch.tags;
     }
-    Recording::begin(session, draft, lost, args.require_log).await
+    Recording::begin(app, draft, lost, args.require_log).await
 }
 
 /// Puts the change together.
-fn draft(session: &Session, args: &RunArgs) -> Outcome<Draft> {
+fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
     if args.fields.status.is_some() {
         return Err(Failure::new(
             Exit::Invalid,
@@ -177,7 +177,7 @@ fn draft(session: &Session, args: &RunArgs) -> Outcome<Draft> {
         status: Some(Status::InProgress),
         ..NewChange::default()
     };
-    let mut draft = Draft::new(&args.fields.clone().or(&session.config.defaults), change)?;
+    let mut draft = Draft::new(&args.fields.clone().or(&app.config.defaults), change)?;
     context.apply(&mut draft.change);
     Ok(draft)
 }
@@ -229,16 +229,16 @@ async fn watch(command: Command) -> Ending {
 }
 
 /// Says what became of the command.
-fn outcome(session: &Session, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch {
+fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch {
     let has_succeeded = ending.ended.is_ok() && args.ok_codes.contains(&code);
     let how = match &ending.ended {
         Ok(status) if status.code().is_none() => format!("Ended by signal {}", code - 128),
         Ok(_) => format!("Exit code {code}"),
         Err(error) => format!("Could not be started: {error}"),
     };
-    let how = format!("{how}, after {}", moment::span(ending.lasted));
+    let how = format!("{how}, after {}", time::span(ending.lasted));
     let risk = args.fields.risk.clone();
-    let risk = risk.or(session.config.defaults.risk.clone());
+    let risk = risk.or(app.config.defaults.risk.clone());
     let is_below = |risk: &RiskLevel| position(risk) < position(&args.fail_risk);
     let raised = !has_succeeded && risk.as_ref().is_none_or(is_below);
     ChangePatch {

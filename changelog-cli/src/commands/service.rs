@@ -3,13 +3,13 @@
 use changelog_core::{Input, NewService};
 use clap::Subcommand;
 
-use crate::complete;
-use crate::failure::Outcome;
-use crate::moment;
-use crate::names::pick;
+use crate::base::failure::Outcome;
+use crate::base::time;
+use crate::environment::app::App;
+use crate::input::complete;
+use crate::input::names::pick;
 use crate::output::detail;
 use crate::output::table::{self, one_line};
-use crate::session::Session;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
@@ -36,23 +36,22 @@ pub(crate) enum ServiceCommand {
 }
 
 /// Does what was asked with services.
-pub(crate) async fn run(mut session: Session, command: ServiceCommand) -> Outcome {
-    let now = moment::now();
+pub(crate) async fn run(mut app: App, command: ServiceCommand) -> Outcome {
+    let now = time::now();
     match command {
         ServiceCommand::List => {
-            let services = session.client()?.services().list().await?;
-            session.output.records(services, |services, width| {
+            let services = app.client()?.services().list().await?;
+            app.output.records(services, |services, width| {
                 table::services(services, width, now)
             })
         }
         ServiceCommand::Show { name } => {
-            let client = session.client()?;
+            let client = app.client()?;
             let service = match name.parse() {
                 Ok(id) => client.services().get(id).await?,
                 Err(_) => pick(client.services().list().await?, &name)?,
             };
-            session
-                .output
+            app.output
                 .record(&service, |service| detail::service(service, now))
         }
         ServiceCommand::Create {
@@ -66,8 +65,8 @@ pub(crate) async fn run(mut session: Session, command: ServiceCommand) -> Outcom
                 color,
             }
             .checked(now)?;
-            let service = session.client()?.services().create_from(new).send().await?;
-            session.output.record(&service, |service| {
+            let service = app.client()?.services().create_from(new).send().await?;
+            app.output.record(&service, |service| {
                 format!("{}  {}", service.id, one_line(&service.name))
             })
         }

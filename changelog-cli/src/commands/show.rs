@@ -3,11 +3,11 @@
 use changelog_core::ChangeId;
 use clap::Args;
 
-use crate::complete;
-use crate::failure::Outcome;
-use crate::moment;
+use crate::base::failure::Outcome;
+use crate::base::time;
+use crate::environment::app::App;
+use crate::input::complete;
 use crate::output::detail;
-use crate::session::Session;
 
 /// Shows a change.
 #[derive(Debug, Args)]
@@ -18,9 +18,8 @@ pub(crate) struct ShowArgs {
 }
 
 /// Shows it with exact times.
-pub(crate) async fn run(mut session: Session, args: &ShowArgs) -> Outcome {
-    let change = session.client()?.changes().get(args.id).await?;
-    session
-        .output
-        .record(&change, |change| detail::change(change, moment::now()))
+pub(crate) async fn run(mut app: App, args: &ShowArgs) -> Outcome {
+    let change = app.client()?.changes().get(args.id).await?;
+    app.output
+        .record(&change, |change| detail::change(change, time::now()))
 }

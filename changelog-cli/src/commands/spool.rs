@@ -7,13 +7,13 @@ use changelog_core::OrganizationId;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::failure::{Cause, Exit, Failure, Outcome, note};
-use crate::moment;
+use crate::base::failure::{Cause, Exit, Failure, Outcome, note};
+use crate::base::time;
+use crate::environment::app::App;
 use crate::output::table;
-use crate::session::Session;
-use crate::spool::delivery::{self, Delivery, Takeover, unreadable};
-use crate::spool::owner::organization_of;
-use crate::spool::{self, Kept};
+use crate::recording::spool::delivery::{self, Delivery, Takeover, unreadable};
+use crate::recording::spool::owner::organization_of;
+use crate::recording::spool::{self, Kept};
 
 /// The changes that wait for the service.
 #[derive(Debug, Subcommand)]
@@ -126,16 +126,16 @@ impl Waiting {
 }
 
 /// Does what was asked with what waits.
-pub(crate) async fn run(session: Session, command: SpoolCommand) -> Outcome {
+pub(crate) async fn run(app: App, command: SpoolCommand) -> Outcome {
     match command {
-        SpoolCommand::Status => status(session),
-        SpoolCommand::Flush(args) => flush(&session, args).await,
+        SpoolCommand::Status => status(app),
+        SpoolCommand::Flush(args) => flush(&app, args).await,
         SpoolCommand::Retry(args) => put_back(&args).await,
         SpoolCommand::Drop(args) => drop_some(&args),
     }
 }
 
-fn status(mut session: Session) -> Outcome {
+fn status(mut app: App) -> Outcome {
     let mut all = Vec::new();
     if let Some(directory) = spool::directory() {
         for (directory, is_refused) in [
@@ -146,17 +146,16 @@ fn status(mut session: Session) -> Outcome {
             all.extend(files.iter().map(|kept| Waiting::new(kept, is_refused)));
         }
     }
-    if all.is_empty() && session.output.format() == crate::args::Format::Table {
+    if all.is_empty() && app.output.format() == crate::output::format::Format::Table {
         note("nothing waits");
         return Ok(());
     }
-    session
-        .output
-        .records(all, |all, width| table::waiting(all, width, moment::now()))
+    app.output
+        .records(all, |all, width| table::waiting(all, width, time::now()))
 }
 
-async fn flush(session: &Session, args: FlushArgs) -> Outcome {
-    let delivery = Delivery::of_all(session)?;
+async fn flush(app: &App, args: FlushArgs) -> Outcome {
+    let delivery = Delivery::of_all(app)?;
     let adopts_all = args.adopt.iter().any(|id| id == "all");
     let adopted: Vec<String> = args.adopt.into_iter().filter(|id| id != "all").collect();
     let directory = spool::directory().unwrap_or_default();

@@ -3,14 +3,14 @@
 use changelog_core::{Change, ChangeId, ChangePatch, Input, Link, Status};
 use clap::{Args, ValueEnum};
 
-use crate::args::{ChangeFields, link};
-use crate::complete;
-use crate::failure::{Failure, Outcome};
-use crate::moment;
-use crate::names::{self, Missing};
+use crate::base::failure::{Failure, Outcome};
+use crate::base::time;
+use crate::environment::app::App;
+use crate::input::complete;
+use crate::input::flags::{ChangeFields, link};
+use crate::input::names::{self, Missing};
 use crate::output::table::one_line;
-use crate::record::named;
-use crate::session::Session;
+use crate::recording::submit::named;
 
 /// Edits a change.
 #[derive(Debug, Args)]
@@ -101,7 +101,7 @@ enum Clearable {
 }
 
 /// Edits the change and says what it is now.
-pub(crate) async fn run(mut session: Session, args: UpdateArgs) -> Outcome {
+pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     if args.occurred_at.is_some() {
         return Err(Failure::usage(
             "--occurred-at: cannot be changed: a change's id and its place in the list are made from it",
@@ -117,14 +117,14 @@ pub(crate) async fn run(mut session: Session, args: UpdateArgs) -> Outcome {
             .hint("give what is to change, such as --status completed, or --clear description"));
     }
     // What is added is checked before anything is asked of the service.
-    let mut patch = patch.checked(moment::now())?;
+    let mut patch = patch.checked(time::now())?;
     ChangePatch {
         tags: args.fields.tags.clone(),
         links: args.fields.links.clone(),
         ..ChangePatch::default()
     }
-    .checked(moment::now())?;
-    let client = session.client()?;
+    .checked(time::now())?;
+    let client = app.client()?;
     let missing = if args.fields.create_missing {
         Missing::Create
     } else {
@@ -139,10 +139,10 @@ pub(crate) async fn run(mut session: Session, args: UpdateArgs) -> Outcome {
     if edits {
         // As late as possible: what is read here is written back.
         edit(&args, &client.changes().get(args.id).await?, &mut patch);
-        patch = patch.checked(moment::now())?;
+        patch = patch.checked(time::now())?;
     }
     let change = client.changes().update_with(args.id, patch).send().await?;
-    session.output.record(&change, line)
+    app.output.record(&change, line)
 }
 
 /// Puts what is added to the tags and links of a change, and takes away what is
@@ -189,15 +189,15 @@ impl UpdateArgs {
 }
 
 /// Sets the status and says what the change is now.
-pub(crate) async fn set_status(mut session: Session, args: &MoveArgs, status: Status) -> Outcome {
-    let client = session.client()?;
+pub(crate) async fn set_status(mut app: App, args: &MoveArgs, status: Status) -> Outcome {
+    let client = app.client()?;
     let change = client
         .changes()
         .update(args.id)
         .status(status)
         .send()
         .await?;
-    session.output.record(&change, line)
+    app.output.record(&change, line)
 }
 
 fn line(change: &Change) -> String {
@@ -208,7 +208,7 @@ fn line(change: &Change) -> String {
 /// Puts the update together, but for the ids of names.
 fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
     let fields = &args.fields;
-    let now = moment::now();
+    let now = time::now();
     let emptied =
         |name: &Option<String>| name.as_deref().is_some_and(|name| name.trim().is_empty());
     let mut patch = ChangePatch {
@@ -256,15 +256,17 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
     use clap::Parser;
 
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: UpdateArgs,
+    }
+
     fn patched(line: &str) -> Outcome<serde_json::Value> {
-        let line = format!("chlog update 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90 {line}");
-        let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
-        let Command::Update(args) = cli.command else {
-            panic!("not update");
-        };
+        let line = format!("update 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90 {line}");
+        let Line { args } = Line::try_parse_from(line.split_whitespace()).unwrap();
         patch(&args).map(|patch| serde_json::to_value(patch).unwrap())
     }
 

@@ -4,10 +4,10 @@ use changelog_core::Change;
 use clap::Args;
 use futures_util::TryStreamExt;
 
-use crate::failure::{Outcome, note};
-use crate::filter::WhichArgs;
+use crate::base::failure::{Outcome, note};
+use crate::environment::app::App;
+use crate::input::filter::WhichArgs;
 use crate::output::detail;
-use crate::session::Session;
 
 /// Shows changes as they are recorded: a line each, and through a pipe NDJSON.
 #[derive(Debug, Args)]
@@ -17,17 +17,17 @@ pub(crate) struct WatchArgs {
 }
 
 /// Shows them until somebody ends it.
-pub(crate) async fn run(mut session: Session, args: WatchArgs) -> Outcome {
-    let client = session.client()?;
+pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
+    let client = app.client()?;
     let filter = args.which.filter(&client).await?;
-    session.output.begin_live::<Change>()?;
+    app.output.begin_live::<Change>()?;
     let mut changes = client
         .changes()
         .watch_with(filter)
         .on_interruption(|error| note(&format!("{error}; connecting again")))
         .stream();
     while let Some(watched) = changes.try_next().await? {
-        session.output.next_live(&watched.change, detail::line)?;
+        app.output.next_live(&watched.change, detail::line)?;
     }
     Ok(())
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use changelog_core::change::MAX_TEXT;
 use changelog_core::{NewChange, Status, Timestamp};
 
-use crate::failure::{Exit, Failure, Outcome, warn};
-use crate::git;
+use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::environment::git;
 
 /// The longest title and the longest tag, in characters.
 const MAX_TITLE: usize = 300;

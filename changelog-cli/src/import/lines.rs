@@ -10,7 +10,7 @@ use changelog_core::{Input, InputError, Invalid, Timestamp, csv as cells};
 use clap::ValueEnum;
 
 use super::{Record, Rejected};
-use crate::failure::{Failure, Outcome};
+use crate::base::failure::{Failure, Outcome};
 
 /// The largest body of a request, in bytes, less what stands around a change.
 pub(crate) const MAX_BODY: usize = 256 * 1024 - 1024;

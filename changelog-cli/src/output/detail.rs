@@ -9,8 +9,8 @@ use chrono::Local;
 use comfy_table::Color;
 
 use super::table::{one_line, risk_color, status_color};
+use crate::base::time::relative;
 use crate::commands::run::OUTCOME_UNKNOWN;
-use crate::moment::relative;
 
 const STRONG: Style = Style::new().bold();
 

@@ -6,10 +6,10 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
 };
 
-use super::record::reasons;
+use super::fields::reasons;
+use crate::base::time::relative;
 use crate::commands::doctor::{Check, Verdict};
 use crate::commands::spool::Waiting;
-use crate::moment::relative;
 
 /// The characters of an id.
 const ID_WIDTH: u16 = 36;

@@ -25,7 +25,7 @@ use std::time::Instant;
 use rustix::process::{Pid, Resource, Rlimit, setrlimit};
 
 use super::unix::{Event, wait_for_end};
-use crate::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
+use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 
 /// The only argument of a process that is a witness.
 const ARGUMENT: &str = "__signal-witness";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use changelog_core::{RiskLevel, Status};
 
-use crate::context::cut;
+use crate::environment::context::cut;
 
 /// How many addresses are named; the rest is counted.
 pub(crate) const MAX_ADDRESSES: usize = 50;

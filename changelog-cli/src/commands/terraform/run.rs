@@ -19,14 +19,14 @@ use tempfile::TempDir;
 
 use super::call::{self, Call};
 use super::{Flags, Kept, draft, follow, record, see_it_through, surround, uninterrupted};
-use crate::failure::{Exit, Failure, Outcome, note, warn};
-use crate::record::Recorded;
-use crate::session::Session;
-use crate::spool::delivery::Delivery;
+use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::environment::app::App;
+use crate::recording::spool::delivery::Delivery;
+use crate::recording::submit::Recorded;
 use crate::supervise;
 use crate::terraform::events::{Events, Known};
 use crate::terraform::plan::Plan;
-use crate::terraform::screen::{Shown, shown};
+use crate::terraform::renderer::{Shown, shown};
 use crate::terraform::summary::{Operation, Summary};
 
 /// Terraform, as it is called.
@@ -57,7 +57,7 @@ impl Ended {
 
 /// Runs Terraform and records what it did; ends as Terraform ended.
 pub(super) async fn run(
-    session: Outcome<Session>,
+    app: Outcome<App>,
     flags: Flags,
     arguments: &[OsString],
 ) -> Outcome<ExitCode> {
@@ -68,8 +68,8 @@ pub(super) async fn run(
         )
         .hint("CHLOG_TERRAFORM names another program")
     })?;
-    let session = match session.and_then(|session| ready(session, &flags)) {
-        Ok(session) => Some(session),
+    let app = match app.and_then(|app| ready(app, &flags)) {
+        Ok(app) => Some(app),
         // The flags are wrong, or somebody insists on its being recorded.
         Err(failure) if flags.record.strict || failure.exit == Exit::Invalid => {
             return Err(failure);
@@ -87,15 +87,15 @@ pub(super) async fn run(
     see_it_through();
     let ended = terraform.run().await?;
     let code = supervise::code(ended.status);
-    if let (Some(mut summary), Some(session)) = (ended.summary, session) {
+    if let (Some(mut summary), Some(app)) = (ended.summary, app) {
         let chdir = terraform.call.chdir();
         surround(&mut summary, chdir.as_deref(), &terraform.call.secrets());
         let print = ended.print.as_deref();
-        let recorded = uninterrupted(record(&session, &summary, &flags, print)).await;
+        let recorded = uninterrupted(record(&app, &summary, &flags, print)).await;
         if recorded.is_ok() {
-            Delivery::after(&session).await;
+            Delivery::after(&app).await;
         }
-        match recorded.and_then(|kept| tell(session, kept)) {
+        match recorded.and_then(|kept| tell(app, kept)) {
             Ok(()) => {}
             // Terraform succeeded, and somebody insists on its being recorded.
             Err(failure) if code == 0 && flags.record.strict => return Err(failure),
@@ -109,20 +109,20 @@ pub(super) async fn run(
 
 /// Finds out what is wrong with the flags and the settings before anything is
 /// changed.
-fn ready(session: Session, flags: &Flags) -> Outcome<Session> {
-    draft(&session, &Summary::default(), flags, None)?;
+fn ready(app: App, flags: &Flags) -> Outcome<App> {
+    draft(&app, &Summary::default(), flags, None)?;
     if !flags.record.dry_run {
-        session.hurried_client()?;
+        app.hurried_client()?;
     }
-    Ok(session)
+    Ok(app)
 }
 
 /// Says on standard error what was recorded: standard output is Terraform's.
-fn tell(mut session: Session, kept: Kept) -> Outcome {
+fn tell(mut app: App, kept: Kept) -> Outcome {
     let (id, title) = match kept {
         Kept::New(Recorded::Created(created)) => (created.id, created.title),
         Kept::Updated(change) => (change.id, change.title),
-        kept => return kept.show(&mut session),
+        kept => return kept.show(&mut app),
     };
     note(&format!("recorded {id}  {title}"));
     Ok(())

@@ -1,0 +1,20 @@
+//! The commands, one file a verb or noun.
+
+pub(crate) mod around;
+pub(crate) mod auth;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod export;
+pub(crate) mod health;
+pub(crate) mod host;
+pub(crate) mod import;
+pub(crate) mod list;
+pub(crate) mod log;
+pub(crate) mod man;
+pub(crate) mod run;
+pub(crate) mod service;
+pub(crate) mod show;
+pub(crate) mod spool;
+pub(crate) mod terraform;
+pub(crate) mod update;
+pub(crate) mod watch;

@@ -1,0 +1,343 @@
+//! What surrounds a change: the CI run and the git repository that it is
+//! recorded from. They give a title, tags and links.
+//!
+//! Nothing here asks a network or fails: what cannot be found out is left out,
+//! and what does not fit into a change is left out of it. Whatever was given
+//! explicitly counts first.
+
+mod checkout;
+mod ci;
+mod forge;
+
+use changelog_core::change::{MAX_LINKS, MAX_TAGS, MAX_URL};
+use changelog_core::{Link, NewChange};
+use clap::Args;
+use url::Url;
+
+use checkout::Checkout;
+use ci::{Ref, Run};
+
+/// The most characters of a title, a tag and a link's label.
+pub(crate) const MAX_TITLE: usize = 300;
+const MAX_NAME: usize = 100;
+/// How much of a commit's id stands in tags and titles.
+const SHORT: usize = 7;
+
+/// Whether the surroundings are looked at.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Behaviour")]
+pub(crate) struct ContextArgs {
+    /// Add nothing from the CI run and the git repository
+    #[arg(long)]
+    no_context: bool,
+}
+
+impl ContextArgs {
+    /// Looks around, unless that was turned off.
+    pub(crate) fn gather(self) -> Context {
+        if self.no_context {
+            return Context::default();
+        }
+        Context::gather()
+    }
+}
+
+/// What the surroundings say about a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Context {
+    /// What is done, in a line; only in a CI run that is recognised.
+    pub(crate) title: Option<String>,
+    /// What it is done from, such as `owner/repo@1a2b3c4`.
+    pub(crate) place: Option<String>,
+    /// Each is `key=value`: `ci`, `repo`, `commit`, `actor`.
+    pub(crate) tags: Vec<String>,
+    /// `run`, `commit`, `branch` or `tag`, `pull request`.
+    pub(crate) links: Vec<Link>,
+}
+
+/// Returns whether this is a run of a CI system that is recognised.
+pub(crate) fn is_ci() -> bool {
+    ci::run(&|name| std::env::var(name).ok()).is_some()
+}
+
+impl Context {
+    /// Reads the environment, and asks git within half a second.
+    pub(crate) fn gather() -> Self {
+        let run = ci::run(&|name| std::env::var(name).ok());
+        Self::of(run, checkout::checkout())
+    }
+
+    /// Puts together what a run and a checkout say; the run knows better.
+    fn of(run: Option<Run>, checkout: Checkout) -> Self {
+        let in_ci = run.is_some();
+        let run = run.unwrap_or_default();
+        let commit = run.commit.or_else(|| checkout.commit.clone());
+        let commit = commit.and_then(|id| commit_id(&id));
+        let repository = run.repository.or(checkout.repository);
+        let reference = run.reference.or(checkout.branch.map(Ref::Branch));
+        let short = commit.as_deref().map(|id| &id[..SHORT]);
+
+        let mut tags = Vec::new();
+        let mut tag = |key: &str, value: Option<&str>| {
+            if let Some(value) = value.and_then(clean) {
+                tags.push(format!("{key}={value}"));
+            }
+        };
+        tag("ci", in_ci.then_some(run.system));
+        tag("repo", repository.as_ref().map(|at| at.name.as_str()));
+        tag("commit", short);
+        tag("actor", run.actor.as_deref());
+
+        let mut links = Vec::new();
+        let mut link = |label: &str, url: Option<String>| {
+            if let Some(url) = url {
+                let label = label.to_owned();
+                links.push(Link { label, url });
+            }
+        };
+        link("run", run.url);
+        if let Some(repository) = &repository {
+            let url = commit.as_deref().and_then(|id| repository.commit(id));
+            link("commit", url);
+            if let Some(reference) = &reference {
+                link(reference.kind(), repository.branch(reference.name()));
+            }
+        }
+        link("pull request", run.pull_request);
+
+        let place = match (repository.map(|at| at.name), short) {
+            (Some(name), Some(short)) => Some(format!("{name}@{short}")),
+            (Some(name), None) => Some(name),
+            (None, Some(short)) => Some(short.to_owned()),
+            (None, None) => None,
+        };
+        let title = in_ci.then(|| {
+            let at_head = commit.is_none() || checkout.commit == commit;
+            let subject = run.subject.or(checkout.subject.filter(|_| at_head));
+            let by = format!("by {}", run.system);
+            let what = place.as_ref().unwrap_or(&by);
+            let subject = subject.and_then(|text| clean(&text));
+            let subject = subject.map(|text| format!(": {text}")).unwrap_or_default();
+            cut(&format!("deploy {what}{subject}"), MAX_TITLE)
+        });
+        Self {
+            title,
+            place,
+            tags,
+            links,
+        }
+    }
+
+    /// Adds what the change does not say itself, as far as it fits.
+    pub(crate) fn apply(&self, change: &mut NewChange) {
+        if let Some(title) = &self.title
+            && change.title.trim().is_empty()
+        {
+            change.title.clone_from(title);
+        }
+        self.apply_tags(&mut change.tags);
+        self.apply_links(&mut change.links);
+    }
+
+    fn apply_tags(&self, tags: &mut Vec<String>) {
+        for tag in &self.tags {
+            let key = tag.split_inclusive('=').next().unwrap_or(tag);
+            let given = tags.iter().any(|given| given.starts_with(key));
+            if !given && tags.len() < MAX_TAGS && tag.chars().count() <= MAX_NAME {
+                tags.push(tag.clone());
+            }
+        }
+    }
+
+    fn apply_links(&self, links: &mut Vec<Link>) {
+        for link in &self.links {
+            let given = links.iter().any(|given| {
+                given.label.trim().eq_ignore_ascii_case(&link.label) || given.url == link.url
+            });
+            if !given && links.len() < MAX_LINKS && link.url.chars().count() <= MAX_URL {
+                links.push(link.clone());
+            }
+        }
+    }
+}
+
+/// Takes away what a tag and a title must not have: control characters, and
+/// white space around. None if nothing is left.
+fn clean(text: &str) -> Option<String> {
+    let text: String = text.chars().filter(|c| !c.is_control()).collect();
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Cuts a text to so many characters, and shows that it was cut.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{}…", start.trim_end())
+}
+
+/// Returns an address without what may be secret in it: the user's name, the
+/// password, the query, the fragment. None if it is not on the web.
+fn web_address(text: &str) -> Option<Url> {
+    let mut url = Url::parse(text.trim()).ok()?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return None;
+    }
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(url)
+}
+
+/// Returns a commit's whole id in lower case; none if it is not one.
+fn commit_id(text: &str) -> Option<String> {
+    let id = text.trim();
+    let is_id = (SHORT..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit());
+    is_id.then(|| id.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use changelog_core::{Input, Timestamp};
+
+    const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+
+    fn checkout() -> Checkout {
+        Checkout {
+            commit: Some(COMMIT.to_owned()),
+            subject: Some("Fix the \u{1b}[31mpayments".to_owned()),
+            branch: Some("main".to_owned()),
+            repository: forge::Repository::of_remote("git@github.com:owner/repo.git"),
+        }
+    }
+
+    fn run() -> Run {
+        Run {
+            system: "github-actions",
+            commit: Some(COMMIT.to_owned()),
+            actor: Some("ada\n".to_owned()),
+            url: Some("https://github.com/owner/repo/actions/runs/1".to_owned()),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn a_run_composes_the_title_and_a_checkout_does_not() {
+        let context = Context::of(Some(run()), checkout());
+        let title = context.title.unwrap();
+        assert_eq!(title, "deploy owner/repo@1a2b3c4: Fix the [31mpayments");
+        assert_eq!(
+            context.tags,
+            [
+                "ci=github-actions",
+                "repo=owner/repo",
+                "commit=1a2b3c4",
+                "actor=ada"
+            ]
+        );
+        let context = Context::of(None, checkout());
+        assert_eq!(context.title, None);
+        assert_eq!(context.tags, ["repo=owner/repo", "commit=1a2b3c4"]);
+        let links: Vec<_> = context.links.iter().map(|link| link.url.clone()).collect();
+        assert_eq!(
+            links,
+            [
+                &format!("https://github.com/owner/repo/commit/{COMMIT}"),
+                "https://github.com/owner/repo/tree/main"
+            ]
+        );
+        assert_eq!(Context::of(None, Checkout::default()), Context::default());
+    }
+
+    #[test]
+    fn a_subject_belongs_to_its_commit() {
+        let mut other = checkout();
+        other.commit = Some("f".repeat(40));
+        let title = Context::of(Some(run()), other).title.unwrap();
+        assert_eq!(title, "deploy owner/repo@1a2b3c4");
+        let mut long = checkout();
+        long.subject = Some("é".repeat(400));
+        let title = Context::of(Some(run()), long).title.unwrap();
+        assert_eq!(title.chars().count(), MAX_TITLE);
+        let bare = Context::of(
+            Some(Run {
+                system: "jenkins",
+                ..Run::default()
+            }),
+            Checkout::default(),
+        );
+        assert_eq!(bare.title.unwrap(), "deploy by jenkins");
+    }
+
+    #[test]
+    fn what_is_given_counts_first_and_the_rest_is_added_as_it_fits() {
+        let context = Context::of(Some(run()), checkout());
+        let link = |label: &str, url: &str| Link {
+            label: label.to_owned(),
+            url: url.to_owned(),
+        };
+        let mut change = NewChange {
+            title: "Mine".to_owned(),
+            tags: vec!["repo=other".to_owned()],
+            links: vec![link("Run", "https://ci.example.com")],
+            ..NewChange::default()
+        };
+        context.apply(&mut change);
+        assert_eq!(change.title, "Mine");
+        assert_eq!(
+            change.tags,
+            [
+                "repo=other",
+                "ci=github-actions",
+                "commit=1a2b3c4",
+                "actor=ada"
+            ]
+        );
+        let labels: Vec<_> = change
+            .links
+            .iter()
+            .map(|link| link.label.as_str())
+            .collect();
+        assert_eq!(labels, ["Run", "commit", "branch"]);
+
+        let mut full = NewChange {
+            tags: (0..19).map(|n| n.to_string()).collect(),
+            links: (0..9)
+                .map(|n| link(&n.to_string(), &format!("https://e.com/{n}")))
+                .collect(),
+            ..NewChange::default()
+        };
+        context.apply(&mut full);
+        assert_eq!((full.tags.len(), full.links.len()), (20, 10));
+        full.checked(Timestamp::from_millis(0)).unwrap();
+    }
+
+    #[test]
+    fn what_is_too_long_or_strange_is_left_out() {
+        let strange = Run {
+            actor: Some("x".repeat(200)),
+            commit: Some("--upload-pack=evil".to_owned()),
+            url: None,
+            ..run()
+        };
+        let context = Context::of(Some(strange), Checkout::default());
+        let mut change = NewChange::default();
+        context.apply(&mut change);
+        assert_eq!(change.tags, ["ci=github-actions"]);
+        assert_eq!(change.links, []);
+        change.checked(Timestamp::from_millis(0)).unwrap();
+    }
+
+    #[test]
+    fn addresses_lose_what_may_be_secret() {
+        let url = web_address("https://user:token@e.com/a/b?private_token=x#y").unwrap();
+        assert_eq!(url.as_str(), "https://e.com/a/b");
+        for bad in ["", "ssh://e.com/a", "file:///etc", "javascript:alert(1)"] {
+            assert_eq!(web_address(bad), None, "{bad}");
+        }
+    }
+}

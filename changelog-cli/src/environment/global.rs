@@ -1,0 +1,60 @@
+//! The flags that every command takes.
+
+use clap::Args;
+
+use crate::output::format::Format;
+
+/// What every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Where the service is (or `CHLOG_URL`)
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        help_heading = "Global options"
+    )]
+    pub(crate) url: Option<String>,
+    /// The profile of config.toml to use (or `CHLOG_PROFILE`)
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    pub(crate) profile: Option<String>,
+    /// How results are written
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        help_heading = "Global options"
+    )]
+    format: Format,
+    /// The same as --format json
+    #[arg(
+        long,
+        global = true,
+        conflicts_with = "format",
+        help_heading = "Global options"
+    )]
+    json: bool,
+}
+
+impl Global {
+    /// Says no more than whom to speak to.
+    pub(crate) fn connection(url: Option<String>, profile: Option<String>) -> Self {
+        Self {
+            url,
+            profile,
+            format: Format::default(),
+            json: false,
+        }
+    }
+
+    pub(crate) fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+}

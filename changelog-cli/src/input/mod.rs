@@ -1,0 +1,7 @@
+//! What a user types: shared flags, filters, names, messages and their completion.
+
+pub(crate) mod complete;
+pub(crate) mod filter;
+pub(crate) mod flags;
+pub(crate) mod message;
+pub(crate) mod names;
