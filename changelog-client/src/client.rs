@@ -12,7 +12,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use changelog_core::{CallingKey, Health};
+use changelog_core::{Health, KeyInfo};
 
 use crate::changes::Changes;
 use crate::error::Error;
@@ -110,7 +110,7 @@ impl Client {
 
     /// Asks what the service knows of the key that this client has: its name,
     /// for whom it acts, and until when.
-    pub async fn key(&self) -> Result<CallingKey, Error> {
+    pub async fn key(&self) -> Result<KeyInfo, Error> {
         self.record(&Call::get(&["key"])).await
     }
 

@@ -56,8 +56,8 @@ mod watch;
 
 pub use changelog_core::change::MAX_CHANGES;
 pub use changelog_core::{
-    Around, CallingKey, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus,
-    Environment, Health, HealthStatus, Host, HostId, HostPatch, HostRef, Link, NewChange, NewHost,
+    Around, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment,
+    Health, HealthStatus, Host, HostId, HostPatch, HostRef, KeyInfo, Link, NewChange, NewHost,
     NewService, OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode,
     RiskLevel, Service, ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
 };

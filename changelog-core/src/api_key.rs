@@ -81,7 +81,7 @@ pub struct ApiKey {
 /// What a key may know of itself: `GET /api/key`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct CallingKey {
+pub struct KeyInfo {
     /// The id of the key.
     pub id: ApiKeyId,
     /// The name chosen at creation.
@@ -153,7 +153,7 @@ impl Input for NewApiKey {
         if let Some(at) = self.expires_at
             && at <= now
         {
-            let message = format!("must lie in the future, got {at}");
+            let message = format!("must be in the future, got {at}");
             problems.add("/expires_at", Code::OutOfRange, message);
         }
     }

@@ -1,9 +1,9 @@
 //! Changes: what was done, or will be, to the infrastructure.
 
 pub mod around;
+mod export_row;
 mod filter;
 mod input;
-mod record;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +12,12 @@ use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
+pub use export_row::ExportRow;
 pub use filter::{ChangeFilter, DEFAULT_PER_PAGE, MAX_PER_PAGE};
 pub use input::{
     ChangePatch, MAX_CHANGES, MAX_CLOCK_SKEW, MAX_LINKS, MAX_TAGS, MAX_TEXT, MAX_URL, NewChange,
     NewChanges,
 };
-pub use record::ChangeRecord;
 
 wire_enum! {
     /// How dangerous a change is.

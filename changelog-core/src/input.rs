@@ -113,10 +113,10 @@ impl<'a> Fields<'a> {
             let pointer = format!("{}/{token}", self.place);
             self.problems.add_with(pointer, Code::UnknownField, || {
                 let hint = closest(name, self.known.iter().copied()).map_or_else(
-                    || format!("the fields are {}", self.known.join(", ")),
+                    || format!("valid fields are {}", self.known.join(", ")),
                     |known| format!("did you mean {known}?"),
                 );
-                format!("is not a field here; {hint}")
+                format!("is not a known field; {hint}")
             });
         }
     }
@@ -142,7 +142,7 @@ impl<'a> Fields<'a> {
             Value::Null => None,
             Value::String(text) => Some(text),
             other => {
-                self.wrong_type(name, "a text", &other);
+                self.wrong_type(name, "a string", &other);
                 None
             }
         }
@@ -179,7 +179,7 @@ impl<'a> Fields<'a> {
             match element {
                 Value::String(text) => texts.push(text),
                 other => {
-                    self.wrong_type(&format!("{name}/{index}"), "a text", &other);
+                    self.wrong_type(&format!("{name}/{index}"), "a string", &other);
                     // Kept in place, so that later pointers stay true.
                     texts.push(String::new());
                 }
@@ -228,7 +228,7 @@ impl<'a> Fields<'a> {
                 fits.then_some(elements)
             }
             other => {
-                self.wrong_type(name, "a list", &other);
+                self.wrong_type(name, "an array", &other);
                 None
             }
         }
@@ -279,8 +279,8 @@ fn type_name(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     }
 }
@@ -347,7 +347,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
             if object.contains_key(&name) {
                 let name = crate::rules::quoted(&name);
                 return Err(A::Error::custom(format!(
-                    "the member {name} stands twice in an object"
+                    "the member {name} appears twice in an object"
                 )));
             }
             let Strict(value) = members.next_value()?;

@@ -17,7 +17,7 @@ pub mod health;
 pub mod host;
 pub mod ids;
 pub mod input;
-pub mod member;
+pub mod membership;
 pub mod organization;
 pub mod page;
 pub mod problem;
@@ -26,13 +26,14 @@ mod rules;
 pub mod service;
 pub mod text;
 pub mod time;
+pub mod user;
 mod wire_enum;
 
 pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
-pub use api_key::{ApiKey, CallingKey, CreatedApiKey, NewApiKey, OrganizationRef};
+pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
 pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
-    Change, ChangeCreated, ChangeFilter, ChangePatch, ChangeRecord, HostRef, Link, NewChange,
+    Change, ChangeCreated, ChangeFilter, ChangePatch, ExportRow, HostRef, Link, NewChange,
     NewChanges, RiskLevel, ServiceRef, Status,
 };
 pub use health::{DbStatus, Health, HealthStatus};
@@ -41,9 +42,10 @@ pub use ids::{
     ActivityId, ApiKeyId, ChangeId, HostId, InvitationId, OrganizationId, ServiceId, UserId,
 };
 pub use input::{Input, InputError};
-pub use member::{Credentials, Invitation, Member, NewInvitation, NewOwner, NewPerson, Role, User};
+pub use membership::{Invitation, Member, NewInvitation, Role};
 pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use problem::{Code, Invalid, Problem, ProblemCode, Violation, Violations};
 pub use service::{NewService, Service, ServicePatch};
 pub use time::Timestamp;
+pub use user::{Credentials, OwnerInput, User, UserInput};

@@ -55,7 +55,7 @@ impl Query {
             self.add(
                 name,
                 Code::Duplicate,
-                format!("must stand once, got {} values", values.len()),
+                format!("must be given once, got {} values", values.len()),
             );
         }
         values.pop()
@@ -108,12 +108,12 @@ impl Query {
             self.problems.add_with(pointer, Code::UnknownField, || {
                 let hint = closest(&name, self.known.iter().copied()).map_or_else(
                     || match self.known.as_slice() {
-                        [] => "this takes none".to_owned(),
-                        known => format!("the parameters are {}", known.join(", ")),
+                        [] => "no parameters are accepted".to_owned(),
+                        known => format!("valid parameters are {}", known.join(", ")),
                     },
                     |known| format!("did you mean {known}?"),
                 );
-                format!("is not a parameter here; {hint}")
+                format!("is not a known parameter; {hint}")
             });
         }
         self.problems.into_result(value)

@@ -106,7 +106,7 @@ pub(crate) fn text(
     }
     if let Some((bad, kind)) = lines.refuses(value) {
         let message = format!(
-            "must not have {kind} characters, got U+{:04X}",
+            "must not contain {kind} characters, got U+{:04X}",
             u32::from(bad)
         );
         return problems.add(pointer, Code::ControlCharacter, message);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use changelog_client::{CallingKey, Client, Error, Probe};
+use changelog_client::{Client, Error, KeyInfo, Probe};
 use changelog_core::api_key::{is_well_formed, mask};
 use changelog_core::change::MAX_CLOCK_SKEW;
 use changelog_core::{Health, Timestamp};
@@ -363,7 +363,7 @@ async fn key(app: &App, report: &mut Report) {
     }
 }
 
-fn expiry(key: &CallingKey, now: Timestamp, report: &mut Report) {
+fn expiry(key: &KeyInfo, now: Timestamp, report: &mut Report) {
     match key.expires_at {
         None => report.ok("expiry", "never"),
         Some(at) if at < now.plus(EXPIRES_SOON) => report.warn(

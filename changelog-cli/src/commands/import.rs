@@ -384,7 +384,7 @@ impl Drop for Progress {
 mod tests {
     use super::*;
     use changelog_core::NewChange;
-    use changelog_core::change::ChangeRecord;
+    use changelog_core::change::ExportRow;
 
     fn record(line: u64, millis: i64, size: usize) -> Record {
         let change = NewChange {
@@ -392,9 +392,9 @@ mod tests {
             occurred_at: Some(Timestamp::from_millis(millis)),
             ..NewChange::default()
         };
-        let record = ChangeRecord {
+        let record = ExportRow {
             change,
-            ..ChangeRecord::default()
+            ..ExportRow::default()
         };
         Record {
             line,

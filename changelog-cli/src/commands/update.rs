@@ -104,7 +104,7 @@ enum Clearable {
 pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     if args.occurred_at.is_some() {
         return Err(Failure::usage(
-            "--occurred-at: cannot be changed: a change's id and its place in the list are made from it",
+            "--occurred-at: cannot be changed: the id and the order of a change are derived from it",
         )
         .hint("record the change again with the right time, and say so in the description of this one"));
     }

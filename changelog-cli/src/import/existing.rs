@@ -124,7 +124,7 @@ fn is_alike(record: &Record, change: &Change) -> bool {
 mod tests {
     use super::*;
     use changelog_core::NewChange;
-    use changelog_core::change::ChangeRecord;
+    use changelog_core::change::ExportRow;
 
     fn change(number: u8, title: &str, status: Status) -> Change {
         let id = format!("018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e{number:02}");
@@ -147,9 +147,9 @@ mod tests {
             occurred_at: "2026-11-21T08:30:00.000Z".parse().ok(),
             ..NewChange::default()
         };
-        let record = ChangeRecord {
+        let record = ExportRow {
             change,
-            ..ChangeRecord::default()
+            ..ExportRow::default()
         };
         Record {
             line: 1,

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use changelog_core::change::ChangeRecord;
+use changelog_core::change::ExportRow;
 use changelog_core::input::{from_json, from_object};
 use changelog_core::text::closest;
 use changelog_core::{Input, InputError, Invalid, Timestamp, csv as cells};
@@ -52,7 +52,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    fn put(&mut self, line: u64, span: Range<usize>, read: Result<ChangeRecord, InputError>) {
+    fn put(&mut self, line: u64, span: Range<usize>, read: Result<ExportRow, InputError>) {
         let read = read.and_then(|record| {
             let size = serde_json::to_vec(&record.change).map_or(0, |json| json.len());
             if size <= MAX_BODY {
@@ -160,8 +160,8 @@ fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
     let mut columns: Vec<String> = Vec::new();
     for cell in row {
         let name = String::from_utf8_lossy(cell).trim().to_owned();
-        if !ChangeRecord::FIELDS.contains(&name.as_str()) {
-            let meant = closest(&name, ChangeRecord::FIELDS.iter().copied())
+        if !ExportRow::FIELDS.contains(&name.as_str()) {
+            let meant = closest(&name, ExportRow::FIELDS.iter().copied())
                 .map(|known| format!("; did you mean {known}?"))
                 .unwrap_or_default();
             return Err(Failure::usage(format!(
@@ -188,7 +188,7 @@ fn read_row(
     columns: &[String],
     row: &csv::ByteRecord,
     now: Timestamp,
-) -> Result<ChangeRecord, InputError> {
+) -> Result<ExportRow, InputError> {
     if row.len() != columns.len() {
         let message = format!(
             "must have {} cells as the header has, got {}",

@@ -9,7 +9,7 @@ pub(crate) mod resolve;
 
 use std::ops::Range;
 
-use changelog_core::ChangeRecord;
+use changelog_core::ExportRow;
 
 /// A change that is to be imported.
 #[expect(
@@ -22,7 +22,7 @@ pub(crate) struct Record {
     pub(crate) line: u64,
     /// Where it stands in the input.
     pub(crate) span: Range<usize>,
-    pub(crate) record: ChangeRecord,
+    pub(crate) record: ExportRow,
 }
 
 /// A line that cannot be imported.

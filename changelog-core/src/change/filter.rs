@@ -100,7 +100,7 @@ impl ChangeFilter {
         };
         if filter.tags.len() > MAX_TAGS {
             let message = format!(
-                "must stand at most {MAX_TAGS} times, got {}",
+                "may be repeated at most {MAX_TAGS} times, got {} values",
                 filter.tags.len()
             );
             query.add("tag", Code::TooMany, message);
@@ -108,13 +108,13 @@ impl ChangeFilter {
         let words = filter.words().len();
         if words > MAX_WORDS {
             let message = format!(
-                "must have at most {MAX_WORDS} different words, got {words}; a word that another \
-                 one begins with does not count"
+                "must have at most {MAX_WORDS} different words, got {words}; a word that is a prefix \
+                 of another word does not count"
             );
             query.add("q", Code::TooMany, message);
         }
         if filter.tags.iter().any(|tag| tag.contains(char::is_control)) {
-            let message = "must not have control characters; no tag has any";
+            let message = "must not contain control characters";
             query.add("tag", Code::ControlCharacter, message);
         }
         filter

@@ -131,9 +131,8 @@ impl Input for NewChange {
         if let Some(at) = self.occurred_at {
             let latest = now.plus(MAX_CLOCK_SKEW);
             if at > latest {
-                let message = format!(
-                    "must be at most 5 minutes ahead of the service's clock, which says {now}, got {at}"
-                );
+                let message =
+                    format!("must be at most 5 minutes after the server time ({now}), got {at}");
                 problems.add("/occurred_at", Code::OutOfRange, message);
             } else if at < Timestamp::EPOCH {
                 let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
@@ -166,7 +165,11 @@ impl Input for NewChanges {
 
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
         if self.changes.is_empty() {
-            problems.add("/changes", Code::Required, "must have at least one change");
+            problems.add(
+                "/changes",
+                Code::Required,
+                "must contain at least one change",
+            );
         }
         if !rules::at_most(problems, "/changes", &self.changes, MAX_CHANGES) {
             return;
@@ -249,7 +252,7 @@ impl Input for ChangePatch {
     fn read(fields: &mut Fields<'_>) -> Self {
         fields.refuse_immutable(
             "occurred_at",
-            "cannot be changed: a change's id and its place in the list are made from it",
+            "cannot be changed: the id and the order of a change are derived from it",
         );
         Self {
             title: fields.patch_required_text("title"),
@@ -325,7 +328,7 @@ fn check_links(problems: &mut Violations, links: &mut [Link]) {
             .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         if !web {
             let given = rules::quoted(&link.url);
-            let message = format!("must be an http or https address, got {given}");
+            let message = format!("must be an http or https URL, got {given}");
             problems.add(pointer, Code::InvalidFormat, message);
         }
     }

@@ -156,7 +156,7 @@ fn key_of(request: &Request) -> Result<Option<&str>, ApiError> {
         }
         _ => {
             let detail = format!(
-                "the header {HEADER} must stand once and have 1 to {MAX_LENGTH} printable ASCII characters"
+                "the header {HEADER} must be given once and have 1 to {MAX_LENGTH} printable ASCII characters"
             );
             Err(ApiError::new(ProblemCode::MalformedHeader, detail))
         }

@@ -102,7 +102,7 @@ fn last_event_id(request: &Request, now: Timestamp) -> Result<Option<ActivityId>
         return Ok(None);
     }
     let Some(text) = request.header(LAST_EVENT_ID) else {
-        return malformed("must stand once and hold the id of an event");
+        return malformed("must be given once and hold the id of an event");
     };
     if text.is_empty() {
         return Ok(None);

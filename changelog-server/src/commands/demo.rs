@@ -7,7 +7,7 @@ use std::path::Path;
 
 use changelog_client::Client;
 use changelog_core::{
-    Change, Environment, NewApiKey, NewOrganization, NewOwner, Organization, Plan, Platform,
+    Change, Environment, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Platform,
     RiskLevel, Status, Timestamp,
 };
 use chrono::TimeDelta;
@@ -144,7 +144,7 @@ async fn tenant(
         name: ORGANIZATION.to_owned(),
         plan: Plan::Pro,
     };
-    let owner = NewOwner {
+    let owner = OwnerInput {
         email: EMAIL.to_owned(),
         name: "Demo Owner".to_owned(),
         password: password.to_owned(),

@@ -1,6 +1,6 @@
 //! `changelog-server org`
 
-use changelog_core::{Input, NewOrganization, NewOwner, Organization, User};
+use changelog_core::{Input, NewOrganization, Organization, OwnerInput, User};
 use serde_json::json;
 
 use super::table::table;
@@ -20,7 +20,7 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
         } => {
             let new = NewOrganization { name, plan }.checked(now().into())?;
             let owner = match (owner_email, owner_name, owner_password_file) {
-                (Some(email), Some(name), Some(path)) => Some(NewOwner {
+                (Some(email), Some(name), Some(path)) => Some(OwnerInput {
                     email,
                     name,
                     password: secret::read(&path)?,
@@ -90,7 +90,7 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
 pub(super) async fn create(
     store: &Store,
     new: &NewOrganization,
-    owner: Option<NewOwner>,
+    owner: Option<OwnerInput>,
 ) -> Result<(Tenant, Organization, Option<User>), Failure> {
     let now = now();
     let owner = owner.map(|owner| owner.checked(now.into())).transpose()?;

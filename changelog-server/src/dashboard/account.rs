@@ -1,8 +1,8 @@
 //! `/account`: one's own name, password and sessions.
 
 use askama::Template;
-use changelog_core::member::check_name;
-use changelog_core::{Invalid, NewPerson, Violations};
+use changelog_core::user::check_name;
+use changelog_core::{Invalid, UserInput, Violations};
 
 use super::form::{Form, Kind};
 use super::visit::{Section, Visit};
@@ -146,7 +146,7 @@ async fn new_password(
         ("name", name.to_owned()),
         ("password", form.value("password").to_owned()),
     ]);
-    let person: NewPerson = match with_name.create(&FIELDS, app.now().into()).await {
+    let person: UserInput = match with_name.create(&FIELDS, app.now().into()).await {
         Ok(person) => person,
         Err(invalid) => return Ok(Err(invalid)),
     };

@@ -1,7 +1,7 @@
 //! Signing in and out, and the switch from one organization to another.
 
 use askama::Template;
-use changelog_core::member::{MAX_EMAIL, fold_email};
+use changelog_core::user::{MAX_EMAIL, fold_email};
 use changelog_core::{OrganizationId, ProblemCode, Timestamp, User};
 use http::{HeaderValue, header};
 

@@ -9,7 +9,7 @@
 //! page is the same whether the address has an account or not.
 
 use askama::Template;
-use changelog_core::{Invitation, NewPerson, ProblemCode};
+use changelog_core::{Invitation, ProblemCode, UserInput};
 use http::{HeaderValue, header};
 
 use super::auth::{Checked, begin_session, check};
@@ -155,9 +155,9 @@ async fn newcomer(
     form: &Form,
     invitation: &Invitation,
     organization: &str,
-) -> Result<Result<NewPerson, Form>, ApiError> {
+) -> Result<Result<UserInput, Form>, ApiError> {
     const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("password", Kind::Required)];
-    let person: NewPerson = match form.create(&FIELDS, app.now().into()).await {
+    let person: UserInput = match form.create(&FIELDS, app.now().into()).await {
         Ok(person) => person,
         Err(invalid) => return Ok(Err(form.clone().refuse(&invalid))),
     };

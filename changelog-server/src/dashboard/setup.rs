@@ -1,7 +1,7 @@
 //! `/setup`: the first start, which founds the first organization.
 
 use askama::Template;
-use changelog_core::{NewApiKey, NewOrganization, NewOwner, Plan, ProblemCode, Timestamp};
+use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Plan, ProblemCode, Timestamp};
 
 use super::auth::begin_session;
 use super::form::{Form, Kind};
@@ -101,7 +101,7 @@ async fn founding(
     app: &App,
     ticket: &Ticket,
     form: &Form,
-) -> Result<Result<(NewOrganization, NewOwner), Form>, ApiError> {
+) -> Result<Result<(NewOrganization, OwnerInput), Form>, ApiError> {
     const NAME: [(&str, Kind); 1] = [("name", Kind::Required)];
     const OWNER: [(&str, Kind); 3] = [
         ("name", Kind::Required),
@@ -111,7 +111,7 @@ async fn founding(
     let now = Timestamp::from(app.now());
     let named = Form::showing([("name", form.value("organization").to_owned())]);
     let organization = named.create::<NewOrganization>(&NAME, now).await;
-    let owner = form.create::<NewOwner>(&OWNER, now).await;
+    let owner = form.create::<OwnerInput>(&OWNER, now).await;
     let mut refused = form.clone();
     if let Err(invalid) = &organization {
         for violation in &invalid.violations {

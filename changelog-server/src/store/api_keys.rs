@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use changelog_core::{
-    Action, ApiKey, ApiKeyId, CallingKey, CreatedApiKey, NewApiKey, OrganizationId,
-    OrganizationRef, Plan, ResourceType, Timestamp, api_key,
+    Action, ApiKey, ApiKeyId, CreatedApiKey, KeyInfo, NewApiKey, OrganizationId, OrganizationRef,
+    Plan, ResourceType, Timestamp, api_key,
 };
 use chrono::{DateTime, Utc};
 use rand::distr::{Alphanumeric, SampleString};
@@ -214,14 +214,10 @@ impl Store {
     }
 
     /// Reads what a key may know of itself.
-    pub async fn calling_key(
-        &self,
-        tenant: Tenant,
-        id: ApiKeyId,
-    ) -> Result<CallingKey, StoreError> {
+    pub async fn calling_key(&self, tenant: Tenant, id: ApiKeyId) -> Result<KeyInfo, StoreError> {
         let key = self.api_key_of(tenant, id).await?;
         let organization = self.organization(tenant).await?;
-        Ok(CallingKey {
+        Ok(KeyInfo {
             id: key.id,
             name: key.name,
             masked: key.masked,

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use changelog_core::member::fold_email;
+use changelog_core::user::fold_email;
 use changelog_core::{Timestamp, UserId};
 use chrono::TimeDelta;
 use sha2::{Digest, Sha256};

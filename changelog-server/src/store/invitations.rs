@@ -1,7 +1,7 @@
 //! Invitations: who may join an organization, until they do, the invitation is
 //! withdrawn, or it expires. Whoever has the link may accept it, once.
 
-use changelog_core::member::fold_email;
+use changelog_core::user::fold_email;
 use changelog_core::{
     Action, Invitation, InvitationId, NewInvitation, OrganizationId, ResourceType, Role, Timestamp,
 };

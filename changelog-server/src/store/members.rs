@@ -1,6 +1,6 @@
 //! People, the organizations that they belong to, and what they may do there.
 
-use changelog_core::member::fold_email;
+use changelog_core::user::fold_email;
 use changelog_core::{Action, Member, OrganizationId, ResourceType, Role, Timestamp, User, UserId};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Organizations and their plans.
 
 use changelog_core::{
-    NewOrganization, NewOwner, Organization, OrganizationId, Plan, Role, Timestamp, User,
+    NewOrganization, Organization, OrganizationId, OwnerInput, Plan, Role, Timestamp, User,
 };
 use chrono::{DateTime, Utc};
 use sqlx::FromRow;
@@ -95,7 +95,7 @@ impl Tx {
     pub async fn found(
         &mut self,
         new: &NewOrganization,
-        owner: Option<(&NewOwner, &str)>,
+        owner: Option<(&OwnerInput, &str)>,
         now: DateTime<Utc>,
     ) -> Result<(Tenant, Organization, Option<User>), StoreError> {
         let (tenant, organization) = self.insert_organization(new, now).await?;

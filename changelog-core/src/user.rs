@@ -1,56 +1,13 @@
-//! People, their roles in an organization, and what they sign in with.
+//! Users and their credentials.
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{InvitationId, UserId};
+use crate::ids::UserId;
 use crate::input::{Fields, Input};
 use crate::problem::{Code, Violations};
 use crate::rules::{self, Lines};
 use crate::text::words;
 use crate::time::Timestamp;
-use crate::wire_enum::wire_enum;
-
-wire_enum! {
-    /// What a person may do in an organization.
-    Role, "a role", example "member" {
-        /// Everything.
-        Owner = "owner",
-        /// All but removing or demoting an owner.
-        Admin = "admin",
-        /// Logs and edits changes, hosts and services.
-        Member = "member",
-        /// Reads.
-        Viewer = "viewer",
-    }
-}
-
-impl Role {
-    /// Tells whether it may log and edit changes, hosts and services.
-    pub fn may_write(&self) -> bool {
-        matches!(self, Self::Owner | Self::Admin | Self::Member)
-    }
-
-    /// Tells whether it may manage the organization: its members, its keys, its
-    /// name.
-    pub fn may_manage(&self) -> bool {
-        matches!(self, Self::Owner | Self::Admin)
-    }
-
-    /// Tells whether it may give somebody a role, or take it from them: only an
-    /// owner makes owners, demotes and removes them.
-    pub fn may_give(&self, role: &Self) -> bool {
-        match self {
-            Self::Owner => true,
-            Self::Admin => *role != Self::Owner,
-            _ => false,
-        }
-    }
-
-    /// Tells whether it may change somebody's role from one to another.
-    pub fn may_change(&self, from: &Self, to: &Self) -> bool {
-        self.may_give(from) && self.may_give(to)
-    }
-}
 
 /// A person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,70 +20,17 @@ pub struct User {
     pub name: String,
 }
 
-/// A person, as a member of an organization.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
-    /// Who it is.
-    pub user: User,
-    /// What they may do.
-    pub role: Role,
-    /// Since when they belong to it.
-    pub joined_at: Timestamp,
-}
-
-/// An invitation to an organization that nobody has accepted yet. The token of
-/// its link is shown once and kept nowhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invitation {
-    /// Its id, for withdrawing it.
-    pub id: InvitationId,
-    /// The address that it is for.
-    pub email: String,
-    /// What whoever accepts it may do.
-    pub role: Role,
-    /// The name of who invited.
-    pub invited_by: String,
-    /// When it was made.
-    pub created_at: Timestamp,
-    /// From when on it cannot be accepted any more.
-    pub expires_at: Timestamp,
-}
-
-/// What makes an invitation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewInvitation {
-    /// The address that it is for: at most 254 characters with an `@` inside.
-    pub email: String,
-    /// What whoever accepts it may do; a member where nothing is said.
-    pub role: Role,
-}
-
-impl Input for NewInvitation {
-    const FIELDS: &'static [&'static str] = &["email", "role"];
-
-    fn read(fields: &mut Fields<'_>) -> Self {
-        Self {
-            email: fields.required_text("email"),
-            role: fields.parsed("role").unwrap_or(Role::Member),
-        }
-    }
-
-    fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
-        check_email(problems, &mut self.email);
-    }
-}
-
 /// What makes a person of whoever accepts an invitation; the address is the
 /// invitation's.
 #[derive(Clone, PartialEq, Eq)]
-pub struct NewPerson {
+pub struct UserInput {
     /// 1 to 100 characters.
     pub name: String,
     /// 12 to 256 characters; not logged, not shown.
     pub password: String,
 }
 
-impl Input for NewPerson {
+impl Input for UserInput {
     const FIELDS: &'static [&'static str] = &["name", "password"];
 
     fn read(fields: &mut Fields<'_>) -> Self {
@@ -144,7 +48,7 @@ impl Input for NewPerson {
 
 /// What makes the first owner of an organization.
 #[derive(Clone, PartialEq, Eq)]
-pub struct NewOwner {
+pub struct OwnerInput {
     /// The address to sign in with: at most 254 characters with an `@` inside.
     pub email: String,
     /// 1 to 100 characters.
@@ -153,7 +57,7 @@ pub struct NewOwner {
     pub password: String,
 }
 
-impl Input for NewOwner {
+impl Input for OwnerInput {
     const FIELDS: &'static [&'static str] = &["email", "name", "password"];
 
     fn read(fields: &mut Fields<'_>) -> Self {
@@ -205,7 +109,7 @@ pub fn fold_email(email: &str) -> String {
     email.trim().to_lowercase().replace('\0', "\u{fffd}")
 }
 
-fn check_email(problems: &mut Violations, email: &mut String) {
+pub(crate) fn check_email(problems: &mut Violations, email: &mut String) {
     rules::text(problems, "/email", email, 3..=MAX_EMAIL, Lines::Key);
     let well_formed = email.split_once('@').is_some_and(|(local, domain)| {
         !local.is_empty() && !domain.is_empty() && !domain.contains('@')
@@ -214,7 +118,7 @@ fn check_email(problems: &mut Violations, email: &mut String) {
         problems.add(
             "/email",
             Code::InvalidFormat,
-            "must be a mail address such as ada@example.com",
+            "must be an email address such as ada@example.com",
         );
     }
 }
@@ -225,8 +129,8 @@ pub fn check_name(problems: &mut Violations, name: &mut String) {
     rules::text(problems, "/name", name, 1..=100, Lines::Name);
     let folded: String = words(name).concat();
     if folded == "operator" || folded.starts_with("apikey") {
-        let message = "must not be Operator or begin with API key: the activity log calls \
-                       others so";
+        let message = "must not be Operator or begin with API key: these names are reserved in the \
+                       activity log";
         problems.add("/name", Code::InvalidFormat, message);
     }
 }
@@ -248,7 +152,7 @@ mod tests {
     use super::*;
 
     fn codes(email: &str, password: &str) -> Vec<(String, Code)> {
-        let owner = NewOwner {
+        let owner = OwnerInput {
             email: email.to_owned(),
             name: "Ada".to_owned(),
             password: password.to_owned(),
@@ -265,37 +169,6 @@ mod tests {
                 .into_iter()
                 .map(|v| (v.pointer, v.code))
                 .collect(),
-        }
-    }
-
-    #[test]
-    fn roles_and_what_they_may() {
-        use Role::{Admin, Member, Owner, Viewer};
-        for (role, write, manage) in [
-            (Owner, true, true),
-            (Admin, true, true),
-            (Member, true, false),
-            (Viewer, false, false),
-            // A role of the future is not guessed at.
-            (Role::Unknown("king".into()), false, false),
-        ] {
-            assert_eq!(role.may_write(), write, "{role}");
-            assert_eq!(role.may_manage(), manage, "{role}");
-            for from in Role::ALL {
-                assert_eq!(
-                    role.may_give(from),
-                    manage && (role == Owner || *from != Owner),
-                    "{role} gives {from}"
-                );
-                for to in Role::ALL {
-                    let expected = match role {
-                        Owner => true,
-                        Admin => *from != Owner && *to != Owner,
-                        _ => false,
-                    };
-                    assert_eq!(role.may_change(from, to), expected, "{role}: {from}, {to}");
-                }
-            }
         }
     }
 
@@ -335,11 +208,11 @@ mod tests {
                 &[("/name", Code::TooShort), ("/password", Code::TooShort)],
             ),
         ] {
-            let person = NewPerson {
+            let person = UserInput {
                 name: name.to_owned(),
                 password: password.to_owned(),
             };
-            let owner = NewOwner {
+            let owner = OwnerInput {
                 email: "a@b".to_owned(),
                 name: name.to_owned(),
                 password: password.to_owned(),
@@ -351,40 +224,6 @@ mod tests {
                 .map(|(pointer, code)| ((*pointer).to_owned(), code.clone()))
                 .collect();
             assert_eq!(found, expected, "{name:?}");
-        }
-    }
-
-    #[test]
-    fn invitations_have_an_address_and_a_role() {
-        let read = |members: serde_json::Value| {
-            let object = members.as_object().cloned().unwrap_or_default();
-            crate::input::from_object::<NewInvitation>(object, Timestamp::EPOCH)
-        };
-        for (members, role) in [
-            (serde_json::json!({ "email": " a@b " }), Role::Member),
-            (
-                serde_json::json!({ "email": "a@b", "role": "viewer" }),
-                Role::Viewer,
-            ),
-            (
-                serde_json::json!({ "email": "a@b", "role": "owner" }),
-                Role::Owner,
-            ),
-        ] {
-            let email = "a@b".to_owned();
-            assert_eq!(read(members), Ok(NewInvitation { email, role }));
-        }
-        for (members, pointer) in [
-            (serde_json::json!({ "email": "ab" }), "/email"),
-            (
-                serde_json::json!({ "email": "a@b", "role": "king" }),
-                "/role",
-            ),
-            (serde_json::json!({ "email": "a@b", "name": "A" }), "/name"),
-        ] {
-            let found = problems(read(members.clone()));
-            let places: Vec<_> = found.iter().map(|(pointer, _)| pointer.as_str()).collect();
-            assert!(places.contains(&pointer), "{members}: {found:?}");
         }
     }
 

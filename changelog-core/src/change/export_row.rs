@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// A change that was made elsewhere, with its service and host by their names:
 /// ids mean nothing in another organization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ChangeRecord {
+pub struct ExportRow {
     /// The id that it had there.
     pub id: Option<ChangeId>,
     /// Whether an export wrote it, so that its names are those of a service and
@@ -33,7 +33,7 @@ pub struct ChangeRecord {
     pub host_environment: Option<Environment>,
 }
 
-impl Input for ChangeRecord {
+impl Input for ExportRow {
     const FIELDS: &'static [&'static str] = &[
         "id",
         "title",
@@ -90,7 +90,7 @@ impl Input for ChangeRecord {
         self.change.check(problems, now);
         if self.change.occurred_at.is_none() {
             // Without it each import would be another change.
-            let message = "is required: a change that is imported has its own time";
+            let message = "is required for an imported change";
             problems.add("/occurred_at", Code::Required, message);
         }
         if let Some(name) = &mut self.service {
@@ -102,7 +102,7 @@ impl Input for ChangeRecord {
     }
 }
 
-impl ChangeRecord {
+impl ExportRow {
     /// Returns when it happened.
     pub fn occurred_at(&self) -> Timestamp {
         self.change.occurred_at.unwrap_or(Timestamp::EPOCH)
@@ -130,7 +130,7 @@ impl Reference {
                 object,
             },
             Some(other) => {
-                fields.wrong_type(field, "a name, or what an export has", &other);
+                fields.wrong_type(field, "a name, or an object as in an export", &other);
                 Self::default()
             }
         }
@@ -150,7 +150,7 @@ mod tests {
 
     const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
-    fn read(value: &Value) -> Result<ChangeRecord, InputError> {
+    fn read(value: &Value) -> Result<ExportRow, InputError> {
         let now = "2026-11-21T08:30:00.000Z".parse().unwrap();
         from_json(value.to_string().as_bytes(), now)
     }
