@@ -10,7 +10,7 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use crate::web::client::network_of;
+use crate::web::client_limit::network_of;
 
 type KeyLimiter = RateLimiter<
     ApiKeyId,
@@ -38,7 +38,7 @@ pub struct TooMany {
 
 /// How much of its rate an API key has left, for the `RateLimit` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
+pub struct RateLimitState {
     /// Requests a second.
     pub quota: u32,
     /// How many are left at this moment.
@@ -99,12 +99,12 @@ impl Limits {
     }
 
     /// Counts a request of a key; `None` when keys have no limit.
-    pub fn request(&self, key: ApiKeyId) -> Result<Option<Allowance>, TooMany> {
+    pub fn request(&self, key: ApiKeyId) -> Result<Option<RateLimitState>, TooMany> {
         let Some(requests) = &self.requests else {
             return Ok(None);
         };
         match requests.check_key(&key) {
-            Ok(state) => Ok(Some(Allowance {
+            Ok(state) => Ok(Some(RateLimitState {
                 quota: state.quota().burst_size().get(),
                 remaining: state.remaining_burst_capacity(),
             })),

@@ -22,7 +22,7 @@ use crate::memory::{AnswerMemory, Holder, Permit};
 use crate::store::feed::{Entry, Recorded, first_entry_at, overlapping};
 use crate::store::{Store, StoreError, Tenant};
 use crate::web::ApiError;
-use crate::web::client::{Share, Shares};
+use crate::web::client_limit::{ClientLimit, ClientPermit};
 
 /// Streams in all, if that leaves half of the connections to other requests.
 const IN_ALL: usize = 1_000;
@@ -62,7 +62,7 @@ pub struct Live {
     memory: AnswerMemory,
     /// How many streams there may be in all.
     most: usize,
-    clients: Shares,
+    clients: ClientLimit,
     watched: Arc<Mutex<Watched>>,
     ending: watch::Sender<bool>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Watch {
     progress: watch::Receiver<Option<Timestamp>>,
     ending: watch::Receiver<bool>,
     _place: Place,
-    _share: Share,
+    _share: ClientPermit,
 }
 
 #[derive(Debug)]
@@ -126,8 +126,8 @@ impl Live {
             store,
             clock,
             memory,
-            most: IN_ALL.min(crate::serve::in_all() / 2),
-            clients: Shares::of(OF_CLIENT),
+            most: IN_ALL.min(crate::serve::max_connections() / 2),
+            clients: ClientLimit::new(OF_CLIENT),
             watched: Arc::default(),
             ending: watch::Sender::new(false),
         }

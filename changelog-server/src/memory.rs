@@ -38,7 +38,7 @@ const MIB: usize = 1024 * 1024;
 pub(crate) enum Holder {
     /// The organization that the request acts in.
     Organization(Tenant),
-    /// A client without a key or a session, see [`crate::web::client::network_of`].
+    /// A client without a key or a session, see [`crate::web::client_limit::network_of`].
     Client(IpAddr),
 }
 

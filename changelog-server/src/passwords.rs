@@ -7,7 +7,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use changelog_core::{Code, Invalid};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::web::offload;
+use crate::web::blocking_pool;
 
 /// Memory in KiB, passes and lanes of one hash.
 const COST: (u32, u32, u32) = (19_456, 2, 1);
@@ -107,7 +107,7 @@ impl Ticket {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let _running = self.running.acquire().await.map_err(|_| Busy)?;
-        Ok(offload::blocking(work).await)
+        Ok(blocking_pool::run(work).await)
     }
 }
 

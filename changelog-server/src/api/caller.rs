@@ -33,7 +33,7 @@ impl App {
             return Err(unauthorized());
         }
         let Some(owner) = self.store.key_owner(key).await? else {
-            self.limits.bad_key(request.incoming.address)?;
+            self.limits.bad_key(request.context.address)?;
             return Err(unauthorized());
         };
         let now = self.clock.for_expiry();
@@ -49,9 +49,9 @@ impl App {
         }
         if let Some(allowance) = self.limits.request(owner.key)? {
             // Set once a request; a second caller check would tell the same.
-            let _ = request.incoming.known.allowance.set(allowance);
+            let _ = request.context.state.rate_limit.set(allowance);
         }
-        let _ = request.incoming.known.tenant.set(owner.tenant);
+        let _ = request.context.state.tenant.set(owner.tenant);
         self.key_use.note(owner.key, owner.last_used_at, now);
         Ok(Caller {
             tenant: owner.tenant,
@@ -59,7 +59,7 @@ impl App {
             actor: Actor {
                 person: None,
                 name: format!("API key: {}", owner.name),
-                address: Some(request.incoming.address),
+                address: Some(request.context.address),
             },
         })
     }

@@ -11,7 +11,7 @@ use super::idempotency;
 use crate::app::App;
 use crate::store::activity::{self, Entry};
 use crate::store::{ChangeJson, ChangeList, Creation, Draft, Form};
-use crate::web::{ApiResult, Request, body, offload, reply};
+use crate::web::{ApiResult, Request, blocking_pool, body, reply};
 
 /// Lists a page of the changes that match every parameter given, newest first.
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",
@@ -120,7 +120,7 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
             })
             .collect::<Result<Vec<_>, _>>()
     };
-    let drafts = offload::by_size(bytes.len(), drafts).await?;
+    let drafts = blocking_pool::run_sized(bytes.len(), drafts).await?;
     let creation = Creation::new(caller.tenant, drafts, claim, MANY);
     idempotency::create_changes(&app, creation).await
 }

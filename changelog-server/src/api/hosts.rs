@@ -59,7 +59,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let host = match create.tx.insert_host(caller.tenant, &new, now).await {
         Err(StoreError::Conflict) => {
             return create
-                .refused(taken(&new.hostname), &request.incoming.id)
+                .refused(taken(&new.hostname), &request.context.id)
                 .await;
         }
         host => host?,

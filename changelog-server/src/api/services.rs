@@ -60,7 +60,7 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     };
     let service = match create.tx.insert_service(caller.tenant, &new, now).await {
         Err(StoreError::Conflict) => {
-            return create.refused(taken(&new.name), &request.incoming.id).await;
+            return create.refused(taken(&new.name), &request.context.id).await;
         }
         service => service?,
     };

@@ -75,7 +75,7 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     } else {
         let watch = app
             .live
-            .watch(caller.tenant, request.incoming.address)
+            .watch(caller.tenant, request.context.address)
             .await?;
         let key = request.header(API_KEY_HEADER).unwrap_or_default();
         let teller = Teller::new(app, caller.tenant, key, &filter, watch, after);

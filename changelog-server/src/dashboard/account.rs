@@ -4,10 +4,11 @@ use askama::Template;
 use changelog_core::user::check_name;
 use changelog_core::{Invalid, UserInput, Violations};
 
-use super::form::{Form, Kind};
-use super::visit::{Section, Visit};
-use super::{assets, auth, page, show};
 use crate::app::App;
+use crate::dashboard::auth;
+use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::limits::TooMany;
 use crate::passwords::Ticket;
 use crate::store::{Account, Bucket, SessionInfo};
@@ -16,7 +17,7 @@ use crate::web::{ApiError, ApiResult, Request, session};
 #[derive(Template)]
 #[template(path = "account.html")]
 struct Page<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     name: Form,
     password: Form,
     sessions: Vec<SessionInfo>,
@@ -25,29 +26,29 @@ struct Page<'a> {
 
 /// `GET /account`
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Account).await?;
+    let viewer = Viewer::read(&app, &request, Section::Account).await?;
     let said = match request.query_form().value("done") {
         "name" => "Your name was changed.",
         "password" => "Your password was changed, and your other sessions have ended.",
         "sessions" => "Your other sessions have ended.",
         _ => "",
     };
-    show_account(&app, &request, &visit, None, None, said).await
+    show_account(&app, &request, &viewer, None, None, said).await
 }
 
 async fn show_account(
     app: &App,
     request: &Request,
-    visit: &Visit,
+    viewer: &Viewer,
     name: Option<Form>,
     password: Option<Form>,
     said: &'static str,
 ) -> ApiResult {
     let refused = name.is_some() || password.is_some();
     let token = session::token(app, request).unwrap_or_default();
-    let person = &visit.session.person;
+    let person = &viewer.session.person;
     let page = Page {
-        visit,
+        viewer,
         name: name.unwrap_or_else(|| Form::showing([("name", person.name.clone())])),
         password: password.unwrap_or_default(),
         sessions: app
@@ -61,7 +62,7 @@ async fn show_account(
 
 /// `POST /account`
 pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::own(&app, &request, Section::Account).await?;
+    let viewer = Viewer::own(&app, &request, Section::Account).await?;
     let form = request.form().await?;
     let mut name = form.value("name").to_owned();
     let mut problems = Violations::default();
@@ -69,29 +70,29 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
     match problems.into_result(name) {
         Ok(name) => {
             let mut tx = app.store.begin().await?;
-            tx.rename_user(visit.session.person.id, &name).await?;
+            tx.rename_user(viewer.session.person.id, &name).await?;
             tx.commit().await?;
             Ok(page::see_other("/account?done=name"))
         }
         Err(invalid) => {
             let form = form.refuse(&invalid);
-            show_account(&app, &request, &visit, Some(form), None, "").await
+            show_account(&app, &request, &viewer, Some(form), None, "").await
         }
     }
 }
 
 /// `POST /account/password`
 pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::own(&app, &request, Section::Account).await?;
-    app.limits.sign_in(request.incoming.address)?;
+    let viewer = Viewer::own(&app, &request, Section::Account).await?;
+    app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
-    let person = &visit.session.person;
+    let person = &viewer.session.person;
     let ticket = app.passwords.enter()?;
     let new = match new_password(&form, &person.name, &person.email, &app, &ticket).await? {
         Ok(new) => new,
         Err(invalid) => {
             let form = form.refuse(&invalid);
-            return show_account(&app, &request, &visit, None, Some(form), "").await;
+            return show_account(&app, &request, &viewer, None, Some(form), "").await;
         }
     };
     // A session that was stolen must not be a way to guess the password.
@@ -118,7 +119,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         .await?;
     if matches.is_none() {
         let form = form.refuse_field("current_password", "is not your password");
-        return show_account(&app, &request, &visit, None, Some(form), "").await;
+        return show_account(&app, &request, &viewer, None, Some(form), "").await;
     }
     let like = others.into_iter().next().map(|other| other.password_hash);
     let hash = ticket.hash(new, like).await?;
@@ -126,7 +127,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     tx.attempt_succeeded(&bucket).await?;
     // Ends every session, this one included; a new one takes its place.
     tx.set_password(person.id, &hash).await?;
-    let begun = auth::renew_session(&app, &mut tx, &request, &own.user, visit.tenant()).await?;
+    let begun = auth::renew_session(&app, &mut tx, &request, &own.user, viewer.tenant()).await?;
     tx.commit().await?;
     let mut response = page::see_other("/account?done=password");
     begun.set_cookies(&app, &mut response);
@@ -157,12 +158,12 @@ async fn new_password(
 
 /// `POST /account/end-other-sessions`
 pub(super) async fn end_other_sessions(app: App, request: Request) -> ApiResult {
-    let visit = Visit::own(&app, &request, Section::Account).await?;
+    let viewer = Viewer::own(&app, &request, Section::Account).await?;
     let Some(token) = session::token(&app, &request) else {
         return Err(ApiError::unknown_path());
     };
     let mut tx = app.store.begin().await?;
-    tx.end_other_sessions(visit.session.person.id, token)
+    tx.end_other_sessions(viewer.session.person.id, token)
         .await?;
     tx.commit().await?;
     Ok(page::see_other("/account?done=sessions"))

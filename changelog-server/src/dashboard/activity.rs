@@ -5,23 +5,23 @@ use changelog_core::ResourceType;
 use changelog_core::activity::{API_KEY_ACTOR, ActivityFilter};
 use changelog_core::query::Pairs;
 
-use super::entries::Entry;
-use super::form::Form;
-use super::pager::Pager;
-use super::visit::{Section, Visit};
-use super::{assets, page, show};
 use crate::app::App;
+use crate::dashboard::parts::activity_rows::ActivityRow;
+use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::pager::Pager;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
 #[derive(Template)]
 #[template(path = "activity.html")]
 struct Activity<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     form: Form,
     resources: &'static [&'static str],
     actors: Vec<(String, String)>,
     is_filtered: bool,
-    entries: Vec<Entry>,
+    entries: Vec<ActivityRow>,
     pager: Pager,
 }
 
@@ -36,7 +36,7 @@ fn without_empty(form: &Form) -> String {
 
 /// `GET /activity`
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Activity).await?;
+    let viewer = Viewer::read(&app, &request, Section::Activity).await?;
     let form = request.query_form();
     let query = without_empty(&form);
     if query != request.query {
@@ -44,20 +44,20 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         return Ok(page::see_other(&format!("/activity{question}{query}")));
     }
     let filter = request.filter(ActivityFilter::from_query)?;
-    let entries = app.store.activity(visit.tenant(), &filter).await?;
+    let entries = app.store.activity(viewer.tenant(), &filter).await?;
     let has_more = entries.len() as u64 == filter.limit;
-    let people = app.store.actors(visit.tenant()).await?;
+    let people = app.store.actors(viewer.tenant()).await?;
     let people = people.into_iter().filter_map(|actor| {
         let id = actor.actor_id?.to_string();
         Some((id, actor.actor_name))
     });
     let keys = (API_KEY_ACTOR.to_owned(), "any API key".to_owned());
     let page = Activity {
-        visit: &visit,
+        viewer: &viewer,
         resources: ResourceType::WORDS,
         actors: std::iter::once(keys).chain(people).collect(),
         is_filtered: filter.resource.is_some() || filter.actor.is_some(),
-        entries: entries.into_iter().map(Entry::from).collect(),
+        entries: entries.into_iter().map(ActivityRow::from).collect(),
         pager: Pager::of_offset("/activity", &query, filter.limit, filter.offset, has_more),
         form,
     };

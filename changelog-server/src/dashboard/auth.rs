@@ -5,16 +5,16 @@ use changelog_core::user::{MAX_EMAIL, fold_email};
 use changelog_core::{OrganizationId, ProblemCode, Timestamp, User};
 use http::{HeaderValue, header};
 
-use super::visit::{Section, Visit};
-use super::{assets, page};
 use crate::app::App;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::{Account, Actor, Bucket, StoreError, Tenant, Tx};
 use crate::web::session::Begun;
 use crate::web::{ApiError, ApiResult, Request, session};
 
 #[derive(Template)]
-#[template(path = "entrance/sign_in.html")]
+#[template(path = "auth/sign_in.html")]
 struct SignIn<'a> {
     /// What was typed before.
     email: &'a str,
@@ -22,14 +22,6 @@ struct SignIn<'a> {
     error: &'a str,
     /// Where to go then; empty for the overview.
     next: &'a str,
-}
-
-/// Returns the address that asks for a sign-in and leads to another then.
-pub(super) fn sign_in_address(next: &str) -> String {
-    if next == "/" {
-        return "/sign-in".to_owned();
-    }
-    format!("/sign-in?{}", super::show::query("next", next))
 }
 
 /// Takes an address of this service only: a link must not lead elsewhere after
@@ -61,7 +53,7 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
 /// `POST /sign-in`
 pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
     session::refuse_cross_site(&app, &request)?;
-    app.limits.sign_in(request.incoming.address)?;
+    app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let (email, password) = (form.value("email"), form.value("password"));
     let next = own_address(form.value("next"));
@@ -142,7 +134,7 @@ pub(super) async fn check(
         rounds.push((vec![Bucket::of_browser(token, email)], own));
     }
     if rounds.is_empty() || !others.is_empty() {
-        let client = Bucket::of_client(email, request.incoming.address);
+        let client = Bucket::of_client(email, request.context.address);
         rounds.push((vec![client, Bucket::of_address(email, now)], others));
     }
     let mut candidates = Vec::new();
@@ -182,7 +174,7 @@ pub(super) async fn begin_session(
     tenant: Tenant,
 ) -> Result<Begun, StoreError> {
     let begun = renew_session(app, tx, request, user, tenant).await?;
-    let actor = Actor::person(user.id, &user.name, request.incoming.address);
+    let actor = Actor::person(user.id, &user.name, request.context.address);
     tx.record_sign_in(tenant, &actor, user, app.now()).await?;
     Ok(begun)
 }
@@ -239,7 +231,7 @@ pub(super) async fn sign_out(app: App, request: Request) -> ApiResult {
 
 /// `POST /organization`
 pub(super) async fn switch(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::own(&app, &request, Section::Overview).await?;
+    let viewer = Viewer::own(&app, &request, Section::Overview).await?;
     let form = request.form().await?;
     let to: OrganizationId = form.value("organization_id").parse().map_err(|bad| {
         ApiError::new(
@@ -249,7 +241,7 @@ pub(super) async fn switch(app: App, mut request: Request) -> ApiResult {
     })?;
     let token = session::token(&app, &request).unwrap_or_default();
     let mut tx = app.store.begin().await?;
-    tx.switch_organization(token, visit.session.person.id, to)
+    tx.switch_organization(token, viewer.session.person.id, to)
         .await?;
     tx.commit().await?;
     Ok(page::see_other("/"))

@@ -3,12 +3,12 @@
 use changelog_core::{Action, ChangeFilter, Host, HostId, HostPatch, NewHost};
 use serde_json::Map;
 
-use super::form::{self, Form, Kind};
-use super::page;
-use super::show;
-use super::things::{self, HOSTS, Row, Thing, or_none};
-use super::visit::Visit;
+use super::catalog::{self, HOSTS, Row, Thing, or_none};
 use crate::app::App;
+use crate::dashboard::parts::form::{self, Form, Kind};
+use crate::dashboard::parts::format;
+use crate::dashboard::parts::page;
+use crate::dashboard::parts::viewer::Viewer;
 use crate::store::activity::{self, Entry};
 use crate::store::{Scope, StoreError, Summary};
 use crate::web::{ApiResult, Request};
@@ -47,40 +47,40 @@ impl From<Summary<Host>> for Row {
 
 /// `GET /hosts`
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, HOSTS.section).await?;
-    list_page(&app, &request, &visit, Form::default()).await
+    let viewer = Viewer::read(&app, &request, HOSTS.section).await?;
+    list_page(&app, &request, &viewer, Form::default()).await
 }
 
-async fn list_page(app: &App, request: &Request, visit: &Visit, form: Form) -> ApiResult {
-    let offset = things::offset(request);
+async fn list_page(app: &App, request: &Request, viewer: &Viewer, form: Form) -> ApiResult {
+    let offset = catalog::offset(request);
     let page = app
         .store
-        .host_page(visit.tenant(), things::PER_PAGE + 1, offset)
+        .host_page(viewer.tenant(), catalog::PER_PAGE + 1, offset)
         .await?;
     let rows = page.into_iter().map(Row::from).collect();
-    things::list(visit, &HOSTS, rows, offset, form)
+    catalog::list(viewer, &HOSTS, rows, offset, form)
 }
 
 /// `POST /hosts`
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, HOSTS.section).await?;
+    let viewer = Viewer::write(&app, &request, HOSTS.section).await?;
     let form = request.form().await?;
-    match insert(&app, &visit, &form).await {
+    match insert(&app, &viewer, &form).await {
         Ok(id) => Ok(page::see_other(&format!("/hosts/{id}"))),
         Err(error) => {
-            let form = things::refuse(form, error, "hostname")?;
-            list_page(&app, &request, &visit, form).await
+            let form = catalog::refuse(form, error, "hostname")?;
+            list_page(&app, &request, &viewer, form).await
         }
     }
 }
 
-async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<HostId, StoreError> {
+async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<HostId, StoreError> {
     let now = app.now();
     let new: NewHost = form.create(&FIELDS, now.into()).await?;
-    let mut tx = app.store.begin_for(visit.tenant()).await?;
-    let host = tx.insert_host(visit.tenant(), &new, now).await?;
+    let mut tx = app.store.begin_for(viewer.tenant()).await?;
+    let host = tx.insert_host(viewer.tenant(), &new, now).await?;
     let entry = Entry::of_host(Action::Created, &host, Map::new());
-    tx.record(visit.tenant(), &visit.actor(), entry, now)
+    tx.record(viewer.tenant(), &viewer.actor(), entry, now)
         .await?;
     tx.commit().await?;
     Ok(host.id)
@@ -88,10 +88,10 @@ async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<HostId, StoreEr
 
 /// `GET /hosts/ID`
 pub(super) async fn one(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, HOSTS.section).await?;
-    let host = app.store.host(visit.tenant(), request.id()?).await?;
+    let viewer = Viewer::read(&app, &request, HOSTS.section).await?;
+    let host = app.store.host(viewer.tenant(), request.id()?).await?;
     let form = shown(&host);
-    one_page(&app, &request, &visit, host, form).await
+    one_page(&app, &request, &viewer, host, form).await
 }
 
 /// Fills the form with what a host is.
@@ -113,14 +113,14 @@ fn shown(host: &Host) -> Form {
 async fn one_page(
     app: &App,
     request: &Request,
-    visit: &Visit,
+    viewer: &Viewer,
     host: Host,
     form: Form,
 ) -> ApiResult {
     let id = host.id;
     let thing = Thing {
         id: id.to_string(),
-        query: show::query("host_id", id),
+        query: format::query("host_id", id),
         filter: ChangeFilter {
             host_id: Some(id),
             ..ChangeFilter::default()
@@ -142,31 +142,31 @@ async fn one_page(
         name: host.hostname,
     };
     let scope = Scope::Host(id);
-    things::one(app, request, visit, &HOSTS, thing, scope, form).await
+    catalog::one(app, request, viewer, &HOSTS, thing, scope, form).await
 }
 
 /// `POST /hosts/ID`
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, HOSTS.section).await?;
+    let viewer = Viewer::write(&app, &request, HOSTS.section).await?;
     let id: HostId = request.id()?;
     let form = request.form().await?;
-    match save(&app, &visit, id, &form).await {
+    match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/hosts/{id}"))),
         Err(error) => {
-            let form = things::refuse(form, error, "hostname")?;
-            let host = app.store.host(visit.tenant(), id).await?;
-            one_page(&app, &request, &visit, host, form).await
+            let form = catalog::refuse(form, error, "hostname")?;
+            let host = app.store.host(viewer.tenant(), id).await?;
+            one_page(&app, &request, &viewer, host, form).await
         }
     }
 }
 
-async fn save(app: &App, visit: &Visit, id: HostId, form: &Form) -> Result<(), StoreError> {
+async fn save(app: &App, viewer: &Viewer, id: HostId, form: &Form) -> Result<(), StoreError> {
     let patch: HostPatch = form.patch(&FIELDS, app.now().into()).await?;
-    let mut tx = app.store.begin_for(visit.tenant()).await?;
-    let (host, changes) = tx.update_host(visit.tenant(), id, &patch).await?;
+    let mut tx = app.store.begin_for(viewer.tenant()).await?;
+    let (host, changes) = tx.update_host(viewer.tenant(), id, &patch).await?;
     if !changes.is_empty() {
         let entry = Entry::of_host(Action::Updated, &host, activity::changed(changes));
-        tx.record(visit.tenant(), &visit.actor(), entry, app.now())
+        tx.record(viewer.tenant(), &viewer.actor(), entry, app.now())
             .await?;
     }
     tx.commit().await

@@ -13,15 +13,15 @@ use changelog_core::{Invitation, ProblemCode, UserInput};
 use http::{HeaderValue, header};
 
 use super::auth::{Checked, begin_session, check};
-use super::form::{Form, Kind};
-use super::{assets, page};
 use crate::app::App;
+use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::{Actor, StoreError};
 use crate::web::{ApiError, ApiResult, Request, session};
 
 #[derive(Template)]
-#[template(path = "entrance/invitation.html")]
+#[template(path = "auth/invitation.html")]
 struct Invited<'a> {
     organization: &'a str,
     invitation: &'a Invitation,
@@ -69,7 +69,7 @@ async fn show_invitation(app: &App, token: &str, status: u16, form: Form) -> Api
 /// `POST /invitations/TOKEN`
 pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     session::refuse_cross_site(&app, &request)?;
-    app.limits.sign_in(request.incoming.address)?;
+    app.limits.sign_in(request.context.address)?;
     let token = request.parameter.clone();
     let form = request.form().await?;
     let (organization, invitation) = find_invitation(&app, &token).await?;
@@ -122,7 +122,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
         }
         (None, None) => return Err(no_invitation()),
     };
-    let actor = Actor::person(user.id, &user.name, request.incoming.address);
+    let actor = Actor::person(user.id, &user.name, request.context.address);
     tx.insert_member(tenant, &actor, &user, &invitation.role, now)
         .await?;
     let begun = begin_session(&app, &mut tx, &request, &user, tenant).await?;

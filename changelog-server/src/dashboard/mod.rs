@@ -4,34 +4,26 @@
 
 mod account;
 mod activity;
-mod assets;
 mod auth;
+mod catalog;
 mod changes;
-mod charts;
-mod download;
-mod entries;
-mod form;
 mod hosts;
 mod invitations;
-mod markdown;
 mod overview;
-mod page;
-mod pager;
+mod parts;
 mod services;
 mod settings;
 mod setup;
-mod show;
-mod things;
-mod visit;
 
 use warp::path;
 
 use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id};
+use parts::assets;
 use settings::{api_keys, members, organization};
 
-pub(crate) use markdown::Markdown;
-pub(crate) use page::failure;
+pub(crate) use parts::markdown::Markdown;
+pub(crate) use parts::page::failure;
 
 /// Every page.
 pub(crate) fn routes(app: &App) -> Routes {
@@ -40,8 +32,8 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("changes"))
             .get(changes::list)
             .post(changes::create),
-        at(path!("changes.csv")).get(download::as_csv),
-        at(path!("changes.ndjson")).get(download::as_ndjson),
+        at(path!("changes.csv")).get(changes::download::as_csv),
+        at(path!("changes.ndjson")).get(changes::download::as_ndjson),
         at(path!("changes" / "new")).get(changes::new),
         at_id(path!("changes" / String))
             .get(changes::one)

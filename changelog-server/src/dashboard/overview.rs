@@ -4,10 +4,10 @@ use askama::Template;
 use changelog_core::{Change, ChangeFilter, Service, Status, Timestamp};
 use chrono::{SecondsFormat, TimeDelta, Timelike};
 
-use super::charts::{self, Share};
-use super::visit::{Section, Visit};
-use super::{assets, page, show};
 use crate::app::App;
+use crate::dashboard::parts::charts::{self, Share};
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::store::Scope;
 use crate::web::{ApiResult, Request};
 
@@ -69,7 +69,7 @@ struct Choice {
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     is_new: bool,
     presets: Vec<Choice>,
     range: &'static str,
@@ -88,8 +88,8 @@ struct Overview<'a> {
 
 /// `GET /`
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Overview).await?;
-    let (store, tenant) = (&app.store, visit.tenant());
+    let viewer = Viewer::read(&app, &request, Section::Overview).await?;
+    let (store, tenant) = (&app.store, viewer.tenant());
     let now = Timestamp::from(app.now());
     let form = request.query_form();
     let chosen = PRESETS
@@ -128,7 +128,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     };
     let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
     let page = Overview {
-        visit: &visit,
+        viewer: &viewer,
         is_new: last.count == 0 && newest.is_none(),
         presets: PRESETS
             .iter()

@@ -3,12 +3,12 @@
 use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch};
 use serde_json::Map;
 
-use super::form::{Form, Kind};
-use super::page;
-use super::show;
-use super::things::{self, Row, SERVICES, Thing};
-use super::visit::Visit;
+use super::catalog::{self, Row, SERVICES, Thing};
 use crate::app::App;
+use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::format;
+use crate::dashboard::parts::page;
+use crate::dashboard::parts::viewer::Viewer;
 use crate::store::activity::{self, Entry};
 use crate::store::{Scope, StoreError, Summary};
 use crate::web::{ApiResult, Request};
@@ -33,7 +33,7 @@ impl From<Summary<Service>> for Row {
             about: record
                 .description
                 .as_deref()
-                .map(show::excerpt)
+                .map(format::excerpt)
                 .unwrap_or_default(),
             changes,
             last,
@@ -43,40 +43,40 @@ impl From<Summary<Service>> for Row {
 
 /// `GET /services`
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, SERVICES.section).await?;
-    list_page(&app, &request, &visit, Form::default()).await
+    let viewer = Viewer::read(&app, &request, SERVICES.section).await?;
+    list_page(&app, &request, &viewer, Form::default()).await
 }
 
-async fn list_page(app: &App, request: &Request, visit: &Visit, form: Form) -> ApiResult {
-    let offset = things::offset(request);
+async fn list_page(app: &App, request: &Request, viewer: &Viewer, form: Form) -> ApiResult {
+    let offset = catalog::offset(request);
     let page = app
         .store
-        .service_page(visit.tenant(), things::PER_PAGE + 1, offset)
+        .service_page(viewer.tenant(), catalog::PER_PAGE + 1, offset)
         .await?;
     let rows = page.into_iter().map(Row::from).collect();
-    things::list(visit, &SERVICES, rows, offset, form)
+    catalog::list(viewer, &SERVICES, rows, offset, form)
 }
 
 /// `POST /services`
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, SERVICES.section).await?;
+    let viewer = Viewer::write(&app, &request, SERVICES.section).await?;
     let form = request.form().await?;
-    match insert(&app, &visit, &form).await {
+    match insert(&app, &viewer, &form).await {
         Ok(id) => Ok(page::see_other(&format!("/services/{id}"))),
         Err(error) => {
-            let form = things::refuse(form, error, "name")?;
-            list_page(&app, &request, &visit, form).await
+            let form = catalog::refuse(form, error, "name")?;
+            list_page(&app, &request, &viewer, form).await
         }
     }
 }
 
-async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<ServiceId, StoreError> {
+async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<ServiceId, StoreError> {
     let now = app.now();
     let new: NewService = form.create(&FIELDS, now.into()).await?;
-    let mut tx = app.store.begin_for(visit.tenant()).await?;
-    let service = tx.insert_service(visit.tenant(), &new, now).await?;
+    let mut tx = app.store.begin_for(viewer.tenant()).await?;
+    let service = tx.insert_service(viewer.tenant(), &new, now).await?;
     let entry = Entry::of_service(Action::Created, &service, Map::new());
-    tx.record(visit.tenant(), &visit.actor(), entry, now)
+    tx.record(viewer.tenant(), &viewer.actor(), entry, now)
         .await?;
     tx.commit().await?;
     Ok(service.id)
@@ -84,10 +84,10 @@ async fn insert(app: &App, visit: &Visit, form: &Form) -> Result<ServiceId, Stor
 
 /// `GET /services/ID`
 pub(super) async fn one(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, SERVICES.section).await?;
-    let service = app.store.service(visit.tenant(), request.id()?).await?;
+    let viewer = Viewer::read(&app, &request, SERVICES.section).await?;
+    let service = app.store.service(viewer.tenant(), request.id()?).await?;
     let form = shown(&service);
-    one_page(&app, &request, &visit, service, form).await
+    one_page(&app, &request, &viewer, service, form).await
 }
 
 /// Fills the form with what a service is.
@@ -105,14 +105,14 @@ fn shown(service: &Service) -> Form {
 async fn one_page(
     app: &App,
     request: &Request,
-    visit: &Visit,
+    viewer: &Viewer,
     service: Service,
     form: Form,
 ) -> ApiResult {
     let id = service.id;
     let thing = Thing {
         id: id.to_string(),
-        query: show::query("service_id", id),
+        query: format::query("service_id", id),
         filter: ChangeFilter {
             service_id: Some(id),
             ..ChangeFilter::default()
@@ -124,31 +124,31 @@ async fn one_page(
         name: service.name,
     };
     let scope = Scope::Service(id);
-    things::one(app, request, visit, &SERVICES, thing, scope, form).await
+    catalog::one(app, request, viewer, &SERVICES, thing, scope, form).await
 }
 
 /// `POST /services/ID`
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, SERVICES.section).await?;
+    let viewer = Viewer::write(&app, &request, SERVICES.section).await?;
     let id: ServiceId = request.id()?;
     let form = request.form().await?;
-    match save(&app, &visit, id, &form).await {
+    match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/services/{id}"))),
         Err(error) => {
-            let form = things::refuse(form, error, "name")?;
-            let service = app.store.service(visit.tenant(), id).await?;
-            one_page(&app, &request, &visit, service, form).await
+            let form = catalog::refuse(form, error, "name")?;
+            let service = app.store.service(viewer.tenant(), id).await?;
+            one_page(&app, &request, &viewer, service, form).await
         }
     }
 }
 
-async fn save(app: &App, visit: &Visit, id: ServiceId, form: &Form) -> Result<(), StoreError> {
+async fn save(app: &App, viewer: &Viewer, id: ServiceId, form: &Form) -> Result<(), StoreError> {
     let patch: ServicePatch = form.patch(&FIELDS, app.now().into()).await?;
-    let mut tx = app.store.begin_for(visit.tenant()).await?;
-    let (service, changes) = tx.update_service(visit.tenant(), id, &patch).await?;
+    let mut tx = app.store.begin_for(viewer.tenant()).await?;
+    let (service, changes) = tx.update_service(viewer.tenant(), id, &patch).await?;
     if !changes.is_empty() {
         let entry = Entry::of_service(Action::Updated, &service, activity::changed(changes));
-        tx.record(visit.tenant(), &visit.actor(), entry, app.now())
+        tx.record(viewer.tenant(), &viewer.actor(), entry, app.now())
             .await?;
     }
     tx.commit().await

@@ -4,9 +4,9 @@ use askama::Template;
 use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Plan, ProblemCode, Timestamp};
 
 use super::auth::begin_session;
-use super::form::{Form, Kind};
-use super::{assets, page};
 use crate::app::App;
+use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::Actor;
 use crate::web::{ApiError, ApiResult, Request, session};
@@ -15,14 +15,14 @@ use crate::web::{ApiError, ApiResult, Request, session};
 const FIRST_KEY: &str = "first key";
 
 #[derive(Template)]
-#[template(path = "entrance/setup.html")]
+#[template(path = "auth/setup.html")]
 struct Setup<'a> {
     token: &'a str,
     form: Form,
 }
 
 #[derive(Template)]
-#[template(path = "entrance/ready.html")]
+#[template(path = "auth/ready.html")]
 struct Ready<'a> {
     organization: &'a str,
     key: &'a str,
@@ -55,7 +55,7 @@ pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
 /// `POST /setup`
 pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
     session::refuse_cross_site(&app, &request)?;
-    app.limits.sign_in(request.incoming.address)?;
+    app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let token = form.value("token").to_owned();
     require_setup(&app, &token).await?;
@@ -81,7 +81,7 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
         expires_at: None,
     };
     let user = user.ok_or_else(|| ApiError::internal(&"an owner was not made"))?;
-    let actor = Actor::person(user.id, &user.name, request.incoming.address);
+    let actor = Actor::person(user.id, &user.name, request.context.address);
     let key = tx.insert_api_key(tenant, &actor, &key, now).await?;
     let begun = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;

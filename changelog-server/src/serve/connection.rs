@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::places::Place;
+use super::connection_limit::ConnectionSlot;
 
 /// How long the head of a request may take, from its first byte; and how long a
 /// new connection may take to send its first byte.
@@ -58,7 +58,7 @@ enum Phase {
 pub(super) struct Connection {
     state: Mutex<State>,
     /// The place that it holds.
-    pub(super) place: Place,
+    pub(super) place: ConnectionSlot,
     task: OnceLock<AbortHandle>,
 }
 
@@ -74,7 +74,7 @@ struct State {
 }
 
 impl Connection {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: ConnectionSlot) -> Self {
         Self {
             state: Mutex::new(State {
                 phase: Phase::New {

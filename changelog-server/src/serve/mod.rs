@@ -5,13 +5,13 @@
 //! the drain, and no cap on connections; hence a loop of our own over
 //! [`warp::service`].
 
-mod answer;
-mod arriving;
-mod body;
-mod client;
+mod client_address;
 mod connection;
-mod places;
-mod polls;
+mod connection_limit;
+mod poll_timing;
+mod request_body;
+mod respond;
+mod response_body;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -26,13 +26,13 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 
 use crate::app::App;
-use crate::web::client::Shares;
+use crate::web::client_limit::ClientLimit;
 use crate::web::route::FailurePage;
-use arriving::Arriving;
 use connection::{Connection, Timed};
-use places::Places;
+use connection_limit::ConnectionLimit;
+use request_body::RequestBody;
 
-pub(crate) use places::{in_all, raise_file_limit};
+pub(crate) use connection_limit::{max_connections, raise_file_limit};
 
 /// How large the head of a request may be, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -49,7 +49,7 @@ struct Served {
     routes: Routes,
     failure: FailurePage,
     /// How many requests each client of a trusted proxy has under way.
-    clients: Shares,
+    clients: ClientLimit,
 }
 
 /// Accepts connections until the shutdown resolves, then lets what is under way
@@ -61,13 +61,13 @@ pub(crate) async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {
-    let places = Places::new();
+    let places = ConnectionLimit::new();
     let graceful = GracefulShutdown::new();
     let served = Arc::new(Served {
         app,
         routes,
         failure,
-        clients: Shares::of(places::OF_ONE),
+        clients: ClientLimit::new(connection_limit::MAX_PER_CLIENT),
     });
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -87,9 +87,9 @@ pub(crate) async fn serve(
                         // The connection is closed at any moment.
                         return std::future::pending().await;
                     };
-                    let request = request.map(|body| Arriving::new(body, &connection));
+                    let request = request.map(|body| RequestBody::new(body, &connection));
                     let response =
-                        answer::answer(&served, peer, request, connection, both_lengths).await;
+                        respond::respond(&served, peer, request, connection, both_lengths).await;
                     Ok::<_, Infallible>(response)
                 }
             })
@@ -127,7 +127,7 @@ pub(crate) async fn serve(
 /// client.
 async fn accept(
     listener: &TcpListener,
-    places: &Places,
+    places: &ConnectionLimit,
     app: &App,
 ) -> Option<(TcpStream, IpAddr, Arc<Connection>)> {
     let free = places.free().await;
@@ -135,7 +135,7 @@ async fn accept(
         Ok((stream, peer)) => {
             // Of a listener for IPv6, clients of IPv4 have addresses of both.
             let peer = peer.ip().to_canonical();
-            let is_proxy = client::is_trusted(&app.settings.trusted_proxies, peer);
+            let is_proxy = client_address::is_trusted(&app.settings.trusted_proxies, peer);
             let connection = places.take(free, peer, is_proxy)?;
             // Answers are small and complete; waiting for more gains nothing.
             let _ = stream.set_nodelay(true);

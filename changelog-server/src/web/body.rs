@@ -8,7 +8,7 @@ use changelog_core::{Input, InputError, ProblemCode, Timestamp};
 use futures_util::StreamExt;
 use http::header;
 
-use super::{ApiError, Request, offload};
+use super::{ApiError, Request, blocking_pool};
 
 /// The largest body, in bytes.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
@@ -92,7 +92,7 @@ pub(crate) async fn parse<T: Input + Send + 'static>(
     now: Timestamp,
 ) -> Result<T, ApiError> {
     let bytes = body.clone();
-    let read = offload::by_size(body.len(), move || from_json(&bytes, now)).await;
+    let read = blocking_pool::run_sized(body.len(), move || from_json(&bytes, now)).await;
     read.map_err(|error| match error {
         InputError::Malformed(detail) => ApiError::new(ProblemCode::MalformedBody, detail),
         InputError::Invalid(invalid) => ApiError::invalid(ProblemCode::ValidationFailed, invalid),

@@ -2,10 +2,10 @@
 //! choice of a handler, the request as it sees it, sessions, and how it answers
 //! or fails.
 
+pub(crate) mod blocking_pool;
 pub(crate) mod body;
-pub(crate) mod client;
+pub(crate) mod client_limit;
 pub(crate) mod error;
-pub(crate) mod offload;
 mod query;
 pub(crate) mod reply;
 pub(crate) mod request;

@@ -12,27 +12,36 @@ use futures_util::Stream;
 use http::{HeaderMap, Method};
 
 use super::ApiError;
-use super::route::Asked;
-use crate::limits::Allowance;
+use crate::limits::RateLimitState;
 use crate::store::Tenant;
 
 /// What the accept loop knows of a request and puts beside it.
 #[derive(Clone, Debug)]
-pub(crate) struct Incoming {
+pub(crate) struct RequestContext {
     /// Who sent it, behind the proxies that are trusted.
     pub(crate) address: IpAddr,
     /// Under which id the log knows it.
     pub(crate) id: Arc<str>,
     /// What the handler finds out.
-    pub(crate) known: Arc<Known>,
+    pub(crate) state: Arc<RequestState>,
+}
+
+/// What a failure reports about its request.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestInfo {
+    /// The id of the request in the log.
+    pub(crate) id: Arc<str>,
+    pub(crate) method: Method,
+    /// The path, with the query string if there is one.
+    pub(crate) target: String,
 }
 
 /// What is found out about a request while it is handled, for those around the
 /// handler.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct RequestState {
     /// What the caller's rate limit has left, for the answer's headers.
-    pub(crate) allowance: OnceLock<Allowance>,
+    pub(crate) rate_limit: OnceLock<RateLimitState>,
     /// The organization that it acts in, whose share of memory its answer takes.
     pub(crate) tenant: OnceLock<Tenant>,
 }
@@ -41,7 +50,7 @@ pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, warp::Error
 
 /// One request.
 pub(crate) struct Request {
-    pub(crate) incoming: Incoming,
+    pub(crate) context: RequestContext,
     pub(crate) method: Method,
     pub(crate) path: String,
     /// The query string without its `?`; empty without one.
@@ -54,13 +63,13 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Returns what a failure tells of it.
-    pub(crate) fn asked(&self) -> Asked {
+    /// Returns what a failure reports about the request.
+    pub(crate) fn info(&self) -> RequestInfo {
         let question = if self.query.is_empty() { "" } else { "?" };
-        Asked {
-            id: Arc::clone(&self.incoming.id),
+        RequestInfo {
+            id: Arc::clone(&self.context.id),
             method: self.method.clone(),
-            address: format!("{}{question}{}", self.path, self.query),
+            target: format!("{}{question}{}", self.path, self.query),
         }
     }
 

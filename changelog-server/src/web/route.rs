@@ -16,7 +16,7 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter, Rejection};
 
-use super::request::{BodyStream, Incoming, Request};
+use super::request::{BodyStream, Request, RequestContext, RequestInfo};
 use super::{ApiError, ApiResult};
 use crate::app::App;
 
@@ -26,27 +26,19 @@ pub(crate) type Routes = Vec<BoxedFilter<(Response,)>>;
 type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync>;
 
 /// Answers a failure with a page, for a request that a person sent.
-pub(crate) type FailurePage = fn(ApiError, &Asked) -> Response;
+pub(crate) type FailurePage = fn(ApiError, &RequestInfo) -> Response;
 
-/// What was asked for, as far as a failure tells of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    /// Under which id the log knows the request.
-    pub(crate) id: Arc<str>,
-    pub(crate) method: Method,
-    /// The path, with the query string if there is one.
-    pub(crate) address: String,
-}
-
-impl Asked {
-    /// Answers a failure in front of the handlers: a program with a problem, a
-    /// person with a page.
-    pub(crate) fn answer(&self, error: ApiError, failure: FailurePage) -> Response {
-        if self.address == "/api" || self.address.starts_with("/api/") {
-            error.into_response(&self.id)
-        } else {
-            failure(error, self)
-        }
+/// Answers a failure outside of the handlers: under `/api` with a problem, else
+/// with a page.
+pub(crate) fn respond_with_failure(
+    error: ApiError,
+    request: &RequestInfo,
+    page: FailurePage,
+) -> Response {
+    if request.target == "/api" || request.target.starts_with("/api/") {
+        error.into_response(&request.id)
+    } else {
+        page(error, request)
     }
 }
 
@@ -141,7 +133,7 @@ impl Endpoint {
             .and(warp::path::full())
             .and(warp::query::raw().or_else(|_| async { Ok::<_, Rejection>((String::new(),)) }))
             .and(warp::header::headers_cloned())
-            .and(warp::ext::get::<Incoming>())
+            .and(warp::ext::get::<RequestContext>())
             .and(warp::body::stream())
             .then(
                 move |parameter: String,
@@ -149,10 +141,10 @@ impl Endpoint {
                       path: warp::path::FullPath,
                       query: String,
                       headers: HeaderMap,
-                      incoming: Incoming,
+                      context: RequestContext,
                       body| {
                     let request = Request {
-                        incoming,
+                        context,
                         method,
                         path: path.as_str().to_owned(),
                         query,
@@ -184,21 +176,21 @@ async fn answer(
     failure: Option<FailurePage>,
     request: Request,
 ) -> Response {
-    let id = Arc::clone(&request.incoming.id);
-    let page = failure.map(|page| (page, request.asked()));
-    let known = Arc::clone(&request.incoming.known);
+    let id = Arc::clone(&request.context.id);
+    let page = failure.map(|page| (page, request.info()));
+    let state = Arc::clone(&request.context.state);
     let result = match find(&handlers, &request) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
     };
     let mut response = result.unwrap_or_else(|error| match page {
-        Some((page, asked)) => page(error, &asked),
+        Some((page, info)) => page(error, &info),
         None => error.into_response(&id),
     });
-    if let Some(allowance) = known.allowance.get() {
+    if let Some(limit) = state.rate_limit.get() {
         let headers = response.headers_mut();
-        let policy = format!("\"key\";q={};w=1", allowance.quota);
-        let left = format!("\"key\";r={};t=1", allowance.remaining);
+        let policy = format!("\"key\";q={};w=1", limit.quota);
+        let left = format!("\"key\";r={};t=1", limit.remaining);
         for (name, value) in [("ratelimit-policy", policy), ("ratelimit", left)] {
             if let Ok(value) = HeaderValue::try_from(value) {
                 headers.insert(name, value);
@@ -237,15 +229,15 @@ pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Respons
     let unknown = warp::any()
         .and(warp::method())
         .and(warp::path::full())
-        .and(warp::ext::get::<Incoming>())
+        .and(warp::ext::get::<RequestContext>())
         .map(
-            move |method: Method, path: warp::path::FullPath, incoming: Incoming| {
-                let asked = Asked {
-                    id: incoming.id,
+            move |method: Method, path: warp::path::FullPath, context: RequestContext| {
+                let info = RequestInfo {
+                    id: context.id,
                     method,
-                    address: path.as_str().to_owned(),
+                    target: path.as_str().to_owned(),
                 };
-                asked.answer(ApiError::unknown_path(), failure)
+                respond_with_failure(ApiError::unknown_path(), &info, failure)
             },
         )
         .boxed();

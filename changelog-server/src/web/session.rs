@@ -102,7 +102,7 @@ pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>
     let session = app.store.session(token, now).await?;
     if let Some(session) = &session {
         // Set once a request; a second look finds the same.
-        let _ = request.incoming.known.tenant.set(session.tenant);
+        let _ = request.context.state.tenant.set(session.tenant);
     }
     if session.as_ref().is_some_and(|session| session.stale)
         && let Err(error) = touch(app, token).await

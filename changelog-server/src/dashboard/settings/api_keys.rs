@@ -4,10 +4,10 @@ use askama::Template;
 use changelog_core::{ApiKey, CreatedApiKey, NewApiKey, Plan, Timestamp};
 use chrono::TimeDelta;
 
-use super::super::form::{Form, Kind};
-use super::super::visit::{Section, Visit};
-use super::super::{assets, page, show};
 use crate::app::App;
+use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
 const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("expires_at", Kind::Moment)];
@@ -40,7 +40,7 @@ impl Row {
 #[derive(Template)]
 #[template(path = "settings/api_keys.html")]
 struct ApiKeys<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     plan: Plan,
     keys: Vec<Row>,
     created: Option<CreatedApiKey>,
@@ -49,22 +49,22 @@ struct ApiKeys<'a> {
 }
 
 /// `GET /settings/api-keys`
-pub(in super::super) async fn list(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Settings).await?;
-    show_keys(&app, &visit, None, Form::default()).await
+pub(crate) async fn list(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Settings).await?;
+    show_keys(&app, &viewer, None, Form::default()).await
 }
 
 async fn show_keys(
     app: &App,
-    visit: &Visit,
+    viewer: &Viewer,
     created: Option<CreatedApiKey>,
     form: Form,
 ) -> ApiResult {
     let now = app.clock.for_expiry();
-    let keys = app.store.api_keys(visit.tenant()).await?;
+    let keys = app.store.api_keys(viewer.tenant()).await?;
     let page = ApiKeys {
-        visit,
-        plan: app.store.organization(visit.tenant()).await?.plan,
+        viewer,
+        plan: app.store.organization(viewer.tenant()).await?.plan,
         keys: keys
             .into_iter()
             .rev()
@@ -79,28 +79,28 @@ async fn show_keys(
 }
 
 /// `POST /settings/api-keys`
-pub(in super::super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::manage(&app, &request, Section::Settings).await?;
+pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let now = app.now();
     let new: NewApiKey = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
-        Err(invalid) => return show_keys(&app, &visit, None, form.refuse(&invalid)).await,
+        Err(invalid) => return show_keys(&app, &viewer, None, form.refuse(&invalid)).await,
     };
     let mut tx = app.store.begin().await?;
     let created = tx
-        .insert_api_key(visit.tenant(), &visit.actor(), &new, now)
+        .insert_api_key(viewer.tenant(), &viewer.actor(), &new, now)
         .await?;
     tx.commit().await?;
-    show_keys(&app, &visit, Some(created), Form::default()).await
+    show_keys(&app, &viewer, Some(created), Form::default()).await
 }
 
 /// `POST /settings/api-keys/ID/revoke`
-pub(in super::super) async fn revoke(app: App, request: Request) -> ApiResult {
-    let visit = Visit::manage(&app, &request, Section::Settings).await?;
-    let key = app.store.api_key_of(visit.tenant(), request.id()?).await?;
+pub(crate) async fn revoke(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
+    let key = app.store.api_key_of(viewer.tenant(), request.id()?).await?;
     let mut tx = app.store.begin().await?;
-    tx.revoke_api_key(visit.tenant(), &visit.actor(), &key, app.now())
+    tx.revoke_api_key(viewer.tenant(), &viewer.actor(), &key, app.now())
         .await?;
     tx.commit().await?;
     Ok(page::see_other("/settings/api-keys"))

@@ -6,21 +6,21 @@ pub(super) mod organization;
 
 use askama::Template;
 
-use super::visit::{Section, Visit};
-use super::{assets, page};
 use crate::app::App;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, page};
 use crate::web::{ApiResult, Request};
 
 #[derive(Template)]
 #[template(path = "settings/integrations.html")]
 struct Integrations<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
 }
 
 /// `GET /settings/integrations`
 pub(super) async fn integrations(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Settings).await?;
-    page::render(200, &Integrations { visit: &visit })
+    let viewer = Viewer::read(&app, &request, Section::Settings).await?;
+    page::render(200, &Integrations { viewer: &viewer })
 }
 
 /// `GET /settings`

@@ -3,10 +3,10 @@
 use askama::Template;
 use changelog_core::{NewOrganization, Organization};
 
-use super::super::form::{Form, Kind};
-use super::super::visit::{Section, Visit};
-use super::super::{assets, page, show};
 use crate::app::App;
+use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
 const FIELDS: [(&str, Kind); 1] = [("name", Kind::Required)];
@@ -14,18 +14,18 @@ const FIELDS: [(&str, Kind); 1] = [("name", Kind::Required)];
 #[derive(Template)]
 #[template(path = "settings/organization.html")]
 struct Page<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     organization: Organization,
     form: Form,
 }
 
 /// `GET /settings/organization`
-pub(in super::super) async fn get(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Settings).await?;
-    let organization = app.store.organization(visit.tenant()).await?;
+pub(crate) async fn get(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Settings).await?;
+    let organization = app.store.organization(viewer.tenant()).await?;
     let form = Form::showing([("name", organization.name.clone())]);
     let page = Page {
-        visit: &visit,
+        viewer: &viewer,
         organization,
         form,
     };
@@ -33,8 +33,8 @@ pub(in super::super) async fn get(app: App, request: Request) -> ApiResult {
 }
 
 /// `POST /settings/organization`
-pub(in super::super) async fn rename(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::manage(&app, &request, Section::Settings).await?;
+pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     match form
         .create::<NewOrganization>(&FIELDS, app.now().into())
@@ -42,14 +42,14 @@ pub(in super::super) async fn rename(app: App, mut request: Request) -> ApiResul
     {
         Ok(new) => {
             let mut tx = app.store.begin().await?;
-            tx.rename_organization(visit.tenant(), &new.name).await?;
+            tx.rename_organization(viewer.tenant(), &new.name).await?;
             tx.commit().await?;
             Ok(page::see_other("/settings/organization"))
         }
         Err(invalid) => {
             let page = Page {
-                organization: app.store.organization(visit.tenant()).await?,
-                visit: &visit,
+                organization: app.store.organization(viewer.tenant()).await?,
+                viewer: &viewer,
                 form: form.refuse(&invalid),
             };
             page::render(422, &page)

@@ -1,5 +1,7 @@
 //! `/changes`: the list, one change, and what makes, changes and deletes one.
 
+pub(super) mod download;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,16 +14,16 @@ use changelog_core::{
 };
 use chrono::TimeDelta;
 
-use super::entries::Entry;
-use super::form::{self, Form, Kind};
-use super::pager::Pager;
-use super::visit::{Section, Visit};
-use super::{assets, page, show};
 use crate::api;
 use crate::app::App;
+use crate::dashboard::parts::activity_rows::ActivityRow;
+use crate::dashboard::parts::form::{self, Form, Kind};
+use crate::dashboard::parts::pager::Pager;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::store::activity;
 use crate::store::{ChangeList, Created, Creation, Draft, StoreError, Tenant};
-use crate::web::{ApiError, ApiResult, Request, offload};
+use crate::web::{ApiError, ApiResult, Request, blocking_pool};
 
 /// The fields of the form, and what they are in the API.
 const FIELDS: [(&str, Kind); 11] = [
@@ -52,7 +54,7 @@ struct Preset {
 #[derive(Template)]
 #[template(path = "changes/list.html")]
 struct List<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     form: &'a Form,
     presets: Vec<Preset>,
     risks: &'static [&'static str],
@@ -78,9 +80,9 @@ impl List<'_> {
 
 /// `GET /changes`
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Changes).await?;
+    let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let form = request.query_form();
-    let tenant = visit.tenant();
+    let tenant = viewer.tenant();
     let (query, mut form) = canonical(&app, tenant, form).await?;
     if !form.is_refused() && query != request.query {
         let question = if query.is_empty() { "" } else { "?" };
@@ -102,7 +104,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
         app.store.changes(tenant, &filter).await?
     };
     let count = list.count;
-    let changes = offload::by_size(list.json.len(), move || list.parse()).await?;
+    let changes = blocking_pool::run_sized(list.json.len(), move || list.parse()).await?;
     let mut days: BTreeMap<_, Vec<&Change>> = BTreeMap::new();
     for change in &changes {
         let day = change.occurred_at.millis().div_euclid(86_400_000);
@@ -111,12 +113,12 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let now = Timestamp::from(app.now());
     let without_time = without(&without(&query, "since"), "page");
     let page = List {
-        visit: &visit,
+        viewer: &viewer,
         form: &shown(&app, tenant, form, &filter).await?,
-        presets: super::overview::PRESETS
+        presets: crate::dashboard::overview::PRESETS
             .iter()
             .map(|preset| {
-                let since = show::query("since", preset.start(now));
+                let since = format::query("since", preset.start(now));
                 let and = if without_time.is_empty() { "" } else { "&" };
                 Preset {
                     label: preset.label,
@@ -212,7 +214,7 @@ async fn shown(
         Some(id) => name_of(app.store.host(tenant, id).await)?.map(|host| host.hostname),
         None => None,
     };
-    let moment = |at: &Option<Timestamp>| at.as_ref().map(show::field).unwrap_or_default();
+    let moment = |at: &Option<Timestamp>| at.as_ref().map(format::field).unwrap_or_default();
     let word = |word: Option<&str>| word.unwrap_or_default().to_owned();
     Ok(Form::showing([
         ("q", filter.q.clone().unwrap_or_default()),
@@ -252,7 +254,7 @@ fn without(query: &str, name: &str) -> String {
 #[derive(Template)]
 #[template(path = "changes/one.html")]
 struct One<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     change: &'a Change,
     description: Option<Arc<str>>,
     impact: Option<Arc<str>>,
@@ -261,15 +263,15 @@ struct One<'a> {
     around: Vec<Change>,
     around_count: u64,
     around_query: String,
-    history: Vec<Entry>,
+    history: Vec<ActivityRow>,
     chlog: String,
     curl: String,
 }
 
 /// `GET /changes/ID`
 pub(super) async fn one(app: App, request: Request) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Changes).await?;
-    let tenant = visit.tenant();
+    let viewer = Viewer::read(&app, &request, Section::Changes).await?;
+    let tenant = viewer.tenant();
     let change = find(&app, tenant, request.id()?).await?;
     let around = ChangeFilter {
         since: Some(change.occurred_at.plus(-AROUND)),
@@ -285,7 +287,7 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
     };
     let list = app.store.changes(tenant, &around).await?;
     let around_count = list.count;
-    let mut others = offload::by_size(list.json.len(), move || list.parse()).await?;
+    let mut others = blocking_pool::run_sized(list.json.len(), move || list.parse()).await?;
     others.retain(|other| other.id != change.id);
     let history = app
         .store
@@ -293,14 +295,14 @@ pub(super) async fn one(app: App, request: Request) -> ApiResult {
         .await?;
     let url = app.url();
     let page = One {
-        visit: &visit,
+        viewer: &viewer,
         description: rendered(&app, change.description.as_deref()).await,
         impact: rendered(&app, change.impact.as_deref()).await,
         moves: moves(&change.status),
         around: others,
         around_count,
         around_query: without(&without(&around.to_query(), "page"), "per_page"),
-        history: history.into_iter().map(Entry::from).collect(),
+        history: history.into_iter().map(ActivityRow::from).collect(),
         chlog: format!("chlog show {}", change.id),
         curl: format!(
             "curl -H \"x-api-key: $CHLOG_API_KEY\" {url}/api/changes/{}",
@@ -338,7 +340,7 @@ async fn find(app: &App, tenant: Tenant, id: ChangeId) -> Result<Change, ApiErro
 #[derive(Template)]
 #[template(path = "changes/form.html")]
 struct Edit<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     form: Form,
     heading: String,
     action: String,
@@ -352,10 +354,10 @@ struct Edit<'a> {
 }
 
 /// Shows the form, for a new change or for one that there is.
-async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>) -> ApiResult {
+async fn edit_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Change>) -> ApiResult {
     let status = if form.is_refused() { 422 } else { 200 };
-    let services = app.store.service_names(visit.tenant()).await?;
-    let hosts = app.store.host_names(visit.tenant()).await?;
+    let services = app.store.service_names(viewer.tenant()).await?;
+    let hosts = app.store.host_names(viewer.tenant()).await?;
     let (heading, action, button) = match change {
         None => (
             "Log a change".to_owned(),
@@ -369,7 +371,7 @@ async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>
         ),
     };
     let page = Edit {
-        visit,
+        viewer,
         form,
         heading,
         back: action.clone(),
@@ -392,29 +394,29 @@ async fn edit_page(app: &App, visit: &Visit, form: Form, change: Option<&Change>
 
 /// `GET /changes/new`
 pub(super) async fn new(app: App, request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     // What the address says is filled in already.
-    edit_page(&app, &visit, request.query_form(), None).await
+    edit_page(&app, &viewer, request.query_form(), None).await
 }
 
 /// `POST /changes`
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let form = request.form().await?;
     let now = app.now();
     let new: NewChange = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
-        Err(invalid) => return edit_page(&app, &visit, form.refuse(&invalid), None).await,
+        Err(invalid) => return edit_page(&app, &viewer, form.refuse(&invalid), None).await,
     };
-    let draft = Draft::new(visit.tenant(), &visit.actor(), new, now)?;
-    let creation = Creation::new(visit.tenant(), vec![draft], None, api::ONE_CHANGE);
+    let draft = Draft::new(viewer.tenant(), &viewer.actor(), new, now)?;
+    let creation = Creation::new(viewer.tenant(), vec![draft], None, api::ONE_CHANGE);
     match app.store.create_changes(creation).await {
         Ok(Created::Fresh(answer) | Created::Replayed(answer)) => {
             let location = answer.location.unwrap_or_default();
             Ok(page::see_other(location.trim_start_matches("/api")))
         }
         Err(StoreError::Invalid(invalid)) => {
-            edit_page(&app, &visit, form.refuse(&invalid), None).await
+            edit_page(&app, &viewer, form.refuse(&invalid), None).await
         }
         Err(error) => Err(error.into()),
     }
@@ -422,8 +424,8 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
 
 /// `GET /changes/ID/edit`
 pub(super) async fn edit(app: App, request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, Section::Changes).await?;
-    let change = find(&app, visit.tenant(), request.id()?).await?;
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
+    let change = find(&app, viewer.tenant(), request.id()?).await?;
     let id = |id: Option<String>| id.unwrap_or_default();
     let links = change.links.iter();
     let links: Vec<String> = links
@@ -453,46 +455,46 @@ pub(super) async fn edit(app: App, request: Request) -> ApiResult {
         ("links", links.join("\n")),
         (
             "scheduled_for",
-            id(change.scheduled_for.as_ref().map(show::field)),
+            id(change.scheduled_for.as_ref().map(format::field)),
         ),
     ]);
-    edit_page(&app, &visit, form, Some(&change)).await
+    edit_page(&app, &viewer, form, Some(&change)).await
 }
 
 /// `POST /changes/ID`
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, Section::Changes).await?;
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let id: ChangeId = request.id()?;
     let form = request.form().await?;
     let outcome = match form.patch(&FIELDS, app.now().into()).await {
-        Ok(patch) => save(&app, &visit, id, &patch).await,
+        Ok(patch) => save(&app, &viewer, id, &patch).await,
         Err(invalid) => Err(StoreError::Invalid(invalid)),
     };
     match outcome {
         Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
-        Err(StoreError::Invalid(invalid)) => refused(&app, &visit, id, form, &invalid).await,
+        Err(StoreError::Invalid(invalid)) => refused(&app, &viewer, id, form, &invalid).await,
         Err(error) => Err(error.into()),
     }
 }
 
 async fn refused(
     app: &App,
-    visit: &Visit,
+    viewer: &Viewer,
     id: ChangeId,
     form: Form,
     invalid: &Invalid,
 ) -> ApiResult {
-    let change = find(app, visit.tenant(), id).await?;
-    edit_page(app, visit, form.refuse(invalid), Some(&change)).await
+    let change = find(app, viewer.tenant(), id).await?;
+    edit_page(app, viewer, form.refuse(invalid), Some(&change)).await
 }
 
 async fn save(
     app: &App,
-    visit: &Visit,
+    viewer: &Viewer,
     id: ChangeId,
     patch: &ChangePatch,
 ) -> Result<(), StoreError> {
-    let (tenant, actor) = (visit.tenant(), visit.actor());
+    let (tenant, actor) = (viewer.tenant(), viewer.actor());
     let mut tx = app.store.begin_for(tenant).await?;
     let (change, changes) = tx.update_change(tenant, id, patch, &app.clock).await?;
     if !changes.is_empty() {
@@ -505,8 +507,8 @@ async fn save(
 
 /// `POST /changes/ID/delete`
 pub(super) async fn delete(app: App, request: Request) -> ApiResult {
-    let visit = Visit::write(&app, &request, Section::Changes).await?;
-    let (tenant, actor) = (visit.tenant(), visit.actor());
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
+    let (tenant, actor) = (viewer.tenant(), viewer.actor());
     let mut tx = app.store.begin_for(tenant).await?;
     let change = tx.delete_change(tenant, request.id()?).await?;
     let entry = activity::Entry::of_change(Action::Deleted, &change, serde_json::Map::new());

@@ -14,16 +14,16 @@ use tower_service::Service as _;
 use tracing::Instrument;
 use warp::reply::Response;
 
-use super::arriving::Arriving;
-use super::body::{self, Body, Ending};
 use super::connection::Connection;
-use super::{Routes, Served, client, places, polls};
+use super::request_body::RequestBody;
+use super::response_body::{self, Body, Ending};
+use super::{Routes, Served, client_address, connection_limit, poll_timing};
 use crate::app::App;
 use crate::memory::Holder;
 use crate::web::ApiError;
-use crate::web::client::{Share, network_of};
-use crate::web::request::{Incoming, Known};
-use crate::web::route::Asked;
+use crate::web::client_limit::{ClientPermit, network_of};
+use crate::web::request::{RequestContext, RequestInfo, RequestState};
+use crate::web::route::respond_with_failure;
 
 /// How long a handler may take, the arrival of the body included.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -43,23 +43,23 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-
 
 /// Answers one request: finds its id and its client, runs its handler within
 /// bounds, and adds the headers that every answer has.
-pub(super) async fn answer(
+pub(super) async fn respond(
     served: &Served,
     peer: IpAddr,
-    mut request: http::Request<Arriving>,
+    mut request: http::Request<RequestBody>,
     connection: Arc<Connection>,
     both_lengths: bool,
 ) -> http::Response<Body> {
     let started = Instant::now();
     let id: Arc<str> = crate::store::new_id(Utc::now()).to_string().into();
     let proxies = &served.app.settings.trusted_proxies;
-    let address = client::address(proxies, peer, request.headers());
-    let known = Arc::new(Known::default());
+    let address = client_address::address(proxies, peer, request.headers());
+    let state = Arc::new(RequestState::default());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    request.extensions_mut().insert(Incoming {
+    request.extensions_mut().insert(RequestContext {
         address,
         id: Arc::clone(&id),
-        known: Arc::clone(&known),
+        state: Arc::clone(&state),
     });
     let span = tracing::info_span!("request", request_id = &*id);
     let mut share = None;
@@ -80,19 +80,20 @@ pub(super) async fn answer(
         }
     };
     let fail = |error: ApiError| {
-        let asked = Asked {
+        let info = RequestInfo {
             id: Arc::clone(&id),
             method: method.clone(),
-            address: path.clone(),
+            target: path.clone(),
         };
-        asked.answer(error, served.failure)
+        respond_with_failure(error, &info, served.failure)
     };
     let response = handled.unwrap_or_else(fail);
-    let holder = || match known.tenant.get() {
+    let holder = || match state.tenant.get() {
         Some(tenant) => Holder::Organization(*tenant),
         None => Holder::Client(network_of(address)),
     };
-    let (response, permit) = match body::take_memory(&response, &served.app.memory, holder) {
+    let (response, permit) = match response_body::take_memory(&response, &served.app.memory, holder)
+    {
         Ok(permit) => (response, permit),
         Err(refused) => (fail(refused.into()), None),
     };
@@ -102,7 +103,7 @@ pub(super) async fn answer(
         connection,
         _share: share,
     };
-    body::of(response, permit, ending)
+    response_body::of(response, permit, ending)
 }
 
 /// Lets a request in, if the service has room for it and, behind a trusted
@@ -113,7 +114,7 @@ fn admit(
     peer: IpAddr,
     address: IpAddr,
     connection: &Connection,
-) -> Result<Option<Share>, ApiError> {
+) -> Result<Option<ClientPermit>, ApiError> {
     if !connection.place.is_regular() {
         let detail =
             format!("the service has as many connections as it may; try again in {RETRY_AFTER} s");
@@ -121,11 +122,11 @@ fn admit(
             .with_header(header::RETRY_AFTER, RETRY_AFTER)
             .with_header(header::CONNECTION, "close"));
     }
-    if !client::is_trusted(&served.app.settings.trusted_proxies, peer) {
+    if !client_address::is_trusted(&served.app.settings.trusted_proxies, peer) {
         return Ok(None);
     }
     let Some(share) = served.clients.take(address) else {
-        let most = places::OF_ONE;
+        let most = connection_limit::MAX_PER_CLIENT;
         let detail = format!(
             "your address has {most} requests under way, which is the most; try again in \
              {RETRY_AFTER} s"
@@ -170,11 +171,11 @@ pub(super) fn loggable(path: &str) -> &str {
 }
 
 /// Runs the handler: not for ever, and a panic ends this request only.
-async fn handle(routes: Routes, request: http::Request<Arriving>) -> Result<Response, ApiError> {
+async fn handle(routes: Routes, request: http::Request<RequestBody>) -> Result<Response, ApiError> {
     let only_reads = request.method().is_safe();
-    let name = polls::Name::of(&request);
+    let name = poll_timing::WatchedRequest::of(&request);
     let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
-    let work = polls::watched(name, work);
+    let work = poll_timing::watched(name, work);
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
         Ok(Ok(Ok(response))) => Ok(response),
         Ok(Ok(Err(never))) => match never {},
@@ -185,7 +186,7 @@ async fn handle(routes: Routes, request: http::Request<Arriving>) -> Result<Resp
 }
 
 /// Finds what is wrong with the head of a request beyond what hyper refuses.
-fn head_problem(request: &http::Request<Arriving>, both_lengths: bool) -> Option<ApiError> {
+fn head_problem(request: &http::Request<RequestBody>, both_lengths: bool) -> Option<ApiError> {
     let problem = |code, detail: &str| {
         let error = ApiError::new(code, detail);
         Some(error.with_header(header::CONNECTION, "close"))

@@ -9,14 +9,14 @@ use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use http::{HeaderValue, header};
 
-use super::visit::{Section, Visit};
 use crate::app::App;
+use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::memory::{Holder, LARGEST_CHANGE};
 use crate::store::{ChangeList, StoreError, Tenant};
-use crate::web::{ApiResult, Request, offload, reply};
+use crate::web::{ApiResult, Request, blocking_pool, reply};
 
 /// `GET /changes.csv`
-pub(super) async fn as_csv(app: App, request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
     let head = csv_row(csv::CHANGE.map(str::to_owned));
     download(
         app,
@@ -30,7 +30,7 @@ pub(super) async fn as_csv(app: App, request: Request) -> ApiResult {
 }
 
 /// `GET /changes.ndjson`
-pub(super) async fn as_ndjson(app: App, request: Request) -> ApiResult {
+pub(in crate::dashboard) async fn as_ndjson(app: App, request: Request) -> ApiResult {
     let line = |change: Change| {
         let mut line = serde_json::to_vec(&change).unwrap_or_default();
         line.push(b'\n');
@@ -55,9 +55,9 @@ async fn download(
     head: Vec<u8>,
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> ApiResult {
-    let visit = Visit::read(&app, &request, Section::Changes).await?;
+    let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let filter = request.filter(ChangeFilter::from_query)?;
-    let chunks = chunks(app, visit.tenant(), filter, head, line);
+    let chunks = chunks(app, viewer.tenant(), filter, head, line);
     let mut response = reply::streamed(media_type, chunks);
     let name = format!("attachment; filename=\"changes.{ending}\"");
     if let Ok(name) = HeaderValue::try_from(name) {
@@ -103,7 +103,7 @@ fn chunks(
             .when(|error| matches!(error, StoreError::Overloaded))
             .await?;
         // A page may be 18 MB: too much for a worker that others wait for.
-        let written = offload::blocking(move || {
+        let written = blocking_pool::run(move || {
             let changes = ChangeList { json, count: 0 }.parse()?;
             let last = changes.last().map(|change| change.id);
             let is_last = (changes.len() as u64) < per_page;

@@ -8,7 +8,7 @@ use changelog_core::input::from_object;
 use changelog_core::{Input, Invalid, ProblemCode, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::web::{ApiError, Request, offload};
+use crate::web::{ApiError, Request, blocking_pool};
 
 /// How many fields a form may have; no page has half as many. A field is looked
 /// up by going through all of them.
@@ -16,7 +16,7 @@ const MAX_FIELDS: usize = 100;
 
 /// The fields of a form that was sent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Form {
+pub(crate) struct Form {
     values: Vec<(String, String)>,
     /// What was wrong, by field; what belongs to none is under "".
     errors: BTreeMap<String, Vec<String>>,
@@ -24,7 +24,7 @@ pub(super) struct Form {
 
 /// How a field of a form becomes a member of an object.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A text that must be there.
     Required,
     /// A text; nothing when it is empty.
@@ -39,12 +39,12 @@ pub(super) enum Kind {
 
 impl Request {
     /// Reads the form that was sent.
-    pub(super) async fn form(&mut self) -> Result<Form, ApiError> {
+    pub(crate) async fn form(&mut self) -> Result<Form, ApiError> {
         let body = self
             .body_of_type("application/x-www-form-urlencoded")
             .await?;
         let size = body.len();
-        let form = offload::by_size(size, move || Form::of(&body)).await;
+        let form = blocking_pool::run_sized(size, move || Form::of(&body)).await;
         if form.values.len() > MAX_FIELDS {
             return Err(ApiError::new(ProblemCode::MalformedBody, too_many_fields()));
         }
@@ -52,7 +52,7 @@ impl Request {
     }
 
     /// Reads the query string as the form that it was sent by.
-    pub(super) fn query_form(&self) -> Form {
+    pub(crate) fn query_form(&self) -> Form {
         let mut form = Form::of(self.query.as_bytes());
         if form.values.len() > MAX_FIELDS {
             form.values.clear();
@@ -77,7 +77,7 @@ impl Form {
     }
 
     /// Makes a form that shows values.
-    pub(super) fn showing<const N: usize>(values: [(&str, String); N]) -> Self {
+    pub(crate) fn showing<const N: usize>(values: [(&str, String); N]) -> Self {
         Self {
             values: values
                 .into_iter()
@@ -88,12 +88,12 @@ impl Form {
     }
 
     /// Returns the first value of a field; empty when it was not sent.
-    pub(super) fn value(&self, name: &str) -> &str {
+    pub(crate) fn value(&self, name: &str) -> &str {
         self.sent(name).unwrap_or_default()
     }
 
     /// Returns whether a field was sent, be it empty.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.sent(name).is_some()
     }
 
@@ -103,13 +103,13 @@ impl Form {
     }
 
     /// Returns every field with its value.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.values.iter();
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Reads the form as what makes something: what is empty is absent.
-    pub(super) async fn create<T: Input + Send + 'static>(
+    pub(crate) async fn create<T: Input + Send + 'static>(
         &self,
         fields: &'static [(&str, Kind)],
         now: Timestamp,
@@ -119,7 +119,7 @@ impl Form {
 
     /// Reads the form as what changes something: what was not sent stays, what
     /// is empty goes.
-    pub(super) async fn patch<T: Input + Send + 'static>(
+    pub(crate) async fn patch<T: Input + Send + 'static>(
         &self,
         fields: &'static [(&str, Kind)],
         now: Timestamp,
@@ -141,7 +141,7 @@ impl Form {
             object.retain(|_, value| keep(value));
             from_object(object, now)
         };
-        offload::by_size(size, read).await
+        blocking_pool::run_sized(size, read).await
     }
 
     fn object(&self, fields: &[(&str, Kind)]) -> Map<String, Value> {
@@ -153,7 +153,7 @@ impl Form {
     }
 
     /// Notes what was wrong.
-    pub(super) fn refuse(mut self, invalid: &Invalid) -> Self {
+    pub(crate) fn refuse(mut self, invalid: &Invalid) -> Self {
         for violation in &invalid.violations {
             // A JSON Pointer, or a parameter of the address.
             let mut tokens = violation.pointer.split(['/', '?']).skip(1);
@@ -172,18 +172,18 @@ impl Form {
     }
 
     /// Notes that a field, or the whole for "", was refused.
-    pub(super) fn refuse_field(mut self, field: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn refuse_field(mut self, field: &str, message: impl Into<String>) -> Self {
         let messages = self.errors.entry(field.to_owned()).or_default();
         messages.push(message.into());
         self
     }
 
-    pub(super) fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         !self.errors.is_empty()
     }
 
     /// Returns everything that is wrong, with the names of the fields.
-    pub(super) fn all_errors(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn all_errors(&self) -> impl Iterator<Item = String> {
         let errors = self.errors.iter();
         errors.flat_map(|(field, messages)| {
             messages
@@ -193,21 +193,21 @@ impl Form {
     }
 
     /// Returns what is wrong with no field that the page shows.
-    pub(super) fn general(&self) -> &[String] {
+    pub(crate) fn general(&self) -> &[String] {
         self.errors("")
     }
 
     /// Returns what is wrong with a field.
-    pub(super) fn errors(&self, name: &str) -> &[String] {
+    pub(crate) fn errors(&self, name: &str) -> &[String] {
         self.errors.get(name).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn has_errors(&self, name: &str) -> bool {
+    pub(crate) fn has_errors(&self, name: &str) -> bool {
         !self.errors(name).is_empty()
     }
 
     /// Returns the ids of the elements that say what is wrong with a field.
-    pub(super) fn described_by(&self, name: &str) -> String {
+    pub(crate) fn described_by(&self, name: &str) -> String {
         let ids = (1..=self.errors(name).len()).map(|number| format!("{name}-error-{number}"));
         ids.collect::<Vec<_>>().join(" ")
     }
@@ -231,7 +231,7 @@ impl Kind {
 
 /// Reads names with commas between them; one with a comma in it stands in
 /// quotation marks, as in CSV.
-pub(super) fn list(text: &str) -> Vec<String> {
+pub(crate) fn list(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut name = String::new();
     let mut is_quoted = false;
@@ -267,7 +267,7 @@ pub(super) fn list(text: &str) -> Vec<String> {
 }
 
 /// Writes names as [`list`] reads them.
-pub(super) fn listed(names: &[String]) -> String {
+pub(crate) fn listed(names: &[String]) -> String {
     let quoted = |name: &String| {
         if name.contains([',', '"']) {
             format!("\"{}\"", name.replace('"', "\"\""))
@@ -289,7 +289,7 @@ fn link(line: &str) -> Value {
 }
 
 /// Makes RFC 3339 of what a field for a moment in UTC gives.
-pub(super) fn moment(text: &str) -> String {
+pub(crate) fn moment(text: &str) -> String {
     let is_local = text.contains('T') && !text.ends_with(['Z', 'z']);
     match text.len() {
         16 if is_local => format!("{text}:00Z"),

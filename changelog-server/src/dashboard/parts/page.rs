@@ -7,21 +7,21 @@ use http::{HeaderValue, Method, StatusCode, header};
 use sha2::{Digest, Sha256};
 use warp::reply::Response;
 
-use super::auth;
-use crate::web::route::Asked;
+use super::{assets, format};
+use crate::web::request::RequestInfo;
 use crate::web::{ApiError, ApiResult, Request, reply};
 
 const HTML: &str = "text/html; charset=utf-8";
 
 /// Answers a page.
-pub(super) fn render(status: u16, page: &impl Template) -> ApiResult {
+pub(crate) fn render(status: u16, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
     Ok(reply::text(status, HTML, html))
 }
 
 /// Answers a page that browsers look at again and again: one that has not
 /// changed since costs them nothing.
-pub(super) fn render_live(request: &Request, page: &impl Template) -> ApiResult {
+pub(crate) fn render_live(request: &Request, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
     let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&html)[..12]));
     let is_known = request.header(header::IF_NONE_MATCH.as_str()) == Some(tag.as_str());
@@ -39,13 +39,21 @@ pub(super) fn render_live(request: &Request, page: &impl Template) -> ApiResult 
 }
 
 /// Sends the browser to another page.
-pub(super) fn see_other(location: &str) -> Response {
+pub(crate) fn see_other(location: &str) -> Response {
     let mut response = Response::new(String::new().into());
     *response.status_mut() = StatusCode::SEE_OTHER;
     if let Ok(location) = HeaderValue::try_from(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
+}
+
+/// Returns the address of the sign-in page that leads to `next` afterwards.
+fn sign_in_address(next: &str) -> String {
+    if next == "/" {
+        return "/sign-in".to_owned();
+    }
+    format!("/sign-in?{}", format::query("next", next))
 }
 
 #[derive(Template)]
@@ -55,16 +63,18 @@ struct Failure<'p> {
 }
 
 /// Answers a failure with a page; who is not signed in is asked to.
-pub(crate) fn failure(error: ApiError, asked: &Asked) -> Response {
+pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
     if *error.code() == ProblemCode::Unauthorized {
-        let is_read = matches!(asked.method, Method::GET | Method::HEAD);
-        let next = if is_read { asked.address.as_str() } else { "/" };
-        return see_other(&auth::sign_in_address(next));
+        let is_read = matches!(request.method, Method::GET | Method::HEAD);
+        let next = if is_read {
+            request.target.as_str()
+        } else {
+            "/"
+        };
+        return see_other(&sign_in_address(next));
     }
-    error.answer(&asked.id, |problem| {
+    error.answer(&request.id, |problem| {
         let page = Failure { problem };
-        render(problem.status, &page).unwrap_or_else(|error| error.into_response(&asked.id))
+        render(problem.status, &page).unwrap_or_else(|error| error.into_response(&request.id))
     })
 }
-
-use super::assets;

@@ -15,7 +15,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::web::offload;
+use crate::web::blocking_pool;
 
 /// How deep quotations, lists and emphasis may be nested. The HTML cleaner takes
 /// the square of the depth.
@@ -122,13 +122,13 @@ impl Markdown {
 
     /// Renders a text, or finds it rendered. Of many who ask for one text at once,
     /// one has it rendered.
-    pub(super) async fn render(&self, text: &str) -> Arc<str> {
+    pub(crate) async fn render(&self, text: &str) -> Arc<str> {
         let key: Key = Sha256::digest(text).into();
         let work = async {
             // Never closed; without a permit the text is only rendered sooner.
             let _running = self.running.acquire().await.ok();
             let text = text.to_owned();
-            Ok::<_, std::convert::Infallible>(offload::blocking(move || render(&text)).await)
+            Ok::<_, std::convert::Infallible>(blocking_pool::run(move || render(&text)).await)
         };
         match self.rendered.get_or_insert_async(&key, work).await {
             Ok(html) => html,

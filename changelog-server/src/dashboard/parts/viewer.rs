@@ -10,7 +10,7 @@ use crate::web::{ApiError, Request, session};
 
 /// The parts of the dashboard, as the bar above each page shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Section {
+pub(crate) enum Section {
     Overview,
     Changes,
     Services,
@@ -31,18 +31,18 @@ const SECTIONS: [(Section, &str, &str); 6] = [
 
 /// A person who is signed in and looks at a page.
 #[derive(Debug)]
-pub(super) struct Visit {
-    pub(super) session: Session,
+pub(crate) struct Viewer {
+    pub(crate) session: Session,
     /// From where they look.
     address: IpAddr,
-    pub(super) section: Section,
+    pub(crate) section: Section,
     /// The organizations that they belong to.
     memberships: Vec<(OrganizationId, String, Role)>,
 }
 
-impl Visit {
+impl Viewer {
     /// Finds out who asks for a page.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         app: &App,
         request: &Request,
         section: Section,
@@ -51,7 +51,7 @@ impl Visit {
         let memberships = app.store.memberships(session.person.id).await?;
         Ok(Self {
             session,
-            address: request.incoming.address,
+            address: request.context.address,
             section,
             memberships,
         })
@@ -60,29 +60,29 @@ impl Visit {
     /// Finds out who asks for something to be changed, in the organization's
     /// records; a browser that was sent by another site and who may only read
     /// are refused.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         app: &App,
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
         session::refuse_cross_site(app, request)?;
-        let visit = Self::read(app, request, section).await?;
-        visit.require(Role::may_write, "owners, admins and members")
+        let viewer = Self::read(app, request, section).await?;
+        viewer.require(Role::may_write, "owners, admins and members")
     }
 
     /// The same for the organization itself: its keys and people.
-    pub(super) async fn manage(
+    pub(crate) async fn manage(
         app: &App,
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
         session::refuse_cross_site(app, request)?;
-        let visit = Self::read(app, request, section).await?;
-        visit.require(Role::may_manage, "owners and admins")
+        let viewer = Self::read(app, request, section).await?;
+        viewer.require(Role::may_manage, "owners and admins")
     }
 
     /// The same for what is their own: their account, their session.
-    pub(super) async fn own(
+    pub(crate) async fn own(
         app: &App,
         request: &Request,
         section: Section,
@@ -100,31 +100,31 @@ impl Visit {
         Err(ApiError::new(ProblemCode::Forbidden, detail))
     }
 
-    pub(super) fn tenant(&self) -> Tenant {
+    pub(crate) fn tenant(&self) -> Tenant {
         self.session.tenant
     }
 
     /// Returns who the activity log names.
-    pub(super) fn actor(&self) -> Actor {
+    pub(crate) fn actor(&self) -> Actor {
         let person = &self.session.person;
         Actor::person(person.id, &person.name, self.address)
     }
 
-    pub(super) fn may_write(&self) -> bool {
+    pub(crate) fn may_write(&self) -> bool {
         self.session.person.role.may_write()
     }
 
-    pub(super) fn may_manage(&self) -> bool {
+    pub(crate) fn may_manage(&self) -> bool {
         self.session.person.role.may_manage()
     }
 
-    #[expect(clippy::unused_self, reason = "templates have the visit only")]
-    pub(super) fn sections(&self) -> &'static [(Section, &'static str, &'static str)] {
+    #[expect(clippy::unused_self, reason = "templates have the viewer only")]
+    pub(crate) fn sections(&self) -> &'static [(Section, &'static str, &'static str)] {
         &SECTIONS
     }
 
     /// Returns the organizations that they could act in instead.
-    pub(super) fn others(&self) -> impl Iterator<Item = &(OrganizationId, String, Role)> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = &(OrganizationId, String, Role)> {
         let here = self.session.tenant.id();
         self.memberships.iter().filter(move |(id, ..)| *id != here)
     }

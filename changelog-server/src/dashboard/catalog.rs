@@ -4,12 +4,12 @@
 use askama::Template;
 use changelog_core::{Change, ChangeFilter, ChangeId, Environment, Platform, Timestamp};
 
-use super::charts;
-use super::form::Form;
-use super::pager::Pager;
-use super::visit::{Section, Visit};
-use super::{assets, page, show};
 use crate::app::App;
+use crate::dashboard::parts::charts;
+use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::pager::Pager;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
 use crate::store::{Scope, StoreError};
 use crate::web::{ApiError, ApiResult, Request};
 
@@ -61,9 +61,9 @@ pub(super) struct Row {
 }
 
 #[derive(Template)]
-#[template(path = "things/list.html")]
+#[template(path = "catalog/list.html")]
 struct List<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     kind: &'a Kind,
     rows: Vec<Row>,
     pager: Pager,
@@ -80,7 +80,7 @@ pub(super) fn offset(request: &Request) -> u64 {
 
 /// Shows the list; one row more than a page says that there are more.
 pub(super) fn list(
-    visit: &Visit,
+    viewer: &Viewer,
     kind: &Kind,
     mut rows: Vec<Row>,
     offset: u64,
@@ -91,7 +91,7 @@ pub(super) fn list(
     rows.truncate(most);
     let status = if form.is_refused() { 422 } else { 200 };
     let page = List {
-        visit,
+        viewer,
         kind,
         rows,
         pager: Pager::of_offset(kind.path, "", PER_PAGE, offset, has_more),
@@ -117,9 +117,9 @@ pub(super) struct Thing {
 }
 
 #[derive(Template)]
-#[template(path = "things/one.html")]
+#[template(path = "catalog/one.html")]
 struct One<'a> {
-    visit: &'a Visit,
+    viewer: &'a Viewer,
     kind: &'a Kind,
     id: String,
     name: String,
@@ -140,13 +140,13 @@ struct One<'a> {
 pub(super) async fn one(
     app: &App,
     request: &Request,
-    visit: &Visit,
+    viewer: &Viewer,
     kind: &Kind,
     thing: Thing,
     scope: Scope<'_>,
     form: Form,
 ) -> ApiResult {
-    let tenant = visit.tenant();
+    let tenant = viewer.tenant();
     let filter = ChangeFilter {
         per_page: CHANGES,
         ..thing.filter
@@ -159,7 +159,7 @@ pub(super) async fn one(
         .await?;
     let is_refused = form.is_refused();
     let page = One {
-        visit,
+        viewer,
         kind,
         calendar: charts::calendar(&days, today, &thing.query),
         id: thing.id,

@@ -16,7 +16,7 @@ use warp::reply::Response;
 
 use super::connection::Connection;
 use crate::memory::{self, AnswerMemory, Holder, Permit, Refused};
-use crate::web::client::Share;
+use crate::web::client_limit::ClientPermit;
 use crate::web::reply::{Joined, Streamed};
 
 pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
@@ -26,7 +26,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 pub(super) struct Ending {
     pub(super) connection: Arc<Connection>,
     /// Its part of what the client may have under way.
-    pub(super) _share: Option<Share>,
+    pub(super) _share: Option<ClientPermit>,
 }
 
 impl Drop for Ending {

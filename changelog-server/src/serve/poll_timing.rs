@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::{Method, Request};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::answer::loggable;
+use super::respond::loggable;
 
 /// The target of the log lines.
 macro_rules! target {
@@ -18,9 +18,9 @@ macro_rules! target {
 }
 
 /// Which request is watched; none while nobody asks.
-pub(super) struct Name(Option<(Method, String)>);
+pub(super) struct WatchedRequest(Option<(Method, String)>);
 
-impl Name {
+impl WatchedRequest {
     pub(super) fn of<B>(request: &Request<B>) -> Self {
         let asked = tracing::enabled!(target: target!(), tracing::Level::DEBUG);
         let path = || loggable(request.uri().path()).to_owned();
@@ -30,7 +30,7 @@ impl Name {
 
 /// Runs a future to its end, and logs the processor time of its longest poll, in
 /// microseconds. Time in which another thread had the core does not count.
-pub(super) async fn watched<F: Future>(Name(name): Name, work: F) -> F::Output {
+pub(super) async fn watched<F: Future>(WatchedRequest(name): WatchedRequest, work: F) -> F::Output {
     let Some((method, path)) = name else {
         return work.await;
     };

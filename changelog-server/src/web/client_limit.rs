@@ -20,7 +20,7 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
 
 /// How many of something each client has at the moment; cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Shares {
+pub(crate) struct ClientLimit {
     /// How many one client may have.
     most: usize,
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
@@ -28,14 +28,14 @@ pub(crate) struct Shares {
 
 /// One of what a client has; given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct ClientPermit {
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     client: IpAddr,
 }
 
-impl Shares {
+impl ClientLimit {
     /// Gives each client so many.
-    pub(crate) fn of(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
             taken: Arc::default(),
@@ -43,7 +43,7 @@ impl Shares {
     }
 
     /// Takes one more for the client of an address, unless it has its share.
-    pub(crate) fn take(&self, address: IpAddr) -> Option<Share> {
+    pub(crate) fn take(&self, address: IpAddr) -> Option<ClientPermit> {
         let client = network_of(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(client).or_default();
@@ -51,14 +51,14 @@ impl Shares {
             return None;
         }
         *count += 1;
-        Some(Share {
+        Some(ClientPermit {
             taken: Arc::clone(&self.taken),
             client,
         })
     }
 }
 
-impl Drop for Share {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = taken.get_mut(&self.client) {
@@ -86,14 +86,14 @@ mod tests {
 
     #[test]
     fn a_client_has_its_share_again_when_one_is_given_back() {
-        let shares = Shares::of(1);
+        let limit = ClientLimit::new(1);
         let address = |text: &str| text.parse().unwrap();
-        let first = shares.take(address("2001:db8::1")).unwrap();
-        assert!(shares.take(address("2001:db8::2")).is_none());
-        let other = shares.take(address("2001:db8:0:1::1")).unwrap();
+        let first = limit.take(address("2001:db8::1")).unwrap();
+        assert!(limit.take(address("2001:db8::2")).is_none());
+        let other = limit.take(address("2001:db8:0:1::1")).unwrap();
         drop(first);
-        drop(shares.take(address("2001:db8::2")).unwrap());
+        drop(limit.take(address("2001:db8::2")).unwrap());
         drop(other);
-        assert!(shares.taken.lock().unwrap().is_empty());
+        assert!(limit.taken.lock().unwrap().is_empty());
     }
 }

@@ -7,28 +7,28 @@ use std::fmt::Write;
 use changelog_core::{RiskLevel, Status};
 use chrono::{Datelike, SecondsFormat};
 
-use super::show;
+use super::format;
 use crate::store::DayCount;
 
 /// How many days the bars show.
-pub(super) const BAR_DAYS: i64 = 30;
+pub(crate) const BAR_DAYS: i64 = 30;
 /// How many weeks the calendar shows.
 const WEEKS: i64 = 53;
 /// How many days it shows at most.
-pub(super) const CALENDAR_DAYS: i64 = WEEKS * 7;
+pub(crate) const CALENDAR_DAYS: i64 = WEEKS * 7;
 
 /// Fewer changes than this have no share.
 const ENOUGH: u64 = 5;
 
 /// How many changes of some days were rolled back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
-    pub(super) rolled_back: u64,
+pub(crate) struct Share {
+    pub(crate) rolled_back: u64,
     completed: u64,
 }
 
 impl Share {
-    pub(super) fn of<'d>(counts: impl Iterator<Item = &'d DayCount>) -> Self {
+    pub(crate) fn of<'d>(counts: impl Iterator<Item = &'d DayCount>) -> Self {
         counts.fold(Self::default(), |mut share, day| {
             match day.status {
                 Status::RolledBack => share.rolled_back += day.count,
@@ -40,12 +40,12 @@ impl Share {
     }
 
     /// Returns how many have ended, well or not.
-    pub(super) fn ended(&self) -> u64 {
+    pub(crate) fn ended(&self) -> u64 {
         self.rolled_back + self.completed
     }
 
     /// Returns the share in percent, when there are enough to tell.
-    pub(super) fn percent(&self) -> Option<u64> {
+    pub(crate) fn percent(&self) -> Option<u64> {
         (self.ended() >= ENOUGH).then(|| (self.rolled_back * 100 + self.ended() / 2) / self.ended())
     }
 }
@@ -68,7 +68,7 @@ fn by_day(counts: &[DayCount]) -> BTreeMap<i64, Risks> {
 
 /// Returns the list of a day; `filter` is a query string that goes before.
 fn address(day: i64, filter: &str) -> String {
-    let moment = |day| show::start_of_day(day).to_rfc3339_opts(SecondsFormat::Secs, true);
+    let moment = |day| format::start_of_day(day).to_rfc3339_opts(SecondsFormat::Secs, true);
     let mut query = form_urlencoded::Serializer::new(filter.to_owned());
     query.append_pair("since", &moment(day));
     query.append_pair("until", &moment(day + 1));
@@ -77,12 +77,12 @@ fn address(day: i64, filter: &str) -> String {
 
 fn told([low, medium, high]: Risks) -> String {
     let sum = low + medium + high;
-    let noun = show::plural(&sum, "change", "changes");
+    let noun = format::plural(&sum, "change", "changes");
     format!("{sum} {noun} ({high} high, {medium} medium, {low} low risk)")
 }
 
 /// Draws a bar a day, stacked by risk, for the days that end with one.
-pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
+pub(crate) fn bars(counts: &[DayCount], today: i64) -> String {
     const HEIGHT: f64 = 120.0;
     const STEP: f64 = 40.0;
     let days = by_day(counts);
@@ -102,7 +102,7 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
         let risks = risks(day);
         let sum: u64 = risks.iter().sum();
         if sum > 0 {
-            let (address, told, name) = (address(day, ""), told(risks), show::day(day));
+            let (address, told, name) = (address(day, ""), told(risks), format::day(day));
             // Writing to a text cannot fail.
             let _ = write!(
                 svg,
@@ -131,7 +131,7 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
                 r#"<tr><td><a href="{address}">{name}</a></td><td class="number">{low}</td><td class="number">{medium}</td><td class="number">{high}</td></tr>"#
             );
         }
-        let date = show::start_of_day(day);
+        let date = format::start_of_day(day);
         if (today - day) % 7 == 0 {
             // The last one would not fit in the middle.
             let (x, anchor) = if day == today {
@@ -168,16 +168,16 @@ pub(super) fn bars(counts: &[DayCount], today: i64) -> String {
 
 /// Draws a square a day for the year that ends with a day; `filter` is a query
 /// string that the lists behind them go by, besides the day.
-pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String {
+pub(crate) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String {
     const STEP: i64 = 13;
     let days = by_day(counts);
-    let last = show::start_of_day(today);
+    let last = format::start_of_day(today);
     let weekday = i64::from(last.weekday().num_days_from_monday());
     let first = today - weekday - (WEEKS - 1) * 7;
     let sum_of = |day: i64| days.get(&day).map_or(0, |risks| risks.iter().sum::<u64>());
     let most = (first..=today).map(sum_of).max().unwrap_or(0);
     let total: u64 = (first..=today).map(sum_of).sum();
-    let noun = show::plural(&total, "change", "changes");
+    let noun = format::plural(&total, "change", "changes");
     let mut svg = format!(
         r#"<p class="quiet">{total} {noun}; the busiest day had {most}.</p><div class="scroll newest" tabindex="0" role="group" aria-label="Calendar of the last year"><svg class="chart wide" viewBox="0 0 {} {}">"#,
         WEEKS * STEP + 28,
@@ -195,7 +195,7 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
     for day in first..=today {
         let (column, row) = ((day - first) / 7, (day - first) % 7);
         let (x, y) = (28 + column * STEP, 18 + row * STEP);
-        let date = show::start_of_day(day);
+        let date = format::start_of_day(day);
         if row == 0 && date.month() != month && date.day() <= 7 {
             month = date.month();
             let _ = write!(svg, r#"<text x="{x}" y="10">{}</text>"#, date.format("%b"));
@@ -205,7 +205,7 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
             Some(risks) if sum_of(day) > 0 => {
                 // Four shades; the busiest day has the last.
                 let heat = 1 + (sum_of(day) * 4 - 1) / most;
-                let (address, told, name) = (address(day, filter), told(*risks), show::day(day));
+                let (address, told, name) = (address(day, filter), told(*risks), format::day(day));
                 let _ = write!(
                     svg,
                     r#"<a href="{address}" aria-label="{name}: {told}"><title>{name}: {told}</title><rect class="h{heat}" {square}/></a>"#,
@@ -221,7 +221,7 @@ pub(super) fn calendar(counts: &[DayCount], today: i64, filter: &str) -> String 
 }
 
 /// Returns the first day that charts need, and the day after the last.
-pub(super) fn year(today: i64) -> std::ops::Range<i64> {
+pub(crate) fn year(today: i64) -> std::ops::Range<i64> {
     today - CALENDAR_DAYS + 1..today + 1
 }
 

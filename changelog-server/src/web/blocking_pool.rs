@@ -8,14 +8,14 @@ pub(crate) const INLINE_BYTES: usize = 8 * 1024;
 
 /// Runs work on input of this many bytes: in place when it is short, else on the
 /// blocking pool.
-pub(crate) async fn by_size<T: Send + 'static>(
+pub(crate) async fn run_sized<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     if bytes <= INLINE_BYTES {
         work()
     } else {
-        blocking(work).await
+        run(work).await
     }
 }
 
@@ -23,7 +23,7 @@ pub(crate) async fn by_size<T: Send + 'static>(
 ///
 /// # Panics
 /// When the work does, as if it had run here.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {

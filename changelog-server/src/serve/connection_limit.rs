@@ -15,15 +15,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::connection::Connection;
-use crate::web::client::{Share, Shares};
+use crate::web::client_limit::{ClientLimit, ClientPermit};
 
 /// Connections in all, where the limit of open files allows it.
-const IN_ALL: usize = 4_096;
+const MAX_CONNECTIONS: usize = 4_096;
 /// Connections of one client, unless it is a trusted proxy; beyond that they are
 /// closed at once.
-pub(super) const OF_ONE: usize = 256;
+pub(super) const MAX_PER_CLIENT: usize = 256;
 /// Connections beyond all places that are told so.
-const SURPLUS: usize = 64;
+const SURPLUS_CONNECTIONS: usize = 64;
 /// Open files that are not connections: the database's and the system's.
 const OTHER_FILES: usize = 128;
 /// The fewest connections that are served, whatever the limit of open files.
@@ -63,20 +63,20 @@ fn sizes() -> (usize, usize) {
         usize::try_from(files).unwrap_or(usize::MAX)
     });
     let room = files.saturating_sub(OTHER_FILES).max(LEAST);
-    let surplus = SURPLUS.min(room / 8);
-    (IN_ALL.min(room - surplus), surplus)
+    let surplus = SURPLUS_CONNECTIONS.min(room / 8);
+    (MAX_CONNECTIONS.min(room - surplus), surplus)
 }
 
 /// Returns how many connections are served at once.
-pub(crate) fn in_all() -> usize {
+pub(crate) fn max_connections() -> usize {
     sizes().0
 }
 
 /// The places for connections.
-pub(super) struct Places {
+pub(super) struct ConnectionLimit {
     regular: Arc<Semaphore>,
     surplus: Arc<Semaphore>,
-    shares: Shares,
+    shares: ClientLimit,
     taken: Arc<Taken>,
     numbers: AtomicU64,
 }
@@ -90,13 +90,13 @@ fn lock(taken: &Taken) -> MutexGuard<'_, HashMap<u64, Weak<Connection>>> {
 
 /// A place that is free.
 #[derive(Debug)]
-pub(super) struct Free {
+pub(super) struct FreeSlot {
     /// Whether it is one beyond all places.
     is_surplus: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Free {
+impl FreeSlot {
     fn regular(permit: OwnedSemaphorePermit) -> Self {
         Self {
             is_surplus: false,
@@ -114,39 +114,39 @@ impl Free {
 
 /// A place that one connection holds until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     number: u64,
     taken: Arc<Taken>,
     regular: Arc<Semaphore>,
-    permit: Mutex<Free>,
-    _share: Option<Share>,
+    permit: Mutex<FreeSlot>,
+    _share: Option<ClientPermit>,
 }
 
-impl Places {
+impl ConnectionLimit {
     pub(super) fn new() -> Self {
         let (regular, surplus) = sizes();
         Self {
             regular: Arc::new(Semaphore::new(regular)),
             surplus: Arc::new(Semaphore::new(surplus)),
-            shares: Shares::of(OF_ONE),
+            shares: ClientLimit::new(MAX_PER_CLIENT),
             taken: Arc::default(),
             numbers: AtomicU64::default(),
         }
     }
 
     /// Waits until there is a place at all.
-    pub(super) async fn free(&self) -> Free {
+    pub(super) async fn free(&self) -> FreeSlot {
         loop {
             if let Ok(permit) = Arc::clone(&self.regular).try_acquire_owned() {
-                return Free::regular(permit);
+                return FreeSlot::regular(permit);
             }
             if let Ok(permit) = Arc::clone(&self.surplus).try_acquire_owned() {
-                return Free::surplus(permit);
+                return FreeSlot::surplus(permit);
             }
             self.make_room();
             let regular = Arc::clone(&self.regular).acquire_owned();
             if let Ok(Ok(permit)) = timeout(LOOK, regular).await {
-                return Free::regular(permit);
+                return FreeSlot::regular(permit);
             }
         }
     }
@@ -156,7 +156,7 @@ impl Places {
     /// it are many clients.
     pub(super) fn take(
         &self,
-        free: Free,
+        free: FreeSlot,
         address: IpAddr,
         is_proxy: bool,
     ) -> Option<Arc<Connection>> {
@@ -174,7 +174,7 @@ impl Places {
             self.make_room();
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let connection = Arc::new(Connection::new(Place {
+        let connection = Arc::new(Connection::new(ConnectionSlot {
             number,
             taken: Arc::clone(&self.taken),
             regular: Arc::clone(&self.regular),
@@ -202,7 +202,7 @@ impl Places {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Tells whether requests are served here; a place beyond all others becomes
     /// a regular one as soon as there is one free.
     pub(super) fn is_regular(&self) -> bool {
@@ -210,13 +210,13 @@ impl Place {
         if permit.is_surplus
             && let Ok(regular) = Arc::clone(&self.regular).try_acquire_owned()
         {
-            *permit = Free::regular(regular);
+            *permit = FreeSlot::regular(regular);
         }
         !permit.is_surplus
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         lock(&self.taken).remove(&self.number);
     }

@@ -4,15 +4,15 @@ use changelog_core::query::Pairs;
 
 /// Where the pages before and after are, and which one this is.
 #[derive(Debug)]
-pub(super) struct Pager {
-    pub(super) previous: Option<String>,
-    pub(super) next: Option<String>,
-    pub(super) told: String,
+pub(crate) struct Pager {
+    pub(crate) previous: Option<String>,
+    pub(crate) next: Option<String>,
+    pub(crate) told: String,
 }
 
 impl Pager {
     /// Makes the pager of a list that is exactly counted.
-    pub(super) fn of_pages(path: &str, query: &str, page: u64, per_page: u64, count: u64) -> Self {
+    pub(crate) fn of_pages(path: &str, query: &str, page: u64, per_page: u64, count: u64) -> Self {
         let pages = count.div_ceil(per_page.max(1));
         let told = match count {
             0 => String::new(),
@@ -28,7 +28,7 @@ impl Pager {
 
     /// Makes the pager of a list of which nobody knows how long it is, but that
     /// there is more.
-    pub(super) fn of_offset(
+    pub(crate) fn of_offset(
         path: &str,
         query: &str,
         limit: u64,

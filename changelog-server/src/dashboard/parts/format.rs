@@ -9,43 +9,43 @@ use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// A moment in full.
-pub(super) fn exact(at: &Timestamp) -> String {
+pub(crate) fn exact(at: &Timestamp) -> String {
     at.to_datetime().format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// A moment to the minute.
-pub(super) fn short(at: &Timestamp) -> String {
+pub(crate) fn short(at: &Timestamp) -> String {
     at.to_datetime().format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// A moment as a field of a form takes it, in UTC.
-pub(super) fn field(at: &Timestamp) -> String {
+pub(crate) fn field(at: &Timestamp) -> String {
     at.to_datetime().format("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
 /// A day, counted from 1970 in UTC.
-pub(super) fn day(day: i64) -> String {
+pub(crate) fn day(day: i64) -> String {
     start_of_day(day).format("%A, %-d %B %Y").to_string()
 }
 
 /// The moment that a day begins with, in UTC.
-pub(super) fn start_of_day(day: i64) -> DateTime<Utc> {
+pub(crate) fn start_of_day(day: i64) -> DateTime<Utc> {
     // Years far from ours are cut off.
     DateTime::UNIX_EPOCH + TimeDelta::try_days(day).unwrap_or_default()
 }
 
 /// A word of the wire as people write it.
-pub(super) fn words(word: &str) -> String {
+pub(crate) fn words(word: &str) -> String {
     word.replace('_', " ")
 }
 
 /// The form of a noun for a number of things.
-pub(super) fn plural<'n>(count: &u64, one: &'n str, many: &'n str) -> &'n str {
+pub(crate) fn plural<'n>(count: &u64, one: &'n str, many: &'n str) -> &'n str {
     if *count == 1 { one } else { many }
 }
 
 /// A query string of one parameter.
-pub(super) fn query(name: &str, value: impl std::fmt::Display) -> String {
+pub(crate) fn query(name: &str, value: impl std::fmt::Display) -> String {
     form_urlencoded::Serializer::new(String::new())
         .append_pair(name, &value.to_string())
         .finish()
@@ -81,7 +81,7 @@ const SYSTEMS: [(&str, &str); 8] = [
 
 /// A browser by its name and system, where its `User-Agent` tells them, and by
 /// what it says otherwise.
-pub(super) fn browser(agent: &str) -> String {
+pub(crate) fn browser(agent: &str) -> String {
     let find = |known: &[(&str, &'static str)]| {
         let found = known.iter().find(|(sign, _)| agent.contains(sign));
         found.map(|(_, name)| *name)
@@ -95,12 +95,12 @@ pub(super) fn browser(agent: &str) -> String {
 }
 
 /// A text that somebody else wrote, with what is invisible in it spelled out.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     changelog_core::text::printable(text).into_owned()
 }
 
 /// The beginning of a text that may be long.
-pub(super) fn excerpt(text: &str) -> String {
+pub(crate) fn excerpt(text: &str) -> String {
     const MOST: usize = 160;
     let mut characters = text.chars();
     let mut start: String = characters.by_ref().take(MOST).collect();

@@ -11,20 +11,20 @@ use super::connection::Connection;
 
 /// A body that notes when it is dropped before its end: then the client may
 /// still be sending, and closing the connection needs some patience.
-pub(super) struct Arriving {
+pub(super) struct RequestBody {
     body: Incoming,
     /// There until the body has ended.
     connection: Option<Arc<Connection>>,
 }
 
-impl Arriving {
+impl RequestBody {
     pub(super) fn new(body: Incoming, connection: &Arc<Connection>) -> Self {
         let connection = (!body.is_end_stream()).then(|| Arc::clone(connection));
         Self { body, connection }
     }
 }
 
-impl Body for Arriving {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -48,7 +48,7 @@ impl Body for Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection
             && !self.body.is_end_stream()

@@ -35,35 +35,35 @@ static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
             "style",
             "css",
             "text/css; charset=utf-8",
-            include_str!("../../assets/style.css"),
+            include_str!("../../../assets/style.css"),
         ),
         Asset::new(
             "app",
             "js",
             "text/javascript; charset=utf-8",
-            include_str!("../../assets/app.js"),
+            include_str!("../../../assets/app.js"),
         ),
         Asset::new(
             "icon",
             "svg",
             "image/svg+xml",
-            include_str!("../../assets/icon.svg"),
+            include_str!("../../../assets/icon.svg"),
         ),
     ]
 });
 
 /// Returns the address of the style sheet.
-pub(super) fn style() -> String {
+pub(crate) fn style() -> String {
     address(0)
 }
 
 /// Returns the address of the script.
-pub(super) fn script() -> String {
+pub(crate) fn script() -> String {
     address(1)
 }
 
 /// Returns the address of the icon.
-pub(super) fn icon() -> String {
+pub(crate) fn icon() -> String {
     address(2)
 }
 
@@ -72,7 +72,7 @@ fn address(index: usize) -> String {
 }
 
 /// `GET /assets/NAME`
-pub(super) async fn get(_app: App, request: Request) -> ApiResult {
+pub(crate) async fn get(_app: App, request: Request) -> ApiResult {
     let asset = ASSETS.iter().find(|asset| asset.name == request.parameter);
     let Some(asset) = asset else {
         let detail = "there is no such file; reload the page";

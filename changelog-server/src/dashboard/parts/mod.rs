@@ -1,0 +1,11 @@
+//! What the pages are made of: nothing here knows a page.
+
+pub(super) mod activity_rows;
+pub(super) mod assets;
+pub(super) mod charts;
+pub(super) mod form;
+pub(super) mod format;
+pub(super) mod markdown;
+pub(super) mod page;
+pub(super) mod pager;
+pub(super) mod viewer;
