@@ -1,18 +1,22 @@
 //! What people do in a browser: most of it in a real one, the rest as a browser
 //! would send it.
 
+mod accounts;
+mod api_keys;
 mod changes;
-mod entrance;
-mod filters;
-mod first_start;
-mod forged;
+mod cross_site_requests;
 mod keyboard;
-mod keys;
-mod live;
+mod list_filters;
+mod live_updates;
+mod members;
 mod pages;
-mod people;
 mod roles;
 mod routes;
+mod screenshots;
+mod sessions;
+mod setup;
+mod sign_in;
+mod sign_in_attempts;
 mod without_scripts;
 
 use crate::world::chromium::Chromium;

@@ -2,11 +2,13 @@
 //! itself is asked, beside a service on the same database.
 
 mod backfill;
+mod carry_over;
 mod changes;
 mod counts;
 mod history;
 mod invitations;
 mod members;
+mod plans;
 mod sessions;
 
 use std::net::{IpAddr, Ipv4Addr};

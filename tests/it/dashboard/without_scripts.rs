@@ -1,6 +1,6 @@
 //! Everything once more in a browser that runs no script.
 
-use super::{changes, filters, first_start, keys, people};
+use super::{api_keys, changes, list_filters, members, setup};
 use crate::world::chromium::Chromium;
 use crate::world::{World, on_both};
 
@@ -17,7 +17,7 @@ on_both!(
 
 async fn from_nothing_to_the_first_change(world: World) {
     if let Some(browser) = Chromium::without_scripts().await {
-        first_start::the_first_change(&world, &browser).await;
+        setup::the_first_change(&world, &browser).await;
     }
 }
 
@@ -35,7 +35,7 @@ async fn services_and_hosts_are_made_and_changed(world: World) {
 
 async fn a_key_is_made_used_and_revoked(world: World) {
     if let Some(browser) = Chromium::without_scripts().await {
-        keys::a_key_comes_and_goes(&world, &browser).await;
+        api_keys::a_key_comes_and_goes(&world, &browser).await;
     }
 }
 
@@ -46,18 +46,18 @@ async fn somebody_is_invited_and_comes(world: World) {
     let Some(other) = Chromium::without_scripts().await else {
         return;
     };
-    people::somebody_comes(&world, &browser, &other).await;
+    members::somebody_comes(&world, &browser, &other).await;
 }
 
 async fn what_one_looks_for_is_the_address(world: World) {
     if let Some(browser) = Chromium::without_scripts().await {
-        filters::a_list_is_narrowed(&world, &browser).await;
+        list_filters::a_list_is_narrowed(&world, &browser).await;
     }
 }
 
 async fn downloads_have_what_the_list_has(world: World) {
     if let Some(browser) = Chromium::without_scripts().await {
-        filters::downloads(&world, &browser).await;
+        list_filters::downloads(&world, &browser).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! A real Terraform run, recorded by hand; `chlog_terraform.rs` has the rest.
+//! A real Terraform run, recorded by hand; `terraform.rs` has the rest.
 
 use std::fs;
 use std::path::Path;

@@ -10,8 +10,8 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use tokio::time::sleep;
 
+use crate::chlog::spool::{AWAY, spool, through, titles, waiting};
 use crate::chlog::{Said, newest};
-use crate::chlog_spool::{AWAY, spool, through, titles, waiting};
 use crate::world::{Gateway, Mode, World, binaries, on_both, signal};
 
 on_both!(

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::chlog::import::{all, other};
 use crate::chlog::{Said, chlog};
-use crate::chlog_import::{all, other};
 use crate::world::{World, on_both};
 
 on_both!(

@@ -5,8 +5,8 @@ use std::fs;
 
 use portable_pty::CommandBuilder;
 
-use crate::chlog_run::{on_a_terminal, surround};
-use crate::chlog_terraform::Module;
+use crate::chlog::run::{on_a_terminal, surround};
+use crate::chlog::terraform::Module;
 use crate::world::{Engine, World, binaries, requirement};
 
 /// Ways to send TERM to a `chlog run`, whose process is `$chlog`. Each waits

@@ -59,7 +59,7 @@ async fn what_somebody_has_in_hand_stays(world: World) {
     sign_in(&browser, &world, &world.organization).await;
     browser.open(&format!("{}/changes", world.url())).await;
     browser.arrives_at("[data-help]:not([hidden])").await;
-    super::filters::open_filters(&browser).await;
+    super::list_filters::open_filters(&browser).await;
     // The filters are being filled, and a row is chosen by the keyboard.
     browser.fill("main form", &[("tags", "half a t")]).await;
     browser.script("document.activeElement.blur()").await;

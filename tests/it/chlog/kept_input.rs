@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use portable_pty::CommandBuilder;
 use serde_json::json;
 
+use crate::chlog::run::{converse, on_a_terminal, surround};
+use crate::chlog::spool::titles;
 use crate::chlog::{Said, newest};
-use crate::chlog_run::{converse, on_a_terminal, surround};
-use crate::chlog_spool::titles;
 use crate::world::{World, binaries, on_both};
 
 on_both!(

@@ -6,8 +6,8 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::chlog::Said;
-use crate::chlog_run::{appears, start};
-use crate::chlog_spool::{spool, through, titles, waiting};
+use crate::chlog::run::{appears, start};
+use crate::chlog::spool::{spool, through, titles, waiting};
 use crate::world::{Caller, Gateway, Mode, World, each, on_both, signal, text};
 
 on_both!(

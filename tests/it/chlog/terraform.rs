@@ -31,7 +31,7 @@ on_both!(
 const PLANTED: &str = "PLANTED";
 
 fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/terraform")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("it/chlog/terraform")
 }
 
 fn fixture(name: &str) -> Vec<u8> {

@@ -1,0 +1,331 @@
+//! `chlog log`: recording changes.
+
+use serde_json::{Value, json};
+
+use crate::chlog::{Said, chlog, newest};
+use crate::world::{World, each, keys, on_both, shape, text};
+
+on_both!(
+    a_change_is_recorded_with_everything,
+    words_come_from_a_pipe_or_a_file,
+    an_editor_is_opened,
+    without_a_title_the_ways_are_named,
+    missing_services_and_hosts_are_made_on_request,
+    a_dry_run_sends_nothing,
+    one_idempotency_key_is_one_change,
+    project_files_say_what_a_change_is_about,
+);
+
+fn piped(world: &World, arguments: &[&str], input: &str) -> Said {
+    Said::of(world.chlog().args(arguments).write_stdin(input))
+}
+
+async fn count(world: &World) -> u64 {
+    let list = world.key().get("/api/changes").await.body(200);
+    list["count"].as_u64().expect("a count")
+}
+
+async fn a_change_is_recorded_with_everything(world: World) {
+    let key = world.key();
+    let service = key
+        .create("/api/services", json!({ "name": "Payments" }))
+        .await;
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let arguments = [
+        "log",
+        "Deploy payments 2.3",
+        "--risk",
+        "high",
+        "--status",
+        "in_progress",
+        "--service",
+        "payments",
+        "--host",
+        "WEB-1",
+        "--tag",
+        "deploy,prod",
+        "--tag",
+        "eu",
+        "-m",
+        "The whole story",
+        "--impact",
+        "None expected",
+        "--link",
+        "run=https://ci.example.com/runs/42?a=b",
+        "--link",
+        "ticket=https://tickets.example.com/7",
+        "--occurred-at",
+        "2026-01-02T03:04:05+01:00",
+        "--scheduled-for",
+        "2027-01-02T03:04:05Z",
+        "--json",
+    ];
+    let created = chlog(&world, &arguments).done().json();
+    assert_eq!(keys(&created), ["data"]);
+    assert_eq!(keys(&created["data"]), shape::CHANGE_CREATED);
+    let change = newest(&world).await;
+    assert_eq!(change["id"], created["data"]["id"]);
+    for (field, value) in [
+        ("title", json!("Deploy payments 2.3")),
+        ("risk_level", json!("high")),
+        ("status", json!("in_progress")),
+        ("tags", json!(["deploy", "prod", "eu"])),
+        ("description", json!("The whole story")),
+        ("impact", json!("None expected")),
+        (
+            "links",
+            json!([
+                { "label": "run", "url": "https://ci.example.com/runs/42?a=b" },
+                { "label": "ticket", "url": "https://tickets.example.com/7" },
+            ]),
+        ),
+        ("occurred_at", json!("2026-01-02T02:04:05.000Z")),
+        ("scheduled_for", json!("2027-01-02T03:04:05.000Z")),
+    ] {
+        assert_eq!(change[field], value, "{field}");
+    }
+    assert_eq!(change["service"]["id"], json!(service));
+    assert_eq!(change["host_ref"]["id"], json!(host));
+    // By their ids as well, and otherwise the service's defaults.
+    let by_id = ["log", "By id", "--service", &service, "--host", &host];
+    let said = chlog(&world, &by_id).done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["risk_level"], &change["status"]),
+        (&json!("low"), &json!("planned"))
+    );
+    assert_eq!(change["service"]["name"], "Payments");
+    assert!(
+        said.out.contains(&text(&change["id"])) && said.out.contains("By id"),
+        "{}",
+        said.out
+    );
+}
+
+async fn words_come_from_a_pipe_or_a_file(world: World) {
+    let file = world.folder().join("words.txt");
+    let words = "Rotate the certificates\n\nAll of them,\nin turn.\n";
+    std::fs::write(&file, words).expect("a file");
+    let path = file.to_str().expect("a path");
+    for said in [
+        piped(&world, &["log", "--risk", "high"], words),
+        piped(&world, &["log", "--risk", "high", "-F", "-"], words),
+        chlog(&world, &["log", "--risk", "high", "-F", path]),
+        piped(
+            &world,
+            &["log", "--risk", "high"],
+            "\n\r\nRotate the certificates\r\n\r\nAll of them,\r\nin turn.",
+        ),
+    ] {
+        said.done();
+        let change = newest(&world).await;
+        assert_eq!(change["title"], "Rotate the certificates");
+        assert_eq!(change["description"], "All of them,\nin turn.");
+        assert_eq!(change["risk_level"], "high");
+    }
+    piped(&world, &["log"], "Only a title").done();
+    assert_eq!(newest(&world).await["description"], Value::Null);
+    // A title given is not looked for in a pipe.
+    piped(&world, &["log", "From the argument"], "Not this").done();
+    assert_eq!(newest(&world).await["title"], "From the argument");
+    assert_eq!(count(&world).await, 6);
+    for (arguments, input) in [
+        (&["log", "-F", "/nowhere/at/all"][..], ""),
+        (&["log", "-F", "-"], ""),
+        (&["log", "-F", "-", "A title"], "words"),
+    ] {
+        piped(&world, arguments, input).ended(2);
+    }
+    assert_eq!(count(&world).await, 6);
+}
+
+async fn an_editor_is_opened(world: World) {
+    let script = world.folder().join("editor.sh");
+    let edits = "#!/bin/sh\nprintf 'From the editor\\n\\nWith a story\\n' > \"$1\"\n";
+    std::fs::write(&script, edits).expect("a file");
+    let editor = format!("sh {}", script.display());
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", &editor));
+    said.done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["title"], &change["description"]),
+        (&json!("From the editor"), &json!("With a story"))
+    );
+    // An editor that is left without a title records nothing.
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "true"));
+    said.ended(130);
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "false"));
+    said.ended(130);
+    // One that does not exist has not been left by anybody.
+    let missing = "no-such-editor";
+    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", missing));
+    said.ended(1);
+    assert_eq!(count(&world).await, 1);
+}
+
+async fn without_a_title_the_ways_are_named(world: World) {
+    for input in ["", "  \n\n "] {
+        let said = piped(&world, &["log", "--risk", "high"], input).ended(2);
+        for way in ["chlog log \"", "-F", "-e", "|"] {
+            assert!(said.err.contains(way), "{way}: {}", said.err);
+        }
+        assert_eq!(said.out, "");
+    }
+    assert_eq!(count(&world).await, 0);
+}
+
+async fn missing_services_and_hosts_are_made_on_request(world: World) {
+    let arguments = ["log", "Deploy", "--service", "brand-new", "--host", "web-9"];
+    let said = chlog(&world, &arguments).ended(3);
+    assert!(
+        said.err.contains("brand-new") && said.err.contains("--create-missing"),
+        "{}",
+        said.err
+    );
+    assert_eq!(count(&world).await, 0);
+    let mut arguments = arguments.to_vec();
+    arguments.push("--create-missing");
+    for _ in 0..2 {
+        chlog(&world, &arguments).done();
+        let change = newest(&world).await;
+        assert_eq!(change["service"]["name"], "brand-new");
+        assert_eq!(change["host_ref"]["hostname"], "web-9");
+    }
+    let key = world.key();
+    assert_eq!(
+        each(&key.get("/api/services").await.data(200), "name"),
+        ["brand-new"]
+    );
+    assert_eq!(
+        each(&key.get("/api/hosts").await.data(200), "hostname"),
+        ["web-9"]
+    );
+    // A change that is refused leaves nothing behind.
+    chlog(
+        &world,
+        &["log", "ab", "--service", "other", "--create-missing"],
+    )
+    .ended(6);
+    assert_eq!(
+        each(&key.get("/api/services").await.data(200), "name"),
+        ["brand-new"]
+    );
+    // A near miss is told.
+    let said = chlog(&world, &["log", "Deploy", "--service", "brand-nwe"]).ended(3);
+    assert!(said.err.contains("brand-new"), "{}", said.err);
+}
+
+async fn a_dry_run_sends_nothing(world: World) {
+    world
+        .key()
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let arguments = [
+        "log",
+        "  Deploy ",
+        "--tag",
+        "a,a",
+        "--service",
+        "payments",
+        "--dry-run",
+    ];
+    let said = chlog(&world, &arguments).done().json();
+    assert_eq!(said["title"], "Deploy");
+    assert_eq!(said["tags"], json!(["a"]));
+    assert!(said["service_id"].is_string(), "{said}");
+    let arguments = [
+        "log",
+        "Deploy",
+        "--host",
+        "new",
+        "--create-missing",
+        "--dry-run",
+    ];
+    let said = chlog(&world, &arguments).done();
+    assert!(said.err.contains("new"), "{}", said.err);
+    // It finds the same mistakes as the real thing.
+    chlog(&world, &["log", "ab", "--dry-run"]).ended(6);
+    chlog(
+        &world,
+        &["log", "Deploy", "--service", "nobody", "--dry-run"],
+    )
+    .ended(3);
+    assert_eq!(count(&world).await, 0);
+    assert_eq!(world.key().get("/api/hosts").await.data(200), json!([]));
+}
+
+async fn one_idempotency_key_is_one_change(world: World) {
+    let arguments = [
+        "log",
+        "Deploy",
+        "--idempotency-key",
+        "run-42",
+        "--format",
+        "ids",
+    ];
+    let first = chlog(&world, &arguments).done().out;
+    let second = chlog(&world, &arguments).done().out;
+    assert_eq!(first, second);
+    assert_eq!(count(&world).await, 1);
+    let other = ["log", "Another", "--idempotency-key", "run-42"];
+    chlog(&world, &other).ended(6);
+    // Without one, twice is two.
+    chlog(&world, &["log", "Deploy"]).done();
+    chlog(&world, &["log", "Deploy"]).done();
+    assert_eq!(count(&world).await, 3);
+}
+
+async fn project_files_say_what_a_change_is_about(world: World) {
+    let project = world.folder().join("project");
+    let below = project.join("deep/down");
+    std::fs::create_dir_all(&below).expect("a folder");
+    std::fs::create_dir(project.join(".git")).expect("a folder");
+    let file = project.join(".chlog.toml");
+    let settings =
+        "service = \"payments\"\nhost = \"web-1\"\ntags = [\"a\", \"b\"]\nrisk = \"high\"\n";
+    std::fs::write(&file, settings).expect("a file");
+    let log = |arguments: &[&str]| {
+        let mut command = world.chlog();
+        Said::of(command.arg("log").args(arguments).current_dir(&below))
+    };
+    log(&["From below", "--create-missing"]).done();
+    let change = newest(&world).await;
+    assert_eq!(change["service"]["name"], "payments");
+    assert_eq!(change["host_ref"]["hostname"], "web-1");
+    assert_eq!(
+        (&change["tags"], &change["risk_level"]),
+        (&json!(["a", "b"]), &json!("high"))
+    );
+    // A flag beats it.
+    log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).done();
+    let change = newest(&world).await;
+    assert_eq!(
+        (&change["tags"], &change["risk_level"]),
+        (&json!(["c"]), &json!("low"))
+    );
+    assert_eq!(change["service"], Value::Null);
+    // A cloned repository must not say where the key goes.
+    for line in [
+        "url = \"http://evil.example.com\"",
+        "profile = \"evil\"",
+        "api_key = \"x\"",
+    ] {
+        std::fs::write(&file, format!("{line}\nrisk = \"medium\"\n")).expect("a file");
+        let said = log(&["Not redirected"]);
+        if said.code == 0 {
+            assert_eq!(newest(&world).await["title"], "Not redirected");
+        }
+        assert!(
+            said.err.contains(line.split(' ').next().expect("a word")),
+            "{}",
+            said.err
+        );
+    }
+    // Above the repository's root nothing counts.
+    std::fs::remove_file(&file).expect("a file");
+    std::fs::write(world.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
+    log(&["Outside"]).done();
+    assert_eq!(newest(&world).await["risk_level"], "low");
+}

@@ -1,0 +1,16 @@
+//! Running the service: admin commands, processes, databases, overload.
+
+mod admin_commands;
+mod clock_changes;
+mod connections;
+mod demo;
+mod durability;
+mod no_secrets_written;
+mod organization_fairness;
+mod poll_times;
+mod proxies;
+mod several_servers;
+mod sqlite_other_processes;
+mod sqlite_wal;
+mod startup;
+mod unread_responses;
