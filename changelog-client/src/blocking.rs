@@ -45,12 +45,12 @@ impl Client {
     /// Makes a client that waits out of one that does not.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the system has no resources for it.
+    /// [`Error::Builder`] when the system has no resources for it.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Error::Configuration(format!("cannot start: {error}")))?;
+            .map_err(|error| Error::Builder(format!("cannot start: {error}")))?;
         Ok(Self {
             client,
             runtime: Arc::new(runtime),

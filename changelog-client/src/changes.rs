@@ -12,7 +12,7 @@ use changelog_core::{
 };
 
 use crate::client::Client;
-use crate::error::{Error, Gibberish};
+use crate::error::{Error, UnexpectedResponse};
 use crate::send::Call;
 use crate::watch::WatchChanges;
 
@@ -227,7 +227,7 @@ impl CreateChanges {
     }
 
     /// Creates all of them, in the order given, or none when one of them breaks
-    /// a rule; the [`Violation`](crate::Violation)s of [`Error::Invalid`] then
+    /// a rule; the [`Violation`](crate::Violation)s of the error then
     /// say which: `/changes/3/title` is the title of the fourth.
     pub async fn send(self) -> Result<Vec<ChangeCreated>, Error> {
         let call = Call::create(&[PATH, "bulk"], &self.changes, self.idempotency_key)?;
@@ -363,12 +363,13 @@ impl Walk {
         let last = page.data.last().map(|change| change.id);
         if last.is_some() && last == self.filter.before {
             // A service that does not know `before` would be walked for ever.
-            return Err(Error::Protocol(Box::new(Gibberish {
+            return Err(UnexpectedResponse {
                 status: 200,
                 request_id: None,
                 message: "the list does not continue after the change asked for".to_owned(),
                 excerpt: String::new(),
-            })));
+            }
+            .into());
         }
         self.ended = (page.data.len() as u64) < page.per_page.max(1);
         self.filter.before = last.or(self.filter.before);

@@ -220,7 +220,7 @@ impl ClientBuilder {
     /// Builds the client; nothing is sent yet.
     ///
     /// # Errors
-    /// [`Error::Configuration`] when the address is not an `http` or `https`
+    /// [`Error::Builder`] when the address is not an `http` or `https`
     /// one, the key cannot stand in a header, or the system's certificates
     /// cannot be read.
     pub fn build(self) -> Result<Client, Error> {
@@ -235,7 +235,7 @@ impl ClientBuilder {
             .redirect(redirect::Policy::none())
             .tls_backend_preconfigured(tls_config(&base)?)
             .build()
-            .map_err(|error| Error::Configuration(crate::send::chain(&error)))?;
+            .map_err(|error| Error::Builder(crate::send::chain(&error)))?;
         Ok(Client {
             inner: Arc::new(Inner {
                 http,
@@ -252,7 +252,7 @@ impl ClientBuilder {
 /// Reads the service's address; what is wrong with it is said without
 /// repeating a password that stands in it.
 fn base_url(text: &str) -> Result<Url, Error> {
-    let wrong = |what: &str| Err(Error::Configuration(format!("url: {what}")));
+    let wrong = |what: &str| Err(Error::Builder(format!("url: {what}")));
     if text.trim().is_empty() {
         return wrong("is required, for example https://changes.example.com");
     }
@@ -278,9 +278,8 @@ fn base_url(text: &str) -> Result<Url, Error> {
 
 /// Makes the key a header value that no `Debug` shows.
 pub(crate) fn header_value(key: &SecretString) -> Result<http::HeaderValue, Error> {
-    let mut value = http::HeaderValue::from_str(key.expose_secret()).map_err(|_| {
-        Error::Configuration("the API key has characters that no key has".to_owned())
-    })?;
+    let mut value = http::HeaderValue::from_str(key.expose_secret())
+        .map_err(|_| Error::Builder("the API key has characters that no key has".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -291,7 +290,7 @@ fn tls_config(base: &Url) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Configuration(error.to_string()))?;
+        .map_err(|error| Error::Builder(error.to_string()))?;
     if base.scheme() == "http" {
         // No TLS will be spoken (redirects are not followed), and reading the
         // system's certificates takes longer than the request.
@@ -302,7 +301,7 @@ fn tls_config(base: &Url) -> Result<ClientConfig, Error> {
     Ok(config
         .with_platform_verifier()
         .map_err(|error| {
-            Error::Configuration(format!("the system's certificates cannot be used: {error}"))
+            Error::Builder(format!("the system's certificates cannot be used: {error}"))
         })?
         .with_no_client_auth())
 }
@@ -363,7 +362,7 @@ mod tests {
             .api_key("secret\n")
             .build()
             .unwrap_err();
-        assert!(matches!(error, Error::Configuration(_)));
+        assert!(matches!(error, Error::Builder(_)));
         assert!(!error.to_string().contains("secret"));
     }
 }

@@ -1,263 +1,367 @@
-//! What can go wrong, in the words of whoever has to act on it.
-//!
-//! One variant for each thing that a caller would do differently: ask for a
-//! key, change the plan, mend the input, wait, look at the network. What the
-//! service said comes along whole, also when it was not JSON, because the
-//! answer of a proxy in between is what explains a proxy in between.
+//! The error type of every request.
 
 use std::fmt;
 use std::time::Duration;
 
 use changelog_core::{Problem, ProblemCode, Violation};
 
-/// The most characters kept of a body that could not be understood.
-const MAX_EXCERPT: usize = 500;
-/// The most characters of it that a message shows.
-const MAX_SHOWN: usize = 80;
+/// The longest excerpt of a response body that an error keeps, in characters.
+const MAX_EXCERPT_CHARS: usize = 500;
+/// The longest part of an excerpt that an error message shows, in characters.
+const MAX_SHOWN_CHARS: usize = 80;
 
-/// A request that did not succeed.
+/// Why a request failed.
+///
+/// Match on [`Error::Api`] and its [`ErrorKind`] for what the service refused:
+///
+/// ```no_run
+/// # async fn example(client: changelog_client::Client) -> Result<(), changelog_client::Error> {
+/// use changelog_client::{Error, ErrorKind};
+///
+/// match client.hosts().create("web-1").send().await {
+///     Ok(host) => println!("created {}", host.id),
+///     Err(Error::Api { kind: ErrorKind::Conflict, .. }) => println!("web-1 exists already"),
+///     Err(Error::Api { kind: ErrorKind::Invalid, response }) => {
+///         for violation in response.violations() {
+///             eprintln!("{violation}");
+///         }
+///     }
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client cannot be built, or the request cannot be made, as asked;
-    /// nothing was sent.
+    /// A client or a request was given an invalid value, or the client cannot be
+    /// built on this machine. Nothing was sent.
     #[error("{0}")]
-    Configuration(String),
-    /// 401: there is no key, or it is not valid (any more).
-    #[error("the API key was not accepted: {0}")]
-    Unauthorized(Box<Refusal>),
-    /// 403: the organization's plan does not include the API.
-    #[error("the plan does not include the API: {0}")]
-    PlanRequired(Box<Refusal>),
-    /// 403 for any other reason.
-    #[error("not allowed: {0}")]
-    Forbidden(Box<Refusal>),
-    /// 404: no such record, or not in this organization.
-    #[error("not found: {0}")]
-    NotFound(Box<Refusal>),
-    /// 409: the name is taken, or the first request with this idempotency key
-    /// was still running after the last retry.
-    #[error("conflict: {0}")]
-    Conflict(Box<Refusal>),
-    /// 400 or 422: the request breaks rules.
-    #[error("invalid: {refusal}")]
-    Invalid {
-        /// Each broken rule with its place; empty when the service named none.
-        violations: Vec<Violation>,
-        /// The answer.
-        refusal: Box<Refusal>,
+    Builder(String),
+    /// The service, or a proxy in front of it, answered with an error status.
+    #[error("{kind}: {response}")]
+    Api {
+        /// The class of the error, for matching.
+        kind: ErrorKind,
+        /// The response itself.
+        response: Box<ErrorResponse>,
     },
-    /// 429, still after the last retry.
-    #[error("too many requests: {0}")]
-    RateLimited(Box<Refusal>),
-    /// 502, 503 or 504, still after the last retry.
-    #[error("the service is unavailable: {0}")]
-    Unavailable(Box<Refusal>),
-    /// Any other status that is not a success.
-    #[error("the service refused: {0}")]
-    Refused(Box<Refusal>),
-    /// No connection came about.
-    #[error("cannot connect: {0}")]
-    Connect(Box<Silence>),
-    /// No answer came in time.
-    #[error("no answer in time: {0}")]
-    Timeout(Box<Silence>),
-    /// The connection broke before the answer was complete.
-    #[error("the connection broke: {0}")]
-    Broken(Box<Silence>),
-    /// The answer was a success and not what this client understands: not
-    /// JSON, other fields, or larger than the limit.
-    #[error("the answer was not understood: {0}")]
-    Protocol(Box<Gibberish>),
+    /// No complete response arrived.
+    #[error("{0}")]
+    Transport(Box<TransportError>),
+    /// The response has a success status, but this client cannot read it: it is
+    /// not the expected JSON, or it exceeds the size limit. Usually the URL is
+    /// not that of the service.
+    #[error("unexpected response: {0}")]
+    UnexpectedResponse(Box<UnexpectedResponse>),
 }
 
-/// An answer that is not a success.
+/// The class of an [`Error::Api`].
+///
+/// The exact reason is the [`ProblemCode`] in [`ErrorResponse::problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// 401: the API key is missing, invalid, expired or revoked.
+    Unauthorized,
+    /// 403: the plan of the organization does not include the API.
+    PlanRequired,
+    /// 403 for any other reason.
+    Forbidden,
+    /// 404: the record does not exist in this organization.
+    NotFound,
+    /// 409: the name is taken, or the first request with this idempotency key
+    /// was still running after the last retry.
+    Conflict,
+    /// 400 or 422: the request is malformed or breaks validation rules; see
+    /// [`ErrorResponse::violations`].
+    Invalid,
+    /// 429: too many requests, still after the last retry.
+    RateLimited,
+    /// 502, 503 or 504, still after the last retry.
+    Unavailable,
+    /// Any other status that is not a success.
+    Other,
+}
+
+/// A response whose status is not a success.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Refusal {
+pub struct ErrorResponse {
     /// The HTTP status.
     pub status: u16,
-    /// The error body, when the service sent one.
+    /// The error body, if the service sent one.
     pub problem: Option<Problem>,
-    /// The id under which the service's log knows the request.
+    /// The id of the request in the log of the service.
     pub request_id: Option<String>,
-    /// The beginning of a body that was no [`Problem`], such as a proxy's page;
-    /// at most 500 characters.
+    /// The start of a body that is not a [`Problem`], such as the error page of
+    /// a proxy; at most 500 characters.
     pub excerpt: Option<String>,
-    /// How long the service asked to wait.
+    /// How long the service asked the client to wait before the next request.
     pub retry_after: Option<Duration>,
     /// How many times the request was sent.
     pub attempts: u32,
-    /// Whether one of the attempts may have taken effect all the same: it was
-    /// sent, and no answer to it came from the service.
+    /// Whether the request may have taken effect although it failed; see
+    /// [`Error::is_unconfirmed`].
     pub unconfirmed: bool,
 }
 
-/// An attempt that got no answer.
-#[derive(Debug)]
+/// A failure to get a complete response.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Silence {
-    /// What the network said, from the outside in.
+pub struct TransportError {
+    /// What failed.
+    pub kind: TransportErrorKind,
+    /// The URL of the service and the causes, outermost first.
     pub message: String,
     /// How many times the request was sent.
     pub attempts: u32,
-    /// Whether one of the attempts may have taken effect all the same.
+    /// Whether the request may have taken effect although it failed; see
+    /// [`Error::is_unconfirmed`].
     pub unconfirmed: bool,
-    /// Whether the service's certificate was refused, which waiting does not
-    /// mend.
-    pub untrusted: bool,
 }
 
-/// A success that was not understood.
+/// What failed in a [`TransportError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TransportErrorKind {
+    /// No connection could be opened.
+    Connect,
+    /// The certificate of the service is not trusted. Retries do not help.
+    UntrustedCertificate,
+    /// The response did not arrive within the timeout.
+    Timeout,
+    /// The connection was lost before the response was complete.
+    Disconnected,
+}
+
+/// A response with a success status that this client cannot read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Gibberish {
+pub struct UnexpectedResponse {
     /// The HTTP status.
     pub status: u16,
-    /// The id under which the service's log knows the request.
+    /// The id of the request in the log of the service.
     pub request_id: Option<String>,
-    /// What was wrong with the answer.
+    /// What is wrong with the response.
     pub message: String,
-    /// The beginning of the body, at most 500 characters.
+    /// The start of the body, at most 500 characters.
     pub excerpt: String,
 }
 
 impl Error {
-    /// Returns the HTTP status, if there was an answer.
-    pub fn status(&self) -> Option<u16> {
+    /// Returns the class of the error if the service answered with an error
+    /// status.
+    pub fn kind(&self) -> Option<ErrorKind> {
         match self {
-            Self::Protocol(gibberish) => Some(gibberish.status),
-            _ => self.refusal().map(|refusal| refusal.status),
+            Self::Api { kind, .. } => Some(*kind),
+            _ => None,
         }
     }
 
-    /// Returns the answer, if there was one and it was not a success.
-    pub fn refusal(&self) -> Option<&Refusal> {
+    /// Returns the response if the service answered with an error status.
+    pub fn response(&self) -> Option<&ErrorResponse> {
         match self {
-            Self::Unauthorized(refusal)
-            | Self::PlanRequired(refusal)
-            | Self::Forbidden(refusal)
-            | Self::NotFound(refusal)
-            | Self::Conflict(refusal)
-            | Self::Invalid { refusal, .. }
-            | Self::RateLimited(refusal)
-            | Self::Unavailable(refusal)
-            | Self::Refused(refusal) => Some(refusal),
-            Self::Configuration(_)
-            | Self::Connect(_)
-            | Self::Timeout(_)
-            | Self::Broken(_)
-            | Self::Protocol(_) => None,
+            Self::Api { response, .. } => Some(response),
+            _ => None,
+        }
+    }
+
+    /// Returns the HTTP status, if there was a response.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Api { response, .. } => Some(response.status),
+            Self::UnexpectedResponse(unexpected) => Some(unexpected.status),
+            Self::Builder(_) | Self::Transport(_) => None,
         }
     }
 
     /// Returns the error body, if the service sent one.
     pub fn problem(&self) -> Option<&Problem> {
-        self.refusal()?.problem.as_ref()
+        self.response()?.problem.as_ref()
     }
 
-    /// Returns the id under which the service's log knows the request.
+    /// Returns the validation rules that the request breaks; empty if the
+    /// service named none.
+    pub fn violations(&self) -> &[Violation] {
+        self.response()
+            .map(ErrorResponse::violations)
+            .unwrap_or_default()
+    }
+
+    /// Returns the id of the request in the log of the service.
     pub fn request_id(&self) -> Option<&str> {
         match self {
-            Self::Protocol(gibberish) => gibberish.request_id.as_deref(),
-            _ => self.refusal()?.request_id.as_deref(),
+            Self::Api { response, .. } => response.request_id.as_deref(),
+            Self::UnexpectedResponse(unexpected) => unexpected.request_id.as_deref(),
+            Self::Builder(_) | Self::Transport(_) => None,
         }
     }
 
-    /// Tells whether the request may have taken effect although it failed:
-    /// it was sent, and the service did not say no. A create that is sent
-    /// again with the same idempotency key still happens once.
+    /// Returns whether the request may have taken effect although it failed: at
+    /// least one attempt was sent, and the service did not reject it. A create
+    /// that is sent again with the same idempotency key takes effect only once.
     pub fn is_unconfirmed(&self) -> bool {
         match self {
-            Self::Connect(silence) | Self::Timeout(silence) | Self::Broken(silence) => {
-                silence.unconfirmed
-            }
-            Self::Protocol(_) => true,
-            _ => self.refusal().is_some_and(|refusal| refusal.unconfirmed),
+            Self::Api { response, .. } => response.unconfirmed,
+            Self::Transport(transport) => transport.unconfirmed,
+            Self::UnexpectedResponse(_) => true,
+            Self::Builder(_) => false,
         }
     }
 
-    /// Sorts an answer that is not a success by its status and code.
-    pub(crate) fn from_refusal(refusal: Refusal) -> Self {
-        let code = refusal.problem.as_ref().map(|problem| &problem.code);
-        let refused = Box::new(refusal.clone());
-        match refusal.status {
-            400 | 422 => Self::Invalid {
-                violations: refusal.problem.map(|p| p.errors).unwrap_or_default(),
-                refusal: refused,
+    /// Returns whether the same request may succeed later: the service was not
+    /// reachable or not available, the rate limit was exceeded, or the first
+    /// request with the same idempotency key was still running. The client has
+    /// retried such errors already, as its [`RetryPolicy`](crate::RetryPolicy)
+    /// allows.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Transport(transport) => {
+                transport.kind != TransportErrorKind::UntrustedCertificate
+            }
+            Self::Api { kind, response } => match kind {
+                ErrorKind::RateLimited | ErrorKind::Unavailable => true,
+                // A name that is taken stays taken; a running request ends.
+                ErrorKind::Conflict => response
+                    .problem
+                    .as_ref()
+                    .is_some_and(|problem| problem.code == ProblemCode::IdempotencyInProgress),
+                _ => false,
             },
-            401 => Self::Unauthorized(refused),
-            403 if code == Some(&ProblemCode::PlanRequired) => Self::PlanRequired(refused),
-            403 => Self::Forbidden(refused),
-            404 => Self::NotFound(refused),
-            409 => Self::Conflict(refused),
-            429 => Self::RateLimited(refused),
-            502..=504 => Self::Unavailable(refused),
-            _ => Self::Refused(refused),
+            Self::Builder(_) | Self::UnexpectedResponse(_) => false,
         }
     }
 
-    /// Writes down how often the request was sent, and whether one of the
-    /// attempts before may have taken effect.
-    pub(crate) fn after(mut self, attempts: u32, unconfirmed: bool) -> Self {
+    /// Returns how long the service asked the client to wait before the next
+    /// request.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.response()?.retry_after
+    }
+
+    /// Returns the error with the number of attempts, and with whether an
+    /// earlier attempt may have taken effect.
+    pub(crate) fn after_attempts(mut self, count: u32, earlier_unconfirmed: bool) -> Self {
         match &mut self {
-            Self::Unauthorized(refusal)
-            | Self::PlanRequired(refusal)
-            | Self::Forbidden(refusal)
-            | Self::NotFound(refusal)
-            | Self::Conflict(refusal)
-            | Self::Invalid { refusal, .. }
-            | Self::RateLimited(refusal)
-            | Self::Unavailable(refusal)
-            | Self::Refused(refusal) => {
-                refusal.attempts = attempts;
-                refusal.unconfirmed |= unconfirmed;
+            Self::Api { response, .. } => {
+                response.attempts = count;
+                response.unconfirmed |= earlier_unconfirmed;
             }
-            Self::Connect(silence) | Self::Timeout(silence) | Self::Broken(silence) => {
-                silence.attempts = attempts;
-                silence.unconfirmed |= unconfirmed;
+            Self::Transport(transport) => {
+                transport.attempts = count;
+                transport.unconfirmed |= earlier_unconfirmed;
             }
-            Self::Configuration(_) | Self::Protocol(_) => {}
+            Self::Builder(_) | Self::UnexpectedResponse(_) => {}
         }
         self
     }
+}
 
-    /// Tells whether the same request may succeed if it is sent again.
-    pub(crate) fn is_passing(&self) -> bool {
-        match self {
-            Self::Timeout(_) | Self::Broken(_) | Self::RateLimited(_) | Self::Unavailable(_) => {
-                true
-            }
-            Self::Connect(silence) => !silence.untrusted,
-            // A name that is taken stays taken; a first request that is still
-            // running does not stay so.
-            Self::Conflict(refusal) => refusal
-                .problem
-                .as_ref()
-                .is_some_and(|problem| problem.code == ProblemCode::IdempotencyInProgress),
-            _ => false,
+impl From<ErrorResponse> for Error {
+    fn from(response: ErrorResponse) -> Self {
+        Self::Api {
+            kind: ErrorKind::of(&response),
+            response: Box::new(response),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl From<TransportError> for Error {
+    fn from(error: TransportError) -> Self {
+        Self::Transport(Box::new(error))
+    }
+}
+
+impl From<UnexpectedResponse> for Error {
+    fn from(response: UnexpectedResponse) -> Self {
+        Self::UnexpectedResponse(Box::new(response))
+    }
+}
+
+impl ErrorKind {
+    fn of(response: &ErrorResponse) -> Self {
+        let code = response.problem.as_ref().map(|problem| &problem.code);
+        match response.status {
+            400 | 422 => Self::Invalid,
+            401 => Self::Unauthorized,
+            403 if code == Some(&ProblemCode::PlanRequired) => Self::PlanRequired,
+            403 => Self::Forbidden,
+            404 => Self::NotFound,
+            409 => Self::Conflict,
+            429 => Self::RateLimited,
+            502..=504 => Self::Unavailable,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl ErrorResponse {
+    /// Returns the validation rules that the request breaks; empty if the
+    /// service named none.
+    pub fn violations(&self) -> &[Violation] {
+        self.problem
+            .as_ref()
+            .map(|problem| &*problem.errors)
+            .unwrap_or_default()
+    }
+}
+
+impl TransportError {
+    pub(crate) fn new(kind: TransportErrorKind, message: String) -> Self {
+        Self {
+            kind,
+            message,
+            attempts: 1,
+            // Without a connection nothing was sent.
+            unconfirmed: matches!(
+                kind,
+                TransportErrorKind::Timeout | TransportErrorKind::Disconnected
+            ),
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unauthorized => "the API key was not accepted",
+            Self::PlanRequired => "the plan does not include the API",
+            Self::Forbidden => "not allowed",
+            Self::NotFound => "not found",
+            Self::Conflict => "conflict",
+            Self::Invalid => "invalid",
+            Self::RateLimited => "too many requests",
+            Self::Unavailable => "the service is unavailable",
+            Self::Other => "the request failed",
+        })
+    }
+}
+
+impl fmt::Display for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.problem, &self.excerpt) {
             (Some(problem), _) => f.write_str(&problem.detail)?,
-            (None, Some(excerpt)) => write!(f, "the answer began {:?}", shortened(excerpt))?,
-            (None, None) => f.write_str("the answer was empty")?,
+            (None, Some(excerpt)) => write!(f, "the response starts with {:?}", shorten(excerpt))?,
+            (None, None) => f.write_str("the response is empty")?,
         }
-        write!(f, " (status {}", self.status)?;
-        if let Some(id) = &self.request_id {
-            write!(f, ", request {id}")?;
-        }
-        f.write_str(")")
+        write_status(f, self.status, self.request_id.as_deref())
     }
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for TransportErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
+        f.write_str(match self {
+            Self::Connect => "cannot connect",
+            Self::UntrustedCertificate => "cannot connect securely",
+            Self::Timeout => "timed out",
+            Self::Disconnected => "the connection was lost",
+        })
+    }
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)?;
         if self.attempts > 1 {
             write!(f, " ({} attempts)", self.attempts)?;
         }
@@ -265,36 +369,31 @@ impl fmt::Display for Silence {
     }
 }
 
-impl fmt::Display for Gibberish {
+impl fmt::Display for UnexpectedResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (status {}", self.message, self.status)?;
-        if let Some(id) = &self.request_id {
-            write!(f, ", request {id}")?;
-        }
-        write!(f, "); it began {:?}", shortened(&self.excerpt))
+        f.write_str(&self.message)?;
+        write_status(f, self.status, self.request_id.as_deref())?;
+        write!(f, "; it starts with {:?}", shorten(&self.excerpt))
     }
 }
 
-impl Silence {
-    pub(crate) fn new(message: String, unconfirmed: bool) -> Self {
-        Self {
-            message,
-            attempts: 1,
-            unconfirmed,
-            untrusted: false,
-        }
+fn write_status(f: &mut fmt::Formatter<'_>, status: u16, request_id: Option<&str>) -> fmt::Result {
+    write!(f, " (status {status}")?;
+    if let Some(id) = request_id {
+        write!(f, ", request {id}")?;
     }
+    f.write_str(")")
 }
 
-/// Cuts an excerpt to what is bearable in a message.
-fn shortened(excerpt: &str) -> String {
-    excerpt.chars().take(MAX_SHOWN).collect()
+/// Returns the part of an excerpt that a message shows.
+fn shorten(excerpt: &str) -> String {
+    excerpt.chars().take(MAX_SHOWN_CHARS).collect()
 }
 
-/// Cuts a body to what is bearable in an error.
+/// Returns the start of a body, for an error.
 pub(crate) fn excerpt(body: &[u8]) -> String {
-    // Four bytes a character at most, so nothing that is kept is lost here.
-    let start = &body[..body.len().min(MAX_EXCERPT * 4)];
+    // A character has at most four bytes.
+    let start = &body[..body.len().min(MAX_EXCERPT_CHARS * 4)];
     let text = String::from_utf8_lossy(start);
-    text.trim().chars().take(MAX_EXCERPT).collect()
+    text.trim().chars().take(MAX_EXCERPT_CHARS).collect()
 }

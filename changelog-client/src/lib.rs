@@ -63,7 +63,9 @@ pub use changelog_core::{
 };
 pub use changes::{AroundChanges, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange};
 pub use client::{Client, ClientBuilder, Probe};
-pub use error::{Error, Gibberish, Refusal, Silence};
+pub use error::{
+    Error, ErrorKind, ErrorResponse, TransportError, TransportErrorKind, UnexpectedResponse,
+};
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use retry::RetryPolicy;
 pub use send::new_idempotency_key;

@@ -17,7 +17,9 @@ use url::Url;
 use changelog_core::{Data, Problem};
 
 use crate::client::{Client, header_value};
-use crate::error::{Error, Gibberish, Refusal, Silence, excerpt};
+use crate::error::{
+    Error, ErrorResponse, TransportError, TransportErrorKind, UnexpectedResponse, excerpt,
+};
 use crate::retry::retry_after;
 
 /// The largest answer that is read, in bytes.
@@ -78,7 +80,7 @@ impl Call {
         if !(1..=255).contains(&key.len())
             || !key.bytes().all(|b| b.is_ascii_graphic() || b == b' ')
         {
-            return Err(Error::Configuration(format!(
+            return Err(Error::Builder(format!(
                 "the idempotency key must have 1 to 255 printable ASCII characters, got {}",
                 key.len()
             )));
@@ -110,7 +112,7 @@ impl Call {
 
     fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
         let body = serde_json::to_vec(body)
-            .map_err(|error| Error::Configuration(format!("the body is not JSON: {error}")))?;
+            .map_err(|error| Error::Builder(format!("the body is not JSON: {error}")))?;
         self.body = Some(body);
         Ok(self)
     }
@@ -119,7 +121,7 @@ impl Call {
     fn url(&self, base: &Url) -> Result<Url, Error> {
         let mut url = base.clone();
         url.path_segments_mut()
-            .map_err(|()| Error::Configuration("url: cannot carry a path".to_owned()))?
+            .map_err(|()| Error::Builder("url: cannot carry a path".to_owned()))?
             .pop_if_empty()
             .push("api")
             .extend(&self.path);
@@ -156,12 +158,13 @@ impl Client {
                 Err(error) => error,
             };
             unconfirmed |= error.is_unconfirmed();
-            let wait = error.is_passing().then(|| delays.next()).flatten();
-            let Some(wait) = wait.map(|wait| wait.max(asked_wait(&error))) else {
-                return Err(error.after(attempts, unconfirmed));
+            let wait = error.is_transient().then(|| delays.next()).flatten();
+            let Some(wait) = wait.map(|wait| wait.max(error.retry_after().unwrap_or_default()))
+            else {
+                return Err(error.after_attempts(attempts, unconfirmed));
             };
             if Instant::now() + wait >= deadline {
-                return Err(error.after(attempts, unconfirmed));
+                return Err(error.after_attempts(attempts, unconfirmed));
             }
             sleep(wait).await;
         }
@@ -188,17 +191,15 @@ impl Client {
         let limit = limit.min(self.inner.attempt_timeout);
         let answer = timeout(limit, self.exchange(call))
             .await
-            .map_err(|_| self.silence(limit))??;
+            .map_err(|_| self.timeout_error(limit))??;
         if !is_answer(&answer.status) {
-            return Err(Error::from_refusal(answer.into_refusal()));
+            return Err(answer.into_error_response().into());
         }
         match serde_json::from_slice(&answer.body) {
             Ok(value) => Ok((value, answer.headers)),
             // What was allowed as an answer by its status alone, and is none.
-            Err(_) if !answer.status.is_success() => {
-                Err(Error::from_refusal(answer.into_refusal()))
-            }
-            Err(error) => Err(answer.gibberish(error.to_string())),
+            Err(_) if !answer.status.is_success() => Err(answer.into_error_response().into()),
+            Err(error) => Err(answer.unexpected(error.to_string())),
         }
     }
 
@@ -222,37 +223,34 @@ impl Client {
             let response = request.send().await;
             let response = response.map_err(|error| lost(error, &self.inner.base))?;
             if !response.status().is_success() {
-                return Err(Error::from_refusal(
-                    self.read(response).await?.into_refusal(),
-                ));
+                return Err(self.read(response).await?.into_error_response().into());
             }
             let media_type = response.headers().get(CONTENT_TYPE);
             if !media_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream")) {
                 let answer = self.read(response).await?;
-                return Err(answer.gibberish("it is no stream of events".to_owned()));
+                return Err(answer.unexpected("it is no stream of events".to_owned()));
             }
             Ok(response)
         };
         let response = timeout(limit, open)
             .await
-            .unwrap_or_else(|_| Err(self.silence(limit)))?;
+            .unwrap_or_else(|_| Err(self.timeout_error(limit)))?;
         let client = self.clone();
         Ok(try_unfold(
             (response, client),
             |(mut response, client)| async move {
                 let chunk = timeout(SILENCE, response.chunk()).await;
-                let chunk = chunk.map_err(|_| client.silence(SILENCE))?;
+                let chunk = chunk.map_err(|_| client.timeout_error(SILENCE))?;
                 let chunk = chunk.map_err(|error| lost(error, &client.inner.base))?;
                 Ok(chunk.map(|chunk| (chunk, (response, client))))
             },
         ))
     }
 
-    /// Nothing came for so long.
-    fn silence(&self, limit: Duration) -> Error {
+    fn timeout_error(&self, limit: Duration) -> Error {
         let address = self.inner.base.as_str().trim_end_matches('/');
-        let message = format!("{address}: nothing within {limit:.1?}");
-        Error::Timeout(Box::new(Silence::new(message, true)))
+        let message = format!("{address}: no response within {limit:.1?}");
+        TransportError::new(TransportErrorKind::Timeout, message).into()
     }
 
     /// Makes a request with everything that goes with it.
@@ -290,7 +288,7 @@ impl Client {
         while let Some(chunk) = response.chunk().await.map_err(lost)? {
             if answer.body.len() + chunk.len() > MAX_ANSWER {
                 let message = format!("it is larger than {MAX_ANSWER} bytes");
-                return Err(answer.gibberish(message));
+                return Err(answer.unexpected(message));
             }
             answer.body.extend_from_slice(&chunk);
         }
@@ -314,10 +312,10 @@ impl Answer {
         serde_json::from_slice(&self.body).ok()
     }
 
-    fn into_refusal(self) -> Refusal {
+    fn into_error_response(self) -> ErrorResponse {
         let problem = self.problem();
         let said = problem.as_ref().map(|problem| problem.request_id.clone());
-        Refusal {
+        ErrorResponse {
             status: self.status.as_u16(),
             request_id: self
                 .request_id()
@@ -333,22 +331,15 @@ impl Answer {
         }
     }
 
-    fn gibberish(&self, message: String) -> Error {
-        Error::Protocol(Box::new(Gibberish {
+    fn unexpected(&self, message: String) -> Error {
+        UnexpectedResponse {
             status: self.status.as_u16(),
             request_id: self.request_id(),
             message,
             excerpt: excerpt(&self.body),
-        }))
+        }
+        .into()
     }
-}
-
-/// Returns how long the service asked to wait.
-pub(crate) fn asked_wait(error: &Error) -> Duration {
-    error
-        .refusal()
-        .and_then(|refusal| refusal.retry_after)
-        .unwrap_or_default()
 }
 
 /// Sorts what the network reported.
@@ -363,18 +354,21 @@ fn lost(error: reqwest::Error, base: &Url) -> Error {
         message = chain(inner.unwrap_or(cause));
     }
     if error.is_builder() {
-        return Error::Configuration(message);
+        return Error::Builder(message);
     }
     message = format!("{}: {message}", base.as_str().trim_end_matches('/'));
-    if error.is_connect() {
-        let mut silence = Silence::new(message, false);
-        silence.untrusted = refused_certificate(&error);
-        Error::Connect(Box::new(silence))
+    let kind = if error.is_connect() {
+        if refused_certificate(&error) {
+            TransportErrorKind::UntrustedCertificate
+        } else {
+            TransportErrorKind::Connect
+        }
     } else if error.is_timeout() {
-        Error::Timeout(Box::new(Silence::new(message, true)))
+        TransportErrorKind::Timeout
     } else {
-        Error::Broken(Box::new(Silence::new(message, true)))
-    }
+        TransportErrorKind::Disconnected
+    };
+    TransportError::new(kind, message).into()
 }
 
 /// Writes an error with its causes, each once.

@@ -15,8 +15,8 @@ use tokio::time::sleep;
 use changelog_core::{Change, ChangeFilter, ChangeId, HostId, RiskLevel, ServiceId, Status};
 
 use crate::client::Client;
-use crate::error::{Error, Gibberish, Silence, excerpt};
-use crate::send::{Call, asked_wait};
+use crate::error::{Error, TransportError, TransportErrorKind, UnexpectedResponse, excerpt};
+use crate::send::Call;
 
 /// How many changes are remembered, so that one that comes again is dropped.
 const REMEMBERED: usize = 20_000;
@@ -171,7 +171,7 @@ impl Follow {
                         continue;
                     }
                     let change: Change = serde_json::from_str(&event.data)
-                        .map_err(|error| gibberish(&error, &event.data))?;
+                        .map_err(|error| unexpected(&error, &event.data))?;
                     if self.known.is_new(change.id) {
                         let cursor = self.cursor.clone().unwrap_or_default();
                         return Ok(Watched { change, cursor });
@@ -179,10 +179,10 @@ impl Follow {
                     continue;
                 }
                 Some(Err(EventStreamError::Transport(error))) => error,
-                Some(Err(error)) => return Err(gibberish(&error, "")),
+                Some(Err(error)) => return Err(unexpected(&error, "")),
                 None => {
                     let message = "the service ended the stream".to_owned();
-                    Error::Broken(Box::new(Silence::new(message, false)))
+                    TransportError::new(TransportErrorKind::Disconnected, message).into()
                 }
             };
             self.events = None;
@@ -206,7 +206,7 @@ impl Follow {
 
     /// Waits after a failure, if waiting may mend it.
     async fn wait(&mut self, error: Error) -> Result<(), Error> {
-        let delay = error.is_passing().then(|| self.delays.next()).flatten();
+        let delay = error.is_transient().then(|| self.delays.next()).flatten();
         let Some(delay) = delay else {
             return Err(error);
         };
@@ -216,18 +216,19 @@ impl Follow {
             call(&error);
         }
         self.is_interrupted = true;
-        sleep(delay.max(asked_wait(&error))).await;
+        sleep(delay.max(error.retry_after().unwrap_or_default())).await;
         Ok(())
     }
 }
 
-fn gibberish(error: &dyn fmt::Display, data: &str) -> Error {
-    Error::Protocol(Box::new(Gibberish {
+fn unexpected(error: &dyn fmt::Display, data: &str) -> Error {
+    UnexpectedResponse {
         status: 200,
         request_id: None,
         message: error.to_string(),
         excerpt: excerpt(data.as_bytes()),
-    }))
+    }
+    .into()
 }
 
 /// The changes that came last.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
-use changelog_client::Error;
+use changelog_client::{Error, ErrorKind, TransportErrorKind};
 use changelog_core::text::printable;
 use changelog_core::{Invalid, ProblemCode};
 use serde::{Deserialize, Serialize};
@@ -237,34 +237,43 @@ impl From<Error> for Failure {
             .map_or_else(|| error.to_string(), |problem| problem.detail.clone());
         let cause = cause(&error);
         let mut failure = match &error {
-            Error::Configuration(message) => Self::usage(message),
+            Error::Builder(message) => Self::usage(message),
             // The service says what it refuses; anything else that answers so
             // is not the service.
-            _ if cause == Cause::UnexpectedResponse && error.refusal().is_some() => {
+            _ if cause == Cause::UnexpectedResponse && error.response().is_some() => {
                 Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
             }
-            Error::Unauthorized(_) => Self::new(Exit::NotAuthorized, detail).hint(
-                "check the key with `chlog auth status`, or store another with `chlog auth login`",
-            ),
-            Error::PlanRequired(_) => Self::new(Exit::NotAuthorized, detail).hint(
-                "the key is valid; whoever runs the service can change the organization's plan",
-            ),
-            Error::Forbidden(_) => Self::new(Exit::NotAuthorized, detail),
-            Error::NotFound(_) => Self::new(Exit::NotFound, detail),
-            Error::Conflict(_) => Self::new(Exit::Conflict, detail),
-            Error::Invalid {
-                violations: broken, ..
-            } if !broken.is_empty() => violations(broken),
-            Error::Invalid { .. } => Self::new(Exit::Invalid, detail),
-            Error::RateLimited(_) | Error::Unavailable(_) => Self::new(Exit::Unavailable, detail),
-            Error::Connect(silence) if silence.untrusted => {
-                Self::new(Exit::Other, error.to_string())
-                    .hint("the service's certificate is not trusted by this machine")
+            Error::Api { kind, response } => match kind {
+                ErrorKind::Unauthorized => Self::new(Exit::NotAuthorized, detail).hint(
+                    "check the key with `chlog auth status`, or store another with `chlog auth login`",
+                ),
+                ErrorKind::PlanRequired => Self::new(Exit::NotAuthorized, detail).hint(
+                    "the key is valid; whoever runs the service can change the organization's plan",
+                ),
+                ErrorKind::Forbidden => Self::new(Exit::NotAuthorized, detail),
+                ErrorKind::NotFound => Self::new(Exit::NotFound, detail),
+                ErrorKind::Conflict => Self::new(Exit::Conflict, detail),
+                ErrorKind::Invalid if !response.violations().is_empty() => {
+                    violations(response.violations())
+                }
+                ErrorKind::Invalid => Self::new(Exit::Invalid, detail),
+                ErrorKind::RateLimited | ErrorKind::Unavailable => {
+                    Self::new(Exit::Unavailable, detail)
+                }
+                _ => Self::new(Exit::Other, error.to_string()),
+            },
+            Error::Transport(transport) => match transport.kind {
+                TransportErrorKind::UntrustedCertificate => {
+                    Self::new(Exit::Other, error.to_string())
+                        .hint("the service's certificate is not trusted by this machine")
+                }
+                TransportErrorKind::Connect => Self::new(Exit::Unavailable, error.to_string())
+                    .hint("is the address right, and the service running?"),
+                _ => Self::new(Exit::Unavailable, error.to_string()),
+            },
+            Error::UnexpectedResponse(_) => {
+                Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
             }
-            Error::Connect(_) => Self::new(Exit::Unavailable, error.to_string())
-                .hint("is the address right, and the service running?"),
-            Error::Timeout(_) | Error::Broken(_) => Self::new(Exit::Unavailable, error.to_string()),
-            Error::Protocol(_) => Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS),
             _ => Self::new(Exit::Other, error.to_string()),
         };
         failure.request_id = error.request_id().map(str::to_owned);
@@ -275,20 +284,24 @@ impl From<Error> for Failure {
 
 /// Sorts an error by what it means for a change that was to be recorded.
 fn cause(error: &Error) -> Cause {
-    let refusal = match error {
-        Error::Configuration(_) => return Cause::Other,
-        // Whatever it is that has no trusted certificate, it is not the service.
-        Error::Connect(silence) if silence.untrusted => return Cause::UnexpectedResponse,
-        Error::Protocol(_) => return Cause::UnexpectedResponse,
-        _ => error.refusal(),
+    let response = match error {
+        Error::Builder(_) => return Cause::Other,
+        Error::UnexpectedResponse(_) => return Cause::UnexpectedResponse,
+        // A server without a trusted certificate is not the service.
+        Error::Transport(transport)
+            if transport.kind == TransportErrorKind::UntrustedCertificate =>
+        {
+            return Cause::UnexpectedResponse;
+        }
+        _ => error.response(),
     };
-    let Some(refusal) = refusal else {
+    let Some(response) = response else {
         return Cause::Unavailable;
     };
-    if refusal.status >= 500 || refusal.status == 429 {
+    if response.status >= 500 || response.status == 429 {
         return Cause::Unavailable;
     }
-    match (&refusal.problem, refusal.status) {
+    match (&response.problem, response.status) {
         (None, _) => Cause::UnexpectedResponse,
         (Some(_), 401 | 403) => Cause::Unauthorized,
         (Some(problem), _) => match problem.code {

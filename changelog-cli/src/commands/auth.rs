@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Read};
 
-use changelog_client::{Client, Error};
+use changelog_client::{Client, Error, ErrorKind};
 use changelog_core::api_key::{is_well_formed, mask};
 use clap::{Args, Subcommand};
 use inquire::{Password, PasswordDisplayMode, Text};
@@ -129,8 +129,14 @@ async fn status(mut app: App) -> Outcome {
     let result = check(&client(&url.value, Some(key))?).await;
     let verdict = match &result {
         Ok(()) => "accepted",
-        Err(Error::Unauthorized(_)) => "not accepted",
-        Err(Error::PlanRequired(_) | Error::Forbidden(_)) => "valid, and not allowed",
+        Err(Error::Api {
+            kind: ErrorKind::Unauthorized,
+            ..
+        }) => "not accepted",
+        Err(Error::Api {
+            kind: ErrorKind::PlanRequired | ErrorKind::Forbidden,
+            ..
+        }) => "valid, and not allowed",
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {

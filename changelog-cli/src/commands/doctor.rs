@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use changelog_client::{Client, Error, KeyInfo, Probe};
+use changelog_client::{Client, Error, ErrorKind, KeyInfo, Probe};
 use changelog_core::api_key::{is_well_formed, mask};
 use changelog_core::change::MAX_CLOCK_SKEW;
 use changelog_core::{Health, Timestamp};
@@ -335,7 +335,10 @@ async fn key(app: &App, report: &mut Report) {
     };
     let said = match client.key().await {
         // A service of an earlier version knows the key, but not the question.
-        Err(Error::NotFound(_)) => {
+        Err(Error::Api {
+            kind: ErrorKind::NotFound,
+            ..
+        }) => {
             let asked = client.changes().list().per_page(1).send().await;
             asked.map(|_| None)
         }
@@ -353,8 +356,8 @@ async fn key(app: &App, report: &mut Report) {
         }
         Ok(None) => report.ok("key", format!("{shown} is accepted")),
         Err(error) => {
-            let check = match &error {
-                Error::PlanRequired(_) => "plan",
+            let check = match error.kind() {
+                Some(ErrorKind::PlanRequired) => "plan",
                 _ => "key",
             };
             let failure = Failure::from(error);

@@ -302,13 +302,11 @@ fn parts(records: &[Record]) -> Vec<Range<usize>> {
 
 /// Returns the records that an answer finds fault with.
 fn refused(records: &[&Record], error: &Error) -> Vec<Rejected> {
-    let Error::Invalid { violations, .. } = error else {
-        return Vec::new();
-    };
     let mut rejected: Vec<Rejected> = Vec::new();
     for (index, record) in records.iter().enumerate() {
         let place = format!("/changes/{index}/");
-        let reasons: Vec<String> = violations
+        let reasons: Vec<String> = error
+            .violations()
             .iter()
             .filter_map(|violation| {
                 let pointer = violation.pointer.strip_prefix(&place)?;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use changelog_client::{Client, Error};
+use changelog_client::{Client, Error, ErrorKind};
 use changelog_core::text::closest;
 use changelog_core::{Host, HostId, Input, NewHost, NewService, Service, ServiceId};
 use uuid::Uuid;
@@ -178,7 +178,10 @@ async fn make_service(client: &Client, new: NewService) -> Outcome<ServiceId> {
             Ok(service.id)
         }
         // Somebody made it in the same moment.
-        Err(Error::Conflict(_)) => {
+        Err(Error::Api {
+            kind: ErrorKind::Conflict,
+            ..
+        }) => {
             let all = client.services().list().await?;
             crate::input::names::pick(all, &name).map(|service| service.id)
         }
@@ -195,7 +198,10 @@ async fn make_host(client: &Client, new: NewHost) -> Outcome<HostId> {
             Ok(host.id)
         }
         // Somebody made it in the same moment.
-        Err(Error::Conflict(_)) => {
+        Err(Error::Api {
+            kind: ErrorKind::Conflict,
+            ..
+        }) => {
             let all = client.hosts().list().await?;
             crate::input::names::pick(all, &name).map(|host| host.id)
         }

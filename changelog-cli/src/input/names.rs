@@ -1,7 +1,7 @@
 //! Names that people use for services and hosts, and the ids that the service
 //! uses for them.
 
-use changelog_client::{Client, Error};
+use changelog_client::{Client, Error, ErrorKind};
 use changelog_core::text::closest;
 use changelog_core::{Host, HostId, Input, NewHost, NewService, Service, ServiceId};
 
@@ -74,9 +74,10 @@ pub(crate) async fn service(
             Ok(Some(service.id))
         }
         // Somebody made it in the same moment.
-        Err(Error::Conflict(_)) => {
-            pick(client.services().list().await?, name).map(|service| Some(service.id))
-        }
+        Err(Error::Api {
+            kind: ErrorKind::Conflict,
+            ..
+        }) => pick(client.services().list().await?, name).map(|service| Some(service.id)),
         Err(error) => Err(error.into()),
     }
 }
@@ -108,9 +109,10 @@ pub(crate) async fn host(client: &Client, name: &str, missing: Missing) -> Outco
             Ok(Some(host.id))
         }
         // Somebody made it in the same moment.
-        Err(Error::Conflict(_)) => {
-            pick(client.hosts().list().await?, name).map(|host| Some(host.id))
-        }
+        Err(Error::Api {
+            kind: ErrorKind::Conflict,
+            ..
+        }) => pick(client.hosts().list().await?, name).map(|host| Some(host.id)),
         Err(error) => Err(error.into()),
     }
 }

@@ -336,8 +336,8 @@ pub(crate) fn named(name: Option<&str>) -> Option<&str> {
 
 /// Tells whether the service refuses nothing but the time.
 fn is_about_the_time(error: &Error) -> bool {
-    matches!(error, Error::Invalid { violations, .. }
-        if !violations.is_empty() && violations.iter().all(|one| one.pointer == "/occurred_at"))
+    let violations = error.violations();
+    !violations.is_empty() && violations.iter().all(|one| one.pointer == "/occurred_at")
 }
 
 /// Tells whether the service knows the key from a request that was not quite
