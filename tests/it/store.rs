@@ -1,8 +1,6 @@
 //! What the store keeps and finds for pages that no endpoint shows: the store
 //! itself is asked, beside a service on the same database.
 
-mod backfill;
-mod carry_over;
 mod changes;
 mod counts;
 mod history;

@@ -1,9 +1,10 @@
--- The whole schema. The SQLite migration of the same number has the same
--- tables and columns; ARCHITECTURE.md says where the two differ and why.
+-- The schema on PostgreSQL. The SQLite migration with the same number creates
+-- the same tables and columns; ARCHITECTURE.md explains where they differ.
 --
 -- Every unique constraint and foreign key of an organization's table includes
 -- its organization, so that the schema can be distributed by organization.
--- Moments are milliseconds since 1970. Text sorts by code point, as in SQLite.
+-- Times are milliseconds since 1970 in UTC. `*_folded` columns hold a name in the
+-- form in which names are compared. Text sorts by code point, as in SQLite.
 
 CREATE TABLE organizations (
     id         uuid NOT NULL PRIMARY KEY,
@@ -12,11 +13,11 @@ CREATE TABLE organizations (
     created_at bigint NOT NULL
 );
 
--- An account. `vouched_by` is the organization whose invitation made it, which
--- answers for the address being that person's; NULL is the operator. An address
--- may have an account for each organization that vouches for it: none of them
--- may take it in advance from the others. There is no foreign key: `users` is
--- not distributed by organization.
+-- User accounts. `vouched_by` is the organization whose invitation created the
+-- account and which vouches for the email address; NULL means the operator.
+-- An address can have one account for each organization that vouches for it, so
+-- that no organization can claim an address before the others. There is no
+-- foreign key because `users` is not distributed by organization.
 CREATE TABLE users (
     id            uuid NOT NULL PRIMARY KEY,
     email         text COLLATE "C" NOT NULL,
@@ -39,18 +40,34 @@ CREATE TABLE memberships (
 );
 CREATE INDEX memberships_by_user ON memberships (user_id, created_at);
 
+-- Open invitations. Only the SHA-256 of the token in the link is stored.
+CREATE TABLE invitations (
+    organization_id uuid NOT NULL REFERENCES organizations (id),
+    id              uuid NOT NULL,
+    email           text COLLATE "C" NOT NULL,
+    email_folded    text COLLATE "C" NOT NULL,
+    role            text COLLATE "C" NOT NULL,
+    token_hash      bytea NOT NULL UNIQUE,
+    invited_by      text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    expires_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, email_folded)
+);
+CREATE INDEX invitations_by_expiry ON invitations (expires_at);
+
 CREATE TABLE sessions (
     token_hash      bytea NOT NULL PRIMARY KEY,
     user_id         uuid NOT NULL REFERENCES users (id),
     organization_id uuid NOT NULL,
+    user_agent      text COLLATE "C",
     created_at      bigint NOT NULL,
     last_seen_at    bigint NOT NULL
 );
 CREATE INDEX sessions_by_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 
--- Failed sign-ins. `bucket` is the SHA-256 of what they are counted under: see
--- store/attempts.rs.
+-- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.
 CREATE TABLE sign_in_failures (
     bucket         bytea NOT NULL PRIMARY KEY,
     failures       bigint NOT NULL,
@@ -74,6 +91,7 @@ CREATE TABLE api_keys (
     name            text COLLATE "C" NOT NULL,
     key_hash        bytea NOT NULL UNIQUE,
     masked          text COLLATE "C" NOT NULL,
+    created_by      text COLLATE "C",
     created_at      bigint NOT NULL,
     expires_at      bigint,
     revoked_at      bigint,
@@ -82,6 +100,7 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
 CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
+-- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     id              uuid NOT NULL,
@@ -89,6 +108,7 @@ CREATE TABLE services (
     name_folded     text COLLATE "C" NOT NULL,
     description     text COLLATE "C",
     color           text COLLATE "C" NOT NULL,
+    reference       text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
@@ -106,71 +126,84 @@ CREATE TABLE hosts (
     environment     text COLLATE "C",
     roles           jsonb NOT NULL,
     description     text COLLATE "C",
+    reference       text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, hostname_folded)
 );
 
+-- `document` is the change as the API returns it, except for service and host,
+-- whose names can change. The other columns are those that changes are found by.
+-- `sort_key` is the 64-bit form of the id: the milliseconds and the twenty bits
+-- after them.
 CREATE TABLE changes (
+    sort_key        bigint NOT NULL,
     organization_id uuid NOT NULL REFERENCES organizations (id),
     id              uuid NOT NULL,
-    title           text COLLATE "C" NOT NULL,
-    description     text COLLATE "C",
     risk_level      text COLLATE "C" NOT NULL,
     status          text COLLATE "C" NOT NULL,
-    impact          text COLLATE "C",
     service_id      uuid,
     host_id         uuid,
-    tags            jsonb NOT NULL,
-    links           jsonb NOT NULL,
     scheduled_for   bigint,
-    occurred_at     bigint NOT NULL,
-    created_at      bigint NOT NULL,
-    updated_at      bigint NOT NULL,
-    PRIMARY KEY (organization_id, id),
+    document        text COLLATE "C" NOT NULL,
+    PRIMARY KEY (organization_id, sort_key),
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
     FOREIGN KEY (organization_id, host_id) REFERENCES hosts (organization_id, id)
 );
-CREATE INDEX changes_by_service ON changes (organization_id, service_id, id) WHERE service_id IS NOT NULL;
-CREATE INDEX changes_by_host ON changes (organization_id, host_id, id) WHERE host_id IS NOT NULL;
-CREATE INDEX changes_by_risk ON changes (organization_id, risk_level, id);
-CREATE INDEX changes_by_status ON changes (organization_id, status, id);
+CREATE INDEX changes_by_risk ON changes (organization_id, risk_level, sort_key);
+CREATE INDEX changes_by_status ON changes (organization_id, status, sort_key);
+CREATE INDEX changes_by_risk_and_status ON changes (organization_id, risk_level, status, sort_key);
+CREATE INDEX changes_by_service ON changes (organization_id, service_id, sort_key)
+    WHERE service_id IS NOT NULL;
+CREATE INDEX changes_by_host ON changes (organization_id, host_id, sort_key)
+    WHERE host_id IS NOT NULL;
+CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for, sort_key)
+    WHERE scheduled_for IS NOT NULL AND status = 'planned';
 
 CREATE TABLE change_tags (
     organization_id uuid NOT NULL,
     tag             text COLLATE "C" NOT NULL,
-    change_id       uuid NOT NULL,
-    PRIMARY KEY (organization_id, tag, change_id),
-    FOREIGN KEY (organization_id, change_id) REFERENCES changes (organization_id, id)
+    sort_key        bigint NOT NULL,
+    PRIMARY KEY (organization_id, tag, sort_key)
 );
-CREATE INDEX change_tags_by_change ON change_tags (organization_id, change_id);
 
--- How many changes there are by scope (`organization`, with the zero UUID,
--- `service` or `host`), risk and status. `slot` spreads the writers of one
--- organization on PostgreSQL; SQLite has one writer and uses slot 0.
+-- How many changes there are by scope (`organization`, `service/ID`, `host/ID`,
+-- `tag/TAG`), time span, risk and status. `span` is the length of the span in
+-- milliseconds and `start` the number of the span since 1970. Span 0 is all
+-- time. Days of services and hosts have the span -86400000: if they had that of
+-- the organization's days, PostgreSQL, which takes scope and span for
+-- independent, would overestimate the organization's days by far. `slot` spreads
+-- the concurrent writers of one organization over several rows.
 CREATE TABLE change_counts (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     scope           text COLLATE "C" NOT NULL,
-    scope_id        uuid NOT NULL,
+    span            bigint NOT NULL,
+    start           bigint NOT NULL,
     risk_level      text COLLATE "C" NOT NULL,
     status          text COLLATE "C" NOT NULL,
     slot            bigint NOT NULL,
     n               bigint NOT NULL,
-    PRIMARY KEY (organization_id, scope, scope_id, risk_level, status, slot)
+    PRIMARY KEY (organization_id, scope, span, start, risk_level, status, slot)
 );
+-- The days of all services. With a range of scopes as the condition, SQLite would
+-- choose the primary key and read the days of all years.
+CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
+    WHERE span = -86400000 AND substr(scope, 1, 8) = 'service/';
 
--- The words of the titles, each prefixed with its organization, so that a
--- search costs what the organization's own changes cost. Folding and splitting
--- is done by the service.
+-- The words of the titles, and the facets that changes are filtered by. Each
+-- begins with its organization, so that a search costs what the organization's
+-- own changes cost. The service folds and splits the titles.
 CREATE TABLE change_search (
     organization_id uuid NOT NULL,
-    change_id       uuid NOT NULL,
+    sort_key        bigint NOT NULL,
     words           tsvector NOT NULL,
-    PRIMARY KEY (organization_id, change_id),
-    FOREIGN KEY (organization_id, change_id) REFERENCES changes (organization_id, id)
+    PRIMARY KEY (organization_id, sort_key)
 );
-CREATE INDEX change_search_by_words ON change_search USING gin (words);
+CREATE INDEX change_search_by_words ON change_search USING gin (words)
+    WITH (gin_pending_list_limit = 256);
 
+-- `actor_id` is the user, NULL for an API key and the operator. `address` is the
+-- caller's IP address as text, NULL for the operator.
 CREATE TABLE activity (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     id              uuid NOT NULL,
@@ -181,14 +214,26 @@ CREATE TABLE activity (
     resource_id     uuid NOT NULL,
     resource_label  text COLLATE "C" NOT NULL,
     metadata        jsonb NOT NULL,
+    address         text COLLATE "C",
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id)
 );
 CREATE INDEX activity_by_resource ON activity (organization_id, resource_type, id);
-CREATE INDEX activity_by_actor ON activity (organization_id, actor_id, id);
+-- An entry is in one of these two. `actor_id` is the last column of the second so
+-- that SQLite recognizes it as a covering index.
+CREATE INDEX activity_by_person ON activity (organization_id, actor_id, resource_type, id)
+    WHERE actor_id IS NOT NULL;
+CREATE INDEX activity_by_key ON activity (organization_id, resource_type, id, actor_id)
+    WHERE actor_id IS NULL;
+-- The history of one resource. Its creation is found by the time in its id, so
+-- that creating a change does not write to this index. `action` is the last
+-- column so that SQLite recognizes it as a covering index.
+CREATE INDEX activity_by_thing ON activity
+    (organization_id, resource_id, resource_type, id, action)
+    WHERE action <> 'created';
 
--- The distinct actors of the activity log. `actor_key` is the person's id, or
--- the actor's name for an API key, because a NULL cannot be part of a key.
+-- The distinct actors of the activity log. `actor_key` is the user's id, or the
+-- actor's name for an API key, because a part of a primary key cannot be NULL.
 CREATE TABLE activity_actors (
     organization_id uuid NOT NULL REFERENCES organizations (id),
     actor_key       text COLLATE "C" NOT NULL,
@@ -197,8 +242,8 @@ CREATE TABLE activity_actors (
     PRIMARY KEY (organization_id, actor_key)
 );
 
--- Answers to keep for requests that are sent again. `scope` is the hash of API
--- key, method, path and idempotency key.
+-- Answers to requests with an idempotency key. `scope` is a hash of API key,
+-- method, path and idempotency key, after the time in the key if it has one.
 CREATE TABLE idempotency (
     organization_id uuid NOT NULL,
     scope           bytea NOT NULL,
@@ -210,3 +255,10 @@ CREATE TABLE idempotency (
     PRIMARY KEY (organization_id, scope)
 );
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+-- The latest time that a server has seen, in one row, so that nothing expired
+-- becomes valid again when the clock is set back while no server runs.
+CREATE TABLE latest_moment (
+    id     integer PRIMARY KEY CHECK (id = 1),
+    moment bigint NOT NULL
+);

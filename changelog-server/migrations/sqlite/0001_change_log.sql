@@ -1,7 +1,8 @@
--- The whole schema. The PostgreSQL migration of the same number has the same
--- tables and columns; ARCHITECTURE.md says where the two differ and why.
+-- The schema on SQLite. The PostgreSQL migration with the same number creates
+-- the same tables and columns; ARCHITECTURE.md explains where they differ.
 --
--- Ids are 16-byte UUIDs, moments are milliseconds since 1970, lists are JSON.
+-- Ids are 16-byte UUIDs, times are milliseconds since 1970 in UTC, lists are
+-- JSON. `*_folded` columns hold a name in the form in which names are compared.
 
 CREATE TABLE organizations (
     id         BLOB NOT NULL PRIMARY KEY,
@@ -10,11 +11,11 @@ CREATE TABLE organizations (
     created_at INTEGER NOT NULL
 ) STRICT;
 
--- An account. `vouched_by` is the organization whose invitation made it, which
--- answers for the address being that person's; NULL is the operator. An address
--- may have an account for each organization that vouches for it: none of them
--- may take it in advance from the others. There is no foreign key: on PostgreSQL
--- `users` is not distributed by organization.
+-- User accounts. `vouched_by` is the organization whose invitation created the
+-- account and which vouches for the email address; NULL means the operator.
+-- An address can have one account for each organization that vouches for it, so
+-- that no organization can claim an address before the others. There is no
+-- foreign key because on PostgreSQL `users` is not distributed by organization.
 CREATE TABLE users (
     id            BLOB NOT NULL PRIMARY KEY,
     email         TEXT NOT NULL,
@@ -37,18 +38,34 @@ CREATE TABLE memberships (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memberships_by_user ON memberships (user_id, created_at);
 
+-- Open invitations. Only the SHA-256 of the token in the link is stored.
+CREATE TABLE invitations (
+    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    id              BLOB NOT NULL,
+    email           TEXT NOT NULL,
+    email_folded    TEXT NOT NULL,
+    role            TEXT NOT NULL,
+    token_hash      BLOB NOT NULL UNIQUE,
+    invited_by      TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, email_folded)
+) STRICT;
+CREATE INDEX invitations_by_expiry ON invitations (expires_at);
+
 CREATE TABLE sessions (
     token_hash      BLOB NOT NULL PRIMARY KEY,
     user_id         BLOB NOT NULL REFERENCES users (id),
     organization_id BLOB NOT NULL,
+    user_agent      TEXT,
     created_at      INTEGER NOT NULL,
     last_seen_at    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_by_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 
--- Failed sign-ins. `bucket` is the SHA-256 of what they are counted under: see
--- store/attempts.rs.
+-- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.
 CREATE TABLE sign_in_failures (
     bucket         BLOB NOT NULL PRIMARY KEY,
     failures       INTEGER NOT NULL,
@@ -72,6 +89,7 @@ CREATE TABLE api_keys (
     name            TEXT NOT NULL,
     key_hash        BLOB NOT NULL UNIQUE,
     masked          TEXT NOT NULL,
+    created_by      TEXT,
     created_at      INTEGER NOT NULL,
     expires_at      INTEGER,
     revoked_at      INTEGER,
@@ -80,6 +98,7 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_by_organization ON api_keys (organization_id, id);
 CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS NULL;
 
+-- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     id              BLOB NOT NULL,
@@ -87,6 +106,7 @@ CREATE TABLE services (
     name_folded     TEXT NOT NULL,
     description     TEXT,
     color           TEXT NOT NULL,
+    reference       TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
@@ -104,69 +124,84 @@ CREATE TABLE hosts (
     environment     TEXT,
     roles           TEXT NOT NULL,
     description     TEXT,
+    reference       TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, hostname_folded)
 ) STRICT;
 
--- `docid` names a row to the search index. It is spelled out because VACUUM,
--- and so a backup, may renumber rows whose number is not a column.
+-- `document` is the change as the API returns it, except for service and host,
+-- whose names can change. The other columns are those that changes are found by.
+-- `sort_key` is the 64-bit form of the id: the milliseconds and the twenty bits
+-- after them. As the row's own number it ends every index in the order of lists,
+-- and it is the row number in the full-text index.
 CREATE TABLE changes (
-    docid           INTEGER PRIMARY KEY,
+    sort_key        INTEGER PRIMARY KEY,
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     id              BLOB NOT NULL,
-    title           TEXT NOT NULL,
-    description     TEXT,
     risk_level      TEXT NOT NULL,
     status          TEXT NOT NULL,
-    impact          TEXT,
     service_id      BLOB,
     host_id         BLOB,
-    tags            TEXT NOT NULL,
-    links           TEXT NOT NULL,
     scheduled_for   INTEGER,
-    occurred_at     INTEGER NOT NULL,
-    created_at      INTEGER NOT NULL,
-    updated_at      INTEGER NOT NULL,
-    UNIQUE (organization_id, id),
+    document        TEXT NOT NULL,
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
     FOREIGN KEY (organization_id, host_id) REFERENCES hosts (organization_id, id)
 ) STRICT;
-CREATE INDEX changes_by_service ON changes (organization_id, service_id, id) WHERE service_id IS NOT NULL;
-CREATE INDEX changes_by_host ON changes (organization_id, host_id, id) WHERE host_id IS NOT NULL;
-CREATE INDEX changes_by_risk ON changes (organization_id, risk_level, id);
-CREATE INDEX changes_by_status ON changes (organization_id, status, id);
+CREATE INDEX changes_by_organization ON changes (organization_id);
+CREATE INDEX changes_by_risk ON changes (organization_id, risk_level);
+CREATE INDEX changes_by_status ON changes (organization_id, status);
+CREATE INDEX changes_by_risk_and_status ON changes (organization_id, risk_level, status);
+CREATE INDEX changes_by_service ON changes (organization_id, service_id)
+    WHERE service_id IS NOT NULL;
+CREATE INDEX changes_by_host ON changes (organization_id, host_id)
+    WHERE host_id IS NOT NULL;
+CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for)
+    WHERE scheduled_for IS NOT NULL AND status = 'planned';
 
 CREATE TABLE change_tags (
     organization_id BLOB NOT NULL,
     tag             TEXT NOT NULL,
-    change_id       BLOB NOT NULL,
-    PRIMARY KEY (organization_id, tag, change_id),
-    FOREIGN KEY (organization_id, change_id) REFERENCES changes (organization_id, id)
+    sort_key        INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, tag, sort_key)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX change_tags_by_change ON change_tags (organization_id, change_id);
 
--- How many changes there are by scope (`organization`, with the zero UUID,
--- `service` or `host`), risk and status. `slot` spreads the writers of one
--- organization on PostgreSQL; SQLite has one writer and uses slot 0.
+-- How many changes there are by scope (`organization`, `service/ID`, `host/ID`,
+-- `tag/TAG`), time span, risk and status. `span` is the length of the span in
+-- milliseconds and `start` the number of the span since 1970. Span 0 is all
+-- time. Days of services and hosts have the span -86400000: if they had that of
+-- the organization's days, PostgreSQL, which takes scope and span for
+-- independent, would overestimate the organization's days by far. `slot` spreads
+-- concurrent writers on PostgreSQL; SQLite has one writer and uses slot 0.
 CREATE TABLE change_counts (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     scope           TEXT NOT NULL,
-    scope_id        BLOB NOT NULL,
+    span            INTEGER NOT NULL,
+    start           INTEGER NOT NULL,
     risk_level      TEXT NOT NULL,
     status          TEXT NOT NULL,
     slot            INTEGER NOT NULL,
     n               INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, scope, scope_id, risk_level, status, slot)
+    PRIMARY KEY (organization_id, scope, span, start, risk_level, status, slot)
 ) STRICT, WITHOUT ROWID;
+-- The days of all services. With a range of scopes as the condition, SQLite would
+-- choose the primary key and read the days of all years.
+CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
+    WHERE span = -86400000 AND substr(scope, 1, 8) = 'service/';
 
--- The words of the titles, each prefixed with its organization, so that a
--- search costs what the organization's own changes cost. Folding is done by
--- the service; the ascii tokenizer only splits at the spaces.
+-- The words of the titles, and the facets that changes are filtered by. Each
+-- begins with its organization, so that a search costs what the organization's
+-- own changes cost. The service folds the words; the ascii tokenizer only splits
+-- at spaces.
 CREATE VIRTUAL TABLE change_search USING fts5 (
-    words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
+    words, content = '', contentless_delete = 1, detail = none,
+    tokenize = 'ascii tokenchars '':'''
 );
+-- The distinct words of the index.
+CREATE VIRTUAL TABLE change_search_words USING fts5vocab (change_search, row);
 
+-- `actor_id` is the user, NULL for an API key and the operator. `address` is the
+-- caller's IP address as text, NULL for the operator.
 CREATE TABLE activity (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     id              BLOB NOT NULL,
@@ -177,14 +212,26 @@ CREATE TABLE activity (
     resource_id     BLOB NOT NULL,
     resource_label  TEXT NOT NULL,
     metadata        TEXT NOT NULL,
+    address         TEXT,
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX activity_by_resource ON activity (organization_id, resource_type, id);
-CREATE INDEX activity_by_actor ON activity (organization_id, actor_id, id);
+-- An entry is in one of these two. `actor_id` is the last column of the second so
+-- that SQLite recognizes it as a covering index.
+CREATE INDEX activity_by_person ON activity (organization_id, actor_id, resource_type, id)
+    WHERE actor_id IS NOT NULL;
+CREATE INDEX activity_by_key ON activity (organization_id, resource_type, id, actor_id)
+    WHERE actor_id IS NULL;
+-- The history of one resource. Its creation is found by the time in its id, so
+-- that creating a change does not write to this index. `action` is the last
+-- column so that SQLite recognizes it as a covering index.
+CREATE INDEX activity_by_thing ON activity
+    (organization_id, resource_id, resource_type, id, action)
+    WHERE action <> 'created';
 
--- The distinct actors of the activity log. `actor_key` is the person's id, or
--- the actor's name for an API key, because a NULL cannot be part of a key.
+-- The distinct actors of the activity log. `actor_key` is the user's id, or the
+-- actor's name for an API key, because a part of a primary key cannot be NULL.
 CREATE TABLE activity_actors (
     organization_id BLOB NOT NULL REFERENCES organizations (id),
     actor_key       TEXT NOT NULL,
@@ -193,8 +240,9 @@ CREATE TABLE activity_actors (
     PRIMARY KEY (organization_id, actor_key)
 ) STRICT, WITHOUT ROWID;
 
--- Answers to keep for requests that are sent again. `scope` is the hash of API
--- key, method, path and idempotency key.
+-- Answers to requests with an idempotency key. `scope` is a hash of API key,
+-- method, path and idempotency key, after the time in the key if it has one. Rows
+-- are appended, so that only the index on the scope is written at random pages.
 CREATE TABLE idempotency (
     organization_id BLOB NOT NULL,
     scope           BLOB NOT NULL,
@@ -202,7 +250,14 @@ CREATE TABLE idempotency (
     status          INTEGER NOT NULL,
     location        TEXT,
     body            TEXT NOT NULL,
-    created_at      INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, scope)
-) STRICT, WITHOUT ROWID;
+    created_at      INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX idempotency_by_scope ON idempotency (scope);
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+-- The latest time that a server has seen, in one row, so that nothing expired
+-- becomes valid again when the clock is set back while no server runs.
+CREATE TABLE latest_moment (
+    id     INTEGER PRIMARY KEY CHECK (id = 1),
+    moment INTEGER NOT NULL
+) STRICT;

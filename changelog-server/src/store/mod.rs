@@ -9,7 +9,6 @@
 pub(crate) mod activity;
 mod api_keys;
 mod attempts;
-mod carry_over;
 mod changes;
 pub(crate) mod engine;
 pub(crate) mod feed;

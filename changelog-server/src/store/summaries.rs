@@ -130,7 +130,7 @@ fn select<DB: Dialect>(tenant: Tenant, column: Column, ids: &[Uuid]) -> QueryBui
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND c.").push(column.name());
-    query.push(" = wanted.column1 ORDER BY c.place DESC LIMIT 1) FROM (");
+    query.push(" = wanted.column1 ORDER BY c.sort_key DESC LIMIT 1) FROM (");
     let rows = ids.iter().zip(&scopes);
     push_values(
         &mut query,

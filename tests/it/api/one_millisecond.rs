@@ -12,7 +12,7 @@ PRAGMA synchronous = OFF;
 PRAGMA foreign_keys = OFF;
 BEGIN IMMEDIATE;
 WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 1048575)
-INSERT INTO changes (place, organization_id, id, risk_level, status, document)
+INSERT INTO changes (sort_key, organization_id, id, risk_level, status, document)
 SELECT (1735689600000 << 20) + n, (SELECT id FROM organizations ORDER BY id DESC LIMIT 1),
     CAST(n AS BLOB), 'low', 'planned', '{}' FROM n;
 COMMIT";
@@ -38,7 +38,7 @@ async fn a_millisecond_that_others_have_filled() {
         .violates(&[("/occurred_at", "out_of_range")]);
 
     // Of five hundred one is free.
-    run("DELETE FROM changes WHERE place % 500 = 7").await;
+    run("DELETE FROM changes WHERE sort_key % 500 = 7").await;
     for number in 0..5 {
         let title = format!("room for {number}");
         key.post("/api/changes", body(&title)).await.is(201);

@@ -22,14 +22,14 @@ async fn kept(world: &World) -> Vec<String> {
     let rows: Vec<(Uuid, i64, String, String, Option<i64>, String)> = fetch!(
         &mut db,
         sqlx::query_as(
-            "SELECT organization_id, place, risk_level, status, scheduled_for, document
-             FROM changes ORDER BY place, organization_id"
+            "SELECT organization_id, sort_key, risk_level, status, scheduled_for, document
+             FROM changes ORDER BY sort_key, organization_id"
         )
     );
     all.extend(rows.iter().map(|row| format!("{row:?}")));
     let rows: Vec<(Uuid, String, i64)> = fetch!(
         &mut db,
-        sqlx::query_as("SELECT organization_id, tag, place FROM change_tags ORDER BY 1, 2, 3")
+        sqlx::query_as("SELECT organization_id, tag, sort_key FROM change_tags ORDER BY 1, 2, 3")
     );
     all.extend(rows.iter().map(|row| format!("{row:?}")));
     let rows: Vec<(Uuid, String, i64, i64, String, String, i64)> = fetch!(
@@ -43,7 +43,9 @@ async fn kept(world: &World) -> Vec<String> {
     all.extend(rows.iter().map(|row| format!("{row:?}")));
     let search = match world.engine {
         Engine::Sqlite => "SELECT doc, term FROM change_search_words ORDER BY term",
-        Engine::Postgres => "SELECT place, CAST(words AS text) FROM change_search ORDER BY place",
+        Engine::Postgres => {
+            "SELECT sort_key, CAST(words AS text) FROM change_search ORDER BY sort_key"
+        }
     };
     let rows: Vec<(i64, String)> = fetch!(&mut db, sqlx::query_as(search));
     all.extend(rows.iter().map(|row| format!("{row:?}")));

@@ -78,7 +78,7 @@ fn select<DB: Dialect>(
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT c.id, c.risk_level, c.status, s.reference, h.reference \
-         FROM (SELECT place FROM changes WHERE organization_id = ",
+         FROM (SELECT sort_key FROM changes WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     match compared {
@@ -92,10 +92,12 @@ fn select<DB: Dialect>(
             DB::bind(&mut query, id.0.into());
         }
     }
-    sort_key::push_range(&mut query, "place", sort_key::of_millis(millis));
-    query.push(" ORDER BY place DESC");
+    sort_key::push_range(&mut query, "sort_key", sort_key::of_millis(millis));
+    query.push(" ORDER BY sort_key DESC");
     push_limit(&mut query, limit, 0);
-    query.push(") AS newest JOIN changes c ON c.place = newest.place AND c.organization_id = ");
+    query.push(
+        ") AS newest JOIN changes c ON c.sort_key = newest.sort_key AND c.organization_id = ",
+    );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(REFERENCES);
     query

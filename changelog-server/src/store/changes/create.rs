@@ -28,16 +28,16 @@ use crate::store::{Database, Store, StoreError, Tenant, Tx};
 /// How many changes one transaction records at most, unless one request has
 /// more. Everybody else waits for as long as that takes, some ten milliseconds.
 pub(in crate::store) const MAX_BATCH: usize = 128;
-/// How often a request is tried again because the place of its id was taken.
+/// How often a request is tried again because the sort key of its id was taken.
 const TRIES: usize = 20;
-/// How many of these tries draw another place; a draw fails as often as the
-/// millisecond is full: half full, once in two. After them free places are
+/// How many of these tries draw another sort key; a draw fails as often as the
+/// millisecond is full: half full, once in two. After them free sort keys are
 /// looked for.
 const DRAWS: usize = 3;
-/// How many places one look covers.
-const SEARCHED_PLACES: i64 = 4_000;
-/// How many looks there are, each from another place on. Other creates wait for
-/// them, so that a millisecond of which less than one place in some thousand is
+/// How many sort keys one look covers.
+const SEARCHED_SORT_KEYS: i64 = 4_000;
+/// How many looks there are, each from another sort key on. Other creates wait for
+/// them, so that a millisecond of which less than one sort key in some thousand is
 /// free counts as full.
 const SEARCHES: usize = 4;
 
@@ -86,15 +86,15 @@ impl Creation {
         self.drafts.len()
     }
 
-    /// Draws another id for those drafts whose place is taken.
+    /// Draws another id for those drafts whose sort key is taken.
     fn avoid(&mut self, mut taken: HashSet<i64>) -> Result<(), StoreError> {
         for draft in &mut self.drafts {
-            // Some times: a millisecond has a million places.
+            // Some times: a millisecond has a million sort keys.
             for _ in 0..TRIES {
-                if taken.insert(draft.place) {
+                if taken.insert(draft.sort_key) {
                     break;
                 }
-                draft.take_other_place()?;
+                draft.take_other_sort_key()?;
             }
         }
         self.answer = (self.form.answer)(&self.drafts);
@@ -115,7 +115,7 @@ impl Store {
 }
 
 /// Records what requests ask for in one transaction. They are written on trust:
-/// that keys are new, services and hosts there, and places free. Where the
+/// that keys are new, services and hosts there, and sort keys free. Where the
 /// database refuses one, all are looked at; where it still does, each goes
 /// alone.
 pub(in crate::store) async fn create_together(
@@ -153,7 +153,7 @@ async fn create_alone(database: &Database, mut creation: Creation) -> Result<Cre
                 if tries <= DRAWS {
                     creation.avoid(taken)?;
                 } else {
-                    database.find_places(&mut creation, taken).await?;
+                    database.find_sort_keys(&mut creation, taken).await?;
                 }
             }
             Err(error) => return Err(error),
@@ -341,20 +341,20 @@ impl Database {
         Ok(())
     }
 
-    /// Returns which places of a request's drafts are taken.
+    /// Returns which sort keys of a request's drafts are taken.
     async fn taken(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
         let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
             let mut query = taken(creation);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        Ok(rows.into_iter().map(|(place,)| place).collect())
+        Ok(rows.into_iter().map(|(sort_key,)| sort_key).collect())
     }
 
-    /// Gives a free place to those drafts whose place is taken.
+    /// Gives a free sort key to those drafts whose sort key is taken.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] when the millisecond is full.
-    async fn find_places(
+    async fn find_sort_keys(
         &self,
         creation: &mut Creation,
         mut taken: HashSet<i64>,
@@ -362,72 +362,74 @@ impl Database {
         let wanted = creation.drafts.len();
         let mut free: Vec<i64> = Vec::new();
         for (number, draft) in creation.drafts.iter_mut().enumerate() {
-            if taken.insert(draft.place) {
+            if taken.insert(draft.sort_key) {
                 continue;
             }
-            let millisecond = sort_key::millis(draft.place);
+            let millisecond = sort_key::millis(draft.sort_key);
             let mut searches = 0;
             let found = loop {
                 match free.pop() {
-                    Some(place) if sort_key::millis(place) != millisecond => free.clear(),
-                    Some(place) if taken.insert(place) => break Some(place),
+                    Some(sort_key) if sort_key::millis(sort_key) != millisecond => free.clear(),
+                    Some(sort_key) if taken.insert(sort_key) => break Some(sort_key),
                     Some(_) => {}
                     None if searches == SEARCHES => break None,
                     None => {
                         searches += 1;
-                        draft.take_other_place()?;
-                        free = self.free_places(draft, wanted).await?;
+                        draft.take_other_sort_key()?;
+                        free = self.free_sort_keys(draft, wanted).await?;
                     }
                 }
             };
-            let Some(place) = found else {
+            let Some(sort_key) = found else {
                 let pointer = format!("{}/occurred_at", (creation.form.pointer)(number));
                 let message = "must be another moment: this millisecond is full of changes";
                 let mut full = Violations::default();
                 full.add(pointer, Code::OutOfRange, message);
                 return Ok(full.into_result(())?);
             };
-            draft.take_place(place)?;
+            draft.take_sort_key(sort_key)?;
         }
         creation.answer = (creation.form.answer)(&creation.drafts);
         Ok(())
     }
 
-    /// Looks for free places in the millisecond of a draft, from its place on.
-    async fn free_places(&self, draft: &Draft, most: usize) -> Result<Vec<i64>, StoreError> {
-        let range = sort_key::rest_of_millisecond(draft.place);
+    /// Looks for free sort keys in the millisecond of a draft, from its sort key on.
+    async fn free_sort_keys(&self, draft: &Draft, most: usize) -> Result<Vec<i64>, StoreError> {
+        let range = sort_key::rest_of_millisecond(draft.sort_key);
         let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
-            let mut query = places(draft, range.clone());
+            let mut query = sort_keys(draft, range.clone());
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        let taken: Vec<i64> = rows.into_iter().map(|(place,)| place).collect();
-        let are_all = activity::clamped(taken.len() as u64) < SEARCHED_PLACES;
+        let taken: Vec<i64> = rows.into_iter().map(|(sort_key,)| sort_key).collect();
+        let are_all = activity::clamped(taken.len() as u64) < SEARCHED_SORT_KEYS;
         Ok(sort_key::free_among(range, &taken, are_all, most))
     }
 }
 
-/// Writes the statement that reads the places that are taken in a range.
-fn places<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT place FROM changes WHERE place >= ");
+/// Writes the statement that reads the sort keys that are taken in a range.
+fn sort_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key >= ");
     DB::bind(&mut query, range.start.into());
-    query.push(" AND place < ");
+    query.push(" AND sort_key < ");
     DB::bind(&mut query, range.end.into());
     if !DB::ONE_LIST {
         query.push(" AND organization_id = ");
         DB::bind(&mut query, draft.tenant.uuid().into());
     }
-    query.push(" ORDER BY place LIMIT ").push(SEARCHED_PLACES);
+    query
+        .push(" ORDER BY sort_key LIMIT ")
+        .push(SEARCHED_SORT_KEYS);
     query
 }
 
 fn taken<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.place FROM (");
-    let places = creation.drafts.iter();
+    let mut query = QueryBuilder::new("SELECT c.sort_key FROM (");
+    let sort_keys = creation.drafts.iter();
     push_values(
         &mut query,
-        places.map(|draft| [draft.tenant.uuid().into(), draft.place.into()]),
+        sort_keys.map(|draft| [draft.tenant.uuid().into(), draft.sort_key.into()]),
     );
-    query.push(") AS wanted JOIN changes c ON c.place = wanted.column2");
+    query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column2");
     if !DB::ONE_LIST {
         query.push(" AND c.organization_id = wanted.column1");
     }

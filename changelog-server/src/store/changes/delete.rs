@@ -23,8 +23,8 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
     ) -> Result<Change, StoreError> {
-        let (place, change) = self.lock_change(tenant, id).await?;
-        let kept = Kept::new(tenant, place, &change);
+        let (sort_key, change) = self.lock_change(tenant, id).await?;
+        let kept = Kept::new(tenant, sort_key, &change);
         let slot = self.slot;
         match &mut self.connection {
             Engine::Sqlite(db) => gone::<Sqlite>(&kept, slot).run(&mut **db).await?,
@@ -36,21 +36,21 @@ impl Tx {
 
 /// Writes the statements that take a change out of where it is read and found.
 fn gone<DB: SearchDialect>(change: &Kept<'_>, slot: i64) -> Script<DB> {
-    let (tenant, place) = (change.tenant, change.place);
+    let (tenant, sort_key) = (change.tenant, change.sort_key);
     let mut script = Script::new();
     let query = script.statement("DELETE FROM changes WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
-    query.push(" AND place = ");
-    DB::bind(query, place.into());
+    query.push(" AND sort_key = ");
+    DB::bind(query, sort_key.into());
     for tag in change.tags {
         let query = script.statement("DELETE FROM change_tags WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
         query.push(" AND tag = ");
         DB::bind(query, tag.as_str().into());
-        query.push(" AND place = ");
-        DB::bind(query, place.into());
+        query.push(" AND sort_key = ");
+        DB::bind(query, sort_key.into());
     }
-    DB::forget(&mut script, tenant, place);
+    DB::forget(&mut script, tenant, sort_key);
     counts::push(&mut script, slot, [(-1, change.counted())].into_iter());
     script
 }

@@ -24,7 +24,7 @@ pub struct Draft {
     pub(super) new: NewChange,
     pub(super) now: DateTime<Utc>,
     pub(super) id: ChangeId,
-    pub(super) place: i64,
+    pub(super) sort_key: i64,
     pub(super) risk_level: RiskLevel,
     pub(super) status: Status,
     pub(super) document: String,
@@ -74,7 +74,7 @@ impl Draft {
             new,
             now,
             id: new_id(now).into(),
-            place: 0,
+            sort_key: 0,
             risk_level,
             status,
             document: String::new(),
@@ -90,16 +90,16 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Gives the change another id, because the place of its own is taken: any
-    /// place of its millisecond.
-    pub(super) fn take_other_place(&mut self) -> Result<(), StoreError> {
+    /// Gives the change another id, because the sort key of its own is taken: any
+    /// sort key of its millisecond.
+    pub(super) fn take_other_sort_key(&mut self) -> Result<(), StoreError> {
         let at = self.new.occurred_at.unwrap_or(self.now.into());
         self.be(uuid_v7(at, None, rand::random()).into())
     }
 
-    /// Gives the change an id that has this place.
-    pub(super) fn take_place(&mut self, place: i64) -> Result<(), StoreError> {
-        self.be(sort_key::id_at(place, rand::random()).into())
+    /// Gives the change an id that has this sort key.
+    pub(super) fn take_sort_key(&mut self, sort_key: i64) -> Result<(), StoreError> {
+        self.be(sort_key::id_at(sort_key, rand::random()).into())
     }
 
     /// Returns the entry of the activity log that records it.
@@ -113,7 +113,7 @@ impl Draft {
 
     fn be(&mut self, id: ChangeId) -> Result<(), StoreError> {
         self.id = id;
-        self.place = sort_key::of(self.id.0).ok_or_else(|| {
+        self.sort_key = sort_key::of(self.id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
         let created_at = Timestamp::from(self.now);
@@ -140,7 +140,7 @@ impl Draft {
     pub(super) fn kept(&self) -> Kept<'_> {
         Kept {
             tenant: self.tenant,
-            place: self.place,
+            sort_key: self.sort_key,
             id: self.id,
             risk_level: &self.risk_level,
             status: &self.status,

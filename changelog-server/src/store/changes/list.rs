@@ -96,7 +96,7 @@ impl Store {
         let source = self.source(tenant, filter).await?;
         let mut page = Page::new(tenant, filter, source, counted);
         if let Some(id) = filter.before {
-            page.start.before = self.database.place_of(tenant, id).await?;
+            page.start.before = sort_key::of(id.0).unwrap_or(i64::MAX);
         }
         if page.is_far() {
             page.start = self.start_of_page(page.kind(), page.start).await?;
@@ -307,26 +307,28 @@ impl Page {
         }
         query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
         query.push(JSON).push(" AS json FROM (SELECT ");
-        query.push(self.place::<DB>()).push(" AS place");
+        query.push(self.sort_key::<DB>()).push(" AS sort_key");
         self.push_source(query, self.start.before);
-        query.push(" ORDER BY ").push(self.place::<DB>());
+        query.push(" ORDER BY ").push(self.sort_key::<DB>());
         query.push(" DESC");
         push_limit(query, self.filter.per_page, self.start.rest);
-        query.push(") AS page JOIN changes c ON c.place = page.place AND c.organization_id = ");
+        query.push(
+            ") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
+        );
         DB::bind(query, self.tenant.uuid().into());
         query.push(REFERENCES);
-        query.push(" ORDER BY page.place DESC) AS changes_of_page)");
+        query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
     }
 
-    /// Returns what the place of a row of the source is called.
-    fn place<DB: SearchDialect>(&self) -> &'static str {
+    /// Returns what the sort key of a row of the source is called.
+    fn sort_key<DB: SearchDialect>(&self) -> &'static str {
         match &self.source {
-            Source::Changes | Source::Tag(_) => "place",
-            Source::Search(_) => DB::PLACE,
+            Source::Changes | Source::Tag(_) => "sort_key",
+            Source::Search(_) => DB::SORT_KEY,
         }
     }
 
-    /// Writes FROM and WHERE of the source, for places before one.
+    /// Writes FROM and WHERE of the source, for sort keys before one.
     fn push_source<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, before: i64) {
         match &self.source {
             Source::Changes => {
@@ -341,9 +343,9 @@ impl Page {
             }
             Source::Search(terms) => DB::push_matches(query, self.tenant, terms),
         }
-        let mut places = sort_key::of_millis(self.time.clone());
-        places.end = places.end.min(before);
-        sort_key::push_range(query, self.place::<DB>(), places);
+        let mut sort_keys = sort_key::of_millis(self.time.clone());
+        sort_keys.end = sort_keys.end.min(before);
+        sort_key::push_range(query, self.sort_key::<DB>(), sort_keys);
     }
 
     /// Writes the conditions that columns of the changes answer.

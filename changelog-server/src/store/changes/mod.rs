@@ -17,11 +17,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Timestamp};
+use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
-use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::engine::batcher::Answers;
-use super::engine::{Dialect, Engine, Script, Value, execute, on, push_values};
+use super::engine::{Dialect, Script, Value, execute, on, push_values};
 use super::index::counts::{self, Counted};
 use super::index::search::{self, Marks, SearchDialect};
 use super::index::sort_key;
@@ -47,7 +47,7 @@ LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id"
 /// Locks the row on PostgreSQL, so that what was read is what is changed.
 const LOCK: &str = "
 UPDATE changes SET document = document
-WHERE organization_id = $1 AND place >= $2 AND place < $3 AND id = $4";
+WHERE organization_id = $1 AND sort_key = $2 AND id = $3";
 
 /// A change as JSON, in its detail shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,16 +115,13 @@ pub(super) async fn by_id(
         .collect();
     let mut answers = Vec::new();
     for (tenant, id) in wanted {
-        let json = match found.get(&(tenant.uuid(), id.0)) {
-            Some(json) => Some(json.clone()),
-            None => database.displaced(tenant, id).await?,
-        };
+        let json = found.get(&(tenant.uuid(), id.0)).cloned();
         answers.push(json.map(ChangeJson).ok_or(StoreError::NotFound));
     }
     Ok(answers)
 }
 
-/// Reads changes off the places that their ids say.
+/// Reads changes off the sort keys that their ids say.
 fn select_by_id<DB: Dialect>(wanted: &[(Tenant, ChangeId)]) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.organization_id, c.id, ");
     query.push(JSON).push(" FROM (");
@@ -132,47 +129,20 @@ fn select_by_id<DB: Dialect>(wanted: &[(Tenant, ChangeId)]) -> QueryBuilder<DB> 
         [
             tenant.uuid().into(),
             id.0.into(),
-            sort_key::where_id_can_be(id.0).start.into(),
+            sort_key::to_look_up(id.0).into(),
         ]
     });
     push_values(&mut query, rows);
     query.push(
         ") AS wanted JOIN changes c ON c.organization_id = wanted.column1 \
-         AND c.id = wanted.column2 AND c.place = wanted.column3",
+         AND c.id = wanted.column2 AND c.sort_key = wanted.column3",
     );
     query.push(REFERENCES);
     query
 }
 
-impl Database {
-    /// Finds a change that is not where its id says: it may be older than
-    /// places are, or not be there at all.
-    async fn displaced(&self, tenant: Tenant, id: ChangeId) -> Result<Option<String>, StoreError> {
-        Ok(self.find(tenant, id).await?.map(|(_, json)| json))
-    }
-
-    /// Finds a change and its place.
-    async fn find(
-        &self,
-        tenant: Tenant,
-        id: ChangeId,
-    ) -> Result<Option<(i64, String)>, StoreError> {
-        on!(&mut self.point_reader(tenant).await?, |db| async {
-            let mut query = select_one(tenant, id);
-            query.build_query_as().fetch_optional(&mut **db).await
-        })
-    }
-
-    /// Returns the place of a change, or, where there is none with this id, the
-    /// place that it would have.
-    async fn place_of(&self, tenant: Tenant, id: ChangeId) -> Result<i64, StoreError> {
-        let found = self.find(tenant, id).await?.map(|(place, _)| place);
-        Ok(found.or(sort_key::of(id.0)).unwrap_or(i64::MAX))
-    }
-}
-
 impl Tx {
-    /// Reads a change and its place, so that on PostgreSQL nobody else changes
+    /// Reads a change and its sort key, so that on PostgreSQL nobody else changes
     /// it before this transaction has ended.
     ///
     /// # Errors
@@ -182,30 +152,30 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
     ) -> Result<(i64, Change), StoreError> {
-        let places = sort_key::where_id_can_be(id.0);
+        let sort_key = sort_key::to_look_up(id.0);
         execute!(
             self,
             sqlx::query(LOCK)
                 .bind(tenant.uuid())
-                .bind(places.start)
-                .bind(places.end)
+                .bind(sort_key)
                 .bind(id.0)
         )?;
-        let (place, json): (i64, String) = on!(&mut self.connection, |db| async {
+        let (json,): (String,) = on!(&mut self.connection, |db| async {
             let mut query = select_one(tenant, id);
             query.build_query_as().fetch_one(&mut **db).await
         })?;
-        Ok((place, ChangeJson(json).parse()?))
+        Ok((sort_key, ChangeJson(json).parse()?))
     }
 }
 
-/// Reads a change and its place.
+/// Builds the statement that reads one change.
 fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.place, ");
+    let mut query = QueryBuilder::new("SELECT ");
     query.push(JSON).push(" FROM changes c");
     query.push(REFERENCES).push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    sort_key::push_range(&mut query, "c.place", sort_key::where_id_can_be(id.0));
+    query.push(" AND c.sort_key = ");
+    DB::bind(&mut query, sort_key::to_look_up(id.0).into());
     query.push(" AND c.id = ");
     DB::bind(&mut query, id.0.into());
     query
@@ -214,7 +184,7 @@ fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
 /// A change as the tables keep it.
 struct Kept<'c> {
     tenant: Tenant,
-    place: i64,
+    sort_key: i64,
     id: ChangeId,
     risk_level: &'c RiskLevel,
     status: &'c Status,
@@ -229,11 +199,11 @@ struct Kept<'c> {
 }
 
 impl<'c> Kept<'c> {
-    /// Returns a change as the tables keep it at a place.
-    fn new(tenant: Tenant, place: i64, change: &'c Change) -> Self {
+    /// Returns a change as the tables keep it at a sort key.
+    fn new(tenant: Tenant, sort_key: i64, change: &'c Change) -> Self {
         let mut kept = Self {
             tenant,
-            place,
+            sort_key,
             id: change.id,
             risk_level: &change.risk_level,
             status: &change.status,
@@ -264,7 +234,7 @@ impl<'c> Kept<'c> {
         Counted {
             tenant: self.tenant,
             marks: self.marks(),
-            millis: sort_key::millis(self.place),
+            millis: sort_key::millis(self.sort_key),
         }
     }
 }
@@ -275,7 +245,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[Kept<'_>], sl
         .iter()
         .map(|change| {
             [
-                change.place.into(),
+                change.sort_key.into(),
                 change.tenant.uuid().into(),
                 change.id.0.into(),
                 change.risk_level.as_str().into(),
@@ -289,60 +259,36 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[Kept<'_>], sl
         .collect();
     script.insert(
         "INSERT INTO changes \
-         (place, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
+         (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
          document) ",
         &rows,
         "",
     );
     let tags = changes.iter().flat_map(|change| {
         let tags = change.tags.iter();
-        tags.map(|tag| (change.tenant, tag.as_str(), change.place))
+        tags.map(|tag| (change.tenant, tag.as_str(), change.sort_key))
     });
     push_tags(script, tags);
     let words: Vec<_> = changes
         .iter()
-        .map(|change| (change.tenant, change.place, change.words.as_ref()))
+        .map(|change| (change.tenant, change.sort_key, change.words.as_ref()))
         .collect();
     DB::index(script, &words);
     let counted = changes.iter().map(|change| (1, change.counted()));
     counts::push(script, slot, counted);
 }
 
-/// Writes the statement that records tags of changes: organization, tag, place.
+/// Writes the statement that records tags of changes: organization, tag, sort key.
 fn push_tags<'c, DB: Dialect>(
     script: &mut Script<DB>,
     tags: impl Iterator<Item = (Tenant, &'c str, i64)>,
 ) {
     let rows: Vec<[Value<'_>; 3]> = tags
-        .map(|(tenant, tag, place)| [tenant.uuid().into(), tag.into(), place.into()])
+        .map(|(tenant, tag, sort_key)| [tenant.uuid().into(), tag.into(), sort_key.into()])
         .collect();
     script.insert(
-        "INSERT INTO change_tags (organization_id, tag, place) ",
+        "INSERT INTO change_tags (organization_id, tag, sort_key) ",
         &rows,
         "",
     );
-}
-
-impl Tx {
-    /// Records changes that there were before this schema, at their places.
-    pub(super) async fn carry(
-        &mut self,
-        changes: &[(Tenant, i64, Change)],
-    ) -> Result<(), StoreError> {
-        let kept: Vec<Kept<'_>> = changes
-            .iter()
-            .map(|(tenant, place, change)| Kept::new(*tenant, *place, change))
-            .collect();
-        let slot = self.slot;
-        match &mut self.connection {
-            Engine::Sqlite(db) => new::<Sqlite>(&kept, slot).run(&mut **db).await,
-            Engine::Postgres(db) => new::<Postgres>(&kept, slot).run(&mut **db).await,
-        }
-    }
-}
-
-fn new<DB: SearchDialect>(changes: &[Kept<'_>], slot: i64) -> Script<DB> {
-    let mut script = Script::new();
-    push_new(&mut script, changes, slot);
-    script
 }

@@ -32,16 +32,16 @@ fn scheduled<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryB
     let mut query = QueryBuilder::new("SELECT ");
     query
         .push(JSON)
-        .push(" FROM (SELECT place, scheduled_for FROM changes WHERE organization_id = ");
+        .push(" FROM (SELECT sort_key, scheduled_for FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status = 'planned' AND scheduled_for IS NOT NULL AND scheduled_for >= ");
     DB::bind(&mut query, from.millis().into());
-    query.push(" ORDER BY scheduled_for, place");
+    query.push(" ORDER BY scheduled_for, sort_key");
     push_limit(&mut query, limit, 0);
-    query.push(") AS page JOIN changes c ON c.place = page.place AND c.organization_id = ");
+    query.push(") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(REFERENCES);
-    query.push(" ORDER BY page.scheduled_for, page.place");
+    query.push(" ORDER BY page.scheduled_for, page.sort_key");
     query
 }
 

@@ -29,7 +29,7 @@ impl Tx {
         patch: &ChangePatch,
         clock: &Clock,
     ) -> Result<(Change, Map<String, Value>), StoreError> {
-        let (place, before) = self.lock_change(tenant, id).await?;
+        let (sort_key, before) = self.lock_change(tenant, id).await?;
         let mut change = before.clone();
         self.apply(tenant, &mut change, patch.clone()).await?;
         let changes = difference(&before, &change);
@@ -38,7 +38,7 @@ impl Tx {
             change.updated_at = clock.now().into();
             let step = Step {
                 tenant,
-                place,
+                sort_key,
                 before: &before,
                 after: &change,
                 slot: self.slot,
@@ -127,7 +127,7 @@ fn set<T>(field: &mut T, value: Option<T>) {
 /// A change from one version to the next.
 struct Step<'c> {
     tenant: Tenant,
-    place: i64,
+    sort_key: i64,
     before: &'c Change,
     after: &'c Change,
     slot: i64,
@@ -136,9 +136,9 @@ struct Step<'c> {
 impl Step<'_> {
     /// Writes the statements: the row, its tags, what finds it, the counts.
     fn script<DB: SearchDialect>(&self) -> Script<DB> {
-        let (tenant, place) = (self.tenant, self.place);
-        let before = Kept::new(tenant, place, self.before);
-        let after = Kept::new(tenant, place, self.after);
+        let (tenant, sort_key) = (self.tenant, self.sort_key);
+        let before = Kept::new(tenant, sort_key, self.before);
+        let after = Kept::new(tenant, sort_key, self.after);
         let mut script = Script::new();
         let query = script.statement("UPDATE changes SET document = ");
         DB::bind(query, after.document.as_ref().into());
@@ -154,21 +154,24 @@ impl Step<'_> {
         DB::bind(query, after.scheduled_for.into());
         query.push(" WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
-        query.push(" AND place = ");
-        DB::bind(query, place.into());
+        query.push(" AND sort_key = ");
+        DB::bind(query, sort_key.into());
         let gone = before.tags.iter().filter(|tag| !after.tags.contains(tag));
         for tag in gone {
             let query = script.statement("DELETE FROM change_tags WHERE organization_id = ");
             DB::bind(query, tenant.uuid().into());
             query.push(" AND tag = ");
             DB::bind(query, tag.as_str().into());
-            query.push(" AND place = ");
-            DB::bind(query, place.into());
+            query.push(" AND sort_key = ");
+            DB::bind(query, sort_key.into());
         }
         let come = after.tags.iter().filter(|tag| !before.tags.contains(tag));
-        push_tags(&mut script, come.map(|tag| (tenant, tag.as_str(), place)));
+        push_tags(
+            &mut script,
+            come.map(|tag| (tenant, tag.as_str(), sort_key)),
+        );
         if before.words != after.words {
-            DB::index(&mut script, &[(tenant, place, &after.words)]);
+            DB::index(&mut script, &[(tenant, sort_key, &after.words)]);
         }
         let steps = [(-1, before.counted()), (1, after.counted())];
         counts::push(&mut script, self.slot, steps.into_iter());

@@ -21,7 +21,7 @@ use super::{Engine, STATEMENT_TIMEOUT};
 use crate::store::feed::Feed;
 use crate::store::index::counts;
 use crate::store::key_cache::KeyCache;
-use crate::store::{Database, Groups, Quotas, Store, StoreError, carry_over};
+use crate::store::{Database, Groups, Quotas, Store, StoreError};
 
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -257,9 +257,6 @@ async fn open_sqlite(
         feed: Feed::default(),
         quotas: Quotas::default(),
     };
-    if purpose != Purpose::Copy {
-        carry_over::run(&database).await?;
-    }
     Ok((
         Store::new(database, Some(file), Some(known_keys)),
         serve_lock,
@@ -376,8 +373,7 @@ async fn open_postgres_now(
             return Err(OpenError::OldSchema { found, needed });
         }
     }
-    // Not bounded: counting millions of changes takes as long as it takes, and
-    // whoever opens meanwhile waits for it.
+    // Without a timeout: a migration may take as long as it needs.
     migrator
         .run(&mut connection)
         .await
@@ -420,6 +416,5 @@ async fn open_postgres_now(
         feed: Feed::default(),
         quotas: Quotas::default(),
     };
-    carry_over::run(&database).await?;
     Ok(Store::new(database, None, None))
 }

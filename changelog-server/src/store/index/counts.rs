@@ -243,7 +243,7 @@ impl Kind<'_> {
         for end in ends {
             query.push(" + (SELECT count(*) FROM changes WHERE ");
             self.push(query);
-            sort_key::push_range(query, "place", sort_key::of_millis(end));
+            sort_key::push_range(query, "sort_key", sort_key::of_millis(end));
             query.push(")");
         }
     }
@@ -327,7 +327,7 @@ impl Cut {
 /// Where a page begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// Every change of the page is at a place before this one.
+    /// Every change of the page is at a sort key before this one.
     pub(crate) before: i64,
     /// How many changes before that are still to be left out.
     pub(crate) rest: i64,

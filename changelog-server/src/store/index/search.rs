@@ -92,7 +92,7 @@ impl Terms {
 }
 
 /// What a filter asks of the words and marks of a change, whatever it asks of
-/// its time and place: for a list, which looks into the index, and for a
+/// its time and sort key: for a list, which looks into the index, and for a
 /// stream, which has the change at hand.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -159,8 +159,8 @@ fn prefix(tenant: Tenant) -> String {
 
 /// How a database searches.
 pub(crate) trait SearchDialect: Dialect {
-    /// What the place of a row of the index is called.
-    const PLACE: &'static str;
+    /// What the sort key of a row of the index is called.
+    const SORT_KEY: &'static str;
 
     /// Writes FROM and WHERE for what matches a query.
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, terms: &str);
@@ -169,11 +169,11 @@ pub(crate) trait SearchDialect: Dialect {
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]);
 
     /// Takes a change out of the index.
-    fn forget(script: &mut Script<Self>, tenant: Tenant, place: i64);
+    fn forget(script: &mut Script<Self>, tenant: Tenant, sort_key: i64);
 }
 
 impl SearchDialect for Sqlite {
-    const PLACE: &'static str = "rowid";
+    const SORT_KEY: &'static str = "rowid";
 
     fn push_matches(query: &mut QueryBuilder<Self>, _: Tenant, terms: &str) {
         query.push(" FROM change_search WHERE change_search MATCH ");
@@ -183,7 +183,7 @@ impl SearchDialect for Sqlite {
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
         let rows: Vec<[Value<'_>; 2]> = rows
             .iter()
-            .map(|(_, place, words)| [(*place).into(), (*words).into()])
+            .map(|(_, sort_key, words)| [(*sort_key).into(), (*words).into()])
             .collect();
         script.insert(
             "INSERT OR REPLACE INTO change_search (rowid, words) ",
@@ -192,14 +192,14 @@ impl SearchDialect for Sqlite {
         );
     }
 
-    fn forget(script: &mut Script<Self>, _: Tenant, place: i64) {
+    fn forget(script: &mut Script<Self>, _: Tenant, sort_key: i64) {
         let query = script.statement("DELETE FROM change_search WHERE rowid = ");
-        query.push_bind(place);
+        query.push_bind(sort_key);
     }
 }
 
 impl SearchDialect for Postgres {
-    const PLACE: &'static str = "place";
+    const SORT_KEY: &'static str = "sort_key";
 
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, terms: &str) {
         query.push(" FROM change_search WHERE organization_id = ");
@@ -213,20 +213,22 @@ impl SearchDialect for Postgres {
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
         let rows: Vec<[Value<'_>; 3]> = rows
             .iter()
-            .map(|(tenant, place, words)| [tenant.uuid().into(), (*place).into(), (*words).into()])
+            .map(|(tenant, sort_key, words)| {
+                [tenant.uuid().into(), (*sort_key).into(), (*words).into()]
+            })
             .collect();
         script.insert(
-            "INSERT INTO change_search (organization_id, place, words) \
+            "INSERT INTO change_search (organization_id, sort_key, words) \
              SELECT column1, column2, array_to_tsvector(string_to_array(column3, ' ')) FROM (",
             &rows,
-            ") AS v ON CONFLICT (organization_id, place) DO UPDATE SET words = excluded.words",
+            ") AS v ON CONFLICT (organization_id, sort_key) DO UPDATE SET words = excluded.words",
         );
     }
 
-    fn forget(script: &mut Script<Self>, tenant: Tenant, place: i64) {
+    fn forget(script: &mut Script<Self>, tenant: Tenant, sort_key: i64) {
         let query = script.statement("DELETE FROM change_search WHERE organization_id = ");
         query.push_bind(tenant.uuid());
-        query.push(" AND place = ").push_bind(place);
+        query.push(" AND sort_key = ").push_bind(sort_key);
     }
 }
 

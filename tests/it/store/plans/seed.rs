@@ -20,7 +20,7 @@ const FUNCTIONS: [&str; 4] = [
     "CREATE FUNCTION moment(millis bigint) RETURNS text LANGUAGE sql STABLE AS $$
         SELECT to_char(to_timestamp(millis / 1000.0) AT TIME ZONE 'UTC',
             'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') $$",
-    // A UUID version 7; of the twenty bits that a place has of it, eight come
+    // A UUID version 7; of the twenty bits that a sort key has of it, eight come
     // after the variant.
     "CREATE FUNCTION id_at(millis bigint, twenty bigint, rest bigint) RETURNS uuid
         LANGUAGE sql IMMUTABLE AS $$
@@ -90,7 +90,7 @@ const THINGS: [&str; 2] = [
 const SEED: &str = "
 CREATE UNLOGGED TABLE seed AS
 SELECT organization_id, right(replace(organization_id::text, '-', ''), 16) AS prefix, number,
-    millis, moment(millis) AS at, (millis << 20) | twenty AS place,
+    millis, moment(millis) AS at, (millis << 20) | twenty AS sort_key,
     id_at(millis, twenty, number) AS id,
     CASE WHEN number % 4 = 1 THEN millis + 86400000 END AS scheduled_for,
     (ARRAY['low', 'medium', 'high'])[1 + dice(number / 10, 1) % 3] AS risk_level,
@@ -118,20 +118,20 @@ FROM (SELECT organization_id, number, is_large,
 /// What the store keeps of them.
 const CHANGES: [&str; 4] = [
     r#"INSERT INTO changes
-        (place, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
+        (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
             document)
-        SELECT place, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
+        SELECT sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
             '{"id":"' || id || '","title":"' || title || '","description":null,"risk_level":"'
             || risk_level || '","status":"' || status || '","impact":null,"tags":'
             || array_to_json(tags) || ',"links":[],"scheduled_for":'
             || coalesce('"' || moment(scheduled_for) || '"', 'null') || ',"occurred_at":"' || at
             || '","organization_id":"' || organization_id || '","created_at":"' || at
             || '","updated_at":"' || at || '"}'
-        FROM seed ORDER BY organization_id, place"#,
-    "INSERT INTO change_tags (organization_id, tag, place)
-        SELECT organization_id, unnest(tags) AS tag, place FROM seed ORDER BY 1, 2, 3",
-    "INSERT INTO change_search (organization_id, place, words)
-        SELECT organization_id, place, array_to_tsvector(string_to_array(
+        FROM seed ORDER BY organization_id, sort_key"#,
+    "INSERT INTO change_tags (organization_id, tag, sort_key)
+        SELECT organization_id, unnest(tags) AS tag, sort_key FROM seed ORDER BY 1, 2, 3",
+    "INSERT INTO change_search (organization_id, sort_key, words)
+        SELECT organization_id, sort_key, array_to_tsvector(string_to_array(
             prefix || replace(lower(title), ' ', ' ' || prefix) || ' ' || prefix || ':r'
             || risk_level || ' ' || prefix || ':s' || replace(status, '_', '')
             || coalesce(' ' || prefix || ':v' || replace(service_id::text, '-', ''), '')
@@ -139,7 +139,7 @@ const CHANGES: [&str; 4] = [
             || coalesce((SELECT string_agg(' ' || prefix || ':t' || encode(substring(sha256(
                 convert_to(tag, 'UTF8')) FOR 16), 'hex'), '') FROM unnest(tags) AS tag), ''),
             ' '))
-        FROM seed ORDER BY organization_id, place",
+        FROM seed ORDER BY organization_id, sort_key",
     "INSERT INTO change_counts
         (organization_id, scope, span, start, risk_level, status, slot, n)
         SELECT organization_id, scope, span, start, risk_level, status, 0, count(*)

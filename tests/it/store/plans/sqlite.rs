@@ -25,7 +25,7 @@ const LEFT_OVER: [(&str, &str, &str); 5] = [
     (
         "changes",
         "id",
-        "the places of a millisecond are asked for with it",
+        "the sort keys of a millisecond are asked for with it",
     ),
     ("memberships", "role", "an organization has few members"),
     ("sessions", "organization_id", "a person has few sessions"),
@@ -163,7 +163,7 @@ impl Step {
         self.detail.strip_prefix("SEARCH ")?.split(' ').next()
     }
 
-    /// Returns the conditions that the search is for, such as `place>?`.
+    /// Returns the conditions that the search is for, such as `sort_key>?`.
     fn terms(&self) -> BTreeSet<&str> {
         let (_, terms) = self.detail.rsplit_once('(').unwrap_or_default();
         let (terms, _) = terms.rsplit_once(')').unwrap_or_default();
@@ -185,11 +185,11 @@ impl Schema {
     async fn read(database: &str) -> Self {
         let connection = SqliteConnection::connect(database).await;
         let mut connection = connection.expect("a database");
-        // Without what is left of before, and what the search index is made of.
+        // Without the tables that the search index consists of.
         let tables: Vec<(String,)> = sqlx::query_as(
             "SELECT name FROM pragma_table_list WHERE type IN ('table', 'virtual') \
              AND schema = 'main' AND name NOT LIKE 'sqlite%' \
-             AND name NOT IN ('_sqlx_migrations', 'changes_before')",
+             AND name <> '_sqlx_migrations'",
         )
         .fetch_all(&mut connection)
         .await
@@ -314,7 +314,7 @@ impl Schema {
             let left_over =
                 |(table, name, _): &(&str, &str, &str)| *table == wanted.table && *name == column;
             given.contains(column)
-                || column == "place" && given.contains("rowid")
+                || column == "sort_key" && given.contains("rowid")
                 || LEFT_OVER.iter().any(left_over)
         };
         is_one_row || is_short(&wanted.table, &terms) || wanted.columns.iter().all(is_answered)
