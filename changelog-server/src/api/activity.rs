@@ -4,7 +4,7 @@ use changelog_core::ResourceType;
 use changelog_core::activity::{ActivityFilter, ActivityList, ActorList};
 
 use crate::app::App;
-use crate::web::{ApiResult, Request, reply};
+use crate::web::{ApiResult, Request, reply, session};
 
 /// Lists entries of the activity log, newest first.
 #[utoipa::path(get, path = "/api/activity", tag = "activity", operation_id = "list_activity",
@@ -21,7 +21,7 @@ use crate::web::{ApiResult, Request, reply};
     security(("session" = [])),
     responses((status = 200, description = "The entries", body = ActivityList)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let session = app.person(&request).await?;
+    let session = session::require(&app, &request).await?;
     let filter = request.filter(ActivityFilter::from_query)?;
     let entries = app.store.activity(session.tenant, &filter).await?;
     let items = entries.into_iter().map(|recorded| recorded.entry).collect();
@@ -33,7 +33,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     security(("session" = [])),
     responses((status = 200, description = "The actors, by name", body = ActorList)))]
 pub(super) async fn actors(app: App, request: Request) -> ApiResult {
-    let session = app.person(&request).await?;
+    let session = session::require(&app, &request).await?;
     request.no_parameters()?;
     let actors = app.store.actors(session.tenant).await?;
     Ok(reply::json(200, &ActorList { actors }))

@@ -4,8 +4,7 @@ use changelog_core::{ApiKeyId, ProblemCode, Timestamp, api_key};
 use http::header;
 
 use crate::app::App;
-use crate::store::{Actor, KeyOwner, Session, StoreError, Tenant};
-use crate::web::session;
+use crate::store::{Actor, KeyOwner, StoreError, Tenant};
 use crate::web::{ApiError, Request};
 
 /// The header that carries the key.
@@ -76,15 +75,6 @@ impl App {
         Ok(owner.is_some_and(|owner| {
             owner.tenant == tenant && is_valid(&owner, now) && owner.plan.includes_api()
         }))
-    }
-
-    /// Finds out which person calls; a key does not help here.
-    pub(crate) async fn person(&self, request: &Request) -> Result<Session, ApiError> {
-        session::find(self, request).await?.ok_or_else(|| {
-            let detail = "this takes the session of a signed-in person; API keys do not work here";
-            ApiError::new(ProblemCode::Unauthorized, detail)
-                .with_header(header::WWW_AUTHENTICATE, "Session realm=\"change log\"")
-        })
     }
 }
 

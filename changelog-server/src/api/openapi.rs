@@ -81,7 +81,7 @@ impl Modify for Common {
         );
         components.add_security_scheme(
             "session",
-            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(session::SESSION.plain))),
+            SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(session::SESSION.http_name))),
         );
         for (path, item) in &mut api.paths.paths {
             let keyed = path.starts_with("/api/changes")

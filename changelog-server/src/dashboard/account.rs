@@ -127,10 +127,10 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     tx.attempt_succeeded(&bucket).await?;
     // Ends every session, this one included; a new one takes its place.
     tx.set_password(person.id, &hash).await?;
-    let begun = auth::renew_session(&app, &mut tx, &request, &own.user, viewer.tenant()).await?;
+    let tokens = auth::renew_session(&app, &mut tx, &request, &own.user, viewer.tenant()).await?;
     tx.commit().await?;
     let mut response = page::see_other("/account?done=password");
-    begun.set_cookies(&app, &mut response);
+    tokens.set_cookies(&app, &mut response);
     Ok(response)
 }
 

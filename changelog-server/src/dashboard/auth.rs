@@ -10,8 +10,8 @@ use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::{Account, Actor, Bucket, StoreError, Tenant, Tx};
-use crate::web::session::Begun;
-use crate::web::{ApiError, ApiResult, Request, session};
+use crate::web::session::SessionTokens;
+use crate::web::{ApiError, ApiResult, Request, cross_site, session};
 
 #[derive(Template)]
 #[template(path = "auth/sign_in.html")]
@@ -52,7 +52,7 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
 
 /// `POST /sign-in`
 pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
-    session::refuse_cross_site(&app, &request)?;
+    cross_site::refuse(&app, &request)?;
     app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let (email, password) = (form.value("email"), form.value("password"));
@@ -71,10 +71,10 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
     };
     let mut tx = app.store.begin().await?;
     tx.attempt_succeeded(&known.counted).await?;
-    let begun = begin_session(&app, &mut tx, &request, &known.user, tenant).await?;
+    let tokens = begin_session(&app, &mut tx, &request, &known.user, tenant).await?;
     tx.commit().await?;
     let mut response = page::see_other(if next.is_empty() { "/" } else { next });
-    begun.set_cookies(&app, &mut response);
+    tokens.set_cookies(&app, &mut response);
     Ok(response)
 }
 
@@ -172,11 +172,11 @@ pub(super) async fn begin_session(
     request: &Request,
     user: &User,
     tenant: Tenant,
-) -> Result<Begun, StoreError> {
-    let begun = renew_session(app, tx, request, user, tenant).await?;
+) -> Result<SessionTokens, StoreError> {
+    let tokens = renew_session(app, tx, request, user, tenant).await?;
     let actor = Actor::person(user.id, &user.name, request.context.address);
     tx.record_sign_in(tenant, &actor, user, app.now()).await?;
-    Ok(begun)
+    Ok(tokens)
 }
 
 /// The same for somebody who is signed in already, which is nothing to record.
@@ -186,19 +186,19 @@ pub(super) async fn renew_session(
     request: &Request,
     user: &User,
     tenant: Tenant,
-) -> Result<Begun, StoreError> {
+) -> Result<SessionTokens, StoreError> {
     if let Some(old) = session::token(app, request) {
         tx.end_session(old).await?;
     }
-    let begun = Begun::new();
+    let tokens = SessionTokens::new();
     let now = app.clock.for_expiry();
     let agent = request.header(header::USER_AGENT.as_str());
-    tx.insert_session(&begun.session, user.id, tenant, agent, now)
+    tx.insert_session(&tokens.session, user.id, tenant, agent, now)
         .await?;
     let browser = session::browser_token(app, request);
-    tx.remember_browser(browser, &begun.browser, user.id, now)
+    tx.remember_browser(browser, &tokens.browser, user.id, now)
         .await?;
-    Ok(begun)
+    Ok(tokens)
 }
 
 /// Answers that too many sign-ins have failed, with the form again.
@@ -218,7 +218,7 @@ fn wait(email: &str, next: &str, seconds: u64) -> ApiResult {
 
 /// `POST /sign-out`
 pub(super) async fn sign_out(app: App, request: Request) -> ApiResult {
-    session::refuse_cross_site(&app, &request)?;
+    cross_site::refuse(&app, &request)?;
     if let Some(token) = session::token(&app, &request) {
         let mut tx = app.store.begin().await?;
         tx.end_session(token).await?;

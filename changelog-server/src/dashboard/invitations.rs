@@ -18,7 +18,7 @@ use crate::dashboard::parts::form::{Form, Kind};
 use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::{Actor, StoreError};
-use crate::web::{ApiError, ApiResult, Request, session};
+use crate::web::{ApiError, ApiResult, Request, cross_site};
 
 #[derive(Template)]
 #[template(path = "auth/invitation.html")]
@@ -68,7 +68,7 @@ async fn show_invitation(app: &App, token: &str, status: u16, form: Form) -> Api
 
 /// `POST /invitations/TOKEN`
 pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
-    session::refuse_cross_site(&app, &request)?;
+    cross_site::refuse(&app, &request)?;
     app.limits.sign_in(request.context.address)?;
     let token = request.parameter.clone();
     let form = request.form().await?;
@@ -125,10 +125,10 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     let actor = Actor::person(user.id, &user.name, request.context.address);
     tx.insert_member(tenant, &actor, &user, &invitation.role, now)
         .await?;
-    let begun = begin_session(&app, &mut tx, &request, &user, tenant).await?;
+    let tokens = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;
     let mut response = page::see_other("/");
-    begun.set_cookies(&app, &mut response);
+    tokens.set_cookies(&app, &mut response);
     Ok(response)
 }
 

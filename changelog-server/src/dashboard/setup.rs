@@ -9,7 +9,7 @@ use crate::dashboard::parts::form::{Form, Kind};
 use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::Actor;
-use crate::web::{ApiError, ApiResult, Request, session};
+use crate::web::{ApiError, ApiResult, Request, cross_site};
 
 /// The name of the key that first start makes.
 const FIRST_KEY: &str = "first key";
@@ -54,7 +54,7 @@ pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
 
 /// `POST /setup`
 pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
-    session::refuse_cross_site(&app, &request)?;
+    cross_site::refuse(&app, &request)?;
     app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let token = form.value("token").to_owned();
@@ -83,7 +83,7 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
     let user = user.ok_or_else(|| ApiError::internal(&"an owner was not made"))?;
     let actor = Actor::person(user.id, &user.name, request.context.address);
     let key = tx.insert_api_key(tenant, &actor, &key, now).await?;
-    let begun = begin_session(&app, &mut tx, &request, &user, tenant).await?;
+    let tokens = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;
     turn.done();
     let page = Ready {
@@ -92,7 +92,7 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
         url: &app.url(),
     };
     let mut response = page::render(200, &page)?;
-    begun.set_cookies(&app, &mut response);
+    tokens.set_cookies(&app, &mut response);
     Ok(response)
 }
 

@@ -16,7 +16,7 @@ use warp::reply::Response;
 
 use super::connection::Connection;
 use super::request_body::RequestBody;
-use super::response_body::{self, Body, Ending};
+use super::response_body::{self, Body, RequestEnd};
 use super::{Routes, Served, client_address, connection_limit, poll_timing};
 use crate::app::App;
 use crate::memory::Holder;
@@ -62,11 +62,11 @@ pub(super) async fn respond(
         state: Arc::clone(&state),
     });
     let span = tracing::info_span!("request", request_id = &*id);
-    let mut share = None;
+    let mut client_permit = None;
     let admitted = match head_problem(&request, both_lengths) {
         Some(problem) => Err(problem),
         None if path == HEALTH => Ok(()),
-        None => admit(served, peer, address, &connection).map(|taken| share = taken),
+        None => admit(served, peer, address, &connection).map(|permit| client_permit = permit),
     };
     let handled = match admitted {
         Ok(()) => {
@@ -99,11 +99,11 @@ pub(super) async fn respond(
     };
     let response = with_common_headers(&served.app, response, &id);
     log(&id, &method, &path, response.status().as_u16(), started);
-    let ending = Ending {
+    let end = RequestEnd {
         connection,
-        _share: share,
+        _permit: client_permit,
     };
-    response_body::of(response, permit, ending)
+    response_body::convert(response, permit, end)
 }
 
 /// Lets a request in, if the service has room for it and, behind a trusted

@@ -1,4 +1,5 @@
-//! From an answer to the body that hyper sends.
+//! The response body that hyper sends: its memory is counted, and it keeps a
+//! streaming request open until its end.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -8,44 +9,44 @@ use std::task::{Context, Poll};
 use std::vec;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Collected, StreamBody};
-use hyper::body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Collected};
+use hyper::body::{Body as _, Frame, SizeHint};
 use warp::reply::Response;
 
 use super::connection::Connection;
 use crate::memory::{self, AnswerMemory, Holder, Permit, Refused};
 use crate::web::client_limit::ClientPermit;
-use crate::web::reply::{Joined, Streamed};
+use crate::web::reply::BodyPieces;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
 
-/// Ends a request when it is dropped: with its answer, or with the body that is
-/// made while it is sent.
-pub(super) struct Ending {
+/// Ends a request when it is dropped: once its response is complete, or at the
+/// end of a streamed body.
+pub(super) struct RequestEnd {
     pub(super) connection: Arc<Connection>,
-    /// Its part of what the client may have under way.
-    pub(super) _share: Option<ClientPermit>,
+    /// The request's part of what its client may have under way.
+    pub(super) _permit: Option<ClientPermit>,
 }
 
-impl Drop for Ending {
+impl Drop for RequestEnd {
     fn drop(&mut self) {
         self.connection.request_ends();
     }
 }
 
-/// Takes the memory that an answer needs while it waits to be read; none for a
-/// small one, and for one that is made while it is sent, which takes its own.
+/// Takes the memory that a response needs until the client has read it. A small
+/// response needs none; a streamed one takes its own.
 pub(super) fn take_memory(
     response: &Response,
     memory: &AnswerMemory,
     holder: impl FnOnce() -> Holder,
 ) -> Result<Option<Permit>, Refused> {
-    let size = if let Some(Joined(pieces)) = response.extensions().get() {
+    let size = if let Some(BodyPieces(pieces)) = response.extensions().get() {
         pieces.iter().map(Bytes::len).sum()
     } else {
-        let size = hyper::body::Body::size_hint(response.body()).exact();
+        let size = response.body().size_hint().exact();
         usize::try_from(size.unwrap_or_default()).unwrap_or(usize::MAX)
     };
     if size <= memory::FREE {
@@ -54,39 +55,39 @@ pub(super) fn take_memory(
     memory.take(holder(), size).map(Some)
 }
 
-/// Makes the body of an answer; the memory is given back when it was written.
-pub(super) fn of(
+/// Converts a response for hyper. The memory is released when the body has been
+/// written.
+pub(super) fn convert(
     mut response: Response,
     permit: Option<Permit>,
-    ending: Ending,
+    end: RequestEnd,
 ) -> http::Response<Body> {
-    let extensions = response.extensions_mut();
-    if let Some(chunks) = extensions
-        .remove::<Streamed>()
-        .and_then(|streamed| streamed.take())
-    {
-        let frames = chunks.map(move |chunk| {
-            // Held for as long as there are chunks to be made.
-            let _held = &ending;
-            chunk.map(Frame::data).map_err(Into::into)
-        });
-        return response.map(|_| BodyExt::boxed_unsync(StreamBody::new(frames)));
-    }
-    if let Some(Joined(pieces)) = extensions.remove() {
+    if let Some(BodyPieces(pieces)) = response.extensions_mut().remove() {
         return response.map(|_| Pieces::new(pieces, permit).boxed());
+    }
+    let is_streamed = response.body().size_hint().exact().is_none();
+    if is_streamed {
+        return response.map(|body| {
+            let body = body.map_frame(move |frame| {
+                // Held until the body ends or is dropped.
+                let _held = &end;
+                frame
+            });
+            body.map_err(Into::into).boxed_unsync()
+        });
     }
     let Some(permit) = permit else {
         return response.map(|body| body.map_err(Into::into).boxed_unsync());
     };
     response.map(|body| {
-        // warp's bodies are there at once.
+        // A body that is not streamed is complete at once.
         let whole = body.collect().now_or_never().and_then(Result::ok);
         let whole = whole.map(Collected::to_bytes).unwrap_or_default();
         Pieces::new(vec![whole], Some(permit)).boxed()
     })
 }
 
-/// A body that is there in pieces, whose length is known.
+/// A complete body in pieces.
 struct Pieces {
     pieces: vec::IntoIter<Bytes>,
 }
@@ -94,13 +95,13 @@ struct Pieces {
 impl Pieces {
     fn new(pieces: Vec<Bytes>, permit: Option<Permit>) -> Self {
         let permit = permit.map(Arc::new);
-        let held = pieces.into_iter().map(|piece| match &permit {
+        let counted = pieces.into_iter().map(|piece| match &permit {
             Some(permit) => permit.hold(piece),
             None => piece,
         });
-        let held: Vec<Bytes> = held.collect();
+        let counted: Vec<Bytes> = counted.collect();
         Self {
-            pieces: held.into_iter(),
+            pieces: counted.into_iter(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reading a body: its type, its size, its time, its content.
+//! Reading a request body: its type, size, deadline and content.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use http::header;
 use super::{ApiError, Request, blocking_pool};
 
 /// The largest body, in bytes.
-pub(crate) const MAX_BODY: usize = 256 * 1024;
-/// The content encoding of a body that is sent as it is.
+pub(crate) const MAX_BODY_BYTES: usize = 256 * 1024;
+/// The content encoding of a body without any encoding.
 const IDENTITY: &str = "identity";
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Request {
-    /// Reads a JSON body whole, without looking into it.
+    /// Reads a whole body that is declared as JSON; does not parse it.
     pub(crate) async fn json_body(&mut self) -> Result<Bytes, ApiError> {
         self.body_of_type("application/json").await
     }
 
-    /// Reads a body that must be declared as a media type.
+    /// Reads a whole body that must be declared as `expected`, a media type.
     pub(crate) async fn body_of_type(&mut self, expected: &str) -> Result<Bytes, ApiError> {
         let declared = self.header(header::CONTENT_TYPE.as_str());
-        if !declared.is_some_and(|declared| is(declared, expected)) {
+        if !declared.is_some_and(|declared| is_media_type(declared, expected)) {
             let given = declared.map_or("none".to_owned(), |declared| format!("{declared:?}"));
             let detail = format!("the header content-type must be {expected}, got {given}");
             return Err(ApiError::new(ProblemCode::UnsupportedMediaType, detail));
@@ -35,7 +35,7 @@ impl Request {
         let declared_length = self
             .header(header::CONTENT_LENGTH.as_str())
             .and_then(|length| length.parse::<usize>().ok());
-        if declared_length.is_some_and(|length| length > MAX_BODY) {
+        if declared_length.is_some_and(|length| length > MAX_BODY_BYTES) {
             return Err(too_large());
         }
         let read = self.read(declared_length.unwrap_or_default());
@@ -49,7 +49,7 @@ impl Request {
             })
     }
 
-    /// Refuses a body that is compressed, or encoded in another way.
+    /// Refuses a body with a content encoding, such as a compressed one.
     fn refuse_encoded(&self) -> Result<(), ApiError> {
         let mut encodings = self.headers.get_all(header::CONTENT_ENCODING).iter();
         let Some(encoding) = encodings.find(|encoding| {
@@ -73,10 +73,10 @@ impl Request {
         let mut body = BytesMut::with_capacity(expected);
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| {
-                let detail = format!("the body broke off or is not framed rightly: {error}");
+                let detail = format!("the body is incomplete or malformed: {error}");
                 ApiError::new(ProblemCode::MalformedBody, detail)
             })?;
-            if body.len() + chunk.len() > MAX_BODY {
+            if body.len() + chunk.len() > MAX_BODY_BYTES {
                 return Err(too_large());
             }
             body.extend_from_slice(&chunk);
@@ -85,8 +85,8 @@ impl Request {
     }
 }
 
-/// Reads a JSON body into a checked noun; every problem of it is named. A large
-/// body is read on the blocking pool.
+/// Parses and validates a JSON body; the error lists every violation. A large body
+/// is parsed on the blocking pool.
 pub(crate) async fn parse<T: Input + Send + 'static>(
     body: &Bytes,
     now: Timestamp,
@@ -100,12 +100,12 @@ pub(crate) async fn parse<T: Input + Send + 'static>(
 }
 
 fn too_large() -> ApiError {
-    let detail = format!("the body must have at most {MAX_BODY} bytes (256 KiB)");
+    let detail = format!("the body must have at most {MAX_BODY_BYTES} bytes (256 KiB)");
     ApiError::new(ProblemCode::PayloadTooLarge, detail).with_header(header::CONNECTION, "close")
 }
 
-/// Compares a content type with an expected one; UTF-8 may be named.
-fn is(declared: &str, expected: &str) -> bool {
+/// Returns whether a content type is `expected`, with no charset but UTF-8.
+fn is_media_type(declared: &str, expected: &str) -> bool {
     let mut parts = declared.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
     essence.eq_ignore_ascii_case(expected)
@@ -119,10 +119,10 @@ fn is(declared: &str, expected: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is;
+    use super::is_media_type;
 
     #[test]
-    fn json_is_told_from_the_rest() {
+    fn only_json_in_utf_8_is_json() {
         for (declared, expected) in [
             ("application/json", true),
             ("Application/JSON; charset=UTF-8", true),
@@ -133,7 +133,11 @@ mod tests {
             ("application/jsonx", false),
             ("", false),
         ] {
-            assert_eq!(is(declared, "application/json"), expected, "{declared}");
+            assert_eq!(
+                is_media_type(declared, "application/json"),
+                expected,
+                "{declared}"
+            );
         }
     }
 }

@@ -1,16 +1,17 @@
-//! Which client a limit counts: one IPv4 address, or one IPv6 network.
+//! How many of something one client may have at once. A client is one IPv4
+//! address or one IPv6 network.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bits of an IPv6 address that name a network; whoever has one host in it
-/// commonly has all of its 2^64 addresses.
+/// The bits of an IPv6 address that name its network: one host commonly has all
+/// 2^64 addresses of a /64 network.
 const IPV6_NETWORK: u128 = !0 << 64;
 
-/// Returns what stands for a client in every limit by address: an IPv4 address
-/// itself, also when it is mapped into IPv6, and the /64 network of an IPv6
-/// address, as its first address.
+/// Returns the client that limits by address count: an IPv4 address itself, also
+/// when it is mapped into IPv6; for an IPv6 address the first address of its /64
+/// network.
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & IPV6_NETWORK).into(),
@@ -18,41 +19,46 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many of something each client has at the moment; cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct ClientLimit {
-    /// How many one client may have.
-    most: usize,
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+type Counts = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+fn lock(counts: &Counts) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One of what a client has; given back when this is dropped.
+/// Counts what each client has at the moment; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientLimit {
+    max_per_client: usize,
+    counts: Counts,
+}
+
+/// One of what a client has; returned to the limit on drop.
 #[derive(Debug)]
 pub(crate) struct ClientPermit {
-    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    counts: Counts,
     client: IpAddr,
 }
 
 impl ClientLimit {
-    /// Gives each client so many.
-    pub(crate) fn new(most: usize) -> Self {
+    /// Allows each client `max_per_client`, without any in use.
+    pub(crate) fn new(max_per_client: usize) -> Self {
         Self {
-            most,
-            taken: Arc::default(),
+            max_per_client,
+            counts: Counts::default(),
         }
     }
 
-    /// Takes one more for the client of an address, unless it has its share.
+    /// Takes one more for the client of an address; `None` at its limit.
     pub(crate) fn take(&self, address: IpAddr) -> Option<ClientPermit> {
         let client = network_of(address);
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.entry(client).or_default();
-        if *count >= self.most {
+        let mut counts = lock(&self.counts);
+        let count = counts.entry(client).or_default();
+        if *count >= self.max_per_client {
             return None;
         }
         *count += 1;
         Some(ClientPermit {
-            taken: Arc::clone(&self.taken),
+            counts: Arc::clone(&self.counts),
             client,
         })
     }
@@ -60,11 +66,11 @@ impl ClientLimit {
 
 impl Drop for ClientPermit {
     fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.client) {
+        let mut counts = lock(&self.counts);
+        if let Some(count) = counts.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.client);
+                counts.remove(&self.client);
             }
         }
     }
@@ -75,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_told_apart_by_ipv4_address_and_ipv6_network() {
+    fn a_client_is_an_ipv4_address_or_an_ipv6_network() {
         let network = |text: &str| network_of(text.parse().unwrap()).to_string();
         assert_eq!(network("192.0.2.7"), "192.0.2.7");
         assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
@@ -85,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_its_share_again_when_one_is_given_back() {
+    fn a_dropped_permit_can_be_taken_again() {
         let limit = ClientLimit::new(1);
         let address = |text: &str| text.parse().unwrap();
         let first = limit.take(address("2001:db8::1")).unwrap();
@@ -94,6 +100,6 @@ mod tests {
         drop(first);
         drop(limit.take(address("2001:db8::2")).unwrap());
         drop(other);
-        assert!(limit.taken.lock().unwrap().is_empty());
+        assert!(limit.counts.lock().unwrap().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What a handler fails with, and how that is answered.
+//! The error of a handler and its response.
 
 use changelog_core::{Invalid, Problem, ProblemCode, Violation};
 use http::{HeaderName, HeaderValue, header};
@@ -12,22 +12,21 @@ use crate::store::StoreError;
 /// The media type of problem details, RFC 9457.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// A failure that the caller is told of.
+/// A failure that is reported to the caller.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     code: ProblemCode,
     detail: String,
     violations: Box<[Violation]>,
-    /// How many more violations there are.
+    /// The number of further violations, which are not listed.
     more: u64,
     headers: Vec<(HeaderName, String)>,
-    /// What only the log is told.
+    /// For the log only.
     cause: Option<String>,
 }
 
 impl ApiError {
-    /// Makes a failure of one kind; the detail says what went wrong and the way
-    /// out.
+    /// Creates an error; the detail says what went wrong and what to do.
     pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         Self {
             code,
@@ -39,7 +38,7 @@ impl ApiError {
         }
     }
 
-    /// Adds a header to the answer.
+    /// Adds a response header.
     pub(crate) fn with_header(mut self, name: HeaderName, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
@@ -49,7 +48,7 @@ impl ApiError {
         self.with_header(header::RETRY_AFTER, seconds.to_string())
     }
 
-    /// A fault of the service; the cause is for the log only.
+    /// Creates an error for a fault of the service; the cause is for the log only.
     pub(crate) fn internal(cause: &impl ToString) -> Self {
         let detail = "the service failed; its log has the cause under this request id";
         Self {
@@ -58,8 +57,8 @@ impl ApiError {
         }
     }
 
-    /// The database does not answer, or too much work is waiting; nothing was
-    /// recorded.
+    /// Creates an error for a database that does not respond or a service with too
+    /// much work: nothing was recorded.
     pub(crate) fn unavailable(cause: &impl ToString) -> Self {
         Self::retryable(
             "the service cannot do this at the moment; nothing was recorded; try again shortly",
@@ -67,12 +66,11 @@ impl ApiError {
         )
     }
 
-    /// The request ended without it being known whether what it asked for was
-    /// recorded.
+    /// Creates an error for a request whose outcome is unknown.
     pub(crate) fn uncertain(cause: &impl ToString) -> Self {
         Self::retryable(
             "the service could not confirm this in time; it may have been recorded: try again \
-             with the same Idempotency-Key, or look first",
+             with the same Idempotency-Key, or check first",
             cause,
         )
     }
@@ -85,7 +83,7 @@ impl ApiError {
         .retry_after(1)
     }
 
-    /// No route has this path.
+    /// Creates an error for a path that has no route.
     pub(crate) fn unknown_path() -> Self {
         Self::new(
             ProblemCode::NotFound,
@@ -93,8 +91,8 @@ impl ApiError {
         )
     }
 
-    /// Input that breaks rules; a malformed query is a 400, a body that breaks
-    /// rules a 422.
+    /// Creates an error for invalid input: status 400 for a malformed query, 422 for
+    /// a body that breaks rules.
     pub(crate) fn invalid(code: ProblemCode, invalid: Invalid) -> Self {
         let detail = invalid.to_string();
         Self {
@@ -104,7 +102,7 @@ impl ApiError {
         }
     }
 
-    /// A name that is taken in the organization.
+    /// Creates an error for a name that another resource of the organization has.
     pub(crate) fn taken(noun: &str, field: &str, name: &str) -> Self {
         let detail = format!("a {noun} with the {field} {name:?} exists already");
         Self::new(ProblemCode::Conflict, detail)
@@ -115,12 +113,12 @@ impl ApiError {
         self.code.status()
     }
 
-    /// Returns what kind of failure it is.
+    /// Returns the machine-readable code.
     pub(crate) fn code(&self) -> &ProblemCode {
         &self.code
     }
 
-    /// Returns the body.
+    /// Returns the problem details of the response.
     pub(crate) fn problem(&self, request_id: &str) -> Problem {
         Problem {
             type_uri: format!("/problems/{}", self.code),
@@ -134,9 +132,9 @@ impl ApiError {
         }
     }
 
-    /// Answers with a problem.
+    /// Returns the response with problem details.
     pub(crate) fn into_response(self, request_id: &str) -> Response {
-        self.answer(request_id, |problem| {
+        self.into_response_with(request_id, |problem| {
             let mut response = reply::json(problem.status, problem);
             let content_type = HeaderValue::from_static(PROBLEM_JSON);
             response
@@ -146,12 +144,12 @@ impl ApiError {
         })
     }
 
-    /// Makes the answer in some form, and tells the log what only it may know.
-    /// This is the one place where failures are logged.
-    pub(crate) fn answer(
+    /// Returns the response that `render` makes, and logs the cause. This is the one
+    /// place where failures are logged.
+    pub(crate) fn into_response_with(
         self,
         request_id: &str,
-        form: impl FnOnce(&Problem) -> Response,
+        render: impl FnOnce(&Problem) -> Response,
     ) -> Response {
         if let Some(cause) = &self.cause {
             tracing::error!(
@@ -161,7 +159,7 @@ impl ApiError {
                 "a request failed"
             );
         }
-        let mut response = form(&self.problem(request_id));
+        let mut response = render(&self.problem(request_id));
         for (name, value) in self.headers {
             if let Ok(value) = HeaderValue::try_from(value) {
                 response.headers_mut().insert(name, value);
@@ -179,7 +177,7 @@ impl From<StoreError> for ApiError {
                 "the organization has nothing with this id",
             ),
             StoreError::Invalid(invalid) => Self::invalid(ProblemCode::ValidationFailed, invalid),
-            // Whoever can meet a conflict says which name it was.
+            // A caller that knows which name conflicts reports it instead.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
             StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),
             StoreError::QuotaExceeded { counted, limit } => {

@@ -1,10 +1,10 @@
-//! What the API and the dashboard share between the socket and the store: the
-//! choice of a handler, the request as it sees it, sessions, and how it answers
-//! or fails.
+//! HTTP building blocks below the API and the dashboard: routing, the request
+//! that handlers receive, browser sessions, replies and errors.
 
 pub(crate) mod blocking_pool;
 pub(crate) mod body;
 pub(crate) mod client_limit;
+pub(crate) mod cross_site;
 pub(crate) mod error;
 mod query;
 pub(crate) mod reply;

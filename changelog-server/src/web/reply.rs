@@ -1,89 +1,71 @@
-//! Answers.
-
-use std::fmt;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+//! Responses of several media types.
 
 use bytes::Bytes;
 use futures_util::Stream;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use sync_wrapper::SyncStream;
+use warp::Reply as _;
 use warp::reply::Response;
 
 use crate::memory::FREE;
 use crate::store::StoreError;
 
-type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, StoreError>> + Send>>;
-
-/// A body that is made while it is sent. warp's own body cannot be made of one
-/// from outside, so it goes beside the answer to the accept loop.
-#[derive(Clone)]
-pub(crate) struct Streamed(Arc<Mutex<Option<Chunks>>>);
-
-impl Streamed {
-    /// Takes the body, once.
-    pub(crate) fn take(&self) -> Option<Chunks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl fmt::Debug for Streamed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Streamed")
-    }
-}
-
-/// An answer whose body is made while it is sent; one that fails in the middle
-/// is broken off, so that nobody takes it for whole.
+/// Returns a response whose body is produced while it is sent. A body that fails
+/// breaks the connection, so that the client notices that it is incomplete.
 pub(crate) fn streamed(
     media_type: &'static str,
     chunks: impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static,
 ) -> Response {
-    let mut response = text(200, media_type, String::new());
-    let body = Streamed(Arc::new(Mutex::new(Some(Box::pin(chunks)))));
-    response.extensions_mut().insert(body);
-    response
+    // warp requires a `Sync` body, although a body is polled by one task only.
+    let response = warp::reply::stream(SyncStream::new(chunks)).into_response();
+    with_media_type(response, media_type)
 }
 
-/// An answer with a JSON body.
+/// Returns a response with a JSON body.
 pub(crate) fn json<T: Serialize>(status: u16, body: &T) -> Response {
     match serde_json::to_string(body) {
         Ok(body) => text(status, "application/json", body),
         Err(error) => {
-            // Our own types serialize; a map with keys that are no texts would not.
-            tracing::error!(%error, "an answer could not be written");
+            // Our own types serialize; only a map with keys that are not strings
+            // would fail.
+            tracing::error!(%error, "a response could not be serialized");
             text(500, "application/json", String::new())
         }
     }
 }
 
-/// An answer that is JSON already, between what stands before and behind it; a
-/// large one is not copied.
-pub(crate) fn raw_json(before: &'static str, json: String, behind: String) -> Response {
-    joined_json(vec![before.into(), json.into(), behind.into()])
+/// Returns a response of JSON text between a prefix and a suffix; a large text is
+/// not copied.
+pub(crate) fn raw_json(prefix: &'static str, json: String, suffix: String) -> Response {
+    joined_json(vec![prefix.into(), json.into(), suffix.into()])
 }
 
-/// An answer that is JSON already, in pieces; a large one is not copied.
+/// Returns a response of JSON text in pieces; large pieces are not copied.
 pub(crate) fn joined_json(pieces: Vec<Bytes>) -> Response {
-    if pieces.iter().map(Bytes::len).sum::<usize>() <= FREE {
-        let mut response = text(200, "application/json", String::new());
-        *response.body_mut() = pieces.concat().into();
-        return response;
-    }
     let mut response = text(200, "application/json", String::new());
-    response.extensions_mut().insert(Joined(pieces));
+    if pieces.iter().map(Bytes::len).sum::<usize>() <= FREE {
+        *response.body_mut() = pieces.concat().into();
+    } else {
+        response.extensions_mut().insert(BodyPieces(pieces));
+    }
     response
 }
 
-/// A body in pieces, which takes the same way as [`Streamed`].
+/// A complete body in pieces, as an extension of the response: a body of warp is
+/// either one piece or a stream, whose length would be unknown.
 #[derive(Clone, Debug)]
-pub(crate) struct Joined(pub(crate) Vec<Bytes>);
+pub(crate) struct BodyPieces(pub(crate) Vec<Bytes>);
 
-/// An answer with a body of a media type.
+/// Returns a response with a text of a media type.
 pub(crate) fn text(status: u16, media_type: &'static str, body: String) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    with_media_type(response, media_type)
+}
+
+fn with_media_type(mut response: Response, media_type: &'static str) -> Response {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

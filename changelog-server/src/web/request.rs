@@ -1,4 +1,4 @@
-//! One request, as a handler sees it.
+//! The request that a handler receives.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -8,22 +8,33 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use changelog_core::ProblemCode;
 use changelog_core::problem::BadValue;
+use cookie::Cookie;
 use futures_util::Stream;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, header};
 
 use super::ApiError;
 use crate::limits::RateLimitState;
 use crate::store::Tenant;
 
-/// What the accept loop knows of a request and puts beside it.
+/// What the accept loop knows about a request and attaches to it.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestContext {
-    /// Who sent it, behind the proxies that are trusted.
+    /// The client's address, behind trusted proxies.
     pub(crate) address: IpAddr,
-    /// Under which id the log knows it.
+    /// The id of the request in the log.
     pub(crate) id: Arc<str>,
     /// What the handler finds out.
     pub(crate) state: Arc<RequestState>,
+}
+
+/// What a handler finds out about its request and the accept loop needs for the
+/// response.
+#[derive(Debug, Default)]
+pub(crate) struct RequestState {
+    /// What the caller's rate limit has left, for the response headers.
+    pub(crate) rate_limit: OnceLock<RateLimitState>,
+    /// The caller's organization; the response counts in its share of memory.
+    pub(crate) tenant: OnceLock<Tenant>,
 }
 
 /// What a failure reports about its request.
@@ -36,16 +47,6 @@ pub(crate) struct RequestInfo {
     pub(crate) target: String,
 }
 
-/// What is found out about a request while it is handled, for those around the
-/// handler.
-#[derive(Debug, Default)]
-pub(crate) struct RequestState {
-    /// What the caller's rate limit has left, for the answer's headers.
-    pub(crate) rate_limit: OnceLock<RateLimitState>,
-    /// The organization that it acts in, whose share of memory its answer takes.
-    pub(crate) tenant: OnceLock<Tenant>,
-}
-
 pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, warp::Error>> + Send + Sync>>;
 
 /// One request.
@@ -56,20 +57,20 @@ pub(crate) struct Request {
     /// The query string without its `?`; empty without one.
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
-    /// The last segment of the path, where the route has a parameter there.
+    /// The parameter in the path; empty on a route without one.
     pub(crate) parameter: String,
-    /// Taken by whoever reads the body.
+    /// `None` once the body has been read.
     pub(crate) body: Option<BodyStream>,
 }
 
 impl Request {
     /// Returns what a failure reports about the request.
     pub(crate) fn info(&self) -> RequestInfo {
-        let question = if self.query.is_empty() { "" } else { "?" };
+        let separator = if self.query.is_empty() { "" } else { "?" };
         RequestInfo {
             id: Arc::clone(&self.context.id),
             method: self.method.clone(),
-            target: format!("{}{question}{}", self.path, self.query),
+            target: format!("{}{separator}{}", self.path, self.query),
         }
     }
 
@@ -81,21 +82,52 @@ impl Request {
         })
     }
 
-    /// Returns a header that may stand once and holds visible text.
+    /// Returns a header; `None` if it was sent more than once or has invisible
+    /// characters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?.to_str().ok()?;
         values.next().is_none().then_some(value)
     }
 
-    /// Returns a cookie.
+    /// Returns the value of the first cookie with a name.
     pub(crate) fn cookie(&self, name: &str) -> Option<&str> {
-        self.headers
-            .get_all(http::header::COOKIE)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='))
-            .find_map(|(found, value)| (found == name).then_some(value))
+        first_cookie(&self.headers, name)
+    }
+}
+
+fn first_cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(Cookie::split_parse)
+        .filter_map(Result::ok)
+        .find(|cookie| cookie.name() == name)?
+        .value_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_first_cookie_of_a_name_counts() {
+        let mut headers = HeaderMap::new();
+        for value in ["a=1; bad; b = 2 ;c=x=y", "b=3; __Host-d=4"] {
+            headers.append(header::COOKIE, HeaderValue::from_static(value));
+        }
+        for (name, expected) in [
+            ("a", Some("1")),
+            ("b", Some("2")),
+            ("c", Some("x=y")),
+            ("__Host-d", Some("4")),
+            ("bad", None),
+            ("d", None),
+        ] {
+            assert_eq!(first_cookie(&headers, name), expected, "{name}");
+        }
     }
 }

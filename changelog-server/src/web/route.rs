@@ -1,4 +1,4 @@
-//! From a list of endpoints to a warp filter.
+//! Builds a warp filter from a list of endpoints.
 //!
 //! A filter only decides which handler runs: the path first, then the method
 //! (so that a wrong method is 405 with `Allow`, and `HEAD` works wherever `GET`
@@ -25,7 +25,7 @@ pub(crate) type Routes = Vec<BoxedFilter<(Response,)>>;
 
 type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send + Sync>;
 
-/// Answers a failure with a page, for a request that a person sent.
+/// Renders a failure as a page, for a request from a browser.
 pub(crate) type FailurePage = fn(ApiError, &RequestInfo) -> Response;
 
 /// Answers a failure outside of the handlers: under `/api` with a problem, else
@@ -42,15 +42,15 @@ pub(crate) fn respond_with_failure(
     }
 }
 
-/// One path and what its methods do.
+/// A path and the handlers of its methods.
 pub(crate) struct Endpoint {
-    /// Extracts the parameter of the path, or an empty text.
+    /// Extracts the parameter of the path; empty for a path without one.
     path: BoxedFilter<(String,)>,
     handlers: Vec<(Method, Handler)>,
     failure: Option<FailurePage>,
 }
 
-/// Begins the endpoint of a path without a parameter.
+/// Starts an endpoint for a path without a parameter.
 pub(crate) fn at<F>(path: F) -> Endpoint
 where
     F: Filter<Extract = (), Error = Rejection> + Clone + Send + Sync + 'static,
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Begins the endpoint of a path that ends with a parameter.
+/// Starts an endpoint for a path with a parameter.
 pub(crate) fn at_id<F>(path: F) -> Endpoint
 where
     F: Filter<Extract = (String,), Error = Rejection> + Clone + Send + Sync + 'static,
@@ -75,7 +75,7 @@ where
 }
 
 impl Endpoint {
-    /// Adds what `GET` does, and so `HEAD`.
+    /// Adds the handler of `GET` and `HEAD`.
     pub(crate) fn get<F>(self, handler: impl Fn(App, Request) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ApiResult> + Send + 'static,
@@ -83,7 +83,7 @@ impl Endpoint {
         self.on(Method::GET, handler)
     }
 
-    /// Adds what `POST` does.
+    /// Adds the handler of `POST`.
     pub(crate) fn post<F>(self, handler: impl Fn(App, Request) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ApiResult> + Send + 'static,
@@ -91,7 +91,7 @@ impl Endpoint {
         self.on(Method::POST, handler)
     }
 
-    /// Adds what `PATCH` does.
+    /// Adds the handler of `PATCH`.
     pub(crate) fn patch<F>(
         self,
         handler: impl Fn(App, Request) -> F + Send + Sync + 'static,
@@ -117,13 +117,13 @@ impl Endpoint {
         self
     }
 
-    /// Has failures answered with pages instead of problems.
+    /// Renders failures as pages instead of problem details.
     pub(crate) fn failing_with(mut self, failure: FailurePage) -> Self {
         self.failure = Some(failure);
         self
     }
 
-    /// Makes the filter.
+    /// Builds the filter.
     pub(crate) fn filter(self, app: &App) -> BoxedFilter<(Response,)> {
         let app = app.clone();
         let failure = self.failure;
@@ -152,7 +152,7 @@ impl Endpoint {
                         parameter,
                         body: Some(boxed(body)),
                     };
-                    answer(app.clone(), Arc::clone(&handlers), failure, request)
+                    respond(app.clone(), Arc::clone(&handlers), failure, request)
                 },
             )
             .boxed()
@@ -168,9 +168,9 @@ where
     Box::pin(body.map(move |chunk| chunk.map(bytes)))
 }
 
-/// Runs the handler of the method and gives its answer the headers that every
-/// answer has.
-async fn answer(
+/// Runs the handler of the method, renders its failure and adds the rate-limit
+/// headers.
+async fn respond(
     app: App,
     handlers: Arc<[(Method, Handler)]>,
     failure: Option<FailurePage>,
@@ -201,7 +201,7 @@ async fn answer(
 }
 
 fn find(handlers: &[(Method, Handler)], request: &Request) -> Result<Handler, ApiError> {
-    // warp takes `/a/` for `/a`; here a thing has one address.
+    // warp matches `/a/` like `/a`; here each resource has one path.
     if request.path.len() > 1 && request.path.ends_with('/') {
         return Err(ApiError::unknown_path());
     }
@@ -223,8 +223,8 @@ fn find(handlers: &[(Method, Handler)], request: &Request) -> Result<Handler, Ap
         .with_header(http::header::ALLOW, allowed))
 }
 
-/// Joins endpoints into one filter; what none of them knows is a 404, as a page
-/// outside of `/api`.
+/// Joins endpoints into one filter; an unknown path is a 404, outside of `/api` as
+/// a page.
 pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Response,)> {
     let unknown = warp::any()
         .and(warp::method())

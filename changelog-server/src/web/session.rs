@@ -1,69 +1,72 @@
-//! Browser sessions: the cookie, and the check that a request is not forged.
+//! Browser sessions and their cookies.
 
 use changelog_core::ProblemCode;
-use http::{HeaderValue, Method, header};
+use cookie::time::Duration;
+use cookie::{Cookie, SameSite};
+use http::{HeaderValue, header};
 use warp::reply::Response;
 
+use super::{ApiError, Request};
 use crate::app::App;
 use crate::store::{Session, StoreError};
-use crate::web::{ApiError, Request};
 
-/// A cookie, by its name over http and over https, where the prefix keeps other
-/// hosts of the domain from setting it; and for how long a browser keeps it, in
-/// seconds.
-pub(crate) struct Cookie {
-    pub(crate) plain: &'static str,
-    secure: &'static str,
-    max_age: u32,
+/// A cookie of this service. Over https its name has the `__Host-` prefix, which
+/// keeps other hosts of the domain from setting it.
+pub(crate) struct CookieSpec {
+    pub(crate) http_name: &'static str,
+    https_name: &'static str,
+    max_age: Duration,
 }
 
-/// The session; kept for as long as one can last.
-pub(crate) const SESSION: Cookie = Cookie {
-    plain: "changelog_session",
-    secure: "__Host-changelog_session",
-    max_age: 30 * 24 * 60 * 60,
+/// The token of the session, for as long as a session can last.
+pub(crate) const SESSION: CookieSpec = CookieSpec {
+    http_name: "changelog_session",
+    https_name: "__Host-changelog_session",
+    max_age: Duration::days(30),
 };
-/// By which a browser that has signed in before is known; see
-/// [`crate::store::Bucket::of_browser`]. It signs nobody in.
-const BROWSER: Cookie = Cookie {
-    plain: "changelog_browser",
-    secure: "__Host-changelog_browser",
-    max_age: 180 * 24 * 60 * 60,
+/// A token that recognizes a browser that has signed in before; see
+/// [`crate::store::Bucket::of_browser`]. It grants no access.
+const BROWSER: CookieSpec = CookieSpec {
+    http_name: "changelog_browser",
+    https_name: "__Host-changelog_browser",
+    max_age: Duration::days(180),
 };
 
-impl Cookie {
-    fn name(&self, app: &App) -> &'static str {
-        if app.settings.is_https() {
-            self.secure
+impl CookieSpec {
+    fn name(&self, is_https: bool) -> &'static str {
+        if is_https {
+            self.https_name
         } else {
-            self.plain
+            self.http_name
         }
     }
 
-    fn set(&self, app: &App, response: &mut Response, token: &str, max_age: u32) {
-        let name = self.name(app);
-        let secure = if app.settings.is_https() {
-            "; Secure"
-        } else {
-            ""
-        };
-        let cookie =
-            format!("{name}={token}; HttpOnly; SameSite=Lax; Path=/; Max-Age={max_age}{secure}");
-        if let Ok(value) = HeaderValue::try_from(cookie) {
-            response.headers_mut().append(header::SET_COOKIE, value);
-        }
+    fn build(&self, is_https: bool, token: &str) -> Cookie<'static> {
+        Cookie::build((self.name(is_https), token.to_owned()))
+            .http_only(true)
+            .same_site(SameSite::Lax)
+            .path("/")
+            .max_age(self.max_age)
+            .secure(is_https)
+            .build()
     }
 }
 
-/// The tokens of a session that has just begun, for the browser's cookies.
+fn set_cookie(response: &mut Response, cookie: &Cookie<'_>) {
+    if let Ok(value) = HeaderValue::try_from(cookie.to_string()) {
+        response.headers_mut().append(header::SET_COOKIE, value);
+    }
+}
+
+/// The tokens of a new session, for the browser's cookies.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct SessionTokens {
     pub(crate) session: String,
     pub(crate) browser: String,
 }
 
-impl Begun {
-    /// Makes tokens that nobody has seen before.
+impl SessionTokens {
+    /// Draws new tokens.
     pub(crate) fn new() -> Self {
         Self {
             session: new_token(),
@@ -71,29 +74,37 @@ impl Begun {
         }
     }
 
-    /// Gives them to the browser.
+    /// Sets the browser's cookies.
     pub(crate) fn set_cookies(&self, app: &App, response: &mut Response) {
-        SESSION.set(app, response, &self.session, SESSION.max_age);
-        BROWSER.set(app, response, &self.browser, BROWSER.max_age);
+        let is_https = app.settings.is_https();
+        set_cookie(response, &SESSION.build(is_https, &self.session));
+        set_cookie(response, &BROWSER.build(is_https, &self.browser));
     }
 }
 
-/// Makes the token of a new session: 256 random bits.
+/// Removes the session's cookie from the browser.
+pub(crate) fn clear_cookie(app: &App, response: &mut Response) {
+    let mut cookie = SESSION.build(app.settings.is_https(), "");
+    cookie.set_max_age(Duration::ZERO);
+    set_cookie(response, &cookie);
+}
+
+/// Returns a new token: 256 random bits in hexadecimal.
 pub(crate) fn new_token() -> String {
     hex::encode(rand::random::<[u8; 32]>())
 }
 
-/// Returns the token of the session that a request carries.
+/// Returns the session token in a request's cookies.
 pub(crate) fn token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
-    request.cookie(SESSION.name(app))
+    request.cookie(SESSION.name(app.settings.is_https()))
 }
 
-/// Returns the token of a browser that has signed in before.
+/// Returns the browser token in a request's cookies.
 pub(crate) fn browser_token<'r>(app: &App, request: &'r Request) -> Option<&'r str> {
-    request.cookie(BROWSER.name(app))
+    request.cookie(BROWSER.name(app.settings.is_https()))
 }
 
-/// Finds the session of a request, and notes that it was used.
+/// Finds the session of a request and records that it was used.
 pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>, ApiError> {
     let Some(token) = token(app, request) else {
         return Ok(None);
@@ -101,16 +112,25 @@ pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>
     let now = app.clock.for_expiry();
     let session = app.store.session(token, now).await?;
     if let Some(session) = &session {
-        // Set once a request; a second look finds the same.
+        // A second lookup in the same request finds the same organization.
         let _ = request.context.state.tenant.set(session.tenant);
     }
     if session.as_ref().is_some_and(|session| session.stale)
         && let Err(error) = touch(app, token).await
     {
-        // Reading goes on where writing does not.
-        tracing::warn!(%error, "the use of a session could not be noted");
+        // Pages stay readable while the database refuses writes.
+        tracing::warn!(%error, "the use of a session could not be recorded");
     }
     Ok(session)
+}
+
+/// Returns the session of a request, or an error that asks for a sign-in.
+pub(crate) async fn require(app: &App, request: &Request) -> Result<Session, ApiError> {
+    find(app, request).await?.ok_or_else(|| {
+        let detail = "this takes the session of a signed-in person; API keys do not work here";
+        ApiError::new(ProblemCode::Unauthorized, detail)
+            .with_header(header::WWW_AUTHENTICATE, "Session realm=\"change log\"")
+    })
 }
 
 async fn touch(app: &App, token: &str) -> Result<(), StoreError> {
@@ -119,42 +139,19 @@ async fn touch(app: &App, token: &str) -> Result<(), StoreError> {
     tx.commit().await
 }
 
-/// Takes the token of the session away from the browser.
-pub(crate) fn clear_cookie(app: &App, response: &mut Response) {
-    SESSION.set(app, response, "", 0);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Refuses a request that changes something and that a browser sent from
-/// another site. A request with neither header is not from a browser.
-pub(crate) fn refuse_cross_site(app: &App, request: &Request) -> Result<(), ApiError> {
-    if matches!(request.method, Method::GET | Method::HEAD) {
-        return Ok(());
-    }
-    let own = if let Some(site) = request.headers.get("sec-fetch-site") {
-        matches!(site.as_bytes(), b"same-origin" | b"none")
-    } else if let Some(origin) = request.headers.get(header::ORIGIN) {
-        origin
-            .to_str()
-            .is_ok_and(|origin| is_own_origin(app, request, origin))
-    } else {
-        true
-    };
-    if own {
-        return Ok(());
-    }
-    let detail = "a browser sent this from another site; open the page here and try again";
-    Err(ApiError::new(ProblemCode::CrossSite, detail))
-}
-
-/// The service's own origin is its public address; without one it is whatever
-/// host the browser asked for.
-fn is_own_origin(app: &App, request: &Request, origin: &str) -> bool {
-    match &app.settings.public_url {
-        Some(public) => public.origin().ascii_serialization() == origin,
-        None => request.header(header::HOST.as_str()).is_some_and(|host| {
-            origin
-                .split_once("://")
-                .is_some_and(|(_, authority)| authority == host)
-        }),
+    #[test]
+    fn cookies_are_kept_from_scripts_and_other_sites() {
+        assert_eq!(
+            SESSION.build(true, "0a").to_string(),
+            "__Host-changelog_session=0a; HttpOnly; SameSite=Lax; Secure; Path=/; Max-Age=2592000"
+        );
+        assert_eq!(
+            BROWSER.build(false, "0a").to_string(),
+            "changelog_browser=0a; HttpOnly; SameSite=Lax; Path=/; Max-Age=15552000"
+        );
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
         };
         return see_other(&sign_in_address(next));
     }
-    error.answer(&request.id, |problem| {
+    error.into_response_with(&request.id, |problem| {
         let page = Failure { problem };
         render(problem.status, &page).unwrap_or_else(|error| error.into_response(&request.id))
     })

@@ -6,7 +6,7 @@ use changelog_core::{OrganizationId, ProblemCode, Role};
 
 use crate::app::App;
 use crate::store::{Actor, Session, Tenant};
-use crate::web::{ApiError, Request, session};
+use crate::web::{ApiError, Request, cross_site, session};
 
 /// The parts of the dashboard, as the bar above each page shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        let session = app.person(request).await?;
+        let session = session::require(app, request).await?;
         let memberships = app.store.memberships(session.person.id).await?;
         Ok(Self {
             session,
@@ -65,7 +65,7 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        session::refuse_cross_site(app, request)?;
+        cross_site::refuse(app, request)?;
         let viewer = Self::read(app, request, section).await?;
         viewer.require(Role::may_write, "owners, admins and members")
     }
@@ -76,7 +76,7 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        session::refuse_cross_site(app, request)?;
+        cross_site::refuse(app, request)?;
         let viewer = Self::read(app, request, section).await?;
         viewer.require(Role::may_manage, "owners and admins")
     }
@@ -87,7 +87,7 @@ impl Viewer {
         request: &Request,
         section: Section,
     ) -> Result<Self, ApiError> {
-        session::refuse_cross_site(app, request)?;
+        cross_site::refuse(app, request)?;
         Self::read(app, request, section).await
     }
 
