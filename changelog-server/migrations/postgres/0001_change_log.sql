@@ -242,15 +242,13 @@ CREATE TABLE activity_actors (
     PRIMARY KEY (organization_id, actor_key)
 );
 
--- Answers to requests with an idempotency key. `scope` is a hash of API key,
+-- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one.
 CREATE TABLE idempotency (
     organization_id uuid NOT NULL,
     scope           bytea NOT NULL,
     fingerprint     bytea NOT NULL,
-    status          bigint NOT NULL,
-    location        text COLLATE "C",
-    body            text COLLATE "C" NOT NULL,
+    outcome         text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, scope)
 );

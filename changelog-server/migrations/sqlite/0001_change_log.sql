@@ -240,16 +240,14 @@ CREATE TABLE activity_actors (
     PRIMARY KEY (organization_id, actor_key)
 ) STRICT, WITHOUT ROWID;
 
--- Answers to requests with an idempotency key. `scope` is a hash of API key,
+-- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one. Rows
 -- are appended, so that only the index on the scope is written at random pages.
 CREATE TABLE idempotency (
     organization_id BLOB NOT NULL,
     scope           BLOB NOT NULL,
     fingerprint     BLOB NOT NULL,
-    status          INTEGER NOT NULL,
-    location        TEXT,
-    body            TEXT NOT NULL,
+    outcome         TEXT NOT NULL,
     created_at      INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX idempotency_by_scope ON idempotency (scope);

@@ -10,8 +10,12 @@ use warp::reply::Response;
 use super::idempotency;
 use crate::app::App;
 use crate::store::activity::{self, Entry};
-use crate::store::{ChangeJson, ChangeList, Creation, Draft, Form};
+use crate::store::{ChangeJson, ChangeList, Creation, Draft};
 use crate::web::{ApiResult, Request, blocking_pool, body, reply};
+
+/// How many nanoseconds the ids of two changes of one request are apart: the least
+/// that a UUID version 7 shows.
+const NANOS_APART: u32 = 250;
 
 /// Lists a page of the changes that match every parameter given, newest first.
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",
@@ -78,23 +82,13 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let now = app.now();
     let new: NewChange = body::parse(&bytes, now.into()).await?;
-    let claim = idempotency::claim(&caller, &request, &bytes)?;
+    let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
-    let creation = Creation::new(caller.tenant, vec![draft], claim, ONE);
-    idempotency::create_changes(&app, creation).await
+    let created = idempotency::create_changes(&app, Creation::one(draft, keyed), "").await?;
+    let data = created.changes.into_iter().next();
+    let location = data.as_ref().map(|one| format!("/api/changes/{}", one.id));
+    Ok(idempotency::created(location, data, created.is_replay))
 }
-
-/// The form of a request for one change.
-pub(crate) const ONE: Form = Form {
-    pointer: |_| String::new(),
-    answer: |drafts| {
-        let data = drafts.first().map(Draft::created);
-        let location = data
-            .as_ref()
-            .map(|data| format!("/api/changes/{}", data.id));
-        idempotency::created(location, &Data { data })
-    },
-};
 
 /// Records several changes: all of them, or none when one of them breaks a rule.
 #[utoipa::path(post, path = "/api/changes/bulk", tag = "changes", operation_id = "create_changes",
@@ -107,32 +101,28 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let now = app.now();
     let new: NewChanges = body::parse(&bytes, now.into()).await?;
-    let claim = idempotency::claim(&caller, &request, &bytes)?;
+    let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
     let (tenant, actor) = (caller.tenant, caller.actor.clone());
-    // One after the other, as far apart as ids can tell.
+    // Ids keep the order of the list: each is as far from the next as they can show.
     let drafts = move || {
         new.changes
             .into_iter()
-            .zip((0..).map(|turn: u32| turn * 250))
+            .zip((0..).map(|index: u32| index * NANOS_APART))
             .map(|(new, nanos)| {
                 let now = now + TimeDelta::nanoseconds(nanos.into());
-                Draft::in_turn(tenant, &actor, new, now, Some(nanos))
+                Draft::in_list(tenant, &actor, new, now, Some(nanos))
             })
             .collect::<Result<Vec<_>, _>>()
     };
     let drafts = blocking_pool::run_sized(bytes.len(), drafts).await?;
-    let creation = Creation::new(caller.tenant, drafts, claim, MANY);
-    idempotency::create_changes(&app, creation).await
+    let creation = Creation::list(tenant, drafts, keyed);
+    let created = idempotency::create_changes(&app, creation, "/changes").await?;
+    Ok(idempotency::created(
+        None,
+        created.changes,
+        created.is_replay,
+    ))
 }
-
-/// The form of a request for several changes.
-const MANY: Form = Form {
-    pointer: |index| format!("/changes/{index}"),
-    answer: |drafts| {
-        let data: Vec<ChangeCreated> = drafts.iter().map(Draft::created).collect();
-        idempotency::created(None, &Data { data })
-    },
-};
 
 /// Changes a change; each move of its status is recorded.
 #[utoipa::path(patch, path = "/api/changes/{id}", tag = "changes", operation_id = "update_change",

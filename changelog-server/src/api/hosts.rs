@@ -6,8 +6,8 @@ use serde_json::Map;
 use super::idempotency::{self, Begun};
 use super::list_filter::ListFilter;
 use crate::app::App;
-use crate::store::StoreError;
 use crate::store::activity::{self, Entry};
+use crate::store::{Outcome, StoreError};
 use crate::web::{ApiError, ApiResult, Request, body, reply};
 
 /// Lists the hosts of the organization, ordered by hostname.
@@ -52,26 +52,27 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let now = app.now();
     let new: NewHost = body::parse(&bytes, now.into()).await?;
-    let mut create = match idempotency::begin(&app, &caller, &request, &bytes).await? {
-        Begun::Fresh(create) => create,
-        Begun::Replayed(response) => return Ok(response),
-    };
-    let host = match create.tx.insert_host(caller.tenant, &new, now).await {
-        Err(StoreError::Conflict) => {
-            return create
-                .refused(taken(&new.hostname), &request.context.id)
-                .await;
+    let (outcome, is_replay) = match idempotency::begin(&app, &caller, &request, &bytes).await? {
+        Begun::Replayed(outcome) => (outcome, true),
+        Begun::New(mut create) => {
+            let tx = &mut create.tx;
+            let outcome = match tx.insert_host(caller.tenant, &new, now).await {
+                Err(StoreError::Conflict) => Outcome::NameTaken {
+                    request_id: request.context.id.to_string(),
+                },
+                host => {
+                    let host = host?;
+                    let entry = Entry::of_host(Action::Created, &host, Map::new());
+                    tx.record(caller.tenant, &caller.actor, entry, now).await?;
+                    Outcome::Host(host)
+                }
+            };
+            create.finish(&outcome).await?;
+            (outcome, false)
         }
-        host => host?,
     };
-    let entry = Entry::of_host(Action::Created, &host, Map::new());
-    create
-        .tx
-        .record(caller.tenant, &caller.actor, entry, now)
-        .await?;
-    create
-        .created(format!("/api/hosts/{}", host.id), &Data { data: &host })
-        .await
+    let name_taken = || taken(&new.hostname);
+    Ok(idempotency::answer(outcome, is_replay, name_taken))
 }
 
 /// Changes a host.

@@ -1,149 +1,151 @@
-//! Creates that may be sent again: `Idempotency-Key`.
+//! Creates that may be repeated: the header `Idempotency-Key`. A create ends with
+//! an [`Outcome`], which one function renders, for the first request and for each
+//! repetition.
 
-use changelog_core::ProblemCode;
+use changelog_core::{Data, ProblemCode};
 use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
 use warp::reply::Response;
 
 use super::caller::Caller;
 use crate::app::App;
-use crate::store::{Claim, Created, Creation, StoreError, StoredAnswer, Tx};
-use crate::web::error::PROBLEM_JSON;
-use crate::web::{ApiError, ApiResult, Request, reply};
+use crate::store::{Created, Creation, KeyState, KeyedRequest, Outcome, StoreError, Tx};
+use crate::web::{ApiError, Request, reply};
 
-/// The header that names a request across its repetitions.
+/// The header that identifies a request and its repetitions.
 pub(crate) const HEADER: &str = "idempotency-key";
-/// The header that tells a repeated answer.
+/// The header of an answer to a repetition.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// The longest key, in characters.
 const MAX_LENGTH: usize = 255;
 
-/// The start of a create.
+/// A create that has begun.
 pub(crate) enum Begun {
-    /// The request was not seen before: do the work in this transaction.
-    Fresh(Create),
-    /// The answer that was given the first time.
-    Replayed(Response),
+    /// The request is new: the work belongs to this transaction.
+    New(Create),
+    /// An earlier request with the same key ended so.
+    Replayed(Outcome),
 }
 
-/// A create under way: its transaction, and the key to keep its answer under.
+/// The transaction of a create, and the key under which its outcome is kept.
 pub(crate) struct Create {
     /// The transaction that the work belongs to.
     pub(crate) tx: Tx,
-    claim: Option<Claim>,
+    request: Option<KeyedRequest>,
 }
 
-/// Reads the claim that a request makes with its idempotency key, if it has one.
-pub(crate) fn claim(
+/// Reads the idempotency key of a request, if it has one.
+pub(crate) fn keyed_request(
     caller: &Caller,
     request: &Request,
     body: &[u8],
-) -> Result<Option<Claim>, ApiError> {
-    let key = key_of(request)?;
+) -> Result<Option<KeyedRequest>, ApiError> {
+    let key = read_key(request)?;
     let method = request.method.as_str();
-    let claim = |key| Claim::new(caller.tenant, caller.key, method, &request.path, key, body);
-    Ok(key.map(claim))
+    let keyed =
+        |key| KeyedRequest::new(caller.tenant, caller.key, method, &request.path, key, body);
+    Ok(key.map(keyed))
 }
 
-/// Begins a create; with an idempotency key that was used before, finds the
-/// answer instead.
+/// Begins a create; if an earlier request had the same idempotency key, finds its
+/// outcome.
 pub(crate) async fn begin(
     app: &App,
     caller: &Caller,
     request: &Request,
     body: &[u8],
 ) -> Result<Begun, ApiError> {
-    let claim = claim(caller, request, body)?;
+    let request = keyed_request(caller, request, body)?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
-    if let Some(claim) = &claim {
-        let stored = tx.claim(claim, app.now().into()).await;
-        if let Some(stored) = stored.map_err(or_still_running)? {
-            // What was found may not be committed yet: on SQLite it may belong
-            // to an earlier member of the same group.
+    if let Some(keyed) = &request {
+        let state = tx.claim_key(keyed, app.now().into()).await;
+        let state = state.map_err(still_running)?;
+        if state != KeyState::Claimed {
+            // On SQLite the first request may be an earlier member of the same
+            // group, which is not committed yet.
             tx.commit().await?;
-            return replay(stored).map(Begun::Replayed);
+            return match state {
+                KeyState::Replayed(outcome) => Ok(Begun::Replayed(outcome)),
+                _ => Err(StoreError::KeyReused.into()),
+            };
         }
     }
-    Ok(Begun::Fresh(Create { tx, claim }))
-}
-
-/// Records changes, or finds the answer that was given before.
-pub(crate) async fn create_changes(app: &App, creation: Creation) -> ApiResult {
-    let created = app.store.create_changes(creation).await;
-    match created.map_err(or_still_running)? {
-        Created::Fresh(answer) => Ok(respond(answer)),
-        Created::Replayed(stored) => replay(stored),
-    }
-}
-
-/// Makes the answer to a success, as it is sent and kept.
-pub(crate) fn created<T: Serialize>(location: Option<String>, body: &T) -> StoredAnswer {
-    StoredAnswer {
-        status: 201,
-        location,
-        // Our own types serialize; a map with keys that are no texts would not.
-        body: serde_json::to_string(body).unwrap_or_default(),
-        same_request: true,
-    }
-}
-
-/// Answers as the first time.
-fn replay(stored: StoredAnswer) -> ApiResult {
-    if !stored.same_request {
-        return Err(reused());
-    }
-    let mut response = respond(stored);
-    let headers = response.headers_mut();
-    headers.insert(REPLAYED, HeaderValue::from_static("true"));
-    Ok(response)
+    Ok(Begun::New(Create { tx, request }))
 }
 
 impl Create {
-    /// Commits the work and answers `201 Created`.
-    pub(crate) async fn created<T: Serialize>(self, location: String, body: &T) -> ApiResult {
-        self.finish(created(Some(location), body)).await
-    }
-
-    /// Answers a refusal that will be the same next time.
-    pub(crate) async fn refused(self, error: ApiError, request_id: &str) -> ApiResult {
-        let body = serde_json::to_string(&error.problem(request_id))
-            .map_err(|error| ApiError::internal(&error))?;
-        self.finish(StoredAnswer {
-            status: error.status(),
-            location: None,
-            body,
-            same_request: true,
-        })
-        .await
-    }
-
-    async fn finish(mut self, answer: StoredAnswer) -> ApiResult {
-        if let Some(claim) = &self.claim {
-            self.tx.keep_answer(claim, &answer).await?;
+    /// Keeps the outcome under the key and commits the work.
+    pub(crate) async fn finish(mut self, outcome: &Outcome) -> Result<(), StoreError> {
+        if let Some(request) = &self.request {
+            self.tx.keep_outcome(request, outcome).await?;
         }
-        self.tx.commit().await?;
-        Ok(respond(answer))
+        self.tx.commit().await
     }
 }
 
-fn respond(answer: StoredAnswer) -> Response {
-    let media_type = if answer.status < 400 {
-        "application/json"
-    } else {
-        PROBLEM_JSON
-    };
-    let mut response = reply::text(answer.status, media_type, answer.body);
-    if let Some(location) = answer
-        .location
-        .and_then(|location| location.try_into().ok())
-    {
+/// Creates changes, or finds those that an earlier request created. `pointer` is
+/// where the body has them.
+pub(crate) async fn create_changes(
+    app: &App,
+    creation: Creation,
+    pointer: &str,
+) -> Result<Created, ApiError> {
+    let created = app.store.create_changes(creation).await;
+    created.map_err(|error| match error {
+        StoreError::Invalid(mut invalid) => {
+            for violation in &mut invalid.violations {
+                violation.pointer.insert_str(0, pointer);
+            }
+            StoreError::Invalid(invalid).into()
+        }
+        error => still_running(error),
+    })
+}
+
+/// Renders the outcome of a create, for the first request and for a repetition
+/// alike; `name_taken` makes the error for a name that is taken.
+pub(crate) fn answer(
+    outcome: Outcome,
+    is_replay: bool,
+    name_taken: impl FnOnce() -> ApiError,
+) -> Response {
+    match outcome {
+        Outcome::Host(host) => created(Some(format!("/api/hosts/{}", host.id)), host, is_replay),
+        Outcome::Service(service) => {
+            let location = format!("/api/services/{}", service.id);
+            created(Some(location), service, is_replay)
+        }
+        Outcome::NameTaken { request_id } => {
+            mark(name_taken().into_response(&request_id), is_replay)
+        }
+        Outcome::Changes(changes) => created(None, changes, is_replay),
+    }
+}
+
+/// Answers `201 Created`.
+pub(crate) fn created<T: Serialize>(
+    location: Option<String>,
+    data: T,
+    is_replay: bool,
+) -> Response {
+    let mut response = reply::json(201, &Data { data });
+    if let Some(location) = location.and_then(|location| location.try_into().ok()) {
         response.headers_mut().insert(header::LOCATION, location);
+    }
+    mark(response, is_replay)
+}
+
+/// Marks the answer to a repetition.
+fn mark(mut response: Response, is_replay: bool) -> Response {
+    if is_replay {
+        let headers = response.headers_mut();
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
     response
 }
 
 /// Reads the header: 1 to 255 printable ASCII characters.
-fn key_of(request: &Request) -> Result<Option<&str>, ApiError> {
+fn read_key(request: &Request) -> Result<Option<&str>, ApiError> {
     if !request.headers.contains_key(HEADER) {
         return Ok(None);
     }
@@ -163,15 +165,10 @@ fn key_of(request: &Request) -> Result<Option<&str>, ApiError> {
     }
 }
 
-fn or_still_running(error: StoreError) -> ApiError {
+fn still_running(error: StoreError) -> ApiError {
     if !matches!(error, StoreError::Locked) {
         return error.into();
     }
     let detail = "the first request with this idempotency key is still running; try again shortly";
     ApiError::new(ProblemCode::IdempotencyInProgress, detail).with_header(header::RETRY_AFTER, "1")
-}
-
-fn reused() -> ApiError {
-    let detail = "this idempotency key was used with another body; a new request needs a new key";
-    ApiError::new(ProblemCode::IdempotencyKeyReused, detail)
 }

@@ -19,7 +19,6 @@ use warp::path;
 use crate::app::App;
 use crate::web::route::{Routes, at, at_id};
 
-pub(crate) use changes::ONE as ONE_CHANGE;
 pub use openapi::document;
 
 /// Every endpoint of the API.

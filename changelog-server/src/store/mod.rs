@@ -39,11 +39,11 @@ use tokio::time::timeout;
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
 pub use attempts::Bucket;
-pub use changes::{ChangeJson, ChangeList, Compared, Created, Creation, Draft, Form};
+pub use changes::{ChangeJson, ChangeList, Compared, Created, Creation, Draft};
 pub use engine::backup::BackupError;
 pub use engine::error::StoreError;
 pub use engine::open::{Capacity, OpenError, Purpose};
-pub use idempotency::{Claim, StoredAnswer};
+pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub use index::counts::{DayCount, Scope};
 pub use index::search::{Terms, Wanted};
 pub use members::Account;
@@ -287,7 +287,7 @@ impl Store {
                 mixed: true,
                 weight: Creation::changes,
             },
-            move |creations| changes::create::create_together(work.clone(), creations),
+            move |creations| changes::create::create_batch(work.clone(), creations),
         );
         Self {
             database,
@@ -351,7 +351,7 @@ impl Store {
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let mut deleted = 0;
         for (statement, kept) in [
-            (idempotency::PURGE, idempotency::KEPT),
+            (idempotency::DELETE_EXPIRED, idempotency::IDEMPOTENCY_TTL),
             (sessions::PURGE_IDLE, sessions::IDLE),
             (attempts::PURGE_FAILURES, attempts::FAILURES_TTL),
             (attempts::PURGE_BROWSERS, attempts::BROWSER_TTL),

@@ -193,6 +193,10 @@ impl From<StoreError> for ApiError {
                 );
                 Self::new(ProblemCode::QuotaExceeded, detail)
             }
+            StoreError::KeyReused => Self::new(
+                ProblemCode::IdempotencyKeyReused,
+                "this idempotency key was used with another body; a new request needs a new key",
+            ),
             StoreError::LastOwner => Self::new(
                 ProblemCode::Conflict,
                 "an organization keeps at least one owner; make somebody else an owner first",

@@ -14,7 +14,6 @@ use changelog_core::{
 };
 use chrono::TimeDelta;
 
-use crate::api;
 use crate::app::App;
 use crate::dashboard::parts::activity_rows::ActivityRow;
 use crate::dashboard::parts::form::{self, Form, Kind};
@@ -22,7 +21,7 @@ use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::activity;
-use crate::store::{ChangeList, Created, Creation, Draft, StoreError, Tenant};
+use crate::store::{ChangeList, Creation, Draft, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, blocking_pool};
 
 /// The fields of the form, and what they are in the API.
@@ -409,11 +408,11 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
         Err(invalid) => return edit_page(&app, &viewer, form.refuse(&invalid), None).await,
     };
     let draft = Draft::new(viewer.tenant(), &viewer.actor(), new, now)?;
-    let creation = Creation::new(viewer.tenant(), vec![draft], None, api::ONE_CHANGE);
-    match app.store.create_changes(creation).await {
-        Ok(Created::Fresh(answer) | Created::Replayed(answer)) => {
-            let location = answer.location.unwrap_or_default();
-            Ok(page::see_other(location.trim_start_matches("/api")))
+    match app.store.create_changes(Creation::one(draft, None)).await {
+        Ok(created) => {
+            let id = created.changes.first().map(|change| change.id.to_string());
+            let id = id.unwrap_or_default();
+            Ok(page::see_other(&format!("/changes/{id}")))
         }
         Err(StoreError::Invalid(invalid)) => {
             edit_page(&app, &viewer, form.refuse(&invalid), None).await

@@ -1,141 +1,155 @@
-//! Creating changes: those that wait at the same moment are written by the same
+//! Creating changes: requests that wait at the same time are written by the same
 //! few statements.
 //!
-//! A change alone takes eight statements; so do a hundred of them together.
-//! What differs from one to the next is the length of the lists of values, and
-//! what each statement costs by itself (on SQLite two switches of thread, on
-//! PostgreSQL a round trip) is shared. Everything that can be made before is
-//! made before, in [`Draft`].
+//! One change takes eight statements, and so do a hundred changes together; only
+//! the lists of values get longer. What a statement costs by itself (on SQLite two
+//! thread switches, on PostgreSQL a round trip) is shared. Everything that can be
+//! prepared without the database is prepared before, in [`Draft`].
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use changelog_core::{Action, Code, HostId, ResourceType, ServiceId, Timestamp, Violations};
+use changelog_core::{
+    Action, ChangeCreated, Code, HostId, ResourceType, ServiceId, Timestamp, Violations,
+};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::Kept;
+use super::ChangeRow;
 use super::draft::Draft;
 use crate::store::activity::{self, Entry, NewEntry};
 use crate::store::engine::batcher::Answers;
 use crate::store::engine::writer::Writer;
 use crate::store::engine::{Dialect, Engine, Script, on, push_values};
-use crate::store::idempotency::{self, Claim, Stored, StoredAnswer};
+use crate::store::idempotency::{self, KeyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
 use crate::store::index::sort_key;
 use crate::store::{Database, Store, StoreError, Tenant, Tx};
 
-/// How many changes one transaction records at most, unless one request has
-/// more. Everybody else waits for as long as that takes, some ten milliseconds.
+/// How many changes one transaction creates at most, unless one request has
+/// more. Other writers wait for such a transaction for some ten milliseconds.
 pub(in crate::store) const MAX_BATCH: usize = 128;
-/// How often a request is tried again because the sort key of its id was taken.
-const TRIES: usize = 20;
-/// How many of these tries draw another sort key; a draw fails as often as the
-/// millisecond is full: half full, once in two. After them free sort keys are
-/// looked for.
-const DRAWS: usize = 3;
-/// How many sort keys one look covers.
-const SEARCHED_SORT_KEYS: i64 = 4_000;
-/// How many looks there are, each from another sort key on. Other creates wait for
-/// them, so that a millisecond of which less than one sort key in some thousand is
-/// free counts as full.
-const SEARCHES: usize = 4;
+/// How often a request is tried because the sort key of an id was taken.
+const MAX_ATTEMPTS: usize = 20;
+/// How many sort keys one search for a free one reads.
+const KEYS_PER_SEARCH: i64 = 4_000;
+/// How many searches there are, each from another random sort key on. They block
+/// other creates, so a millisecond with less than one free key in some thousand
+/// counts as full.
+const MAX_SEARCHES: usize = 4;
 
-/// A request to record changes, all of them or none.
+/// A request to create changes: all of them or none.
 #[derive(Debug)]
 pub struct Creation {
     tenant: Tenant,
     drafts: Vec<Draft>,
-    claim: Option<Claim>,
-    form: Form,
-    answer: StoredAnswer,
+    request: Option<KeyedRequest>,
+    is_list: bool,
 }
 
-/// What a request to record changes looks like from outside.
-#[derive(Clone, Copy, Debug)]
-pub struct Form {
-    /// Where a draft stands in the body, as a JSON pointer.
-    pub pointer: fn(usize) -> String,
-    /// Writes the answer, which is kept under the idempotency key.
-    pub answer: fn(&[Draft]) -> StoredAnswer,
-}
-
-/// What became of a [`Creation`].
+/// The changes that a [`Creation`] created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Created {
-    /// It was recorded; this is the answer.
-    Fresh(StoredAnswer),
-    /// It had been recorded before under the same idempotency key.
-    Replayed(StoredAnswer),
+pub struct Created {
+    /// The changes, in the order of the request.
+    pub changes: Vec<ChangeCreated>,
+    /// Whether an earlier request with the same idempotency key created them.
+    pub is_replay: bool,
 }
 
 impl Creation {
-    /// Makes a request of drafts of one organization, at least one.
-    pub fn new(tenant: Tenant, drafts: Vec<Draft>, claim: Option<Claim>, form: Form) -> Self {
+    /// Creates one change. The pointers of its violations start at the change.
+    pub fn one(draft: Draft, request: Option<KeyedRequest>) -> Self {
         Self {
-            answer: (form.answer)(&drafts),
-            tenant,
-            drafts,
-            claim,
-            form,
+            tenant: draft.tenant,
+            drafts: vec![draft],
+            request,
+            is_list: false,
         }
     }
 
-    /// Returns how many changes it records.
+    /// Creates several changes of one organization, at least one. The pointers of
+    /// their violations start with the index in the list, such as `/3/host_id`.
+    pub fn list(tenant: Tenant, drafts: Vec<Draft>, request: Option<KeyedRequest>) -> Self {
+        Self {
+            tenant,
+            drafts,
+            request,
+            is_list: true,
+        }
+    }
+
+    /// Returns how many changes it creates.
     pub(in crate::store) fn changes(&self) -> usize {
         self.drafts.len()
     }
 
-    /// Draws another id for those drafts whose sort key is taken.
-    fn avoid(&mut self, mut taken: HashSet<i64>) -> Result<(), StoreError> {
-        for draft in &mut self.drafts {
-            // Some times: a millisecond has a million sort keys.
-            for _ in 0..TRIES {
-                if taken.insert(draft.sort_key) {
-                    break;
-                }
-                draft.take_other_sort_key()?;
+    /// Returns where a draft is in the request, as a JSON pointer.
+    fn pointer(&self, index: usize) -> String {
+        if self.is_list {
+            format!("/{index}")
+        } else {
+            String::new()
+        }
+    }
+
+    fn created(&self) -> Created {
+        Created {
+            changes: self.drafts.iter().map(Draft::created).collect(),
+            is_replay: false,
+        }
+    }
+
+    /// Returns what the first request with the same key and body created.
+    fn replay(&self, outcome: &Outcome) -> Created {
+        let mut created = self.created();
+        created.is_replay = true;
+        if let Outcome::Changes(first) = outcome {
+            for (change, first) in created.changes.iter_mut().zip(first) {
+                change.id = first.id;
+                change.created_at = first.created_at;
             }
         }
-        self.answer = (self.form.answer)(&self.drafts);
-        Ok(())
+        created
+    }
+
+    /// Returns what is kept under the idempotency key.
+    fn outcome(&self) -> Outcome {
+        Outcome::Changes(self.drafts.iter().map(Draft::created_change).collect())
     }
 }
 
 impl Store {
-    /// Records changes; when this returns `Ok`, they survive a power cut.
+    /// Creates changes; when this returns `Ok`, they survive a power cut.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] when the organization does not have a service or
-    /// a host that is named, [`StoreError::Locked`] when the first request with
-    /// the same idempotency key is still running.
+    /// host of a change, or a millisecond is full; [`StoreError::Locked`] when the
+    /// first request with the same idempotency key is still running;
+    /// [`StoreError::KeyReused`] when it had another body.
     pub async fn create_changes(&self, creation: Creation) -> Result<Created, StoreError> {
         self.creations.submit(creation.tenant, creation).await
     }
 }
 
-/// Records what requests ask for in one transaction. They are written on trust:
-/// that keys are new, services and hosts there, and sort keys free. Where the
-/// database refuses one, all are looked at; where it still does, each goes
-/// alone.
-pub(in crate::store) async fn create_together(
+/// Runs creations in one transaction. They are first written without any check:
+/// keys are usually new, services and hosts exist, and sort keys are free. If the
+/// database refuses one, all are checked and written again; if it still refuses,
+/// each is written by itself.
+pub(in crate::store) async fn create_batch(
     database: Database,
     creations: Vec<Creation>,
 ) -> Answers<Created> {
     let database = &database;
-    let written = match database.record(&creations).await {
-        Ok(()) => {
-            let answer = |one: &Creation| Ok(Created::Fresh(one.answer.clone()));
-            Ok(creations.iter().map(answer).collect())
-        }
-        Err(error) if may_be_one_of_them(&error) => look_and_write(database, &creations).await,
+    let written = match database.insert(&creations).await {
+        Ok(()) => Ok(creations.iter().map(|one| Ok(one.created())).collect()),
+        Err(error) if may_be_of_one(&error) => check_then_insert(database, &creations).await,
         Err(error) => Err(error),
     };
     match written {
-        Err(error) if may_be_one_of_them(&error) => {
+        Err(error) if may_be_of_one(&error) => {
             let mut answers = Vec::new();
             for creation in creations {
-                answers.push(create_alone(database, creation).await);
+                answers.push(create_one(database, creation).await);
             }
             Ok(answers)
         }
@@ -143,91 +157,91 @@ pub(in crate::store) async fn create_together(
     }
 }
 
-async fn create_alone(database: &Database, mut creation: Creation) -> Result<Created, StoreError> {
-    let mut tries = 0;
+async fn create_one(database: &Database, mut creation: Creation) -> Result<Created, StoreError> {
+    let mut attempt = 1;
     loop {
-        tries += 1;
-        match look_and_write(database, std::slice::from_ref(&creation)).await {
-            Err(error) if is_refused(&error) && tries < TRIES => {
-                let taken = database.taken(&creation).await?;
-                if tries <= DRAWS {
-                    creation.avoid(taken)?;
-                } else {
-                    database.find_sort_keys(&mut creation, taken).await?;
-                }
+        match check_then_insert(database, std::slice::from_ref(&creation)).await {
+            Err(error) if breaks_constraint(&error) && attempt < MAX_ATTEMPTS => {
+                database.redraw_ids(&mut creation).await?;
+                attempt += 1;
             }
             Err(error) => return Err(error),
             Ok(answers) => {
-                let gone = || StoreError::Unavailable("a request got no answer".into());
-                return answers.into_iter().next().unwrap_or_else(|| Err(gone()));
+                let missing = || StoreError::Unavailable("a request got no answer".into());
+                return answers.into_iter().next().unwrap_or_else(|| Err(missing()));
             }
         }
     }
 }
 
-/// Tells whether a constraint was broken: a key, an id, a service, a host.
-fn is_refused(error: &StoreError) -> bool {
+/// Returns whether a unique or foreign key constraint was broken: that of an
+/// idempotency key, a sort key, a service or a host.
+fn breaks_constraint(error: &StoreError) -> bool {
     matches!(error, StoreError::Database(cause) if matches!(&**cause, sqlx::Error::Database(cause)
         if cause.is_unique_violation() || cause.is_foreign_key_violation()))
 }
 
-/// Tells whether an error may be the fault of one request among several: when
-/// the database is away, it is nobody's.
-fn may_be_one_of_them(error: &StoreError) -> bool {
+/// Returns whether one request among several may have caused an error; none has
+/// when the database is unavailable.
+fn may_be_of_one(error: &StoreError) -> bool {
     !matches!(
         error,
         StoreError::Unavailable(_) | StoreError::Blocked(_) | StoreError::Uncertain(_)
     )
 }
 
-/// Writes requests in one transaction, each only if it is as good as it says.
-async fn look_and_write(database: &Database, creations: &[Creation]) -> Answers<Created> {
+/// Checks requests, and writes those that pass, in one transaction.
+async fn check_then_insert(database: &Database, creations: &[Creation]) -> Answers<Created> {
     let mut tx = database.begin().await?;
-    let found = tx.look_up(creations).await?;
-    let answers: Vec<_> = creations.iter().map(|one| found.answer(one)).collect();
+    let existing = tx.look_up(creations).await?;
+    let answers: Vec<_> = creations.iter().map(|one| existing.check(one)).collect();
     let fresh: Vec<&Creation> = creations
         .iter()
         .zip(&answers)
-        .filter_map(|(one, answer)| matches!(answer, Ok(Created::Fresh(_))).then_some(one))
+        .filter(|(_, answer)| answer.as_ref().is_ok_and(|created| !created.is_replay))
+        .map(|(one, _)| one)
         .collect();
     if !fresh.is_empty() {
-        tx.write(&fresh, &found.expired).await?;
+        tx.write(&fresh, &existing.expired_keys).await?;
     }
-    let recorded: Vec<&Draft> = fresh.iter().flat_map(|one| &one.drafts).collect();
-    // Also when all of them are replays: what was found may not be committed
-    // yet, because on SQLite it may belong to an earlier member of the group.
+    // Replays too wait for the commit: on SQLite the first request may be an
+    // earlier member of the same group, which is not committed yet.
     tx.commit().await?;
-    database.feed.tell(&recorded);
+    database.notify(&fresh);
     Ok(answers)
 }
 
-/// What there is already of what requests ask for.
+/// What the database already has of what requests name.
 #[derive(Debug, Default)]
-struct Found {
-    answers: Vec<Stored>,
-    expired: Vec<Stored>,
+struct Lookup {
+    keys: Vec<KeyRow>,
+    expired_keys: Vec<KeyRow>,
     services: HashSet<(Uuid, Uuid)>,
     hosts: HashSet<(Uuid, Uuid)>,
 }
 
-impl Found {
-    fn answer(&self, creation: &Creation) -> Result<Created, StoreError> {
-        if let Some(claim) = &creation.claim
-            && let Some(stored) = self.answers.iter().find(|stored| stored.is_for(claim))
+impl Lookup {
+    /// Returns what a request created before, or would create.
+    fn check(&self, creation: &Creation) -> Result<Created, StoreError> {
+        if let Some(request) = &creation.request
+            && let Some(row) = self.keys.iter().find(|row| row.is_for(request))
         {
-            return Ok(Created::Replayed(stored.answer_to(claim)));
+            return match row.state_for(request)? {
+                KeyState::Replayed(outcome) => Ok(creation.replay(&outcome)),
+                _ => Err(StoreError::KeyReused),
+            };
         }
-        self.references(creation)?;
-        Ok(Created::Fresh(creation.answer.clone()))
+        self.check_references(creation)?;
+        Ok(creation.created())
     }
 
-    /// Makes sure of the services and hosts that drafts name; all are looked
-    /// for before any is reported missing.
-    fn references(&self, creation: &Creation) -> Result<(), StoreError> {
+    /// Checks that the services and hosts of drafts exist, and reports all that
+    /// do not.
+    fn check_references(&self, creation: &Creation) -> Result<(), StoreError> {
         let mut missing = Violations::default();
         let organization = creation.tenant.uuid();
-        for (number, draft) in creation.drafts.iter().enumerate() {
-            let pointer = (creation.form.pointer)(number);
+        for (index, draft) in creation.drafts.iter().enumerate() {
+            let pointer = creation.pointer(index);
             if let Some(id) = draft.new.service_id
                 && !self.services.contains(&(organization, id.0))
             {
@@ -256,17 +270,16 @@ pub(super) fn no_host(missing: &mut Violations, pointer: &str, id: HostId) {
 }
 
 impl Tx {
-    async fn look_up(&mut self, creations: &[Creation]) -> Result<Found, StoreError> {
-        let claims = creations.iter().filter_map(|one| one.claim.as_ref());
+    async fn look_up(&mut self, creations: &[Creation]) -> Result<Lookup, StoreError> {
+        let requests = creations.iter().filter_map(|one| one.request.as_ref());
         let now = creations
             .iter()
             .flat_map(|one| &one.drafts)
             .map(|draft| draft.now);
         let now = now.max().map_or(Timestamp::EPOCH, Timestamp::from);
-        let stored = self.stored_answers(claims).await?;
-        let (kept, expired): (Vec<_>, Vec<_>) = stored
-            .into_iter()
-            .partition(|stored| stored.is_kept_at(now));
+        let keys = self.find_keys(requests).await?;
+        let (keys, expired_keys): (Vec<_>, Vec<_>) =
+            keys.into_iter().partition(|row| row.is_valid_at(now));
         let mut services = HashSet::new();
         let mut hosts = HashSet::new();
         for draft in creations.iter().flat_map(|one| &one.drafts) {
@@ -274,9 +287,9 @@ impl Tx {
             services.extend(draft.new.service_id.map(|id| (organization, id.0)));
             hosts.extend(draft.new.host_id.map(|id| (organization, id.0)));
         }
-        Ok(Found {
-            answers: kept,
-            expired,
+        Ok(Lookup {
+            keys,
+            expired_keys,
             services: self.existing("services", services).await?,
             hosts: self.existing("hosts", hosts).await?,
         })
@@ -308,16 +321,20 @@ impl Tx {
         Ok(rows.into_iter().collect())
     }
 
-    async fn write(&mut self, fresh: &[&Creation], expired: &[Stored]) -> Result<(), StoreError> {
+    async fn write(
+        &mut self,
+        creations: &[&Creation],
+        expired_keys: &[KeyRow],
+    ) -> Result<(), StoreError> {
         let slot = self.slot;
         match &mut self.connection {
             Engine::Sqlite(db) => {
-                script::<Sqlite>(Script::new(), fresh, expired, slot)
+                script::<Sqlite>(Script::new(), creations, expired_keys, slot)
                     .run(&mut **db)
                     .await
             }
             Engine::Postgres(db) => {
-                script::<Postgres>(Script::new(), fresh, expired, slot)
+                script::<Postgres>(Script::new(), creations, expired_keys, slot)
                     .run(&mut **db)
                     .await
             }
@@ -326,88 +343,88 @@ impl Tx {
 }
 
 impl Database {
-    /// Writes requests in one transaction, as they are.
-    async fn record(&self, creations: &[Creation]) -> Result<(), StoreError> {
-        let fresh: Vec<&Creation> = creations.iter().collect();
+    /// Writes creations in one transaction, unchecked.
+    async fn insert(&self, creations: &[Creation]) -> Result<(), StoreError> {
+        let creations: Vec<&Creation> = creations.iter().collect();
         if let Engine::Sqlite(writer) = &self.writes {
-            writer.run(script(Writer::script(), &fresh, &[], 0)).await?;
+            let script = script(Writer::script(), &creations, &[], 0);
+            writer.run(script).await?;
         } else {
             let mut tx = self.begin().await?;
-            tx.write(&fresh, &[]).await?;
+            tx.write(&creations, &[]).await?;
             tx.commit().await?;
         }
-        let recorded: Vec<&Draft> = fresh.iter().flat_map(|one| &one.drafts).collect();
-        self.feed.tell(&recorded);
+        self.notify(&creations);
         Ok(())
     }
 
-    /// Returns which sort keys of a request's drafts are taken.
-    async fn taken(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
-        let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
-            let mut query = taken(creation);
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        Ok(rows.into_iter().map(|(sort_key,)| sort_key).collect())
+    /// Reports changes that were committed to the followers of their organizations.
+    fn notify(&self, creations: &[&Creation]) {
+        let drafts: Vec<&Draft> = creations.iter().flat_map(|one| &one.drafts).collect();
+        self.feed.tell(&drafts);
     }
 
-    /// Gives a free sort key to those drafts whose sort key is taken.
+    /// Gives other ids to those drafts whose sort keys are taken, by other changes
+    /// or by other drafts of the request.
     ///
     /// # Errors
-    /// [`StoreError::Invalid`] when the millisecond is full.
-    async fn find_sort_keys(
-        &self,
-        creation: &mut Creation,
-        mut taken: HashSet<i64>,
-    ) -> Result<(), StoreError> {
-        let wanted = creation.drafts.len();
-        let mut free: Vec<i64> = Vec::new();
-        for (number, draft) in creation.drafts.iter_mut().enumerate() {
+    /// [`StoreError::Invalid`] when a millisecond is full.
+    async fn redraw_ids(&self, creation: &mut Creation) -> Result<(), StoreError> {
+        let mut taken = self.existing_keys(creation).await?;
+        for index in 0..creation.drafts.len() {
+            let draft = &mut creation.drafts[index];
             if taken.insert(draft.sort_key) {
                 continue;
             }
-            let millisecond = sort_key::millis(draft.sort_key);
-            let mut searches = 0;
-            let found = loop {
-                match free.pop() {
-                    Some(sort_key) if sort_key::millis(sort_key) != millisecond => free.clear(),
-                    Some(sort_key) if taken.insert(sort_key) => break Some(sort_key),
-                    Some(_) => {}
-                    None if searches == SEARCHES => break None,
-                    None => {
-                        searches += 1;
-                        draft.take_other_sort_key()?;
-                        free = self.free_sort_keys(draft, wanted).await?;
-                    }
-                }
-            };
-            let Some(sort_key) = found else {
-                let pointer = format!("{}/occurred_at", (creation.form.pointer)(number));
+            let Some(key) = self.find_free_key(draft, &taken).await? else {
+                let pointer = format!("{}/occurred_at", creation.pointer(index));
                 let message = "must be another moment: this millisecond is full of changes";
                 let mut full = Violations::default();
                 full.add(pointer, Code::OutOfRange, message);
                 return Ok(full.into_result(())?);
             };
-            draft.take_sort_key(sort_key)?;
+            draft.set_sort_key(key)?;
+            taken.insert(key);
         }
-        creation.answer = (creation.form.answer)(&creation.drafts);
         Ok(())
     }
 
-    /// Looks for free sort keys in the millisecond of a draft, from its sort key on.
-    async fn free_sort_keys(&self, draft: &Draft, most: usize) -> Result<Vec<i64>, StoreError> {
-        let range = sort_key::rest_of_millisecond(draft.sort_key);
-        let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
-            let mut query = sort_keys(draft, range.clone());
+    /// Returns those sort keys of a creation's drafts that changes have.
+    async fn existing_keys(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
+        let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
+            let mut query = select_existing_keys(creation);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        let taken: Vec<i64> = rows.into_iter().map(|(sort_key,)| sort_key).collect();
-        let are_all = activity::clamped(taken.len() as u64) < SEARCHED_SORT_KEYS;
-        Ok(sort_key::free_among(range, &taken, are_all, most))
+        Ok(rows.into_iter().map(|(key,)| key).collect())
+    }
+
+    /// Searches a free sort key in the millisecond of a draft, from random ones on.
+    async fn find_free_key(
+        &self,
+        draft: &mut Draft,
+        taken: &HashSet<i64>,
+    ) -> Result<Option<i64>, StoreError> {
+        for _ in 0..MAX_SEARCHES {
+            draft.redraw_id()?;
+            let range = sort_key::rest_of_millisecond(draft.sort_key);
+            let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
+                let mut query = select_keys(draft, range.clone());
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
+            let existing: Vec<i64> = rows.into_iter().map(|(key,)| key).collect();
+            let are_all = activity::clamped(existing.len() as u64) < KEYS_PER_SEARCH;
+            // One of so many is not among the taken ones.
+            let free = sort_key::free_among(range, &existing, are_all, taken.len() + 1);
+            if let Some(key) = free.into_iter().find(|key| !taken.contains(key)) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
     }
 }
 
-/// Writes the statement that reads the sort keys that are taken in a range.
-fn sort_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
+/// Selects the sort keys of a range that changes have.
+fn select_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key >= ");
     DB::bind(&mut query, range.start.into());
     query.push(" AND sort_key < ");
@@ -418,16 +435,17 @@ fn sort_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> 
     }
     query
         .push(" ORDER BY sort_key LIMIT ")
-        .push(SEARCHED_SORT_KEYS);
+        .push(KEYS_PER_SEARCH);
     query
 }
 
-fn taken<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
+/// Selects those sort keys of drafts that changes have.
+fn select_existing_keys<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.sort_key FROM (");
-    let sort_keys = creation.drafts.iter();
+    let keys = creation.drafts.iter();
     push_values(
         &mut query,
-        sort_keys.map(|draft| [draft.tenant.uuid().into(), draft.sort_key.into()]),
+        keys.map(|draft| [draft.tenant.uuid().into(), draft.sort_key.into()]),
     );
     query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column2");
     if !DB::ONE_LIST {
@@ -436,23 +454,20 @@ fn taken<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
     query
 }
 
-/// Writes the statements that record changes.
+/// Writes the statements that create changes.
 fn script<DB: SearchDialect>(
     mut script: Script<DB>,
-    fresh: &[&Creation],
-    expired: &[Stored],
+    creations: &[&Creation],
+    expired_keys: &[KeyRow],
     slot: i64,
 ) -> Script<DB> {
-    idempotency::push(
-        &mut script,
-        fresh.iter().filter_map(|one| {
-            let now = one.drafts.first()?.now.into();
-            Some((one.claim.as_ref()?, &one.answer, now))
-        }),
-        expired,
-    );
-    let drafts: Vec<&Draft> = fresh.iter().flat_map(|one| &one.drafts).collect();
-    let rows: Vec<Kept<'_>> = drafts.iter().map(|draft| draft.kept()).collect();
+    let outcomes = creations.iter().filter_map(|one| {
+        let now = one.drafts.first()?.now.into();
+        Some((one.request.as_ref()?, one.outcome().to_json(), now))
+    });
+    idempotency::push(&mut script, outcomes.collect(), expired_keys);
+    let drafts: Vec<&Draft> = creations.iter().flat_map(|one| &one.drafts).collect();
+    let rows: Vec<ChangeRow<'_>> = drafts.iter().map(|draft| draft.row()).collect();
     super::push_new(&mut script, &rows, slot);
     let entries: Vec<_> = drafts
         .iter()

@@ -3,7 +3,7 @@
 use changelog_core::{Change, ChangeId};
 use sqlx::{Postgres, Sqlite};
 
-use super::Kept;
+use super::ChangeRow;
 use crate::store::engine::{Engine, Script};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
@@ -24,18 +24,18 @@ impl Tx {
         id: ChangeId,
     ) -> Result<Change, StoreError> {
         let (sort_key, change) = self.lock_change(tenant, id).await?;
-        let kept = Kept::new(tenant, sort_key, &change);
+        let row = ChangeRow::new(tenant, sort_key, &change);
         let slot = self.slot;
         match &mut self.connection {
-            Engine::Sqlite(db) => gone::<Sqlite>(&kept, slot).run(&mut **db).await?,
-            Engine::Postgres(db) => gone::<Postgres>(&kept, slot).run(&mut **db).await?,
+            Engine::Sqlite(db) => gone::<Sqlite>(&row, slot).run(&mut **db).await?,
+            Engine::Postgres(db) => gone::<Postgres>(&row, slot).run(&mut **db).await?,
         }
         Ok(change)
     }
 }
 
 /// Writes the statements that take a change out of where it is read and found.
-fn gone<DB: SearchDialect>(change: &Kept<'_>, slot: i64) -> Script<DB> {
+fn gone<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
     let (tenant, sort_key) = (change.tenant, change.sort_key);
     let mut script = Script::new();
     let query = script.statement("DELETE FROM changes WHERE organization_id = ");

@@ -10,8 +10,9 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Kept;
+use super::ChangeRow;
 use crate::store::feed::Entry;
+use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
 use crate::store::index::sort_key;
 use crate::store::{Actor, StoreError, Tenant, new_id};
@@ -41,13 +42,13 @@ impl Draft {
         new: NewChange,
         now: DateTime<Utc>,
     ) -> Result<Self, StoreError> {
-        Self::in_turn(tenant, actor, new, now, None)
+        Self::in_list(tenant, actor, new, now, None)
     }
 
-    /// Makes one of several changes: so many nanoseconds into its millisecond,
-    /// if it happened at a moment of its own, so that those of one moment are
-    /// listed in the order in which they were sent.
-    pub fn in_turn(
+    /// Makes one of several changes. If the request says when it happened, its id
+    /// is so many nanoseconds into that millisecond, so that changes of one moment
+    /// are listed in the order in which they were sent.
+    pub fn in_list(
         tenant: Tenant,
         actor: &Actor,
         new: NewChange,
@@ -86,20 +87,19 @@ impl Draft {
             Some(at) => uuid_v7(at, nanos, rand::random()),
             None => new_id(now),
         };
-        draft.be(id.into())?;
+        draft.assign_id(id.into())?;
         Ok(draft)
     }
 
-    /// Gives the change another id, because the sort key of its own is taken: any
-    /// sort key of its millisecond.
-    pub(super) fn take_other_sort_key(&mut self) -> Result<(), StoreError> {
+    /// Draws another id of the same millisecond at random.
+    pub(super) fn redraw_id(&mut self) -> Result<(), StoreError> {
         let at = self.new.occurred_at.unwrap_or(self.now.into());
-        self.be(uuid_v7(at, None, rand::random()).into())
+        self.assign_id(uuid_v7(at, None, rand::random()).into())
     }
 
-    /// Gives the change an id that has this sort key.
-    pub(super) fn take_sort_key(&mut self, sort_key: i64) -> Result<(), StoreError> {
-        self.be(sort_key::id_at(sort_key, rand::random()).into())
+    /// Draws an id that has this sort key.
+    pub(super) fn set_sort_key(&mut self, sort_key: i64) -> Result<(), StoreError> {
+        self.assign_id(sort_key::id_at(sort_key, rand::random()).into())
     }
 
     /// Returns the entry of the activity log that records it.
@@ -111,7 +111,8 @@ impl Draft {
         (self.tenant, entry)
     }
 
-    fn be(&mut self, id: ChangeId) -> Result<(), StoreError> {
+    /// Gives the change its id, and what depends on it.
+    fn assign_id(&mut self, id: ChangeId) -> Result<(), StoreError> {
         self.id = id;
         self.sort_key = sort_key::of(self.id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
@@ -137,8 +138,8 @@ impl Draft {
     }
 
     /// Returns the change as the tables will keep it.
-    pub(super) fn kept(&self) -> Kept<'_> {
-        Kept {
+    pub(super) fn row(&self) -> ChangeRow<'_> {
+        ChangeRow {
             tenant: self.tenant,
             sort_key: self.sort_key,
             id: self.id,
@@ -153,8 +154,16 @@ impl Draft {
         }
     }
 
+    /// Returns what is kept of the change under an idempotency key.
+    pub(super) fn created_change(&self) -> CreatedChange {
+        CreatedChange {
+            id: self.id,
+            created_at: self.now.into(),
+        }
+    }
+
     /// Returns what the creation of the change answers.
-    pub fn created(&self) -> ChangeCreated {
+    pub(super) fn created(&self) -> ChangeCreated {
         ChangeCreated {
             id: self.id,
             title: self.new.title.clone(),

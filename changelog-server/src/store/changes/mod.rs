@@ -28,7 +28,7 @@ use super::index::sort_key;
 use super::{Database, Store, StoreError, Tenant, Tx};
 
 pub use candidates::Compared;
-pub use create::{Created, Creation, Form};
+pub use create::{Created, Creation};
 pub use draft::Draft;
 pub use list::ChangeList;
 
@@ -182,7 +182,7 @@ fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
 }
 
 /// A change as the tables keep it.
-struct Kept<'c> {
+struct ChangeRow<'c> {
     tenant: Tenant,
     sort_key: i64,
     id: ChangeId,
@@ -198,10 +198,10 @@ struct Kept<'c> {
     words: Cow<'c, str>,
 }
 
-impl<'c> Kept<'c> {
+impl<'c> ChangeRow<'c> {
     /// Returns a change as the tables keep it at a sort key.
     fn new(tenant: Tenant, sort_key: i64, change: &'c Change) -> Self {
-        let mut kept = Self {
+        let mut row = Self {
             tenant,
             sort_key,
             id: change.id,
@@ -214,8 +214,8 @@ impl<'c> Kept<'c> {
             document: draft::document(change).into(),
             words: Cow::default(),
         };
-        kept.words = search::document(tenant, &change.title, &kept.marks()).into();
-        kept
+        row.words = search::document(tenant, &change.title, &row.marks()).into();
+        row
     }
 
     /// Returns what it is filtered by.
@@ -240,7 +240,7 @@ impl<'c> Kept<'c> {
 }
 
 /// Writes the statements that put new changes where they are read and found.
-fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[Kept<'_>], slot: i64) {
+fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>], slot: i64) {
     let rows: Vec<[Value<'_>; 9]> = changes
         .iter()
         .map(|change| {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use sqlx::{Postgres, Sqlite};
 
 use super::create::{no_host, no_service};
-use super::{Kept, push_tags};
+use super::{ChangeRow, push_tags};
 use crate::clock::Clock;
 use crate::store::activity::difference;
 use crate::store::engine::{Engine, Script, on};
@@ -137,8 +137,8 @@ impl Step<'_> {
     /// Writes the statements: the row, its tags, what finds it, the counts.
     fn script<DB: SearchDialect>(&self) -> Script<DB> {
         let (tenant, sort_key) = (self.tenant, self.sort_key);
-        let before = Kept::new(tenant, sort_key, self.before);
-        let after = Kept::new(tenant, sort_key, self.after);
+        let before = ChangeRow::new(tenant, sort_key, self.before);
+        let after = ChangeRow::new(tenant, sort_key, self.after);
         let mut script = Script::new();
         let query = script.statement("UPDATE changes SET document = ");
         DB::bind(query, after.document.as_ref().into());

@@ -26,6 +26,9 @@ pub enum StoreError {
     /// The input names something that the organization does not have.
     #[error(transparent)]
     Invalid(#[from] changelog_core::Invalid),
+    /// The idempotency key was used by a request with another body.
+    #[error("the idempotency key was used with another body")]
+    KeyReused,
     /// The organization uses its share of the database already, and what was
     /// asked did not get a turn in time; it was not begun.
     #[error("the organization uses its whole share of the database")]

@@ -58,9 +58,9 @@ const OTHERS: [&str; 11] = [
     "INSERT INTO activity_actors (organization_id, actor_key, actor_name)
         SELECT organization_id, 'API key: other', 'API key: other' FROM others",
     "INSERT INTO idempotency
-        (organization_id, scope, fingerprint, status, location, body, created_at)
-        SELECT organization_id, substring(sha256((n + 20000 * m)::text::bytea) FOR 16), hash, 201,
-            NULL, '{}', now
+        (organization_id, scope, fingerprint, outcome, created_at)
+        SELECT organization_id, substring(sha256((n + 20000 * m)::text::bytea) FOR 16), hash, '{}',
+            now
         FROM others, generate_series(1, 5) AS m",
 ];
 
