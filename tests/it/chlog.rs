@@ -20,7 +20,7 @@ mod terraform_by_hand;
 
 use serde_json::Value;
 
-use crate::world::World;
+use changelog_tests::TestApp;
 
 /// What a command said, and how it ended.
 pub(crate) struct Said {
@@ -63,12 +63,12 @@ impl Said {
     }
 }
 
-pub(crate) fn chlog(world: &World, arguments: &[&str]) -> Said {
-    Said::of(world.chlog().args(arguments))
+pub(crate) fn chlog(app: &TestApp, arguments: &[&str]) -> Said {
+    Said::of(app.chlog().args(arguments))
 }
 
 /// The newest change, as the service has it.
-pub(crate) async fn newest(world: &World) -> Value {
-    let list = world.key().get("/api/changes?per_page=1").await.body(200);
+pub(crate) async fn newest(app: &TestApp) -> Value {
+    let list = app.key().get("/api/changes?per_page=1").await.body(200);
     list["data"][0].clone()
 }

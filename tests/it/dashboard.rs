@@ -19,8 +19,8 @@ mod sign_in;
 mod sign_in_attempts;
 mod without_scripts;
 
-use crate::world::chromium::Chromium;
-use crate::world::{Caller, Organization, World, form, send, text};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{Organization, TestApp, TestClient, form, send, text};
 
 use serde_json::json;
 
@@ -28,10 +28,10 @@ use serde_json::json;
 const MENU: &str = "details.menu";
 
 /// Signs in by the form, and arrives at the overview.
-pub(crate) async fn sign_in(browser: &Chromium, world: &World, organization: &Organization) {
-    browser.open(&format!("{}/sign-in", world.url())).await;
+pub(crate) async fn sign_in(browser: &Chromium, app: &TestApp, organization: &Organization) {
+    browser.open(&format!("{}/sign-in", app.url())).await;
     try_sign_in(browser, &organization.email, &organization.password).await;
-    browser.arrives_at(MENU).await;
+    browser.wait_for(MENU).await;
     assert_eq!(browser.path().await, "/");
 }
 
@@ -55,7 +55,7 @@ fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
 }
 
 /// Invites somebody, and returns the path of the link.
-pub(crate) async fn invite(by: &Caller, email: &str, role: &str) -> String {
+pub(crate) async fn invite(by: &TestClient, email: &str, role: &str) -> String {
     let fields = [("email", email), ("role", role)];
     let answer = by.post_form("/settings/members/invite", &fields).await;
     answer.is(200);
@@ -71,19 +71,19 @@ const PASSWORD: &str = "a pear and 4711 plums";
 pub(crate) struct Person {
     pub(crate) id: String,
     pub(crate) email: String,
-    browser: Caller,
+    browser: TestClient,
 }
 
 /// Has somebody join the organization of whoever invites them.
-pub(crate) async fn join(world: &World, by: &Caller, name: &str, role: &str) -> Person {
+pub(crate) async fn join(app: &TestApp, by: &TestClient, name: &str, role: &str) -> Person {
     let email = format!("{name}@example.org");
     let link = invite(by, &email, role).await;
     let fields = [("name", name), ("password", PASSWORD)];
-    let answer = world.anonymous().post_form(&link, &fields).await;
+    let answer = app.anonymous().post_form(&link, &fields).await;
     answer.is(303);
     let cookie = answer.header("set-cookie");
     let (cookie, _) = cookie.split_once(';').expect("a cookie with attributes");
-    let browser = world.anonymous().with("cookie", cookie);
+    let browser = app.anonymous().with("cookie", cookie);
     let members = by.get("/settings/members").await.text;
     let (_, row) = members.split_once(email.as_str()).expect("a row of them");
     let id = between(row, "/settings/members/", "/").to_owned();
@@ -104,9 +104,9 @@ struct Things {
 
 impl Things {
     /// Makes them in an organization.
-    async fn of(world: &World, organization: &Organization) -> Self {
-        let key = world.with_key(&organization.key);
-        let owner = world.browser_of(organization).await;
+    async fn of(app: &TestApp, organization: &Organization) -> Self {
+        let key = app.with_key(&organization.key);
+        let owner = app.browser_of(organization).await;
         let name = &organization.name;
         let service = json!({ "name": format!("payments of {name}") });
         let service = key.create("/api/services", service).await;
@@ -143,11 +143,11 @@ impl Things {
 
 /// Posts a form as the browser of nobody in particular would, with a header.
 async fn post_with(
-    caller: &Caller,
+    caller: &TestClient,
     path: &str,
     fields: &[(&str, &str)],
     (name, value): (&str, &str),
-) -> crate::world::Answer {
+) -> changelog_tests::TestResponse {
     send(form(
         caller.request("POST", path).header(name, value),
         fields,
@@ -156,7 +156,7 @@ async fn post_with(
 }
 
 /// How many entries the activity log has of late.
-async fn entries(browser: &Caller) -> Vec<String> {
+async fn entries(browser: &TestClient) -> Vec<String> {
     let log = browser.get("/api/activity?limit=100").await.body(200);
     let entries = log["items"].as_array().expect("a list").iter();
     entries.map(|entry| text(&entry["id"])).collect()

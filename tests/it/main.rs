@@ -1,7 +1,7 @@
 //! Stories through the real programs over real HTTP, each once on SQLite and
 //! once on PostgreSQL.
 //!
-//! [`world`] makes the service and everybody who speaks to it; then one file
+//! [`app`] makes the service and everybody who speaks to it; then one file
 //! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a
 //! missing program into a failure.
 
@@ -10,4 +10,3 @@ mod chlog;
 mod dashboard;
 mod operations;
 mod store;
-mod world;

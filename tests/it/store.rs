@@ -16,15 +16,15 @@ use changelog_server::store::{Actor, Capacity, Purpose, Store, StoreError, Tenan
 use chrono::Utc;
 use serde_json::Value;
 
-use crate::world::World;
+use changelog_tests::TestApp;
 
-/// The store of a world, with its organization.
-async fn open(world: &World) -> (Store, Tenant) {
-    let (store, lock) = Store::open(&world.database, Purpose::Administer, Capacity::default())
+/// The store of a app, with its organization.
+async fn open(app: &TestApp) -> (Store, Tenant) {
+    let (store, lock) = Store::open(&app.database, Purpose::Administer, Capacity::default())
         .await
         .expect("it opens");
     assert!(lock.is_none(), "the service serves it");
-    let tenant = tenant(&store, &world.organization.id).await;
+    let tenant = tenant(&store, &app.organization.id).await;
     (store, tenant)
 }
 
@@ -40,14 +40,14 @@ async fn tenant(store: &Store, organization: &str) -> Tenant {
 /// From where they act: a documentation's address.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// The world's owner, as whoever acts.
-fn owner(world: &World) -> Actor {
-    let organization = &world.organization;
-    Actor::person(owner_id(world), &organization.owner_name, HERE)
+/// The app's owner, as whoever acts.
+fn owner(app: &TestApp) -> Actor {
+    let organization = &app.organization;
+    Actor::person(owner_id(app), &organization.owner_name, HERE)
 }
 
-fn owner_id(world: &World) -> UserId {
-    world.organization.owner_id.parse().expect("an id")
+fn owner_id(app: &TestApp) -> UserId {
+    app.organization.owner_id.parse().expect("an id")
 }
 
 /// Makes a person who is a member.
@@ -73,6 +73,6 @@ fn id<T: std::str::FromStr>(value: &Value) -> T {
     id.expect("an id")
 }
 
-fn organization_id(world: &World) -> OrganizationId {
-    world.organization.id.parse().expect("an id")
+fn organization_id(app: &TestApp) -> OrganizationId {
+    app.organization.id.parse().expect("an id")
 }

@@ -24,14 +24,14 @@ mod server;
 mod settings;
 mod share;
 mod text;
-#[path = "../../it/world/watchdog.rs"]
-mod watchdog;
 mod wire;
 mod work;
 mod world;
 
 use std::io::Write;
 use std::process::ExitCode;
+
+use changelog_tests::watchdog;
 
 use measure::{CROWD, Gauge};
 use report::{Goal, Shapes, Table, Unit};

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{self, is_id, is_recent};
-use crate::world::{Caller, KEY_NAME, World, each, keys, on_both, sign_in, text};
+use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::{KEY_NAME, TestApp, TestClient, each, keys, on_both, sign_in, text};
 
 on_both!(
     every_create_leaves_one_entry,
@@ -21,7 +21,7 @@ on_both!(
 );
 
 /// The entries of one kind of thing, newest first.
-async fn entries(browser: &Caller, resource: &str) -> Vec<Value> {
+async fn entries(browser: &TestClient, resource: &str) -> Vec<Value> {
     let path = format!("/api/activity?limit=100&resource={resource}");
     let mut body = browser.get(&path).await.body(200);
     assert_eq!(keys(&body), ["items"]);
@@ -29,7 +29,7 @@ async fn entries(browser: &Caller, resource: &str) -> Vec<Value> {
         panic!("items is no list");
     };
     for entry in &items {
-        assert_eq!(keys(entry), shape::ACTIVITY);
+        assert_eq!(keys(entry), shapes::ACTIVITY);
         assert_eq!(entry["resource_type"], resource);
         is_id(&entry["id"]);
         is_recent(&entry["created_at"]);
@@ -49,8 +49,8 @@ fn key_actor() -> String {
     format!("API key: {KEY_NAME}")
 }
 
-async fn every_create_leaves_one_entry(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn every_create_leaves_one_entry(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     for (path, body, resource, label, metadata) in [
         (
             "/api/hosts",
@@ -93,8 +93,8 @@ async fn every_create_leaves_one_entry(world: World) {
     assert_eq!(found[0]["metadata"], metadata);
 }
 
-async fn every_update_leaves_what_changed(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn every_update_leaves_what_changed(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let host = key
         .create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
@@ -171,8 +171,8 @@ async fn every_update_leaves_what_changed(world: World) {
     assert_eq!(moves, ["completed", "in_progress", "planned"]);
 }
 
-async fn what_is_refused_leaves_nothing(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn what_is_refused_leaves_nothing(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let host = key
         .create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
@@ -202,10 +202,10 @@ async fn what_is_refused_leaves_nothing(world: World) {
     assert_eq!(entries(&browser, "change").await.len(), 0);
 }
 
-async fn keys_made_and_revoked_are_recorded(world: World) {
-    let browser = world.browser().await;
+async fn keys_made_and_revoked_are_recorded(app: TestApp) {
+    let browser = app.browser().await;
     let before = entries(&browser, "api_key").await.len();
-    let made = world.create_key(&[]);
+    let made = app.create_key(&[]);
     let id = text(&made["id"]);
     let found = entries(&browser, "api_key").await;
     assert_eq!(found.len(), before + 1);
@@ -214,7 +214,7 @@ async fn keys_made_and_revoked_are_recorded(world: World) {
         (&found[0]["resource_id"], &found[0]["resource_label"]),
         (&json!(id), &json!("another"))
     );
-    world.admin(&["key", "revoke", &id]);
+    app.admin(&["key", "revoke", &id]);
     let found = entries(&browser, "api_key").await;
     assert_eq!(found.len(), before + 2);
     assert_eq!(found[0]["action"], "revoked");
@@ -227,8 +227,8 @@ async fn keys_made_and_revoked_are_recorded(world: World) {
     }
 }
 
-async fn limit_and_offset_cut_the_list(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn limit_and_offset_cut_the_list(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     for index in 0..101 {
         key.change(&format!("number {index}")).await;
     }
@@ -256,8 +256,8 @@ async fn limit_and_offset_cut_the_list(world: World) {
     }
 }
 
-async fn resource_selects(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn resource_selects(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     key.create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
     key.create("/api/services", json!({ "name": "payments" }))
@@ -284,15 +284,14 @@ async fn resource_selects(world: World) {
     assert_eq!(newest, ["Deploy", "payments", "web-1"]);
 }
 
-async fn actors_are_listed_and_select(world: World) {
-    let browser = world.browser().await;
-    let other = world.create_key(&[]);
-    world.key().change("by the first").await;
-    world
-        .with_key(&text(&other["key"]))
+async fn actors_are_listed_and_select(app: TestApp) {
+    let browser = app.browser().await;
+    let other = app.create_key(&[]);
+    app.key().change("by the first").await;
+    app.with_key(&text(&other["key"]))
         .change("by the other")
         .await;
-    world.key().change("by the first again").await;
+    app.key().change("by the first again").await;
     let body = browser.get("/api/activity/actors").await.body(200);
     assert_eq!(keys(&body), ["actors"]);
     let actors = body["actors"].as_array().expect("a list");
@@ -346,8 +345,8 @@ async fn actors_are_listed_and_select(world: World) {
     assert_eq!(of_entries, listed);
 }
 
-async fn malformed_parameters_are_named(world: World) {
-    let browser = world.browser().await;
+async fn malformed_parameters_are_named(app: TestApp) {
+    let browser = app.browser().await;
     for (query, pointer, code) in [
         ("limit=0", "?limit", "out_of_range"),
         ("limit=-1", "?limit", "invalid_format"),
@@ -369,49 +368,43 @@ async fn malformed_parameters_are_named(world: World) {
     answer.problem(400, "malformed_query");
 }
 
-async fn only_a_session_reads_it(world: World) {
+async fn only_a_session_reads_it(app: TestApp) {
     for path in ["/api/activity", "/api/activity/actors"] {
-        world
-            .anonymous()
-            .get(path)
-            .await
-            .problem(401, "unauthorized");
-        world.key().get(path).await.problem(401, "unauthorized");
-        let forged = world
+        app.anonymous().get(path).await.problem(401, "unauthorized");
+        app.key().get(path).await.problem(401, "unauthorized");
+        let forged = app
             .anonymous()
             .with("cookie", "changelog_session=0123456789abcdef");
         forged.get(path).await.problem(401, "unauthorized");
-        let both = world
+        let both = app
             .key()
             .with("cookie", "changelog_session=0123456789abcdef");
         both.get(path).await.problem(401, "unauthorized");
-        let organization = &world.organization;
+        let organization = &app.organization;
         let cookie = sign_in(
-            &world.anonymous(),
+            &app.anonymous(),
             &organization.email,
             &organization.password,
         )
         .await;
-        let both = world.with_key("chlog_wrong").with("cookie", &cookie);
+        let both = app.with_key("chlog_wrong").with("cookie", &cookie);
         both.get(path).await.body(200);
         let among_others = format!("theme=dark; {cookie}; other=1");
-        world
-            .anonymous()
+        app.anonymous()
             .with("cookie", &among_others)
             .get(path)
             .await
             .body(200);
-        world
-            .anonymous()
+        app.anonymous()
             .get("/api/activity/")
             .await
             .problem(404, "not_found");
     }
 }
 
-async fn people_leave_their_own_entries(world: World) {
-    let browser = world.browser().await;
-    let owner = &world.organization.owner_id;
+async fn people_leave_their_own_entries(app: TestApp) {
+    let browser = app.browser().await;
+    let owner = &app.organization.owner_id;
     let found = browser
         .get(&format!("/api/activity?actor_id={owner}"))
         .await
@@ -420,12 +413,12 @@ async fn people_leave_their_own_entries(world: World) {
     let signed_in = items.iter().find(|entry| entry["action"] == "signed_in");
     let entry = signed_in.expect("the sign-in is recorded");
     assert_eq!(entry["actor_id"], json!(owner));
-    assert_eq!(entry["actor_name"], world.organization.owner_name);
+    assert_eq!(entry["actor_name"], app.organization.owner_name);
     for entry in items {
         assert_eq!(entry["actor_id"], json!(owner));
     }
     let actors = browser.get("/api/activity/actors").await.body(200);
-    let actor = json!({ "actor_id": owner, "actor_name": world.organization.owner_name });
+    let actor = json!({ "actor_id": owner, "actor_name": app.organization.owner_name });
     let listed = actors["actors"].as_array().expect("a list");
     assert!(listed.contains(&actor), "{actors}");
     let keys_only = browser
@@ -440,14 +433,14 @@ fn ids(records: &Value, member: &str) -> Vec<String> {
 }
 
 /// Several of these fall into one millisecond.
-async fn what_follows_quickly_keeps_its_order(world: World) {
-    let key = world.key();
+async fn what_follows_quickly_keeps_its_order(app: TestApp) {
+    let key = app.key();
     let mut made = Vec::new();
     for index in 0..100 {
         made.push(key.change(&format!("number {index}")).await);
     }
     made.reverse();
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let body = browser
         .get("/api/activity?resource=change&limit=100")
         .await

@@ -10,8 +10,10 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{is_id, is_recent, time};
-use crate::world::{Caller, Engine, KEY_NAME, Server, World, each, keys, on_both, send, text};
+use changelog_tests::shapes::{is_id, is_recent, time};
+use changelog_tests::{
+    Engine, KEY_NAME, Server, TestApp, TestClient, each, keys, on_both, send, text,
+};
 
 on_both!(
     a_key_has_its_form,
@@ -25,7 +27,7 @@ on_both!(
 );
 
 /// Every endpoint behind a key, with a request that would succeed.
-async fn keyed(key: &Caller) -> Vec<(&'static str, String, Option<Value>)> {
+async fn keyed(key: &TestClient) -> Vec<(&'static str, String, Option<Value>)> {
     let host = key.create("/api/hosts", json!({ "hostname": "h" })).await;
     let service = key.create("/api/services", json!({ "name": "svc" })).await;
     let change = key.change("a change").await;
@@ -70,8 +72,8 @@ async fn keyed(key: &Caller) -> Vec<(&'static str, String, Option<Value>)> {
     ]
 }
 
-async fn a_key_has_its_form(world: World) {
-    let made = world.create_key(&[]);
+async fn a_key_has_its_form(app: TestApp) {
+    let made = app.create_key(&[]);
     let members = [
         "created_at",
         "expires_at",
@@ -88,17 +90,17 @@ async fn a_key_has_its_form(world: World) {
     is_id(&made["id"]);
     is_recent(&made["created_at"]);
     assert_eq!(made["expires_at"], Value::Null);
-    assert_eq!(made["organization_id"], world.organization.id);
+    assert_eq!(made["organization_id"], app.organization.id);
     assert_eq!(made["name"], "another");
-    world.with_key(&key).get("/api/hosts").await.is(200);
-    assert_ne!(key, world.organization.key);
+    app.with_key(&key).get("/api/hosts").await.is(200);
+    assert_ne!(key, app.organization.key);
 }
 
 /// Missing, invalid, expired and revoked: nothing tells one from the other.
-async fn four_ways_to_be_refused_are_one(world: World) {
-    let revoked = world.create_key(&[]);
-    world.admin(&["key", "revoke", &text(&revoked["id"])]);
-    let key = &world.organization.key;
+async fn four_ways_to_be_refused_are_one(app: TestApp) {
+    let revoked = app.create_key(&[]);
+    app.admin(&["key", "revoke", &text(&revoked["id"])]);
+    let key = &app.organization.key;
     let mut wrong_checksum = key.clone();
     let last = if wrong_checksum.pop() == Some('0') {
         '1'
@@ -109,23 +111,22 @@ async fn four_ways_to_be_refused_are_one(world: World) {
     let unknown = api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     let mut bodies = Vec::new();
     for (what, caller) in [
-        ("missing", world.anonymous()),
-        ("empty", world.with_key("")),
-        ("nonsense", world.with_key("nonsense")),
-        ("cut off", world.with_key(&key[..43])),
-        ("lower case", world.with_key(&key.to_lowercase())),
-        ("wrong checksum", world.with_key(&wrong_checksum)),
-        ("unknown", world.with_key(&unknown)),
-        ("its id", world.with_key(&world.organization.key_id)),
-        ("revoked", world.with_key(&text(&revoked["key"]))),
+        ("missing", app.anonymous()),
+        ("empty", app.with_key("")),
+        ("nonsense", app.with_key("nonsense")),
+        ("cut off", app.with_key(&key[..43])),
+        ("lower case", app.with_key(&key.to_lowercase())),
+        ("wrong checksum", app.with_key(&wrong_checksum)),
+        ("unknown", app.with_key(&unknown)),
+        ("its id", app.with_key(&app.organization.key_id)),
+        ("revoked", app.with_key(&text(&revoked["key"]))),
         (
             "bearer",
-            world
-                .anonymous()
+            app.anonymous()
                 .with("authorization", &format!("Bearer {key}")),
         ),
-        ("two", world.with_key(key).with("x-api-key", &unknown)),
-        ("a session", world.browser().await),
+        ("two", app.with_key(key).with("x-api-key", &unknown)),
+        ("a session", app.browser().await),
     ] {
         let answer = caller.get("/api/hosts").await;
         let mut problem = answer.problem(401, "unauthorized");
@@ -139,19 +140,19 @@ async fn four_ways_to_be_refused_are_one(world: World) {
     }
 }
 
-async fn every_keyed_endpoint_needs_a_key(world: World) {
-    let key = world.key();
+async fn every_keyed_endpoint_needs_a_key(app: TestApp) {
+    let key = app.key();
     for (method, path, body) in keyed(&key).await {
-        let with_body = |caller: &Caller| {
+        let with_body = |caller: &TestClient| {
             let request = caller.request(method, &path);
             match &body {
                 Some(body) => request.json(body),
                 None => request,
             }
         };
-        let refused = send(with_body(&world.anonymous())).await;
+        let refused = send(with_body(&app.anonymous())).await;
         refused.problem(401, "unauthorized");
-        let refused = send(with_body(&world.with_key("chlog_no"))).await;
+        let refused = send(with_body(&app.with_key("chlog_no"))).await;
         refused.problem(401, "unauthorized");
         let taken = send(with_body(&key)).await;
         assert!(
@@ -161,7 +162,7 @@ async fn every_keyed_endpoint_needs_a_key(world: World) {
         );
     }
     // Who is not known learns nothing about paths, bodies and ids either.
-    let stranger = world.anonymous();
+    let stranger = app.anonymous();
     stranger
         .get("/api/changes?page=0")
         .await
@@ -179,13 +180,13 @@ async fn every_keyed_endpoint_needs_a_key(world: World) {
     stranger.get("/api/openapi.json").await.body(200);
 }
 
-async fn an_expired_key_is_refused(world: World) {
+async fn an_expired_key_is_refused(app: TestApp) {
     // To the millisecond, as the service keeps it.
     let expires = Utc::now() + TimeDelta::milliseconds(2500);
     let expires = expires.trunc_subsecs(3);
-    let made = world.create_key(&["--expires-at", &time(expires)]);
+    let made = app.create_key(&["--expires-at", &time(expires)]);
     assert_eq!(made["expires_at"], time(expires));
-    let caller = world.with_key(&text(&made["key"]));
+    let caller = app.with_key(&text(&made["key"]));
     let mut accepted = 0;
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -217,7 +218,7 @@ async fn an_expired_key_is_refused(world: World) {
             "--expires-at",
             bad,
         ];
-        let output = world.try_admin(&arguments, "");
+        let output = app.try_admin(&arguments, "");
         assert!(!output.status.success(), "{bad}");
         assert!(!output.stderr.is_empty(), "{bad}");
     }
@@ -226,7 +227,7 @@ async fn an_expired_key_is_refused(world: World) {
 /// Sends requests to these servers in turn until the key is refused, and
 /// returns when each accepted request began.
 fn fire(
-    callers: Vec<Caller>,
+    callers: Vec<TestClient>,
     stop: &Arc<AtomicBool>,
     in_all: &Arc<AtomicUsize>,
 ) -> tokio::task::JoinHandle<Vec<Instant>> {
@@ -265,12 +266,12 @@ fn fire(
 
 /// Revokes a key while it is used, and requires that no request that began
 /// after the command had returned was accepted.
-async fn revoke_under_fire(world: &World, servers: &[&Server]) {
-    let made = world.create_key(&[]);
+async fn revoke_under_fire(app: &TestApp, servers: &[&Server]) {
+    let made = app.create_key(&[]);
     let key = text(&made["key"]);
-    let callers: Vec<Caller> = servers
+    let callers: Vec<TestClient> = servers
         .iter()
-        .map(|server| Caller::new(&server.address).with("x-api-key", &key))
+        .map(|server| TestClient::new(&server.address).with("x-api-key", &key))
         .collect();
     let stop = Arc::new(AtomicBool::new(false));
     let in_all = Arc::new(AtomicUsize::new(0));
@@ -283,7 +284,7 @@ async fn revoke_under_fire(world: &World, servers: &[&Server]) {
             caller.get("/api/hosts").await.is(200);
         }
     }
-    world.admin(&["key", "revoke", &text(&made["id"])]);
+    app.admin(&["key", "revoke", &text(&made["id"])]);
     let revoked = Instant::now();
     for caller in &callers {
         caller.get("/api/hosts").await.problem(401, "unauthorized");
@@ -303,20 +304,20 @@ async fn revoke_under_fire(world: &World, servers: &[&Server]) {
     assert!(accepted > 20, "there was no load: {accepted}");
 }
 
-async fn a_key_revoked_under_load_is_refused_from_the_next_request_on(world: World) {
-    revoke_under_fire(&world, &[&world.server]).await;
-    if world.engine == Engine::Postgres {
-        let second = world.another_server(&[]).await;
-        revoke_under_fire(&world, &[&world.server, &second]).await;
+async fn a_key_revoked_under_load_is_refused_from_the_next_request_on(app: TestApp) {
+    revoke_under_fire(&app, &[&app.server]).await;
+    if app.engine == Engine::Postgres {
+        let second = app.another_server(&[]).await;
+        revoke_under_fire(&app, &[&app.server, &second]).await;
     }
     // The others are as good as before.
-    world.key().get("/api/hosts").await.is(200);
+    app.key().get("/api/hosts").await.is(200);
 }
 
-async fn the_last_use_is_known(world: World) {
-    let made = world.create_key(&[]);
+async fn the_last_use_is_known(app: TestApp) {
+    let made = app.create_key(&[]);
     let row = || {
-        let list = world.admin(&["key", "list", "--org", &world.organization.id]);
+        let list = app.admin(&["key", "list", "--org", &app.organization.id]);
         let list = list.as_array().cloned().unwrap_or_else(|| {
             let only = list.as_object().and_then(|object| object.values().next());
             only.and_then(Value::as_array)
@@ -328,8 +329,7 @@ async fn the_last_use_is_known(world: World) {
             .expect("the key")
     };
     assert_eq!(row()["last_used_at"], Value::Null);
-    world
-        .with_key(&text(&made["key"]))
+    app.with_key(&text(&made["key"]))
         .get("/api/hosts")
         .await
         .is(200);
@@ -341,10 +341,10 @@ async fn the_last_use_is_known(world: World) {
     is_recent(&row()["last_used_at"]);
 }
 
-async fn the_free_plan_has_no_api(world: World) {
-    let key = world.key();
+async fn the_free_plan_has_no_api(app: TestApp) {
+    let key = app.key();
     let endpoints = keyed(&key).await;
-    world.admin(&["org", "set-plan", &world.organization.name, "free"]);
+    app.admin(&["org", "set-plan", &app.organization.name, "free"]);
     for (method, path, body) in &endpoints {
         let request = key.request(method, path);
         let request = match body {
@@ -357,26 +357,25 @@ async fn the_free_plan_has_no_api(world: World) {
     key.post("/api/changes", json!({ "nonsense": 1 }))
         .await
         .problem(403, "plan_required");
-    world
-        .with_key("chlog_no")
+    app.with_key("chlog_no")
         .get("/api/hosts")
         .await
         .problem(401, "unauthorized");
     // The dashboard's side goes on.
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let entries = browser.get("/api/activity?resource=change").await.body(200);
     assert_eq!(
         each(&entries["items"], "actor_name"),
         [&json!(format!("API key: {KEY_NAME}"))]
     );
-    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
+    app.admin(&["org", "set-plan", &app.organization.id, "pro"]);
     key.get("/api/hosts").await.is(200);
 }
 
-async fn guessing_keys_is_throttled(world: World) {
+async fn guessing_keys_is_throttled(app: TestApp) {
     let guesses = (0..300).map(|number| {
         let key = api_key::assemble(&format!("{number:032}"));
-        let caller = world.with_key(&key);
+        let caller = app.with_key(&key);
         async move { caller.get("/api/hosts").await }
     });
     let mut throttled = 0;
@@ -395,5 +394,5 @@ async fn guessing_keys_is_throttled(world: World) {
     }
     assert!((50..=280).contains(&throttled), "{throttled} of 300");
     // Whoever has a key does not pay for it, from the same address.
-    world.key().get("/api/hosts").await.is(200);
+    app.key().get("/api/hosts").await.is(200);
 }

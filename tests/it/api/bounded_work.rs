@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::world::{World, on_both, send};
+use changelog_tests::{TestApp, on_both, send};
 
 on_both!(
     of_a_list_that_is_too_long_no_element_is_looked_at,
@@ -20,8 +20,8 @@ fn many(element: &str, count: usize) -> String {
     vec![element; count].join(",")
 }
 
-async fn of_a_list_that_is_too_long_no_element_is_looked_at(world: World) {
-    let key = world.key();
+async fn of_a_list_that_is_too_long_no_element_is_looked_at(app: TestApp) {
+    let key = app.key();
     for (path, body, pointer) in [
         (
             "/api/changes",
@@ -52,7 +52,7 @@ async fn of_a_list_that_is_too_long_no_element_is_looked_at(world: World) {
         assert!(answer.text.len() < 1_000, "{}", answer.text.len());
     }
     // The same in a form.
-    let owner = world.browser().await;
+    let owner = app.browser().await;
     let tags = many("\u{1}", 40_000);
     let fields = [("title", "abc"), ("tags", tags.as_str())];
     let answer = owner.post_form("/changes", &fields).await;
@@ -77,8 +77,8 @@ async fn of_a_list_that_is_too_long_no_element_is_looked_at(world: World) {
     );
 }
 
-async fn a_hundred_violations_are_reported_and_the_others_counted(world: World) {
-    let key = world.key();
+async fn a_hundred_violations_are_reported_and_the_others_counted(app: TestApp) {
+    let key = app.key();
     let reported = |problem: &Value| {
         let errors = problem["errors"].as_array().map_or(0, Vec::len);
         (errors, problem["more_errors"].as_u64())
@@ -110,9 +110,9 @@ async fn a_hundred_violations_are_reported_and_the_others_counted(world: World) 
     assert_eq!(reported(&problem), (100, Some(1_900)));
 }
 
-async fn a_search_has_sixteen_words_at_most(world: World) {
-    let key = world.key();
-    let owner = world.browser().await;
+async fn a_search_has_sixteen_words_at_most(app: TestApp) {
+    let key = app.key();
+    let owner = app.browser().await;
     key.change("w1 w2 w3 w4 w5 w6 w7 w8 w9 wa wb wc wd we wf wg")
         .await;
     let all = "w1+w2+w3+w4+w5+w6+w7+w8+w9+wa+wb+wc+wd+we+wf+wg";
@@ -140,8 +140,8 @@ async fn a_search_has_sixteen_words_at_most(world: World) {
     owner.get(&format!("/changes?q={all}")).await.is(200);
 }
 
-async fn floods_do_not_keep_others_waiting(world: World) {
-    let key = world.key();
+async fn floods_do_not_keep_others_waiting(app: TestApp) {
+    let key = app.key();
     let tags = format!("{{\"title\":\"abc\",\"tags\":[{}]}}", many("1", 131_000));
     let fields: Vec<String> = (0..25_000).map(|n| format!("\"{n}\":0")).collect();
     let fields = format!("{{{}}}", fields.join(","));
@@ -154,7 +154,7 @@ async fn floods_do_not_keep_others_waiting(world: World) {
         .collect();
     // Beside them: it was 177 s.
     let begun = Instant::now();
-    world.anonymous().get("/api/health").await.is(200);
+    app.anonymous().get("/api/health").await.is(200);
     assert!(
         begun.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -170,8 +170,8 @@ async fn floods_do_not_keep_others_waiting(world: World) {
     );
 }
 
-async fn a_form_has_a_hundred_fields_at_most(world: World) {
-    let owner = world.browser().await;
+async fn a_form_has_a_hundred_fields_at_most(app: TestApp) {
+    let owner = app.browser().await;
     let post = async |count: usize| {
         let body = "title=abc&".to_owned() + &"x=1&".repeat(count - 1);
         let request = owner.request("POST", "/changes");

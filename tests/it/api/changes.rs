@@ -4,8 +4,8 @@ use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{self, is_id, is_recent, is_time, time};
-use crate::world::{Caller, World, keys, on_both, text};
+use changelog_tests::shapes::{self, is_id, is_recent, is_time, time};
+use changelog_tests::{TestApp, TestClient, keys, on_both, text};
 
 on_both!(
     everything_supplied_comes_back,
@@ -31,7 +31,7 @@ struct Linked {
 }
 
 /// A change with every field, on a service and a host.
-async fn full(key: &Caller) -> Linked {
+async fn full(key: &TestClient) -> Linked {
     let service = json!({ "name": "payments", "color": "#0aF" });
     let service = key.create("/api/services", service).await;
     let host = json!({ "hostname": "web-1", "environment": "prod" });
@@ -56,30 +56,30 @@ async fn full(key: &Caller) -> Linked {
     }
 }
 
-async fn detail(key: &Caller, id: &Value) -> Value {
+async fn detail(key: &TestClient, id: &Value) -> Value {
     key.get(&format!("/api/changes/{}", text(id)))
         .await
         .data(200)
 }
 
-async fn everything_supplied_comes_back(world: World) {
-    let key = world.key();
+async fn everything_supplied_comes_back(app: TestApp) {
+    let key = app.key();
     let linked = full(&key).await;
     let answer = key.post("/api/changes", linked.body.clone()).await;
     let created = answer.data(201);
-    assert_eq!(keys(&created), shape::CHANGE_CREATED);
+    assert_eq!(keys(&created), shapes::CHANGE_CREATED);
     is_id(&created["id"]);
     is_recent(&created["created_at"]);
     assert_eq!(created["title"], "Deploy api 2.3");
     assert_eq!(created["risk_level"], "medium");
     assert_eq!(created["status"], "in_progress");
-    assert_eq!(created["organization_id"], world.organization.id);
+    assert_eq!(created["organization_id"], app.organization.id);
     let path = format!("/api/changes/{}", text(&created["id"]));
     assert_eq!(answer.header("location"), path);
 
     let change = key.get(&path).await.data(200);
-    assert_eq!(keys(&change), shape::CHANGE);
-    for field in shape::CHANGE_CREATED {
+    assert_eq!(keys(&change), shapes::CHANGE);
+    for field in shapes::CHANGE_CREATED {
         assert_eq!(change[field], created[field], "{field}");
     }
     for field in [
@@ -104,8 +104,8 @@ async fn everything_supplied_comes_back(world: World) {
     assert_eq!(listed["data"], json!([change]));
 }
 
-async fn nothing_supplied_comes_back_as_defaults(world: World) {
-    let key = world.key();
+async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
+    let key = app.key();
     let nulls = json!({
         "title": "nulls", "description": null, "service_id": null, "host_id": null,
         "risk_level": null, "status": null, "impact": null, "tags": null, "links": null,
@@ -116,7 +116,7 @@ async fn nothing_supplied_comes_back_as_defaults(world: World) {
         assert_eq!(created["risk_level"], "low");
         assert_eq!(created["status"], "planned");
         let change = detail(&key, &created["id"]).await;
-        assert_eq!(keys(&change), shape::CHANGE);
+        assert_eq!(keys(&change), shapes::CHANGE);
         for field in [
             "description",
             "impact",
@@ -136,8 +136,8 @@ async fn nothing_supplied_comes_back_as_defaults(world: World) {
 }
 
 /// The payloads that the specification tells of.
-async fn what_automation_sends_is_taken(world: World) {
-    let key = world.key();
+async fn what_automation_sends_is_taken(app: TestApp) {
+    let key = app.key();
     for (status, risk) in [("completed", "low"), ("rolled_back", "high")] {
         let body = json!({
             "title": "terraform apply: 2 added", "risk_level": risk, "status": status,
@@ -153,8 +153,8 @@ async fn what_automation_sends_is_taken(world: World) {
     }
 }
 
-async fn every_risk_and_status_is_taken(world: World) {
-    let key = world.key();
+async fn every_risk_and_status_is_taken(app: TestApp) {
+    let key = app.key();
     let statuses = ["planned", "in_progress", "completed", "rolled_back"];
     for (field, words) in [
         ("risk_level", &["low", "medium", "high"][..]),
@@ -174,8 +174,8 @@ async fn every_risk_and_status_is_taken(world: World) {
     }
 }
 
-async fn a_change_names_its_service_and_host(world: World) {
-    let key = world.key();
+async fn a_change_names_its_service_and_host(app: TestApp) {
+    let key = app.key();
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
     let path = format!("/api/changes/{id}");
@@ -221,8 +221,8 @@ async fn a_change_names_its_service_and_host(world: World) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn duplicate_tags_collapse(world: World) {
-    let key = world.key();
+async fn duplicate_tags_collapse(app: TestApp) {
+    let key = app.key();
     let tags = json!(["b", "a", " b ", "B", "a", "ä", "🚀"]);
     let id = key
         .create("/api/changes", json!({ "title": "tagged", "tags": tags }))
@@ -234,8 +234,8 @@ async fn duplicate_tags_collapse(world: World) {
     assert_eq!(answer.data(200)["tags"], json!(["x"]));
 }
 
-async fn times_become_utc(world: World) {
-    let key = world.key();
+async fn times_become_utc(app: TestApp) {
+    let key = app.key();
     for (given, kept) in [
         ("2026-11-21T10:30:00+02:00", "2026-11-21T08:30:00.000Z"),
         ("2026-11-21T08:30:00.123999Z", "2026-11-21T08:30:00.123Z"),
@@ -267,8 +267,8 @@ async fn times_become_utc(world: World) {
     }
 }
 
-async fn a_change_may_have_happened_long_ago(world: World) {
-    let key = world.key();
+async fn a_change_may_have_happened_long_ago(app: TestApp) {
+    let key = app.key();
     let soon = time(Utc::now() + TimeDelta::minutes(4));
     for at in [
         "1970-01-01T00:00:00.000Z",
@@ -297,16 +297,16 @@ async fn a_change_may_have_happened_long_ago(world: World) {
     }
 }
 
-async fn unknown_changes_are_not_found(world: World) {
-    let key = world.key();
+async fn unknown_changes_are_not_found(app: TestApp) {
+    let key = app.key();
     let path = format!("/api/changes/{}", Uuid::now_v7());
     key.get(&path).await.problem(404, "not_found");
     let answer = key.patch(&path, json!({ "status": "completed" })).await;
     answer.problem(404, "not_found");
 }
 
-async fn any_field_can_be_changed(world: World) {
-    let key = world.key();
+async fn any_field_can_be_changed(app: TestApp) {
+    let key = app.key();
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
     let path = format!("/api/changes/{id}");
@@ -363,8 +363,8 @@ async fn any_field_can_be_changed(world: World) {
     assert_eq!(answer.data(200), expected, "the same again changes nothing");
 }
 
-async fn null_clears_what_may_be_absent(world: World) {
-    let key = world.key();
+async fn null_clears_what_may_be_absent(app: TestApp) {
+    let key = app.key();
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
     let path = format!("/api/changes/{id}");
@@ -387,8 +387,8 @@ async fn null_clears_what_may_be_absent(world: World) {
     answer.violates(&[("/title", "required")]);
 }
 
-async fn any_status_may_follow_any_other(world: World) {
-    let key = world.key();
+async fn any_status_may_follow_any_other(app: TestApp) {
+    let key = app.key();
     let id = key.change("restless").await;
     let path = format!("/api/changes/{id}");
     let all = ["planned", "in_progress", "completed", "rolled_back"];
@@ -401,8 +401,8 @@ async fn any_status_may_follow_any_other(world: World) {
     }
 }
 
-async fn the_moment_of_a_change_is_fixed(world: World) {
-    let key = world.key();
+async fn the_moment_of_a_change_is_fixed(app: TestApp) {
+    let key = app.key();
     let id = key.change("once").await;
     let path = format!("/api/changes/{id}");
     for value in [json!("2026-01-01T00:00:00Z"), Value::Null] {
@@ -411,8 +411,8 @@ async fn the_moment_of_a_change_is_fixed(world: World) {
     }
 }
 
-async fn keys_cannot_delete(world: World) {
-    let key = world.key();
+async fn keys_cannot_delete(app: TestApp) {
+    let key = app.key();
     for (list, body) in [
         ("/api/changes", json!({ "title": "stays" })),
         ("/api/hosts", json!({ "hostname": "stays" })),
@@ -420,7 +420,7 @@ async fn keys_cannot_delete(world: World) {
     ] {
         let id = key.create(list, body).await;
         let path = format!("{list}/{id}");
-        let answer = crate::world::send(key.request("DELETE", &path)).await;
+        let answer = changelog_tests::send(key.request("DELETE", &path)).await;
         answer.problem(405, "method_not_allowed");
         key.get(&path).await.data(200);
     }

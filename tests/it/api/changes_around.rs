@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::chlog::chlog;
-use crate::world::document::Document;
-use crate::world::{World, each, keys, on_both, text};
+use changelog_tests::openapi::Document;
+use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(suspects_are_ranked_with_their_reasons, chlog_shows_suspects);
 
@@ -13,8 +13,8 @@ const AT: &str = "2026-03-01T12:00:00.000Z";
 const PATH: &str = "/api/changes/around";
 
 /// Records what may have broken the payments on web-1 at noon.
-async fn record(world: &World) -> (String, String) {
-    let key = world.key();
+async fn record(app: &TestApp) -> (String, String) {
+    let key = app.key();
     let service = key.create("/api/services", json!({ "name": "payments" }));
     let service = service.await;
     let mut hosts = Vec::new();
@@ -58,12 +58,12 @@ fn titles(around: &Value) -> Vec<String> {
     changes.iter().map(|one| text(&one["title"])).collect()
 }
 
-async fn suspects_are_ranked_with_their_reasons(world: World) {
-    let (service, host) = record(&world).await;
-    let key = world.key();
+async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
+    let (service, host) = record(&app).await;
+    let key = app.key();
     let query = format!("{PATH}?at={AT}&service_id={service}&host_id={host}");
     let answer = key.get(&query).await;
-    Document::of(&world).await.documents("get", PATH, &answer);
+    Document::of(&app).await.documents("get", PATH, &answer);
     let around = answer.body(200);
     assert_eq!(
         keys(&around),
@@ -128,8 +128,8 @@ async fn suspects_are_ranked_with_their_reasons(world: World) {
     // Nothing of what the organization does not have.
     let nobody = format!("{PATH}?at={AT}&host_id={0}&service_id={0}", Uuid::now_v7());
     assert_eq!(key.get(&nobody).await.body(200)["considered"], 8);
-    let other = world.second_organization();
-    let theirs = world.with_key(&other.key).get(&query).await.body(200);
+    let other = app.second_organization();
+    let theirs = app.with_key(&other.key).get(&query).await.body(200);
     assert_eq!(
         (&theirs["data"], &theirs["considered"]),
         (&json!([]), &json!(0))
@@ -147,17 +147,13 @@ async fn suspects_are_ranked_with_their_reasons(world: World) {
         let answer = key.get(&format!("{PATH}?{query}")).await;
         answer.violates_query(&[(pointer, code)]);
     }
-    world
-        .anonymous()
-        .get(PATH)
-        .await
-        .problem(401, "unauthorized");
+    app.anonymous().get(PATH).await.problem(401, "unauthorized");
 }
 
-async fn chlog_shows_suspects(world: World) {
-    record(&world).await;
+async fn chlog_shows_suspects(app: TestApp) {
+    record(&app).await;
     let arguments = ["around", AT, "--service", "payments", "--host", "WEB-1"];
-    let said = chlog(&world, &arguments).done();
+    let said = chlog(&app, &arguments).done();
     let lines: Vec<&str> = said.out.lines().collect();
     assert_eq!(lines.len(), 9, "{}", said.out);
     assert!(lines[0].contains("SCORE") && lines[0].contains("REASONS"));
@@ -171,7 +167,7 @@ async fn chlog_shows_suspects(world: World) {
     let with = |more: &[&'static str]| {
         let mut all = arguments.to_vec();
         all.extend(more);
-        chlog(&world, &all).done()
+        chlog(&app, &all).done()
     };
     let around = with(&["--json", "-L", "2"]).json();
     assert_eq!(titles(&around), ["of the service", "on the host"]);
@@ -185,15 +181,15 @@ async fn chlog_shows_suspects(world: World) {
     assert_eq!(line["reasons"][0]["code"], "same_service");
 
     // Ages and dates, as for `list`.
-    assert_eq!(chlog(&world, &["around", "0s"]).done().out, "");
+    assert_eq!(chlog(&app, &["around", "0s"]).done().out, "");
     for arguments in [
         &["around"][..],
         &["around", "whenever"],
         &["around", "2h", "--window", "20s"],
         &["around", "2h", "--limit", "0"],
     ] {
-        chlog(&world, arguments).ended(2);
+        chlog(&app, arguments).ended(2);
     }
-    chlog(&world, &["around", "2h", "--service", "nobody"]).ended(3);
-    chlog(&world, &["around", "2h", "--window", "8d"]).ended(6);
+    chlog(&app, &["around", "2h", "--service", "nobody"]).ended(3);
+    chlog(&app, &["around", "2h", "--window", "8d"]).ended(6);
 }

@@ -8,8 +8,10 @@ use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{self, is_id, is_recent};
-use crate::world::{Answer, Caller, KEY_NAME, World, each, keys, on_both, send, text};
+use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::{
+    KEY_NAME, TestApp, TestClient, TestResponse, each, keys, on_both, send, text,
+};
 
 on_both!(
     all_are_recorded_in_the_order_given,
@@ -31,11 +33,11 @@ on_both!(
 
 const BULK: &str = "/api/changes/bulk";
 
-async fn post(key: &Caller, changes: &[Value]) -> Answer {
+async fn post(key: &TestClient, changes: &[Value]) -> TestResponse {
     key.post(BULK, json!({ "changes": changes })).await
 }
 
-async fn post_under(key: &Caller, idempotency_key: &str, changes: &[Value]) -> Answer {
+async fn post_under(key: &TestClient, idempotency_key: &str, changes: &[Value]) -> TestResponse {
     let value = HeaderValue::from_str(idempotency_key).expect("a header's value");
     let request = key
         .request("POST", BULK)
@@ -50,21 +52,21 @@ fn numbered(count: usize, word: &str, start: DateTime<Utc>) -> Vec<Value> {
         let after = TimeDelta::seconds(i64::try_from(index).expect("a small number"));
         json!({
             "title": format!("{word} number {index}"),
-            "occurred_at": shape::time(start + after),
+            "occurred_at": shapes::time(start + after),
             "tags": [word],
         })
     };
     (0..count).map(change).collect()
 }
 
-async fn count(key: &Caller, query: &str) -> u64 {
+async fn count(key: &TestClient, query: &str) -> u64 {
     let path = format!("/api/changes?{query}");
     let body = key.get(&path).await.body(200);
     body["count"].as_u64().expect("a number")
 }
 
 /// Walks all pages of a list and returns the changes; no two pages overlap.
-async fn walk(key: &Caller, query: &str, per_page: usize) -> Vec<Value> {
+async fn walk(key: &TestClient, query: &str, per_page: usize) -> Vec<Value> {
     let mut walked: Vec<Value> = Vec::new();
     for page in 1.. {
         let path = format!("/api/changes?{query}&per_page={per_page}&page={page}");
@@ -85,8 +87,8 @@ fn ids(changes: &[Value]) -> Vec<String> {
     changes.iter().map(|change| text(&change["id"])).collect()
 }
 
-async fn all_are_recorded_in_the_order_given(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn all_are_recorded_in_the_order_given(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -105,13 +107,13 @@ async fn all_are_recorded_in_the_order_given(world: World) {
         assert_eq!(each(&made, "title"), each(&json!(given), "title"));
         let made = made.as_array().expect("a list");
         for (made, given) in made.iter().zip(&given) {
-            assert_eq!(keys(made), shape::CHANGE_CREATED);
+            assert_eq!(keys(made), shapes::CHANGE_CREATED);
             is_id(&made["id"]);
             is_recent(&made["created_at"]);
             let risk = given.get("risk_level").cloned().unwrap_or(json!("low"));
             assert_eq!(made["risk_level"], risk);
             assert_eq!(made["status"], "planned");
-            assert_eq!(made["organization_id"], world.organization.id);
+            assert_eq!(made["organization_id"], app.organization.id);
         }
 
         // Found by the tag and by the words, newest first; one by one by id.
@@ -129,7 +131,7 @@ async fn all_are_recorded_in_the_order_given(world: World) {
         for index in [0, size / 2, size - 1] {
             let path = format!("/api/changes/{}", text(&made[index]["id"]));
             let found = key.get(&path).await.data(200);
-            assert_eq!(keys(&found), shape::CHANGE);
+            assert_eq!(keys(&found), shapes::CHANGE);
             assert_eq!(found["title"], given[index]["title"]);
             assert_eq!(found["service"]["id"], given[index]["service_id"]);
         }
@@ -161,8 +163,8 @@ async fn all_are_recorded_in_the_order_given(world: World) {
     assert_eq!(count(&key, &format!("service_id={service}")).await, 252);
 }
 
-async fn none_and_too_many_are_refused(world: World) {
-    let key = world.key();
+async fn none_and_too_many_are_refused(app: TestApp) {
+    let key = app.key();
     let many = numbered(501, "many", Utc::now() - TimeDelta::days(1));
     post(&key, &many)
         .await
@@ -177,8 +179,8 @@ async fn none_and_too_many_are_refused(world: World) {
     assert_eq!(count(&key, "").await, 0);
 }
 
-async fn a_broken_rule_says_where_and_records_nothing(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn a_broken_rule_says_where_and_records_nothing(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let mut given = numbered(6, "broken", Utc::now() - TimeDelta::days(1));
     given[3]["title"] = json!("ab");
     post(&key, &given)
@@ -205,8 +207,8 @@ async fn a_broken_rule_says_where_and_records_nothing(world: World) {
     assert_eq!(entries["items"], json!([]));
 }
 
-async fn what_is_not_there_is_named_and_records_nothing(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn what_is_not_there_is_named_and_records_nothing(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let mut given = numbered(3, "missing", Utc::now() - TimeDelta::days(1));
     given[1]["service_id"] = json!(Uuid::now_v7());
     // Others are at work meanwhile, and notice nothing.
@@ -240,9 +242,9 @@ async fn what_is_not_there_is_named_and_records_nothing(world: World) {
     ]);
 }
 
-async fn another_organizations_service_is_not_there(world: World) {
-    let key = world.key();
-    let stranger = world.with_key(&world.second_organization().key);
+async fn another_organizations_service_is_not_there(app: TestApp) {
+    let key = app.key();
+    let stranger = app.with_key(&app.second_organization().key);
     let theirs = stranger
         .create("/api/services", json!({ "name": "theirs" }))
         .await;
@@ -261,8 +263,8 @@ async fn another_organizations_service_is_not_there(world: World) {
     assert_eq!(count(&stranger, "").await, 0);
 }
 
-async fn one_key_is_for_all_of_them(world: World) {
-    let key = world.key();
+async fn one_key_is_for_all_of_them(app: TestApp) {
+    let key = app.key();
     let given = numbered(3, "once", Utc::now() - TimeDelta::days(1));
     let first = post_under(&key, "run-42", &given).await;
     first.is(201);
@@ -283,8 +285,8 @@ async fn one_key_is_for_all_of_them(world: World) {
     assert_eq!(count(&key, "").await, 4);
 }
 
-async fn another_body_under_one_key_is_refused(world: World) {
-    let key = world.key();
+async fn another_body_under_one_key_is_refused(app: TestApp) {
+    let key = app.key();
     let given = numbered(3, "once", Utc::now() - TimeDelta::days(1));
     post_under(&key, "run-42", &given).await.is(201);
     post_under(&key, "run-42", &given[..2])
@@ -301,8 +303,8 @@ async fn another_body_under_one_key_is_refused(world: World) {
     assert_eq!(count(&key, "").await, 6);
 }
 
-async fn fifty_at_once_make_one(world: World) {
-    let key = world.key();
+async fn fifty_at_once_make_one(app: TestApp) {
+    let key = app.key();
     for (size, word) in [(1, "one"), (20, "twenty")] {
         let given = numbered(size, word, Utc::now() - TimeDelta::days(1));
         let answers = join_all((0..50).map(|_| post_under(&key, word, &given))).await;
@@ -321,8 +323,8 @@ async fn fifty_at_once_make_one(world: World) {
     }
 }
 
-async fn unknown_fields_are_refused_with_a_hint(world: World) {
-    let key = world.key();
+async fn unknown_fields_are_refused_with_a_hint(app: TestApp) {
+    let key = app.key();
     let mut given = numbered(2, "typo", Utc::now() - TimeDelta::days(1));
     given[1]["riks_level"] = json!("high");
     let answer = post(&key, &given).await;
@@ -346,8 +348,8 @@ async fn unknown_fields_are_refused_with_a_hint(world: World) {
     assert_eq!(count(&key, "").await, 0);
 }
 
-async fn a_body_has_at_most_256_kib(world: World) {
-    let key = world.key();
+async fn a_body_has_at_most_256_kib(app: TestApp) {
+    let key = app.key();
     let given = numbered(500, "large", Utc::now() - TimeDelta::days(1));
     let mut body = json!({ "changes": given }).to_string().into_bytes();
     body.resize(256 * 1024, b' ');
@@ -362,8 +364,8 @@ async fn a_body_has_at_most_256_kib(world: World) {
 }
 
 /// An import with whole seconds, or days, has many changes of one moment.
-async fn one_millisecond_has_room_for_many(world: World) {
-    let key = world.key();
+async fn one_millisecond_has_room_for_many(app: TestApp) {
+    let key = app.key();
     let mut created = BTreeSet::new();
     for round in 0..3 {
         let given: Vec<Value> = (0..400)
@@ -395,8 +397,8 @@ async fn one_millisecond_has_room_for_many(world: World) {
 
 /// Creates that arrive together are written together; the one that cannot be
 /// is refused alone.
-async fn one_that_is_refused_disturbs_no_other(world: World) {
-    let key = world.key();
+async fn one_that_is_refused_disturbs_no_other(app: TestApp) {
+    let key = app.key();
     for round in 0..5 {
         let answers = join_all((0..30).map(|index| {
             let mut body = json!({ "title": format!("round {round} number {index}") });
@@ -419,8 +421,8 @@ async fn one_that_is_refused_disturbs_no_other(world: World) {
 }
 
 /// Changes that happen now, all of them: the most usual request.
-async fn many_of_this_moment_keep_their_order(world: World) {
-    let key = world.key();
+async fn many_of_this_moment_keep_their_order(app: TestApp) {
+    let key = app.key();
     for size in [50, 200, 500] {
         let given: Vec<Value> = (0..size)
             .map(|index| json!({ "title": format!("now{size} number {index}") }))
@@ -433,8 +435,8 @@ async fn many_of_this_moment_keep_their_order(world: World) {
     }
 }
 
-async fn many_of_this_moment_are_recorded(world: World) {
-    let key = world.key();
+async fn many_of_this_moment_are_recorded(app: TestApp) {
+    let key = app.key();
     for size in [100, 256, 257, 500] {
         let given: Vec<Value> = (0..size)
             .map(|index| json!({ "title": format!("now{size} number {index}") }))
@@ -445,8 +447,8 @@ async fn many_of_this_moment_are_recorded(world: World) {
     }
 }
 
-async fn what_is_no_object_moves_no_pointer(world: World) {
-    let key = world.key();
+async fn what_is_no_object_moves_no_pointer(app: TestApp) {
+    let key = app.key();
     let answer = key
         .post(
             BULK,

@@ -6,8 +6,8 @@ use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{self, time};
-use crate::world::{Caller, World, each, keys, on_both, text};
+use changelog_tests::shapes::{self, time};
+use changelog_tests::{TestApp, TestClient, each, keys, on_both, text};
 
 on_both!(
     newest_first,
@@ -36,7 +36,7 @@ fn envelope(what: &str, body: &Value, [count, page, per_page, total_pages]: [u64
 }
 
 /// Creates changes `c0`, `c1`, …, one a minute up to now, in this order.
-async fn create(key: &Caller, count: i32) -> Vec<String> {
+async fn create(key: &TestClient, count: i32) -> Vec<String> {
     let start = Utc::now() - TimeDelta::minutes(i64::from(count));
     let mut ids = Vec::new();
     for index in 0..count {
@@ -55,8 +55,8 @@ fn titles(body: &Value) -> Vec<String> {
     each(&body["data"], "title").into_iter().map(text).collect()
 }
 
-async fn newest_first(world: World) {
-    let key = world.key();
+async fn newest_first(app: TestApp) {
+    let key = app.key();
     envelope(
         "nothing",
         &key.get("/api/changes").await.body(200),
@@ -78,12 +78,12 @@ async fn newest_first(world: World) {
     let expected = ["seventh", "sixth", "fourth", "third", "second", "first"];
     assert_eq!(each(&body["data"], "title"), expected);
     for change in body["data"].as_array().expect("a list") {
-        assert_eq!(keys(change), shape::CHANGE);
+        assert_eq!(keys(change), shapes::CHANGE);
     }
 }
 
-async fn pages_have_a_default_size_and_a_maximum(world: World) {
-    let key = world.key();
+async fn pages_have_a_default_size_and_a_maximum(app: TestApp) {
+    let key = app.key();
     create(&key, 101).await;
     for (query, page, per_page, total_pages, on_page) in [
         ("", 1, 25, 5, 25),
@@ -103,8 +103,8 @@ async fn pages_have_a_default_size_and_a_maximum(world: World) {
     }
 }
 
-async fn pages_never_overlap_and_miss_nothing(world: World) {
-    let key = world.key();
+async fn pages_never_overlap_and_miss_nothing(app: TestApp) {
+    let key = app.key();
     let same = "2026-01-01T00:00:00Z";
     let mut created = BTreeSet::new();
     for index in 0..23 {
@@ -123,8 +123,8 @@ async fn pages_never_overlap_and_miss_nothing(world: World) {
     }
 }
 
-async fn a_page_past_the_end_is_empty(world: World) {
-    let key = world.key();
+async fn a_page_past_the_end_is_empty(app: TestApp) {
+    let key = app.key();
     create(&key, 3).await;
     for page in ["3", "1000000", "9223372036854775807", "9223372036854775808"] {
         let path = format!("/api/changes?per_page=2&page={page}");
@@ -152,7 +152,7 @@ async fn a_page_past_the_end_is_empty(world: World) {
 }
 
 /// Eight changes that differ in everything that can be filtered by.
-async fn variety(key: &Caller) -> (String, String) {
+async fn variety(key: &TestClient) -> (String, String) {
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -187,7 +187,7 @@ async fn variety(key: &Caller) -> (String, String) {
 
 /// Requires that a query selects exactly the changes `number N`, newest first,
 /// on one page and on several.
-async fn selects(key: &Caller, query: &str, expected: &[usize]) {
+async fn selects(key: &TestClient, query: &str, expected: &[usize]) {
     let expected: Vec<String> = expected.iter().map(|n| format!("number {n}")).collect();
     let body = key.get(&format!("/api/changes?{query}")).await.body(200);
     assert_eq!(titles(&body), expected, "{query}");
@@ -202,8 +202,8 @@ async fn selects(key: &Caller, query: &str, expected: &[usize]) {
     assert_eq!(each(&body["data"], "title"), second, "{query}, second page");
 }
 
-async fn every_filter_selects_and_counts(world: World) {
-    let key = world.key();
+async fn every_filter_selects_and_counts(app: TestApp) {
+    let key = app.key();
     let (service, host) = variety(&key).await;
     let nowhere = Uuid::now_v7();
     for (query, expected) in [
@@ -254,8 +254,8 @@ async fn every_filter_selects_and_counts(world: World) {
 }
 
 /// The kept counts follow what changes.
-async fn filters_follow_updates(world: World) {
-    let key = world.key();
+async fn filters_follow_updates(app: TestApp) {
+    let key = app.key();
     let (service, host) = variety(&key).await;
     let newest = key.get("/api/changes?per_page=1").await.body(200);
     let path = format!("/api/changes/{}", text(&newest["data"][0]["id"]));
@@ -291,8 +291,8 @@ async fn filters_follow_updates(world: World) {
     selects(&key, "risk_level=low", &[1, 0]).await;
 }
 
-async fn malformed_parameters_are_named(world: World) {
-    let key = world.key();
+async fn malformed_parameters_are_named(app: TestApp) {
+    let key = app.key();
     key.change("there is one").await;
     for (query, pointer, code) in [
         ("page=0", "?page", "out_of_range"),
@@ -354,8 +354,8 @@ async fn malformed_parameters_are_named(world: World) {
     }
 }
 
-async fn before_walks_on_from_a_change(world: World) {
-    let key = world.key();
+async fn before_walks_on_from_a_change(app: TestApp) {
+    let key = app.key();
     let created = create(&key, 10).await;
     let newest_first: Vec<String> = created.iter().rev().cloned().collect();
     let body = key.get("/api/changes?per_page=3").await.body(200);
@@ -385,8 +385,8 @@ async fn before_walks_on_from_a_change(world: World) {
     assert_eq!(ids(&key.get(&path).await.body(200)), Vec::<String>::new());
 }
 
-async fn since_is_inclusive_and_until_is_not(world: World) {
-    let key = world.key();
+async fn since_is_inclusive_and_until_is_not(app: TestApp) {
+    let key = app.key();
     for (index, at) in [
         "2026-03-01T00:00:00.000Z",
         "2026-03-01T00:00:00.001Z",

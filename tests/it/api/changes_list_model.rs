@@ -6,8 +6,8 @@ use chrono::DateTime;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::world::shape;
-use crate::world::{Caller, World, each, on_both, text};
+use changelog_tests::shape;
+use changelog_tests::{TestApp, TestClient, each, on_both, text};
 
 on_both!(
     every_page_is_the_right_one,
@@ -151,12 +151,12 @@ impl Query {
 }
 
 fn time(millis: i64) -> String {
-    shape::time(DateTime::from_timestamp_millis(millis).expect("a time"))
+    shapes::time(DateTime::from_timestamp_millis(millis).expect("a time"))
 }
 
 /// What there is, newest first.
 struct Model {
-    key: Caller,
+    key: TestClient,
     services: Vec<String>,
     hosts: Vec<String>,
     changes: Vec<Known>,
@@ -164,8 +164,8 @@ struct Model {
 
 impl Model {
     /// Records 3,000 changes.
-    async fn new(world: &World) -> Self {
-        let key = world.key();
+    async fn new(app: &TestApp) -> Self {
+        let key = app.key();
         let (mut services, mut hosts, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..3 {
             let body = json!({ "name": format!("service {index}") });
@@ -347,8 +347,8 @@ fn moment(scatter: &mut Scatter, number: usize) -> i64 {
     }
 }
 
-async fn every_page_is_the_right_one(world: World) {
-    let mut model = Model::new(&world).await;
+async fn every_page_is_the_right_one(app: TestApp) {
+    let mut model = Model::new(&app).await;
     for round in 0..2 {
         if round == 1 {
             model.update().await;
@@ -412,8 +412,8 @@ async fn every_page_is_the_right_one(world: World) {
     model.holds(&cursors).await;
 }
 
-async fn every_range_counts_exactly(world: World) {
-    let mut model = Model::new(&world).await;
+async fn every_range_counts_exactly(app: TestApp) {
+    let mut model = Model::new(&app).await;
     for round in 0..2 {
         if round == 1 {
             model.update().await;
@@ -471,8 +471,8 @@ fn an_end(scatter: &mut Scatter, model: &Model) -> Option<i64> {
     }
 }
 
-async fn every_combination_counts_exactly(world: World) {
-    let mut model = Model::new(&world).await;
+async fn every_combination_counts_exactly(app: TestApp) {
+    let mut model = Model::new(&app).await;
     for round in 0..2 {
         if round == 1 {
             model.update().await;

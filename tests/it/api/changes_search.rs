@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{Caller, World, each, on_both};
+use changelog_tests::{TestApp, TestClient, each, on_both};
 
 on_both!(
     words_begin_words_of_the_title,
@@ -26,7 +26,7 @@ const TITLES: [&str; 12] = [
     "a-b.c:d/e",
 ];
 
-async fn found(key: &Caller, q: &str) -> (u64, Vec<String>) {
+async fn found(key: &TestClient, q: &str) -> (u64, Vec<String>) {
     let query: String = url::form_urlencoded::Serializer::new(String::new())
         .append_pair("q", q)
         .finish();
@@ -34,7 +34,7 @@ async fn found(key: &Caller, q: &str) -> (u64, Vec<String>) {
     let titles = each(&body["data"], "title");
     let titles = titles
         .iter()
-        .map(|title| crate::world::text(title))
+        .map(|title| changelog_tests::text(title))
         .collect();
     (body["count"].as_u64().expect("a count"), titles)
 }
@@ -48,8 +48,8 @@ fn is(q: &str, (count, titles): (u64, Vec<String>), expected: &[usize]) {
 
 const ALL: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
-async fn words_begin_words_of_the_title(world: World) {
-    let key = world.key();
+async fn words_begin_words_of_the_title(app: TestApp) {
+    let key = app.key();
     for title in TITLES {
         key.change(title).await;
     }
@@ -107,8 +107,8 @@ async fn words_begin_words_of_the_title(world: World) {
     }
 }
 
-async fn punctuation_is_never_syntax(world: World) {
-    let key = world.key();
+async fn punctuation_is_never_syntax(app: TestApp) {
+    let key = app.key();
     for title in TITLES {
         key.change(title).await;
     }
@@ -160,8 +160,8 @@ async fn punctuation_is_never_syntax(world: World) {
     assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
 }
 
-async fn a_changed_title_is_found_by_its_new_words(world: World) {
-    let key = world.key();
+async fn a_changed_title_is_found_by_its_new_words(app: TestApp) {
+    let key = app.key();
     let id = key.change("Deploy api").await;
     key.change("Deploy web").await;
     let path = format!("/api/changes/{id}");
@@ -178,8 +178,8 @@ async fn a_changed_title_is_found_by_its_new_words(world: World) {
     );
 }
 
-async fn only_titles_are_searched(world: World) {
-    let key = world.key();
+async fn only_titles_are_searched(app: TestApp) {
+    let key = app.key();
     let body = json!({ "title": "plain", "description": "hidden", "impact": "hidden", "tags": ["hidden"] });
     key.create("/api/changes", body).await;
     assert_eq!(found(&key, "hidden").await, (0, vec![]));

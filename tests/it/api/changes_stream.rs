@@ -10,8 +10,8 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::events::Events;
-use crate::world::{Caller, Engine, Server, World, each, on_both, send, signal, text};
+use changelog_tests::event_stream::EventStream;
+use changelog_tests::{Engine, Server, TestApp, TestClient, each, on_both, send, signal, text};
 
 const PATH: &str = "/api/changes/stream";
 /// The most streams of one organization.
@@ -29,19 +29,19 @@ on_both!(
     chlog_goes_on_after_a_kill,
 );
 
-async fn open(caller: &Caller, query: &str) -> Events {
-    Events::open(caller.request("GET", &format!("{PATH}?{query}"))).await
+async fn open(caller: &TestClient, query: &str) -> EventStream {
+    EventStream::open(caller.request("GET", &format!("{PATH}?{query}"))).await
 }
 
-async fn open_after(caller: &Caller, id: &str) -> Events {
-    Events::open(caller.request("GET", PATH).header("last-event-id", id)).await
+async fn open_after(caller: &TestClient, id: &str) -> EventStream {
+    EventStream::open(caller.request("GET", PATH).header("last-event-id", id)).await
 }
 
-async fn changes_come_as_they_are_recorded(world: World) {
-    let key = world.key();
+async fn changes_come_as_they_are_recorded(app: TestApp) {
+    let key = app.key();
     key.change("before").await;
-    let other = world.second_organization();
-    let stranger = world.with_key(&other.key);
+    let other = app.second_organization();
+    let stranger = app.with_key(&other.key);
     let mut events = open(&key, "").await;
     let mut others = open(&stranger, "").await;
     for (name, value) in [
@@ -72,7 +72,7 @@ async fn changes_come_as_they_are_recorded(world: World) {
     key.patch(&format!("/api/changes/{id}"), patch)
         .await
         .is(200);
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     browser
         .post_form("/changes", &[("title", "by a person")])
         .await
@@ -86,11 +86,7 @@ async fn changes_come_as_they_are_recorded(world: World) {
     let answer = key.post(PATH, json!({})).await;
     answer.problem(405, "method_not_allowed");
     assert_eq!(answer.header("allow"), "GET, HEAD");
-    world
-        .anonymous()
-        .get(PATH)
-        .await
-        .problem(401, "unauthorized");
+    app.anonymous().get(PATH).await.problem(401, "unauthorized");
     for (query, pointer, code) in [
         ("page=2", "?page", "unknown_field"),
         ("since=2026-01-01T00:00:00Z", "?since", "unknown_field"),
@@ -99,13 +95,13 @@ async fn changes_come_as_they_are_recorded(world: World) {
         let answer = key.get(&format!("{PATH}?{query}")).await;
         answer.violates_query(&[(pointer, code)]);
     }
-    world.admin(&["org", "set-plan", &other.id, "free"]);
+    app.admin(&["org", "set-plan", &other.id, "free"]);
     stranger.get(PATH).await.problem(403, "plan_required");
     assert!(others.rest().await.is_empty());
 }
 
-async fn a_stream_selects_what_a_list_selects(world: World) {
-    let key = world.key();
+async fn a_stream_selects_what_a_list_selects(app: TestApp) {
+    let key = app.key();
     let service = key.create("/api/services", json!({ "name": "payments" }));
     let service = service.await;
     let host = key.create("/api/hosts", json!({ "hostname": "web-1" }));
@@ -149,23 +145,23 @@ async fn a_stream_selects_what_a_list_selects(world: World) {
         expected.reverse();
         found += expected.len();
         let request = key.request("GET", &format!("{PATH}?{query}"));
-        let mut events = Events::open(request.header("last-event-id", &beginning)).await;
+        let mut events = EventStream::open(request.header("last-event-id", &beginning)).await;
         let titles = events.titles(expected.len()).await;
         assert_eq!(json!(titles), json!(expected), "{query}");
     }
     assert!(found > 25, "few were found: {found}");
 }
 
-async fn what_was_recorded_meanwhile_comes_after_a_kill(mut world: World) {
-    let key = world.key();
+async fn what_was_recorded_meanwhile_comes_after_a_kill(mut app: TestApp) {
+    let key = app.key();
     let mut events = open(&key, "").await;
     let position = events.next().await.expect("a position").id;
     key.change("one").await;
     key.change("two").await;
     let one = events.change().await;
     assert_eq!(one.data["title"], "one");
-    world.restart().await;
-    let key = world.key();
+    app.restart().await;
+    let key = app.key();
     key.change("three").await;
     // Of what was recorded in the minute before, some may come again.
     let mut events = open_after(&key, &one.id).await;
@@ -181,8 +177,8 @@ async fn what_was_recorded_meanwhile_comes_after_a_kill(mut world: World) {
     assert_eq!(events.titles(4).await, ["one", "two", "three", "four"]);
 }
 
-async fn a_position_that_is_none_is_refused(world: World) {
-    let key = world.key();
+async fn a_position_that_is_none_is_refused(app: TestApp) {
+    let key = app.key();
     key.change("something").await;
     let get = |id: &str| send(key.request("GET", PATH).header("last-event-id", id));
     for id in [
@@ -208,17 +204,17 @@ async fn a_position_that_is_none_is_refused(world: World) {
     open(&key, "").await.next().await.expect("a position");
 }
 
-async fn a_key_that_ends_takes_its_streams_along(world: World) {
+async fn a_key_that_ends_takes_its_streams_along(app: TestApp) {
     let soon = chrono::Utc::now() + chrono::TimeDelta::seconds(4);
     for arguments in [&[][..], &["--expires-at", &soon.to_rfc3339()]] {
-        let key = world.create_key(arguments);
-        let caller = world.with_key(&text(&key["key"]));
+        let key = app.create_key(arguments);
+        let caller = app.with_key(&text(&key["key"]));
         let mut events = open(&caller, "").await;
-        world.key().change("heard").await;
+        app.key().change("heard").await;
         assert_eq!(events.titles(1).await, ["heard"]);
         let mut ends = soon;
         if arguments.is_empty() {
-            world.admin(&["key", "revoke", &text(&key["id"])]);
+            app.admin(&["key", "revoke", &text(&key["id"])]);
             ends = chrono::Utc::now();
         }
         assert!(events.rest().await.is_empty());
@@ -228,16 +224,16 @@ async fn a_key_that_ends_takes_its_streams_along(world: World) {
     }
 }
 
-async fn the_drain_ends_streams(mut world: World) {
-    let events = open(&world.key(), "").await;
-    world.server.terminate();
-    let status = world.server.ended(Duration::from_secs(5)).await;
+async fn the_drain_ends_streams(mut app: TestApp) {
+    let events = open(&app.key(), "").await;
+    app.server.terminate();
+    let status = app.server.ended(Duration::from_secs(5)).await;
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     assert!(events.rest().await.is_empty());
 }
 
-async fn there_are_only_so_many_streams(world: World) {
-    let key = world.key();
+async fn there_are_only_so_many_streams(app: TestApp) {
+    let key = app.key();
     let mut all = Vec::new();
     for _ in 0..OF_ONE {
         all.push(open(&key, "").await);
@@ -246,8 +242,8 @@ async fn there_are_only_so_many_streams(world: World) {
     answer.problem(429, "too_many_requests");
     assert_eq!(answer.header("retry-after"), "10");
     // Neither another organization nor another request minds.
-    let other = world.second_organization();
-    open(&world.with_key(&other.key), "").await;
+    let other = app.second_organization();
+    open(&app.with_key(&other.key), "").await;
     key.change("told to all").await;
     for events in &mut all {
         assert_eq!(events.titles(1).await, ["told to all"]);
@@ -270,12 +266,12 @@ async fn there_are_only_so_many_streams(world: World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_records_another_tells() {
-    let Some(world) = World::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
         return;
     };
-    let server = world.another_server(&[]).await;
-    let other = Caller::new(&server.address).with("x-api-key", &world.organization.key);
-    let key = world.key();
+    let server = app.another_server(&[]).await;
+    let other = TestClient::new(&server.address).with("x-api-key", &app.organization.key);
+    let key = app.key();
     let mut here = open(&key, "").await;
     let mut there = open(&other, "").await;
     for index in 0..20 {
@@ -289,20 +285,20 @@ async fn what_one_server_records_another_tells() {
 }
 
 /// Starts a server again where the one before was.
-async fn start_again(world: &World, address: &str) -> Server {
-    let mut command = crate::world::server::command(world.folder());
+async fn start_again(app: &TestApp, address: &str) -> Server {
+    let mut command = changelog_tests::server::command(app.folder());
     command
         .args(["serve", "--listen", address])
-        .env("CHANGELOG_DATABASE_URL", &world.database);
+        .env("CHANGELOG_DATABASE_URL", &app.database);
     Server::start(command)
         .await
         .unwrap_or_else(|said| panic!("serve ends: {said}"))
 }
 
-async fn the_sdk_goes_on_after_a_kill(mut world: World) {
-    let key = world.create_key(&[]);
+async fn the_sdk_goes_on_after_a_kill(mut app: TestApp) {
+    let key = app.create_key(&[]);
     let client = Client::builder()
-        .url(world.url())
+        .url(app.url())
         .api_key(text(&key["key"]))
         .build()
         .expect("a client");
@@ -316,7 +312,7 @@ async fn the_sdk_goes_on_after_a_kill(mut world: World) {
         })
         .stream();
     let first = {
-        let caller = world.key();
+        let caller = app.key();
         // Nothing is sent until somebody listens.
         let record = async {
             loop {
@@ -330,11 +326,11 @@ async fn the_sdk_goes_on_after_a_kill(mut world: World) {
         }
     };
     assert_eq!(first.change.title, "watched first");
-    let address = world.server.address.clone();
+    let address = app.server.address.clone();
     for round in 0..2 {
-        world.server.kill9();
-        world.server = start_again(&world, &address).await;
-        let caller = world.key();
+        app.server.kill9();
+        app.server = start_again(&app, &address).await;
+        let caller = app.key();
         caller.change("not this one").await;
         let title = format!("watched in round {round}");
         caller.change(&title).await;
@@ -353,7 +349,7 @@ async fn the_sdk_goes_on_after_a_kill(mut world: World) {
     let mut again = client.changes().watch().after(first.cursor).stream();
     let watched = again.next().await.expect("a change").expect("no error");
     assert!(watched.change.title.starts_with("watched"));
-    world.admin(&["key", "revoke", &text(&key["id"])]);
+    app.admin(&["key", "revoke", &text(&key["id"])]);
     for stream in [&mut changes, &mut again] {
         let error = loop {
             match stream.next().await.expect("an error") {
@@ -374,14 +370,14 @@ struct Watching {
 }
 
 impl Watching {
-    fn start(world: &World, arguments: &[&str]) -> Self {
-        let mut command = Command::new(crate::world::binaries::chlog());
+    fn start(app: &TestApp, arguments: &[&str]) -> Self {
+        let mut command = Command::new(changelog_tests::programs::chlog());
         let mut child = command
             .env_clear()
-            .env("HOME", world.folder())
-            .env("CHLOG_URL", world.url())
-            .env("CHLOG_API_KEY", &world.organization.key)
-            .current_dir(world.folder())
+            .env("HOME", app.folder())
+            .env("CHLOG_URL", app.url())
+            .env("CHLOG_API_KEY", &app.organization.key)
+            .current_dir(app.folder())
             .arg("watch")
             .args(arguments)
             .stdin(Stdio::null())
@@ -418,8 +414,8 @@ fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
 }
 
 /// Records changes until something is written, so that it is known to listen.
-async fn first_line(world: &World, watching: &Watching, body: Value) -> String {
-    let key = world.key();
+async fn first_line(app: &TestApp, watching: &Watching, body: Value) -> String {
+    let key = app.key();
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         key.post("/api/changes", body.clone()).await.is(201);
@@ -430,22 +426,22 @@ async fn first_line(world: &World, watching: &Watching, body: Value) -> String {
     }
 }
 
-async fn chlog_goes_on_after_a_kill(mut world: World) {
-    let key = world.key();
+async fn chlog_goes_on_after_a_kill(mut app: TestApp) {
+    let key = app.key();
     key.create("/api/services", json!({ "name": "payments" }))
         .await;
-    crate::chlog::chlog(&world, &["watch", "--service", "nobody"]).ended(3);
-    crate::chlog::chlog(&world, &["watch", "--risk", "extreme"]).ended(2);
+    crate::chlog::chlog(&app, &["watch", "--service", "nobody"]).ended(3);
+    crate::chlog::chlog(&app, &["watch", "--risk", "extreme"]).ended(2);
 
-    let mut watching = Watching::start(&world, &["--risk", "high", "-q", "deploy"]);
+    let mut watching = Watching::start(&app, &["--risk", "high", "-q", "deploy"]);
     let body = json!({ "title": "Deploy first", "risk_level": "high" });
-    let line = first_line(&world, &watching, body).await;
+    let line = first_line(&app, &watching, body).await;
     let first: Value = serde_json::from_str(&line).expect("NDJSON");
     assert_eq!(first["title"], "Deploy first");
-    let address = world.server.address.clone();
-    world.server.kill9();
-    world.server = start_again(&world, &address).await;
-    let key = world.key();
+    let address = app.server.address.clone();
+    app.server.kill9();
+    app.server = start_again(&app, &address).await;
+    let key = app.key();
     key.change("Deploy low").await;
     let body = json!({ "title": "Deploy second", "risk_level": "high" });
     let second = key.create("/api/changes", body).await;
@@ -464,14 +460,14 @@ async fn chlog_goes_on_after_a_kill(mut world: World) {
     let status = watching.child.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
 
-    let watching = Watching::start(&world, &["--format", "ids"]);
-    let line = first_line(&world, &watching, json!({ "title": "an id" })).await;
+    let watching = Watching::start(&app, &["--format", "ids"]);
+    let line = first_line(&app, &watching, json!({ "title": "an id" })).await;
     assert!(Uuid::try_parse(&line).is_ok(), "{line}");
     // The reader leaves: not an error.
-    let mut watching = Watching::start(&world, &["--format", "csv"]);
+    let mut watching = Watching::start(&app, &["--format", "csv"]);
     assert!(watching.line().starts_with("id,"));
-    world.server.terminate();
-    world.server.ended(Duration::from_secs(10)).await;
+    app.server.terminate();
+    app.server.ended(Duration::from_secs(10)).await;
     signal(watching.child.id(), "INT");
     assert_eq!(watching.child.wait().expect("it ends").code(), Some(130));
 }

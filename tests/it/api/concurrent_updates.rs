@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::world::{Caller, Engine, World, each, on_both, text};
+use changelog_tests::{Engine, TestApp, TestClient, each, on_both, text};
 
 on_both!(
     counts_are_exact_after_many_hands,
@@ -29,16 +29,16 @@ fn update(seed: usize, services: &[String], hosts: &[String]) -> Value {
     }
 }
 
-async fn counts_are_exact_after_many_hands(world: World) {
-    let key = world.key();
-    let second = match world.engine {
-        Engine::Postgres => Some(world.another_server(&[]).await),
+async fn counts_are_exact_after_many_hands(app: TestApp) {
+    let key = app.key();
+    let second = match app.engine {
+        Engine::Postgres => Some(app.another_server(&[]).await),
         Engine::Sqlite => None,
     };
     let mut callers = vec![key.clone()];
     if let Some(second) = &second {
-        let caller = Caller::new(&second.address);
-        callers.push(caller.with("x-api-key", &world.organization.key));
+        let caller = TestClient::new(&second.address);
+        callers.push(caller.with("x-api-key", &app.organization.key));
     }
     let (mut services, mut hosts, mut changes) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..2 {
@@ -108,8 +108,8 @@ async fn counts_are_exact_after_many_hands(world: World) {
 
 /// Each update begins where another ended: what one wrote, no other overwrote
 /// without having seen it.
-async fn updates_at_once_follow_each_other(world: World) {
-    let key = world.key();
+async fn updates_at_once_follow_each_other(app: TestApp) {
+    let key = app.key();
     let id = key.change("contended").await;
     let path = format!("/api/changes/{id}");
     let hands = (0..40).map(|turn| {
@@ -121,7 +121,7 @@ async fn updates_at_once_follow_each_other(world: World) {
     });
     join_all(hands).await;
     let last = key.get(&path).await.data(200);
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let entries = browser
         .get("/api/activity?resource=change&limit=100")
         .await

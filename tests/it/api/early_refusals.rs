@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::world::{Wire, World, on_both};
+use changelog_tests::{RawConnection, TestApp, on_both};
 
 on_both!(
     early_refusals_reach_who_is_still_sending,
@@ -36,8 +36,8 @@ async fn write_then_read(address: &str, head: &str, body: &[u8]) -> std::io::Res
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-async fn early_refusals_reach_who_is_still_sending(world: World) {
-    let key = world.organization.key.as_str();
+async fn early_refusals_reach_who_is_still_sending(app: TestApp) {
+    let key = app.organization.key.as_str();
     for (key, size, status) in [
         ("wrong", 200_000, "401"),
         (key, 270_000, "413"),
@@ -47,7 +47,7 @@ async fn early_refusals_reach_who_is_still_sending(world: World) {
         let body = vec![b' '; size];
         for turn in 0..20 {
             let head = head(key, &format!("content-length: {size}\r\n"));
-            let answer = write_then_read(&world.server.address, &head, &body).await;
+            let answer = write_then_read(&app.server.address, &head, &body).await;
             let answer = answer.unwrap_or_else(|error| panic!("{status}, {size}, {turn}: {error}"));
             let expected = format!("HTTP/1.1 {status} ");
             assert!(answer.starts_with(&expected), "{size}, {turn}: {answer}");
@@ -56,8 +56,8 @@ async fn early_refusals_reach_who_is_still_sending(world: World) {
 }
 
 /// Patience with a client that sends on is short.
-async fn who_does_not_stop_sending_is_cut_off(world: World) {
-    let mut wire = Wire::connect(&world.server.address).await;
+async fn who_does_not_stop_sending_is_cut_off(app: TestApp) {
+    let mut wire = RawConnection::connect(&app.server.address).await;
     wire.send(head("wrong", "transfer-encoding: chunked\r\n"))
         .await;
     let heard = wire.hear_until("unauthorized", SOON).await;
@@ -69,8 +69,8 @@ async fn who_does_not_stop_sending_is_cut_off(world: World) {
     }
 }
 
-async fn encoded_bodies_are_refused(world: World) {
-    let key = &world.organization.key;
+async fn encoded_bodies_are_refused(app: TestApp) {
+    let key = &app.organization.key;
     let length = BODY.len();
     let chunked = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
     let plain = format!("content-length: {length}\r\n");
@@ -112,20 +112,20 @@ async fn encoded_bodies_are_refused(world: World) {
             "plain",
         ),
     ] {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         let lines = format!("{lines}connection: close\r\n");
         wire.send(head(key, &lines) + body).await;
         let heard = wire.hear(SOON).await;
         assert_eq!(heard.status(), Some(status), "{lines}: {heard:?}");
         assert!(heard.text.contains(named), "{lines}: {heard:?}");
     }
-    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 2);
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 2);
 }
 
 /// `Content-Length` beside `Transfer-Encoding`, with its head in two packets, of
 /// which the second looks like a head of its own.
-async fn a_split_head_hides_no_length(world: World) {
-    let key = &world.organization.key;
+async fn a_split_head_hides_no_length(app: TestApp) {
+    let key = &app.organization.key;
     let get = format!("GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
     let length = BODY.len();
     let chunks = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
@@ -135,7 +135,7 @@ async fn a_split_head_hides_no_length(world: World) {
     );
     let first =
         format!("POST /api/changes HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\nx-split: ");
-    let mut wire = Wire::connect(&world.server.address).await;
+    let mut wire = RawConnection::connect(&app.server.address).await;
     wire.send(format!("{get}{first}")).await;
     let heard = wire.hear_until("{\"data\":[]}", SOON).await;
     assert_eq!(heard.status(), Some(200), "{heard:?}");
@@ -143,9 +143,9 @@ async fn a_split_head_hides_no_length(world: World) {
     let heard = wire.hear(SOON).await;
     assert_eq!(heard.status(), Some(400), "{heard:?}");
     assert!(heard.closed, "{heard:?}");
-    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 0);
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
     // Chunked bodies one after the other on a connection are fine, whole or not.
-    let mut wire = Wire::connect(&world.server.address).await;
+    let mut wire = RawConnection::connect(&app.server.address).await;
     let plain = head(key, "transfer-encoding: chunked\r\n");
     for split in [0, 20, plain.len() - 1, plain.len()] {
         let request = format!("{plain}{chunks}");

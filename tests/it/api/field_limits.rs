@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{Caller, World, on_both, send};
+use changelog_tests::{TestApp, TestClient, on_both, send};
 
 on_both!(
     lengths_of_texts,
@@ -137,7 +137,7 @@ const TEXTS: [Limit; 13] = [
 ];
 
 /// Creates with a value, then updates to it: both must agree.
-async fn create_and_update(key: &Caller, limit: &Limit, value: Value, code: Option<&str>) {
+async fn create_and_update(key: &TestClient, limit: &Limit, value: Value, code: Option<&str>) {
     let body = (limit.body)(value.clone());
     let update = (limit.body)(value.clone());
     let size = value.as_str().map_or(0, |text| text.chars().count());
@@ -164,8 +164,8 @@ async fn create_and_update(key: &Caller, limit: &Limit, value: Value, code: Opti
     }
 }
 
-async fn lengths_of_texts(world: World) {
-    let key = world.key();
+async fn lengths_of_texts(app: TestApp) {
+    let key = app.key();
     for limit in &TEXTS {
         let url = limit.pointer.ends_with("url");
         for letter in ["x", "é", "🚀"] {
@@ -185,8 +185,8 @@ async fn lengths_of_texts(world: World) {
 /// Makes a list of so many elements.
 type List<'a> = &'a dyn Fn(usize) -> Value;
 
-async fn sizes_of_lists(world: World) {
-    let key = world.key();
+async fn sizes_of_lists(app: TestApp) {
+    let key = app.key();
     let words = |count: usize| -> Value { (0..count).map(|n| format!("word {n}")).collect() };
     let links = |count: usize| -> Value {
         (0..count)
@@ -238,8 +238,8 @@ async fn sizes_of_lists(world: World) {
     answer.is(201);
 }
 
-async fn lengths_count_characters_after_trimming(world: World) {
-    let key = world.key();
+async fn lengths_count_characters_after_trimming(app: TestApp) {
+    let key = app.key();
     for (title, taken) in [
         (format!("  {}\n\t", "x".repeat(300)), true),
         (" ab ".to_owned(), false),
@@ -262,8 +262,8 @@ async fn lengths_count_characters_after_trimming(world: World) {
     }
 }
 
-async fn addresses_of_links(world: World) {
-    let key = world.key();
+async fn addresses_of_links(app: TestApp) {
+    let key = app.key();
     for (url, taken) in [
         ("https://e.com", true),
         ("http://127.0.0.1:8080/x?y=z#w", true),
@@ -286,7 +286,7 @@ async fn addresses_of_links(world: World) {
         let answer = key.post("/api/changes", change("links", &links)).await;
         if taken {
             let id = answer.data(201)["id"].take();
-            let path = format!("/api/changes/{}", crate::world::text(&id));
+            let path = format!("/api/changes/{}", changelog_tests::text(&id));
             assert_eq!(key.get(&path).await.data(200)["links"], links);
         } else {
             assert_eq!(answer.status, 422, "{url}: {}", answer.text);
@@ -300,8 +300,8 @@ fn sized(bytes: usize) -> String {
     format!("{}{body}", " ".repeat(bytes - body.len()))
 }
 
-async fn the_size_of_a_body(world: World) {
-    let key = world.key();
+async fn the_size_of_a_body(app: TestApp) {
+    let key = app.key();
     let id = key.change("fine").await;
     let one = format!("/api/changes/{id}");
     for (size, taken) in [
@@ -340,15 +340,15 @@ async fn the_size_of_a_body(world: World) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 5);
 }
 
-async fn the_size_of_headers(world: World) {
-    let key = world.key();
+async fn the_size_of_headers(app: TestApp) {
+    let key = app.key();
     let with = |size: usize| {
         key.request("GET", "/api/hosts")
             .header("x-filler", "x".repeat(size))
     };
     // 16 KiB in all, of which the other headers take a few hundred bytes.
     send(with(15 * 1024)).await.is(200);
-    let answer = crate::world::caller::try_send(with(17 * 1024)).await;
+    let answer = changelog_tests::client::try_send(with(17 * 1024)).await;
     let status = answer.map(|answer| answer.status);
     assert!(matches!(status, Ok(431 | 400) | Err(_)), "{status:?}");
     // A query is part of them.
@@ -360,12 +360,12 @@ async fn the_size_of_headers(world: World) {
 }
 
 /// Off by default; configured, it says how much is left.
-async fn the_rate_of_a_key(mut world: World) {
-    let answer = world.key().get("/api/hosts").await;
+async fn the_rate_of_a_key(mut app: TestApp) {
+    let answer = app.key().get("/api/hosts").await;
     assert_eq!(answer.header("ratelimit"), "");
-    world.restart_with(&["--rate-limit", "5"]).await;
-    let other = world.create_key(&[]);
-    let key = world.key();
+    app.restart_with(&["--rate-limit", "5"]).await;
+    let other = app.create_key(&[]);
+    let key = app.key();
     let requests = (0..40).map(|_| key.get("/api/hosts"));
     let answers = futures_util::future::join_all(requests).await;
     let refused: Vec<_> = answers
@@ -387,10 +387,9 @@ async fn the_rate_of_a_key(mut world: World) {
         assert_ne!(answer.header("ratelimit-policy"), "");
     }
     // Nobody else pays for it.
-    world
-        .with_key(&crate::world::text(&other["key"]))
+    app.with_key(&changelog_tests::text(&other["key"]))
         .get("/api/hosts")
         .await
         .is(200);
-    world.anonymous().get("/api/health").await.body(200);
+    app.anonymous().get("/api/health").await.body(200);
 }

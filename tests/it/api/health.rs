@@ -5,17 +5,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::world::shape::is_recent;
-use crate::world::{Answer, Caller, Engine, Postgres, World, keys, on_both, send};
+use changelog_tests::shapes::is_recent;
+use changelog_tests::{Engine, Postgres, TestApp, TestClient, TestResponse, keys, on_both, send};
 
 on_both!(a_healthy_service_says_so);
 
-async fn a_healthy_service_says_so(world: World) {
-    for caller in [
-        world.anonymous(),
-        world.with_key("chlog_wrong"),
-        world.key(),
-    ] {
+async fn a_healthy_service_says_so(app: TestApp) {
+    for caller in [app.anonymous(), app.with_key("chlog_wrong"), app.key()] {
         let answer = caller.get("/api/health").await;
         let health = answer.body(200);
         assert_eq!(keys(&health), ["db", "latency_ms", "status", "timestamp"]);
@@ -37,7 +33,7 @@ async fn a_healthy_service_says_so(world: World) {
 /// Requires the specification's own body, and nothing in it that would help
 /// somebody to find the database.
 #[track_caller]
-fn is_degraded(answer: &Answer, world: &World) {
+fn is_degraded(answer: &TestResponse, app: &TestApp) {
     let health = answer.body(503);
     assert_eq!(keys(&health), ["db", "error", "status"]);
     assert_eq!(
@@ -49,11 +45,11 @@ fn is_degraded(answer: &Answer, world: &World) {
     for secret in ["sqlite", "postgres", "127.0.0.1", "/"] {
         assert!(!error.contains(secret), "{error}");
     }
-    assert!(!answer.text.contains(&world.database));
+    assert!(!answer.text.contains(&app.database));
 }
 
 /// Requires that everything but health refuses with a problem, in time.
-async fn nothing_else_works(key: &Caller, browser: &Caller) {
+async fn nothing_else_works(key: &TestClient, browser: &TestClient) {
     let started = Instant::now();
     let requests = [
         key.request("GET", "/api/hosts"),
@@ -81,10 +77,10 @@ async fn nothing_else_works(key: &Caller, browser: &Caller) {
 }
 
 /// Waits until the service is well again.
-async fn recovers(world: &World) {
+async fn recovers(app: &TestApp) {
     let deadline = Instant::now() + Duration::from_secs(15);
     loop {
-        let answer = world.anonymous().get("/api/health").await;
+        let answer = app.anonymous().get("/api/health").await;
         if answer.status == 200 {
             return;
         }
@@ -97,14 +93,14 @@ async fn recovers(world: &World) {
     }
 }
 
-async fn degraded_in_time(world: &World) {
+async fn degraded_in_time(app: &TestApp) {
     let started = Instant::now();
-    let answer = world.anonymous().get("/api/health").await;
+    let answer = app.anonymous().get("/api/health").await;
     let took = started.elapsed();
-    is_degraded(&answer, world);
+    is_degraded(&answer, app);
     // A second and a half, and a little for a machine that runs other tests.
     assert!(took < Duration::from_millis(1900), "{took:?}");
-    let head = send(world.anonymous().request("HEAD", "/api/health")).await;
+    let head = send(app.anonymous().request("HEAD", "/api/health")).await;
     assert_eq!((head.status, head.text.as_str()), (503, ""));
 }
 
@@ -113,12 +109,12 @@ async fn without_postgres() {
     let Some(postgres) = Postgres::start().await else {
         return;
     };
-    let world = World::on_postgres(&postgres).await;
-    let (key, browser) = (world.key(), world.browser().await);
+    let app = TestApp::on_postgres(&postgres).await;
+    let (key, browser) = (app.key(), app.browser().await);
     key.change("before").await;
 
     postgres.suspend();
-    degraded_in_time(&world).await;
+    degraded_in_time(&app).await;
     nothing_else_works(&key, &browser).await;
     // Also with every connection of the pool waiting already.
     let many = (0..40).map(|_| key.get("/api/hosts"));
@@ -131,7 +127,7 @@ async fn without_postgres() {
         "{:?}",
         started.elapsed()
     );
-    degraded_in_time(&world).await;
+    degraded_in_time(&app).await;
     let keyed = || {
         let request = key
             .request("POST", "/api/changes")
@@ -141,7 +137,7 @@ async fn without_postgres() {
     keyed().await.problem(503, "unavailable");
 
     postgres.resume();
-    recovers(&world).await;
+    recovers(&app).await;
     keyed().await.is(201);
     let list = key.get("/api/changes?q=through").await.body(200);
     assert_eq!(list["count"], 1, "the retry made one");
@@ -153,43 +149,43 @@ async fn without_postgres() {
 
     // Gone for good is told at once.
     drop(postgres);
-    degraded_in_time(&world).await;
+    degraded_in_time(&app).await;
     nothing_else_works(&key, &browser).await;
     assert!(
-        !world.server.log().contains("panicked"),
+        !app.server.log().contains("panicked"),
         "{}",
-        world.server.log()
+        app.server.log()
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_file() {
-    let world = World::new(Engine::Sqlite)
+    let app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    let key = world.key();
+    let key = app.key();
     key.change("before").await;
-    let away = world.folder().join("away.db");
+    let away = app.folder().join("away.db");
     for round in 0..2 {
-        fs::rename(world.file(), &away).expect("the file is there");
-        degraded_in_time(&world).await;
+        fs::rename(app.file(), &away).expect("the file is there");
+        degraded_in_time(&app).await;
         let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
         answer.problem(503, "unavailable");
         let answer = key.post("/api/hosts", json!({ "hostname": "lost" })).await;
         answer.problem(503, "unavailable");
-        fs::rename(&away, world.file()).expect("the file is there");
-        recovers(&world).await;
+        fs::rename(&away, app.file()).expect("the file is there");
+        recovers(&app).await;
         key.change(&format!("after {round}")).await;
     }
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 3);
 
-    fs::remove_file(world.file()).expect("the file is there");
-    degraded_in_time(&world).await;
+    fs::remove_file(app.file()).expect("the file is there");
+    degraded_in_time(&app).await;
     let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
     answer.problem(503, "unavailable");
     // Another file in its place is not the database.
-    fs::write(world.file(), "").expect("the folder is there");
-    degraded_in_time(&world).await;
+    fs::write(app.file(), "").expect("the folder is there");
+    degraded_in_time(&app).await;
     let answer = key.post("/api/changes", Value::Null).await;
     assert!(answer.status >= 400);
     let answer = key.post("/api/changes", json!({ "title": "lost" })).await;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{self, is_id, is_recent};
-use crate::world::{World, each, keys, on_both, text};
+use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
     everything_supplied_comes_back,
@@ -35,30 +35,30 @@ fn full() -> Value {
     })
 }
 
-async fn everything_supplied_comes_back(world: World) {
-    let key = world.key();
+async fn everything_supplied_comes_back(app: TestApp) {
+    let key = app.key();
     let answer = key.post("/api/hosts", full()).await;
     let host = answer.data(201);
-    assert_eq!(keys(&host), shape::HOST);
+    assert_eq!(keys(&host), shapes::HOST);
     for (field, value) in full().as_object().expect("an object") {
         assert_eq!(&host[field], value, "{field}");
     }
     is_id(&host["id"]);
     is_recent(&host["created_at"]);
-    assert_eq!(host["organization_id"], world.organization.id);
+    assert_eq!(host["organization_id"], app.organization.id);
     let path = format!("/api/hosts/{}", text(&host["id"]));
     assert_eq!(answer.header("location"), path);
     assert_eq!(key.get(&path).await.data(200), host);
     assert_eq!(key.get("/api/hosts").await.data(200), json!([host]));
 }
 
-async fn nothing_supplied_comes_back_as_defaults(world: World) {
-    let host = world
+async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
+    let host = app
         .key()
         .post("/api/hosts", json!({ "hostname": "h" }))
         .await;
     let host = host.data(201);
-    assert_eq!(keys(&host), shape::HOST);
+    assert_eq!(keys(&host), shapes::HOST);
     for (field, value) in [
         ("hostname", json!("h")),
         ("fqdn", Value::Null),
@@ -73,19 +73,19 @@ async fn nothing_supplied_comes_back_as_defaults(world: World) {
     }
 }
 
-async fn null_is_not_supplied(world: World) {
+async fn null_is_not_supplied(app: TestApp) {
     let nulls = json!({
         "hostname": "h", "fqdn": null, "ip_address": null, "os": null, "platform": null,
         "environment": null, "roles": null, "description": null,
     });
-    let host = world.key().post("/api/hosts", nulls).await.data(201);
+    let host = app.key().post("/api/hosts", nulls).await.data(201);
     assert_eq!(host["platform"], "on-prem");
     assert_eq!(host["roles"], json!([]));
     assert_eq!(host["fqdn"], Value::Null);
 }
 
-async fn the_list_is_ordered_by_hostname(world: World) {
-    let key = world.key();
+async fn the_list_is_ordered_by_hostname(app: TestApp) {
+    let key = app.key();
     let ordered = ["a", "a-1", "a-10", "a-2", "a0", "b", "z", "é"];
     for index in [3, 7, 0, 5, 2, 6, 1, 4] {
         key.create("/api/hosts", json!({ "hostname": ordered[index] }))
@@ -94,12 +94,12 @@ async fn the_list_is_ordered_by_hostname(world: World) {
     let list = key.get("/api/hosts").await.data(200);
     assert_eq!(each(&list, "hostname"), ordered);
     for host in list.as_array().expect("a list") {
-        assert_eq!(keys(host), shape::HOST);
+        assert_eq!(keys(host), shapes::HOST);
     }
 }
 
-async fn a_hostname_is_taken_once(world: World) {
-    let key = world.key();
+async fn a_hostname_is_taken_once(app: TestApp) {
+    let key = app.key();
     key.create("/api/hosts", json!({ "hostname": "Web-1" }))
         .await;
     for again in ["Web-1", "web-1", "WEB-1", "  web-1 "] {
@@ -114,8 +114,8 @@ async fn a_hostname_is_taken_once(world: World) {
     key.create("/api/hosts", json!({ "hostname": "É" })).await;
 }
 
-async fn every_platform_and_environment_is_taken(world: World) {
-    let key = world.key();
+async fn every_platform_and_environment_is_taken(app: TestApp) {
+    let key = app.key();
     let platforms = ["on-prem", "private-cloud", "aws", "gcp", "azure", "other"];
     for (field, words) in [
         ("platform", &platforms[..]),
@@ -138,8 +138,8 @@ async fn every_platform_and_environment_is_taken(world: World) {
     }
 }
 
-async fn addresses_become_canonical(world: World) {
-    let key = world.key();
+async fn addresses_become_canonical(app: TestApp) {
+    let key = app.key();
     for (index, (given, kept)) in [
         ("192.0.2.1", "192.0.2.1"),
         ("2001:DB8:0:0:0:0:0:1", "2001:db8::1"),
@@ -170,12 +170,12 @@ async fn addresses_become_canonical(world: World) {
     }
 }
 
-async fn texts_are_trimmed(world: World) {
+async fn texts_are_trimmed(app: TestApp) {
     let host = json!({
         "hostname": " \t web ", "fqdn": " f ", "os": "\u{a0}o\u{3000}",
         "roles": [" r "], "description": "\n d\n\te \n",
     });
-    let host = world.key().post("/api/hosts", host).await.data(201);
+    let host = app.key().post("/api/hosts", host).await.data(201);
     for (field, kept) in [
         ("hostname", json!("web")),
         ("fqdn", json!("f")),
@@ -187,8 +187,8 @@ async fn texts_are_trimmed(world: World) {
     }
 }
 
-async fn unknown_hosts_are_not_found(world: World) {
-    let key = world.key();
+async fn unknown_hosts_are_not_found(app: TestApp) {
+    let key = app.key();
     let path = format!("/api/hosts/{}", Uuid::now_v7());
     key.get(&path).await.problem(404, "not_found");
     key.patch(&path, json!({ "os": "x" }))
@@ -196,8 +196,8 @@ async fn unknown_hosts_are_not_found(world: World) {
         .problem(404, "not_found");
 }
 
-async fn any_field_can_be_changed(world: World) {
-    let key = world.key();
+async fn any_field_can_be_changed(app: TestApp) {
+    let key = app.key();
     let before = key.post("/api/hosts", full()).await.data(201);
     let path = format!("/api/hosts/{}", text(&before["id"]));
     let mut expected = before;
@@ -225,8 +225,8 @@ async fn any_field_can_be_changed(world: World) {
     assert_eq!(key.patch(&path, several).await.data(200), expected);
 }
 
-async fn null_clears_what_may_be_absent(world: World) {
-    let key = world.key();
+async fn null_clears_what_may_be_absent(app: TestApp) {
+    let key = app.key();
     let before = key.post("/api/hosts", full()).await.data(201);
     let path = format!("/api/hosts/{}", text(&before["id"]));
     for (field, after) in [
@@ -245,8 +245,8 @@ async fn null_clears_what_may_be_absent(world: World) {
     answer.violates(&[("/hostname", "required")]);
 }
 
-async fn a_rename_onto_another_host_is_refused(world: World) {
-    let key = world.key();
+async fn a_rename_onto_another_host_is_refused(app: TestApp) {
+    let key = app.key();
     key.create("/api/hosts", json!({ "hostname": "taken" }))
         .await;
     let id = key
@@ -264,8 +264,8 @@ async fn a_rename_onto_another_host_is_refused(world: World) {
     );
 }
 
-async fn a_hundred_creates_of_one_hostname_make_one(world: World) {
-    let key = world.key();
+async fn a_hundred_creates_of_one_hostname_make_one(app: TestApp) {
+    let key = app.key();
     let create = || key.post("/api/hosts", json!({ "hostname": "one" }));
     let answers = futures_util::future::join_all((0..100).map(|_| create())).await;
     let created = answers.iter().filter(|answer| answer.status == 201).count();

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, Caller, World, each, on_both, send, text};
+use changelog_tests::{TestApp, TestClient, TestResponse, each, on_both, send, text};
 
 on_both!(
     fifty_at_once_make_one,
@@ -19,14 +19,14 @@ on_both!(
     retries_after_a_kill_make_one_each,
 );
 
-async fn create(caller: &Caller, path: &str, key: &str, body: &Value) -> Answer {
+async fn create(caller: &TestClient, path: &str, key: &str, body: &Value) -> TestResponse {
     let key = HeaderValue::from_bytes(key.as_bytes()).expect("a header's value");
     let request = caller.request("POST", path);
     send(request.header("idempotency-key", key).json(body)).await
 }
 
-async fn fifty_at_once_make_one(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn fifty_at_once_make_one(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     for (path, body, resource) in [
         ("/api/changes", json!({ "title": "once" }), "change"),
         ("/api/hosts", json!({ "hostname": "once" }), "host"),
@@ -56,8 +56,8 @@ async fn fifty_at_once_make_one(world: World) {
     }
 }
 
-async fn the_first_answer_is_given_again(world: World) {
-    let key = world.key();
+async fn the_first_answer_is_given_again(app: TestApp) {
+    let key = app.key();
     let body = json!({ "title": "Deploy" });
     let first = create(&key, "/api/changes", "k", &body).await;
     first.is(201);
@@ -77,8 +77,8 @@ async fn the_first_answer_is_given_again(world: World) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn another_body_is_refused(world: World) {
-    let key = world.key();
+async fn another_body_is_refused(app: TestApp) {
+    let key = app.key();
     create(&key, "/api/changes", "k", &json!({ "title": "Deploy" }))
         .await
         .is(201);
@@ -90,10 +90,10 @@ async fn another_body_is_refused(world: World) {
     answer.is(201);
 }
 
-async fn a_key_is_of_one_path_and_one_api_key(world: World) {
-    let key = world.key();
-    let other = world.with_key(&text(&world.create_key(&[])["key"]));
-    let stranger = world.with_key(&world.second_organization().key);
+async fn a_key_is_of_one_path_and_one_api_key(app: TestApp) {
+    let key = app.key();
+    let other = app.with_key(&text(&app.create_key(&[])["key"]));
+    let stranger = app.with_key(&app.second_organization().key);
     for caller in [&key, &other, &stranger] {
         for (path, body) in [
             ("/api/changes", json!({ "title": "same key" })),
@@ -115,8 +115,8 @@ async fn a_key_is_of_one_path_and_one_api_key(world: World) {
     assert_eq!(stranger.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn a_conflict_is_kept_and_a_refusal_is_not(world: World) {
-    let key = world.key();
+async fn a_conflict_is_kept_and_a_refusal_is_not(app: TestApp) {
+    let key = app.key();
     let host = key
         .create("/api/hosts", json!({ "hostname": "taken" }))
         .await;
@@ -145,30 +145,28 @@ async fn a_conflict_is_kept_and_a_refusal_is_not(world: World) {
         .is(201);
 }
 
-async fn authentication_comes_first(world: World) {
+async fn authentication_comes_first(app: TestApp) {
     let body = json!({ "title": "Deploy" });
-    create(&world.key(), "/api/changes", "k", &body)
-        .await
-        .is(201);
-    let revoked = world.create_key(&[]);
-    let caller = world.with_key(&text(&revoked["key"]));
+    create(&app.key(), "/api/changes", "k", &body).await.is(201);
+    let revoked = app.create_key(&[]);
+    let caller = app.with_key(&text(&revoked["key"]));
     create(&caller, "/api/changes", "k", &body).await.is(201);
-    world.admin(&["key", "revoke", &text(&revoked["id"])]);
+    app.admin(&["key", "revoke", &text(&revoked["id"])]);
     create(&caller, "/api/changes", "k", &body)
         .await
         .problem(401, "unauthorized");
-    create(&world.anonymous(), "/api/changes", "k", &body)
+    create(&app.anonymous(), "/api/changes", "k", &body)
         .await
         .problem(401, "unauthorized");
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
-    create(&world.key(), "/api/changes", "k", &body)
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
+    create(&app.key(), "/api/changes", "k", &body)
         .await
         .problem(403, "plan_required");
-    create(&world.key(), "/api/changes", "new", &body)
+    create(&app.key(), "/api/changes", "new", &body)
         .await
         .problem(403, "plan_required");
-    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
-    let answer = create(&world.key(), "/api/changes", "new", &body).await;
+    app.admin(&["org", "set-plan", &app.organization.id, "pro"]);
+    let answer = create(&app.key(), "/api/changes", "new", &body).await;
     answer.is(201);
     assert_eq!(
         answer.header("idempotent-replayed"),
@@ -177,8 +175,8 @@ async fn authentication_comes_first(world: World) {
     );
 }
 
-async fn a_key_has_one_to_255_printable_characters(world: World) {
-    let key = world.key();
+async fn a_key_has_one_to_255_printable_characters(app: TestApp) {
+    let key = app.key();
     let at_most = "k".repeat(255);
     let too_long = "k".repeat(256);
     for (name, status) in [
@@ -208,9 +206,9 @@ async fn a_key_has_one_to_255_printable_characters(world: World) {
 /// Kills the service while creates are on their way, then sends every one of
 /// them again: whether the first was done, or not, or done and not answered,
 /// there is one of each.
-async fn retries_after_a_kill_make_one_each(mut world: World) {
+async fn retries_after_a_kill_make_one_each(mut app: TestApp) {
     for round in 0..3 {
-        let key = world.key();
+        let key = app.key();
         let mut sending = tokio::task::JoinSet::new();
         for index in 0..60 {
             let key = key.clone();
@@ -218,7 +216,7 @@ async fn retries_after_a_kill_make_one_each(mut world: World) {
                 let body = json!({ "title": format!("kill{round}x number {index}") });
                 let request = key.request("POST", "/api/changes");
                 let request = request.header("idempotency-key", format!("{round}-{index}"));
-                crate::world::caller::try_send(request.json(&body))
+                changelog_tests::client::try_send(request.json(&body))
                     .await
                     .is_ok()
             });
@@ -227,15 +225,15 @@ async fn retries_after_a_kill_make_one_each(mut world: World) {
         for _ in 0..15 {
             sending.join_next().await;
         }
-        world.server.kill9();
+        app.server.kill9();
         let unanswered = sending
             .join_all()
             .await
             .iter()
             .filter(|answered| !**answered)
             .count();
-        world.restart().await;
-        let key = world.key();
+        app.restart().await;
+        let key = app.key();
         let again = (0..60).map(|index| {
             let key = key.clone();
             async move {
@@ -256,7 +254,7 @@ async fn retries_after_a_kill_make_one_each(mut world: World) {
         assert_eq!(list["count"], 60);
         let listed: BTreeSet<String> = each(&list["data"], "id").into_iter().map(text).collect();
         assert_eq!(listed, ids);
-        let browser = world.browser().await;
+        let browser = app.browser().await;
         let entries = browser
             .get("/api/activity?resource=change&limit=100")
             .await

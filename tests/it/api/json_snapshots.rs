@@ -4,7 +4,7 @@ use insta::internals::Content;
 use insta::{Settings, assert_json_snapshot};
 use serde_json::{Value, json};
 
-use crate::world::{World, on_both, text};
+use changelog_tests::{TestApp, on_both, text};
 
 on_both!(records_and_lists, activity, problems);
 
@@ -34,8 +34,8 @@ fn snapshot(name: &str, value: &Value) {
     settings.bind(|| assert_json_snapshot!(name, value));
 }
 
-async fn records_and_lists(world: World) {
-    let key = world.key();
+async fn records_and_lists(app: TestApp) {
+    let key = app.key();
     let host = json!({ "hostname": "web-1", "environment": "prod", "roles": ["web"] });
     let host = key.post("/api/hosts", host).await;
     snapshot("host", &host.body(201));
@@ -59,8 +59,8 @@ async fn records_and_lists(world: World) {
     snapshot("health", &key.get("/api/health").await.body(200));
 }
 
-async fn activity(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn activity(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let id = key.change("Deploy").await;
     let path = format!("/api/changes/{id}");
     key.patch(&path, json!({ "status": "completed", "tags": ["a"] }))
@@ -74,8 +74,8 @@ async fn activity(world: World) {
     );
 }
 
-async fn problems(world: World) {
-    let key = world.key();
+async fn problems(app: TestApp) {
+    let key = app.key();
     let refused = key
         .post("/api/changes", json!({ "title": "ab", "risk": "high" }))
         .await;
@@ -83,7 +83,7 @@ async fn problems(world: World) {
         "validation_failed",
         &refused.problem(422, "validation_failed"),
     );
-    let refused = world.anonymous().get("/api/hosts").await;
+    let refused = app.anonymous().get("/api/hosts").await;
     snapshot("unauthorized", &refused.problem(401, "unauthorized"));
     let refused = key.get("/api/changes?page=0").await;
     snapshot("malformed_query", &refused.problem(400, "malformed_query"));
@@ -91,7 +91,7 @@ async fn problems(world: World) {
         .await;
     let refused = key.post("/api/hosts", json!({ "hostname": "WEB-1" })).await;
     snapshot("conflict", &refused.problem(409, "conflict"));
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let refused = key.get("/api/hosts").await;
     snapshot("plan_required", &refused.problem(403, "plan_required"));
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{Wire, World, each, on_both, text};
+use changelog_tests::{RawConnection, TestApp, each, on_both, text};
 
 on_both!(
     contradictory_lengths_are_refused,
@@ -22,16 +22,16 @@ on_both!(
 const SOON: Duration = Duration::from_secs(5);
 
 /// The head of a create, with these lines added.
-fn head(world: &World, lines: &str) -> String {
+fn head(app: &TestApp, lines: &str) -> String {
     format!(
         "POST /api/changes HTTP/1.1\r\nx-api-key: {}\r\ncontent-type: application/json\r\n{lines}\r\n",
-        world.organization.key
+        app.organization.key
     )
 }
 
 const BODY: &str = r#"{"title":"smuggled"}"#;
 
-async fn contradictory_lengths_are_refused(world: World) {
+async fn contradictory_lengths_are_refused(app: TestApp) {
     let length = BODY.len();
     let chunked = format!("{length:x}\r\n{BODY}\r\n0\r\n\r\n");
     for (what, lines, body) in [
@@ -82,17 +82,17 @@ async fn contradictory_lengths_are_refused(world: World) {
             &chunked,
         ),
     ] {
-        let mut wire = Wire::connect(&world.server.address).await;
-        wire.send(head(&world, &lines)).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
+        wire.send(head(&app, &lines)).await;
         wire.send(body).await;
         let heard = wire.hear(SOON).await;
         assert_eq!(heard.status(), Some(400), "{what}: {heard:?}");
         assert!(heard.closed, "{what}: nothing that follows can be trusted");
     }
-    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 0);
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
 }
 
-async fn malformed_requests_are_refused(world: World) {
+async fn malformed_requests_are_refused(app: TestApp) {
     for (what, bytes) in [
         ("no HTTP", &b"hello\r\n\r\n"[..]),
         (
@@ -118,7 +118,7 @@ async fn malformed_requests_are_refused(world: World) {
             b"GET /api/health HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
         ),
     ] {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         wire.send(bytes).await;
         let heard = wire.hear(SOON).await;
         assert!(heard.closed, "{what}: {heard:?}");
@@ -127,18 +127,18 @@ async fn malformed_requests_are_refused(world: World) {
             .is_none_or(|status| (400..506).contains(&status) && status != 500);
         assert!(refused, "{what}: {heard:?}");
     }
-    world.anonymous().get("/api/health").await.body(200);
+    app.anonymous().get("/api/health").await.body(200);
 }
 
-async fn large_bodies_are_refused_before_they_arrive(world: World) {
-    let mut wire = Wire::connect(&world.server.address).await;
-    wire.send(head(&world, "host: x\r\ncontent-length: 100000000000\r\n"))
+async fn large_bodies_are_refused_before_they_arrive(app: TestApp) {
+    let mut wire = RawConnection::connect(&app.server.address).await;
+    wire.send(head(&app, "host: x\r\ncontent-length: 100000000000\r\n"))
         .await;
     let heard = wire.hear_until("payload_too_large", SOON).await;
     assert_eq!(heard.status(), Some(413), "{heard:?}");
     // Chunks without an end are cut off, too.
-    let mut wire = Wire::connect(&world.server.address).await;
-    wire.send(head(&world, "host: x\r\ntransfer-encoding: chunked\r\n"))
+    let mut wire = RawConnection::connect(&app.server.address).await;
+    wire.send(head(&app, "host: x\r\ntransfer-encoding: chunked\r\n"))
         .await;
     let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
     let mut sent = 0;
@@ -154,7 +154,7 @@ async fn large_bodies_are_refused_before_they_arrive(world: World) {
     assert_eq!(sent, 9);
 }
 
-async fn a_body_that_ends_early_makes_nothing(world: World) {
+async fn a_body_that_ends_early_makes_nothing(app: TestApp) {
     for (lines, part) in [
         ("host: x\r\ncontent-length: 20\r\n", "{\"title\":\"cut"),
         // A whole object, and still not the whole body.
@@ -164,21 +164,21 @@ async fn a_body_that_ends_early_makes_nothing(world: World) {
             "14\r\n{\"title\":\"smuggled\"}\r\n",
         ),
     ] {
-        let mut wire = Wire::connect(&world.server.address).await;
-        wire.send(head(&world, lines)).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
+        wire.send(head(&app, lines)).await;
         wire.send(part).await;
         drop(wire);
     }
     // A hundred requests later those are dealt with.
-    let key = world.key();
+    let key = app.key();
     for _ in 0..100 {
         key.get("/api/changes").await.body(200);
     }
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 0);
 }
 
-async fn control_characters_are_refused(world: World) {
-    let key = world.key();
+async fn control_characters_are_refused(app: TestApp) {
+    let key = app.key();
     for bad in [
         "\u{0}", "\u{1}", "\u{7}", "\u{1b}", "\u{7f}", "\u{85}", "\u{9b}",
     ] {
@@ -259,8 +259,8 @@ async fn control_characters_are_refused(world: World) {
     }
 }
 
-async fn texts_come_back_as_they_were(world: World) {
-    let key = world.key();
+async fn texts_come_back_as_they_were(app: TestApp) {
+    let key = app.key();
     for title in [
         "日本語のタイトル",
         "עברית مرحبا",
@@ -293,11 +293,11 @@ async fn texts_come_back_as_they_were(world: World) {
     }
 }
 
-async fn a_connection_serves_many_requests(world: World) {
-    let mut wire = Wire::connect(&world.server.address).await;
+async fn a_connection_serves_many_requests(app: TestApp) {
+    let mut wire = RawConnection::connect(&app.server.address).await;
     let request = format!(
         "GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\r\n",
-        world.organization.key
+        app.organization.key
     );
     for _ in 0..20 {
         wire.send(&request).await;
@@ -306,7 +306,7 @@ async fn a_connection_serves_many_requests(world: World) {
     }
     // A refused body does not spoil the connection for what follows, unless
     // the connection says so.
-    let bad = head(&world, "host: x\r\ncontent-length: 3\r\n") + "{x}";
+    let bad = head(&app, "host: x\r\ncontent-length: 3\r\n") + "{x}";
     wire.send(bad).await;
     let heard = wire.hear_until("malformed_body", SOON).await;
     assert_eq!(heard.status(), Some(400), "{heard:?}");
@@ -314,7 +314,7 @@ async fn a_connection_serves_many_requests(world: World) {
     let heard = wire.hear_until("{\"data\":[]}", SOON).await;
     assert_eq!(heard.status(), Some(200), "{heard:?}");
     // HTTP/1.0 is answered and closed.
-    let mut wire = Wire::connect(&world.server.address).await;
+    let mut wire = RawConnection::connect(&app.server.address).await;
     wire.send("GET /api/health HTTP/1.0\r\nhost: x\r\n\r\n")
         .await;
     let heard = wire.hear(SOON).await;
@@ -324,8 +324,8 @@ async fn a_connection_serves_many_requests(world: World) {
     );
 }
 
-async fn strange_targets_are_answered(world: World) {
-    let key = world.key();
+async fn strange_targets_are_answered(app: TestApp) {
+    let key = app.key();
     key.change("fine").await;
     for (target, statuses) in [
         ("/api/../api/hosts", &[404, 400][..]),
@@ -343,10 +343,10 @@ async fn strange_targets_are_answered(world: World) {
         ("*", &[404, 400]),
         ("http://elsewhere/api/health", &[200, 400, 404]),
     ] {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         let request = format!(
             "GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {}\r\n\r\n",
-            world.organization.key
+            app.organization.key
         );
         wire.send(request).await;
         let heard = wire.hear(SOON).await;
@@ -363,8 +363,8 @@ async fn strange_targets_are_answered(world: World) {
     );
 }
 
-async fn a_nul_is_never_a_fault_of_ours(world: World) {
-    let key = world.key();
+async fn a_nul_is_never_a_fault_of_ours(app: TestApp) {
+    let key = app.key();
     for query in ["tag=%00", "tag=a&tag=b%00", "tag=%1b"] {
         let path = format!("/api/changes?{query}");
         key.get(&path).await.problem(400, "malformed_query");
@@ -374,19 +374,15 @@ async fn a_nul_is_never_a_fault_of_ours(world: World) {
         .problem(400, "malformed_query");
     key.get("/api/changes?q=%00").await.body(200);
     let fields = [("email", "a\0@example.com"), ("password", "whatever it is")];
-    world
-        .anonymous()
-        .post_form("/sign-in", &fields)
-        .await
-        .is(401);
+    app.anonymous().post_form("/sign-in", &fields).await.is(401);
 }
 
-async fn a_target_without_a_path_is_refused(world: World) {
+async fn a_target_without_a_path_is_refused(app: TestApp) {
     for head in ["CONNECT a:1 HTTP/1.1", "GET api HTTP/1.1"] {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         wire.send(format!("{head}\r\nHost: a\r\n\r\n")).await;
         let heard = wire.hear(Duration::from_secs(10)).await;
         assert_eq!(heard.status(), Some(400), "{head}: {}", heard.text);
     }
-    assert!(!world.server.log().contains("panicked"));
+    assert!(!app.server.log().contains("panicked"));
 }

@@ -4,7 +4,7 @@
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
-use crate::world::{Engine, World, each};
+use changelog_tests::{Engine, TestApp, each};
 
 /// Fills a millisecond of 2025 with changes of the newest organization.
 const FILL: &str = "
@@ -19,11 +19,11 @@ COMMIT";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_millisecond_that_others_have_filled() {
-    let world = World::new(Engine::Sqlite)
+    let app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    world.second_organization();
-    let mut db = SqliteConnection::connect(&world.database)
+    app.second_organization();
+    let mut db = SqliteConnection::connect(&app.database)
         .await
         .expect("it opens");
     let mut run = async |statement: &'static str| {
@@ -31,7 +31,7 @@ async fn a_millisecond_that_others_have_filled() {
         done.unwrap_or_else(|error| panic!("{statement}: {error}"));
     };
     run(FILL).await;
-    let key = world.key();
+    let key = app.key();
     let body = |title: &str| json!({ "title": title, "occurred_at": "2025-01-01T00:00:00Z" });
     key.post("/api/changes", body("no room"))
         .await

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::world::document::Document;
-use crate::world::{World, on_both, run, send, text};
+use changelog_tests::openapi::Document;
+use changelog_tests::{TestApp, on_both, run, send, text};
 
 on_both!(
     the_command_and_the_endpoint_agree,
@@ -15,10 +15,10 @@ on_both!(
     refusals_match_the_document,
 );
 
-async fn the_command_and_the_endpoint_agree(world: World) {
-    let document = Document::of(&world).await.0;
+async fn the_command_and_the_endpoint_agree(app: TestApp) {
+    let document = Document::of(&app).await.0;
     // It needs no database.
-    let mut command = crate::world::server::command(world.folder());
+    let mut command = changelog_tests::server::command(app.folder());
     command.arg("openapi");
     let output = run(command, "");
     assert!(output.status.success());
@@ -29,13 +29,13 @@ async fn the_command_and_the_endpoint_agree(world: World) {
             .as_str()
             .is_some_and(|version| version.starts_with("3.1"))
     );
-    for caller in [world.key(), world.with_key("chlog_wrong")] {
+    for caller in [app.key(), app.with_key("chlog_wrong")] {
         assert_eq!(caller.get("/api/openapi.json").await.body(200), document);
     }
 }
 
-async fn every_endpoint_is_documented_and_exists(world: World) {
-    let document = Document::of(&world).await;
+async fn every_endpoint_is_documented_and_exists(app: TestApp) {
+    let document = Document::of(&app).await;
     let paths = document.0["paths"].as_object().expect("paths");
     let mut documented = BTreeSet::new();
     for (path, operations) in paths {
@@ -69,8 +69,8 @@ async fn every_endpoint_is_documented_and_exists(world: World) {
         documented.iter().map(String::as_str).collect::<Vec<_>>(),
         expected
     );
-    let browser = world.browser().await;
-    let key = world.key();
+    let browser = app.browser().await;
+    let key = app.key();
     for operation in &documented {
         let (method, path) = operation.split_once(' ').expect("a method and a path");
         let list = path.trim_end_matches("/{id}");
@@ -136,9 +136,9 @@ async fn every_endpoint_is_documented_and_exists(world: World) {
     assert_eq!(schemes["session"]["name"], "changelog_session");
 }
 
-async fn examples_are_taken_and_match(world: World) {
-    let document = Document::of(&world).await;
-    let key = world.key();
+async fn examples_are_taken_and_match(app: TestApp) {
+    let document = Document::of(&app).await;
+    let key = app.key();
     let schemas = document.0["components"]["schemas"]
         .as_object()
         .expect("schemas");
@@ -212,9 +212,9 @@ async fn examples_are_taken_and_match(world: World) {
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn answers_match_the_document(world: World) {
-    let document = Document::of(&world).await;
-    let (key, browser, nobody) = (world.key(), world.browser().await, world.anonymous());
+async fn answers_match_the_document(app: TestApp) {
+    let document = Document::of(&app).await;
+    let (key, browser, nobody) = (app.key(), app.browser().await, app.anonymous());
     let host = key
         .create(
             "/api/hosts",
@@ -331,16 +331,16 @@ async fn answers_match_the_document(world: World) {
     }
 }
 
-async fn refusals_match_the_document(world: World) {
-    let document = Document::of(&world).await;
-    let key = world.key();
+async fn refusals_match_the_document(app: TestApp) {
+    let document = Document::of(&app).await;
+    let key = app.key();
     let answer = key.post_bytes("/api/changes", "{").await;
     document.documents("post", "/api/changes", &answer);
     let answer = send(key.request("POST", "/api/changes").body("{}")).await;
     document.documents("post", "/api/changes", &answer);
     let answer = key.post_bytes("/api/changes", vec![b' '; 300_000]).await;
     document.documents("post", "/api/changes", &answer);
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let answer = key.get("/api/changes").await;
     answer.is(403);
     document.documents("get", "/api/changes", &answer);

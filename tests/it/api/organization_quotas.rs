@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, each, on_both, send, text};
+use changelog_tests::{TestApp, each, on_both, send, text};
 
 on_both!(
     hosts_and_services_are_limited,
@@ -14,11 +14,10 @@ on_both!(
     a_name_with_nul_is_refused,
 );
 
-async fn hosts_and_services_are_limited(mut world: World) {
-    world
-        .restart_with(&["--max-hosts", "2", "--max-services", "1"])
+async fn hosts_and_services_are_limited(mut app: TestApp) {
+    app.restart_with(&["--max-hosts", "2", "--max-services", "1"])
         .await;
-    let key = world.key();
+    let key = app.key();
     for (path, field, limit, flag) in [
         (
             "/api/hosts",
@@ -55,14 +54,14 @@ async fn hosts_and_services_are_limited(mut world: World) {
     }
     // Another organization has its own, and an operator who allows more is
     // obeyed, also by a request that was refused before.
-    let other = world.second_organization();
-    let other = world.with_key(&other.key);
+    let other = app.second_organization();
+    let other = app.with_key(&other.key);
     other
         .post("/api/hosts", json!({ "hostname": "a" }))
         .await
         .is(201);
-    world.restart_with(&["--max-hosts", "3"]).await;
-    let keyed = world
+    app.restart_with(&["--max-hosts", "3"]).await;
+    let keyed = app
         .key()
         .request("POST", "/api/hosts")
         .header("idempotency-key", "one too many")
@@ -70,12 +69,11 @@ async fn hosts_and_services_are_limited(mut world: World) {
     send(keyed).await.is(201);
 }
 
-async fn people_and_keys_are_limited(mut world: World) {
+async fn people_and_keys_are_limited(mut app: TestApp) {
     // The owner and the key are there already.
-    world
-        .restart_with(&["--max-members", "2", "--max-api-keys", "1"])
+    app.restart_with(&["--max-members", "2", "--max-api-keys", "1"])
         .await;
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let invite = async |email: &'static str| {
         let fields = [("email", email), ("role", "member")];
         browser.post_form("/settings/members/invite", &fields).await
@@ -92,16 +90,16 @@ async fn people_and_keys_are_limited(mut world: World) {
     refused.is(403);
     assert!(refused.text.contains("--max-api-keys"), "{}", refused.text);
     // The operator may, and a key that is revoked takes no place.
-    let second = world.create_key(&[]);
-    for id in [text(&second["id"]), world.organization.key_id.clone()] {
-        world.admin(&["key", "revoke", &id]);
+    let second = app.create_key(&[]);
+    for id in [text(&second["id"]), app.organization.key_id.clone()] {
+        app.admin(&["key", "revoke", &id]);
     }
     make_key("third").await.is(200);
 }
 
-async fn parallel_creates_keep_the_limit(mut world: World) {
-    world.restart_with(&["--max-hosts", "5"]).await;
-    let key = world.key();
+async fn parallel_creates_keep_the_limit(mut app: TestApp) {
+    app.restart_with(&["--max-hosts", "5"]).await;
+    let key = app.key();
     let create = |number: usize| {
         let body = json!({ "hostname": format!("host-{number:02}") });
         send(key.request("POST", "/api/hosts").json(&body))
@@ -116,8 +114,8 @@ async fn parallel_creates_keep_the_limit(mut world: World) {
     assert_eq!(hosts.as_array().map(Vec::len), Some(5));
 }
 
-async fn lists_are_read_in_parts(world: World) {
-    let key = world.key();
+async fn lists_are_read_in_parts(app: TestApp) {
+    let key = app.key();
     for (path, field) in [("/api/hosts", "hostname"), ("/api/services", "name")] {
         for name in ["Delta", "alpha", "Bravo", "charlie", "echo"] {
             key.create(path, json!({ field: name })).await;
@@ -153,8 +151,8 @@ async fn lists_are_read_in_parts(world: World) {
     }
 }
 
-async fn long_texts_are_excerpts_in_the_log(world: World) {
-    let key = world.key();
+async fn long_texts_are_excerpts_in_the_log(app: TestApp) {
+    let key = app.key();
     let id = key.change("a change with a long story").await;
     let path = format!("/api/changes/{id}");
     let long = |letter: &str| letter.repeat(20_000);
@@ -168,7 +166,7 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
     .await
     .is(200);
     assert_eq!(key.get(&path).await.data(200)["impact"], long("é"));
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let entries = browser.get("/api/activity?resource=change&limit=2").await;
     assert!(entries.text.len() < 4_000, "{} bytes", entries.text.len());
     let changes = &entries.body(200)["items"][0]["metadata"]["changes"];
@@ -185,11 +183,11 @@ async fn long_texts_are_excerpts_in_the_log(world: World) {
     assert!(!page.text.contains("excerpt"), "{}", page.text);
 }
 
-async fn a_name_with_nul_is_refused(world: World) {
-    let browser = world.browser().await;
+async fn a_name_with_nul_is_refused(app: TestApp) {
+    let browser = app.browser().await;
     for query in ["service=%00", "host=a%00b", "tag=%00", "service_id=%00"] {
         browser.get(&format!("/changes?{query}")).await.is(400);
     }
-    let answer = world.key().get("/api/changes?tag=a%00b").await;
+    let answer = app.key().get("/api/changes?tag=a%00b").await;
     answer.problem(400, "malformed_query");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::world::{Answer, Caller, World, on_both, send};
+use changelog_tests::{TestApp, TestClient, TestResponse, on_both, send};
 
 on_both!(
     every_broken_rule_is_named_at_once,
@@ -23,8 +23,8 @@ on_both!(
 
 const CREATES: [&str; 3] = ["/api/changes", "/api/hosts", "/api/services"];
 
-async fn every_broken_rule_is_named_at_once(world: World) {
-    let key = world.key();
+async fn every_broken_rule_is_named_at_once(app: TestApp) {
+    let key = app.key();
     let body = json!({
         "title": "ab",
         "description": 7,
@@ -92,8 +92,8 @@ async fn every_broken_rule_is_named_at_once(world: World) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn a_typo_is_told_what_was_meant(world: World) {
-    let key = world.key();
+async fn a_typo_is_told_what_was_meant(app: TestApp) {
+    let key = app.key();
     for (path, mut body, typo, meant) in [
         (
             "/api/changes",
@@ -135,8 +135,8 @@ async fn a_typo_is_told_what_was_meant(world: World) {
     }
 }
 
-async fn wrong_types_are_named(world: World) {
-    let key = world.key();
+async fn wrong_types_are_named(app: TestApp) {
+    let key = app.key();
     let id = key.change("fine").await;
     let path = format!("/api/changes/{id}");
     for field in [
@@ -163,8 +163,8 @@ async fn wrong_types_are_named(world: World) {
     }
 }
 
-async fn bodies_that_are_not_json_are_malformed(world: World) {
-    let key = world.key();
+async fn bodies_that_are_not_json_are_malformed(app: TestApp) {
+    let key = app.key();
     let deep = format!("{{\"title\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000));
     let deep_objects = format!("{}1{}", "{\"title\":".repeat(10_000), "}".repeat(10_000));
     for path in CREATES {
@@ -218,8 +218,8 @@ async fn bodies_that_are_not_json_are_malformed(world: World) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn bodies_that_are_no_objects_break_a_rule(world: World) {
-    let key = world.key();
+async fn bodies_that_are_no_objects_break_a_rule(app: TestApp) {
+    let key = app.key();
     for path in CREATES {
         for body in [
             "[]",
@@ -236,8 +236,8 @@ async fn bodies_that_are_no_objects_break_a_rule(world: World) {
     }
 }
 
-async fn the_content_type_must_be_json(world: World) {
-    let key = world.key();
+async fn the_content_type_must_be_json(app: TestApp) {
+    let key = app.key();
     let id = key.change("fine").await;
     let path = format!("/api/changes/{id}");
     for (method, path, body) in [
@@ -276,8 +276,8 @@ async fn the_content_type_must_be_json(world: World) {
     }
 }
 
-async fn a_wrong_method_is_told_the_right_ones(world: World) {
-    let key = world.key();
+async fn a_wrong_method_is_told_the_right_ones(app: TestApp) {
+    let key = app.key();
     let id = Uuid::now_v7();
     let one = |list: &str| format!("{list}/{id}");
     let records = ["GET", "HEAD", "PATCH"];
@@ -310,8 +310,8 @@ async fn a_wrong_method_is_told_the_right_ones(world: World) {
     }
 }
 
-async fn head_answers_as_get_without_a_body(world: World) {
-    let (key, browser) = (world.key(), world.browser().await);
+async fn head_answers_as_get_without_a_body(app: TestApp) {
+    let (key, browser) = (app.key(), app.browser().await);
     let id = key.change("fine").await;
     let nowhere = format!("/api/hosts/{}", Uuid::now_v7());
     let change = format!("/api/changes/{id}");
@@ -325,11 +325,11 @@ async fn head_answers_as_get_without_a_body(world: World) {
         (&key, "/api/openapi.json"),
         (&key, "/sign-in"),
         (&key, "/nowhere"),
-        (&world.anonymous(), "/api/hosts"),
+        (&app.anonymous(), "/api/hosts"),
         (&browser, "/api/activity"),
         (&browser, "/api/activity/actors"),
-        (&world.anonymous(), "/api/activity"),
-        (&world.anonymous(), "/api/health"),
+        (&app.anonymous(), "/api/activity"),
+        (&app.anonymous(), "/api/health"),
     ] {
         let get = caller.get(path).await;
         let head = send(caller.request("HEAD", path)).await;
@@ -343,8 +343,8 @@ async fn head_answers_as_get_without_a_body(world: World) {
     }
 }
 
-async fn ids_in_paths_are_uuids(world: World) {
-    let key = world.key();
+async fn ids_in_paths_are_uuids(app: TestApp) {
+    let key = app.key();
     let id = key.change("fine").await;
     for list in CREATES {
         for bad in [
@@ -376,7 +376,7 @@ async fn ids_in_paths_are_uuids(world: World) {
 
 /// Requires a problem from the API, and from the dashboard a page that tells the
 /// same to a person.
-fn is_told(answer: &Answer, status: u16, code: &str, path: &str) {
+fn is_told(answer: &TestResponse, status: u16, code: &str, path: &str) {
     if path == "/api" || path.starts_with("/api/") {
         answer.problem(status, code);
         return;
@@ -387,8 +387,8 @@ fn is_told(answer: &Answer, status: u16, code: &str, path: &str) {
     assert!(answer.text.contains(&told), "{path}: {}", answer.text);
 }
 
-async fn unknown_paths_are_not_found(world: World) {
-    for caller in [world.anonymous(), world.key()] {
+async fn unknown_paths_are_not_found(app: TestApp) {
+    for caller in [app.anonymous(), app.key()] {
         for path in [
             "/api",
             "/api/",
@@ -421,10 +421,10 @@ async fn unknown_paths_are_not_found(world: World) {
     }
 }
 
-async fn every_answer_has_a_request_id(world: World) {
-    let key = world.key();
+async fn every_answer_has_a_request_id(app: TestApp) {
+    let key = app.key();
     let mut seen = BTreeSet::new();
-    let requests: [(&Caller, &str); 6] = [
+    let requests: [(&TestClient, &str); 6] = [
         (&key, "/api/hosts"),
         (&key, "/api/hosts/x"),
         (&key, "/nothing"),

@@ -9,7 +9,7 @@ use changelog_client::{
 use chrono::{TimeDelta, Utc};
 use futures_util::TryStreamExt;
 
-use crate::world::{Engine, Postgres, World, on_both};
+use changelog_tests::{Engine, Postgres, TestApp, on_both};
 
 on_both!(
     a_story_from_the_first_service_to_the_last_change,
@@ -20,20 +20,20 @@ on_both!(
     a_restart_is_survived,
 );
 
-fn client(world: &World) -> Client {
-    builder(world).build().expect("a client")
+fn client(app: &TestApp) -> Client {
+    builder(app).build().expect("a client")
 }
 
-fn builder(world: &World) -> changelog_client::ClientBuilder {
+fn builder(app: &TestApp) -> changelog_client::ClientBuilder {
     // Installs what TLS would need, once.
-    let _ = world.anonymous();
+    let _ = app.anonymous();
     Client::builder()
-        .url(world.url())
-        .api_key(world.organization.key.clone())
+        .url(app.url())
+        .api_key(app.organization.key.clone())
 }
 
-async fn a_story_from_the_first_service_to_the_last_change(world: World) {
-    let client = client(&world);
+async fn a_story_from_the_first_service_to_the_last_change(app: TestApp) {
+    let client = client(&app);
     let health = client.health().await.expect("it is healthy");
     assert!(health.is_ok());
     assert_eq!(health.db, DbStatus::Reachable);
@@ -129,11 +129,11 @@ async fn a_story_from_the_first_service_to_the_last_change(world: World) {
         .expect("a page");
     assert_eq!((page.count, page.per_page, page.data.len()), (1, 10, 1));
     assert_eq!(page.data[0].id, created.id);
-    assert!(!format!("{client:?}").contains(&world.organization.key));
+    assert!(!format!("{client:?}").contains(&app.organization.key));
 }
 
-async fn a_stream_walks_over_everything_once(world: World) {
-    let client = client(&world);
+async fn a_stream_walks_over_everything_once(app: TestApp) {
+    let client = client(&app);
     let mut expected = Vec::new();
     for index in 0..230 {
         let made = client
@@ -162,8 +162,8 @@ async fn a_stream_walks_over_everything_once(world: World) {
     assert_eq!(walked, expected);
 }
 
-async fn errors_tell_what_to_do(world: World) {
-    let client = client(&world);
+async fn errors_tell_what_to_do(app: TestApp) {
+    let client = client(&app);
     client.hosts().create("web-1").send().await.expect("made");
     let error = client
         .hosts()
@@ -191,20 +191,20 @@ async fn errors_tell_what_to_do(world: World) {
     let nowhere = uuid::Uuid::now_v7().into();
     let error = client.changes().get(nowhere).await.expect_err("unknown");
     assert_eq!(error.kind(), Some(ErrorKind::NotFound), "{error:?}");
-    let stranger = builder(&world)
+    let stranger = builder(&app)
         .api_key("chlog_nonsense")
         .build()
         .expect("a client");
     let error = stranger.hosts().list().await.expect_err("unknown");
     assert_eq!(error.kind(), Some(ErrorKind::Unauthorized), "{error:?}");
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let error = client.hosts().list().await.expect_err("not paid for");
     assert_eq!(error.kind(), Some(ErrorKind::PlanRequired), "{error:?}");
-    assert!(!format!("{error:?}").contains(&world.organization.key));
+    assert!(!format!("{error:?}").contains(&app.organization.key));
 }
 
-async fn one_idempotency_key_makes_one(world: World) {
-    let client = client(&world);
+async fn one_idempotency_key_makes_one(app: TestApp) {
+    let client = client(&app);
     let create = || {
         client
             .changes()
@@ -231,8 +231,8 @@ async fn one_idempotency_key_makes_one(world: World) {
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
 }
 
-async fn many_are_made_at_once_or_none(world: World) {
-    let client = client(&world);
+async fn many_are_made_at_once_or_none(app: TestApp) {
+    let client = client(&app);
     let start = Utc::now() - TimeDelta::hours(1);
     let entitled = |index: usize, title: String| NewChange {
         title,
@@ -286,12 +286,12 @@ async fn many_are_made_at_once_or_none(world: World) {
 
 /// The service goes away and comes back at the same address: whoever retries
 /// notices nothing, and nothing happens twice.
-async fn a_restart_is_survived(mut world: World) {
+async fn a_restart_is_survived(mut app: TestApp) {
     let policy = RetryPolicy {
         max_retries: 100,
         ..RetryPolicy::default()
     };
-    let client = builder(&world)
+    let client = builder(&app)
         .total_timeout(Duration::from_mins(1))
         .retry(policy)
         .build()
@@ -302,17 +302,17 @@ async fn a_restart_is_survived(mut world: World) {
         .send()
         .await
         .expect("made");
-    let address = world.server.address.clone();
-    world.server.kill9();
+    let address = app.server.address.clone();
+    app.server.kill9();
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.changes().create("meanwhile").send().await }
     });
-    let mut command = crate::world::server::command(world.folder());
+    let mut command = changelog_tests::server::command(app.folder());
     command
         .args(["serve", "--listen", &address])
-        .env("CHANGELOG_DATABASE_URL", &world.database);
-    world.server = crate::world::Server::start(command)
+        .env("CHANGELOG_DATABASE_URL", &app.database);
+    app.server = changelog_tests::Server::start(command)
         .await
         .expect("it starts");
     waiting.await.expect("it ends").expect("made in the end");
@@ -326,9 +326,9 @@ async fn a_database_that_hangs_is_waited_out() {
     let Some(postgres) = Postgres::start().await else {
         return;
     };
-    let world = World::on_postgres(&postgres).await;
-    assert_eq!(world.engine, Engine::Postgres);
-    let patient = builder(&world)
+    let app = TestApp::on_postgres(&postgres).await;
+    assert_eq!(app.engine, Engine::Postgres);
+    let patient = builder(&app)
         .total_timeout(Duration::from_mins(1))
         .retry(RetryPolicy {
             max_retries: 100,
@@ -336,7 +336,7 @@ async fn a_database_that_hangs_is_waited_out() {
         })
         .build()
         .expect("a client");
-    let impatient = builder(&world)
+    let impatient = builder(&app)
         .retry(RetryPolicy::NEVER)
         .build()
         .expect("a client");
@@ -354,7 +354,7 @@ async fn a_database_that_hangs_is_waited_out() {
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable), "{error:?}");
     postgres.resume();
     waiting.await.expect("it ends").expect("made in the end");
-    let page = client(&world)
+    let page = client(&app)
         .changes()
         .list()
         .q("end")

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::shape::{self, is_id, is_recent};
-use crate::world::{World, each, keys, on_both, text};
+use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
     everything_supplied_comes_back,
@@ -22,38 +22,38 @@ fn full() -> Value {
     json!({ "name": "payments", "description": "Takes\ncards", "color": "#0aF" })
 }
 
-async fn everything_supplied_comes_back(world: World) {
-    let key = world.key();
+async fn everything_supplied_comes_back(app: TestApp) {
+    let key = app.key();
     let answer = key.post("/api/services", full()).await;
     let service = answer.data(201);
-    assert_eq!(keys(&service), shape::SERVICE);
+    assert_eq!(keys(&service), shapes::SERVICE);
     for (field, value) in full().as_object().expect("an object") {
         assert_eq!(&service[field], value, "{field}");
     }
     is_id(&service["id"]);
     is_recent(&service["created_at"]);
-    assert_eq!(service["organization_id"], world.organization.id);
+    assert_eq!(service["organization_id"], app.organization.id);
     let path = format!("/api/services/{}", text(&service["id"]));
     assert_eq!(answer.header("location"), path);
     assert_eq!(key.get(&path).await.data(200), service);
     assert_eq!(key.get("/api/services").await.data(200), json!([service]));
 }
 
-async fn nothing_supplied_comes_back_as_defaults(world: World) {
-    let key = world.key();
+async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
+    let key = app.key();
     for body in [
         json!({ "name": "s1" }),
         json!({ "name": "s2", "description": null, "color": null }),
     ] {
         let service = key.post("/api/services", body).await.data(201);
-        assert_eq!(keys(&service), shape::SERVICE);
+        assert_eq!(keys(&service), shapes::SERVICE);
         assert_eq!(service["description"], Value::Null);
         assert_eq!(service["color"], "#6366f1");
     }
 }
 
-async fn the_list_is_ordered_by_name(world: World) {
-    let key = world.key();
+async fn the_list_is_ordered_by_name(app: TestApp) {
+    let key = app.key();
     let ordered = ["aa", "aa-1", "aa-10", "aa-2", "ab", "zz", "éa"];
     for index in [6, 3, 0, 5, 2, 1, 4] {
         key.create("/api/services", json!({ "name": ordered[index] }))
@@ -62,12 +62,12 @@ async fn the_list_is_ordered_by_name(world: World) {
     let list = key.get("/api/services").await.data(200);
     assert_eq!(each(&list, "name"), ordered);
     for service in list.as_array().expect("a list") {
-        assert_eq!(keys(service), shape::SERVICE);
+        assert_eq!(keys(service), shapes::SERVICE);
     }
 }
 
-async fn a_name_is_taken_once(world: World) {
-    let key = world.key();
+async fn a_name_is_taken_once(app: TestApp) {
+    let key = app.key();
     key.create("/api/services", json!({ "name": "Payments" }))
         .await;
     for again in ["Payments", "payments", " PAYMENTS "] {
@@ -81,8 +81,8 @@ async fn a_name_is_taken_once(world: World) {
         .await;
 }
 
-async fn colors_are_hex(world: World) {
-    let key = world.key();
+async fn colors_are_hex(app: TestApp) {
+    let key = app.key();
     for (index, color) in ["#000", "#FFF", "#aBc", "#a1B2c3"].into_iter().enumerate() {
         let service = json!({ "name": format!("s{index}"), "color": color });
         assert_eq!(
@@ -100,16 +100,16 @@ async fn colors_are_hex(world: World) {
     }
 }
 
-async fn unknown_services_are_not_found(world: World) {
-    let key = world.key();
+async fn unknown_services_are_not_found(app: TestApp) {
+    let key = app.key();
     let path = format!("/api/services/{}", Uuid::now_v7());
     key.get(&path).await.problem(404, "not_found");
     let answer = key.patch(&path, json!({ "color": "#fff" })).await;
     answer.problem(404, "not_found");
 }
 
-async fn any_field_can_be_changed(world: World) {
-    let key = world.key();
+async fn any_field_can_be_changed(app: TestApp) {
+    let key = app.key();
     let mut expected = key.post("/api/services", full()).await.data(201);
     let path = format!("/api/services/{}", text(&expected["id"]));
     for (field, value) in [
@@ -126,8 +126,8 @@ async fn any_field_can_be_changed(world: World) {
     assert_eq!(key.patch(&path, json!({})).await.data(200), expected);
 }
 
-async fn null_clears_what_may_be_absent(world: World) {
-    let key = world.key();
+async fn null_clears_what_may_be_absent(app: TestApp) {
+    let key = app.key();
     let id = key.create("/api/services", full()).await;
     let path = format!("/api/services/{id}");
     let answer = key.patch(&path, json!({ "description": null })).await;
@@ -138,8 +138,8 @@ async fn null_clears_what_may_be_absent(world: World) {
     answer.violates(&[("/name", "required")]);
 }
 
-async fn a_rename_onto_another_service_is_refused(world: World) {
-    let key = world.key();
+async fn a_rename_onto_another_service_is_refused(app: TestApp) {
+    let key = app.key();
     key.create("/api/services", json!({ "name": "taken" }))
         .await;
     let id = key.create("/api/services", json!({ "name": "free" })).await;

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::world::{Answer, World, each, on_both, text};
+use changelog_tests::{TestApp, TestResponse, each, on_both, text};
 
 on_both!(
     nothing_of_another_organization_is_found,
@@ -16,15 +16,15 @@ on_both!(
 
 /// What must be equal of two refusals: everything but the request's own id,
 /// and the ids that were asked for.
-fn words(answer: &Answer, id: &str) -> String {
+fn words(answer: &TestResponse, id: &str) -> String {
     let mut problem = answer.json();
     problem["request_id"].take();
     problem.to_string().replace(id, "ID")
 }
 
-async fn nothing_of_another_organization_is_found(world: World) {
-    let key = world.key();
-    let other = world.with_key(&world.second_organization().key);
+async fn nothing_of_another_organization_is_found(app: TestApp) {
+    let key = app.key();
+    let other = app.with_key(&app.second_organization().key);
     for (list, body, patch) in [
         (
             "/api/hosts",
@@ -67,9 +67,9 @@ async fn nothing_of_another_organization_is_found(world: World) {
     }
 }
 
-async fn nothing_of_another_organization_can_be_linked(world: World) {
-    let key = world.key();
-    let other = world.with_key(&world.second_organization().key);
+async fn nothing_of_another_organization_can_be_linked(app: TestApp) {
+    let key = app.key();
+    let other = app.with_key(&app.second_organization().key);
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -99,9 +99,9 @@ async fn nothing_of_another_organization_can_be_linked(world: World) {
     );
 }
 
-async fn nothing_of_another_organization_is_listed(world: World) {
-    let key = world.key();
-    let other = world.with_key(&world.second_organization().key);
+async fn nothing_of_another_organization_is_listed(app: TestApp) {
+    let key = app.key();
+    let other = app.with_key(&app.second_organization().key);
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -151,9 +151,9 @@ async fn nothing_of_another_organization_is_listed(world: World) {
     assert_eq!(body["data"], json!([]));
 }
 
-async fn names_are_unique_in_one_organization_only(world: World) {
-    let key = world.key();
-    let other = world.with_key(&world.second_organization().key);
+async fn names_are_unique_in_one_organization_only(app: TestApp) {
+    let key = app.key();
+    let other = app.with_key(&app.second_organization().key);
     for caller in [&key, &other] {
         caller
             .create("/api/hosts", json!({ "hostname": "web-1" }))
@@ -171,15 +171,15 @@ async fn names_are_unique_in_one_organization_only(world: World) {
         .is(409);
 }
 
-async fn the_activity_log_is_one_organizations(world: World) {
-    let second = world.second_organization();
-    let (key, other_key) = (world.key(), world.with_key(&second.key));
+async fn the_activity_log_is_one_organizations(app: TestApp) {
+    let second = app.second_organization();
+    let (key, other_key) = (app.key(), app.with_key(&second.key));
     key.change("of the first").await;
     other_key.change("of the second").await;
-    let (browser, other) = (world.browser().await, world.browser_of(&second).await);
+    let (browser, other) = (app.browser().await, app.browser_of(&second).await);
     for (who, own, foreign, owner) in [
         (&browser, "of the first", "of the second", &second),
-        (&other, "of the second", "of the first", &world.organization),
+        (&other, "of the second", "of the first", &app.organization),
     ] {
         let body = who.get("/api/activity?limit=100").await.body(200);
         assert!(body.to_string().contains(own));

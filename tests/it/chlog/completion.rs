@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::chlog::Said;
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     names_and_ids_are_offered,
@@ -45,18 +45,18 @@ fn timed(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Duration
 
 /// Asks until there is an answer: on a machine that is busy the first one may
 /// only start the asking.
-fn offered(world: &World, line: &str) -> Vec<String> {
+fn offered(app: &TestApp, line: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let (found, _) = timed(world.chlog(), line);
+        let (found, _) = timed(app.chlog(), line);
         if !found.is_empty() || Instant::now() > deadline {
             return found;
         }
     }
 }
 
-async fn names_and_ids_are_offered(world: World) {
-    let key = world.key();
+async fn names_and_ids_are_offered(app: TestApp) {
+    let key = app.key();
     for name in ["payments", "parcels", "search"] {
         key.create("/api/services", json!({ "name": name })).await;
     }
@@ -69,13 +69,13 @@ async fn names_and_ids_are_offered(world: World) {
         "chlog service show ",
     ] {
         assert_eq!(
-            offered(&world, line),
+            offered(&app, line),
             ["parcels", "payments", "search"],
             "{line}"
         );
     }
     assert_eq!(
-        offered(&world, "chlog log --service pa"),
+        offered(&app, "chlog log --service pa"),
         ["parcels", "payments"]
     );
     for line in [
@@ -83,23 +83,23 @@ async fn names_and_ids_are_offered(world: World) {
         "chlog host show w",
         "chlog update x --host web",
     ] {
-        assert_eq!(offered(&world, line), ["web-1"], "{line}");
+        assert_eq!(offered(&app, line), ["web-1"], "{line}");
     }
     for verb in ["show", "update", "start", "done", "rollback"] {
-        let found = offered(&world, &format!("chlog {verb} {}", &id[..4]));
+        let found = offered(&app, &format!("chlog {verb} {}", &id[..4]));
         assert_eq!(found, [id.as_str()], "{verb}");
     }
-    assert!(offered(&world, "chlog lis").contains(&"list".to_owned()));
-    assert!(offered(&world, "chlog list --risk ").contains(&"high".to_owned()));
+    assert!(offered(&app, "chlog lis").contains(&"list".to_owned()));
+    assert!(offered(&app, "chlog list --risk ").contains(&"high".to_owned()));
 }
 
-async fn names_are_kept_for_a_while(world: World) {
-    let key = world.key();
+async fn names_are_kept_for_a_while(app: TestApp) {
+    let key = app.key();
     key.create("/api/services", json!({ "name": "payments" }))
         .await;
     let line = "chlog list --service ";
-    assert_eq!(offered(&world, line), ["payments"]);
-    let folder = world.folder().join("cache/chlog/names");
+    assert_eq!(offered(&app, line), ["payments"]);
+    let folder = app.folder().join("cache/chlog/names");
     let files: Vec<_> = std::fs::read_dir(&folder)
         .expect("a folder")
         .map(|entry| entry.expect("an entry").path())
@@ -112,27 +112,27 @@ async fn names_are_kept_for_a_while(world: World) {
     assert_eq!(mode & 0o777, 0o600);
     let text = std::fs::read_to_string(&files[0]).expect("a file");
     let name = files[0].display().to_string();
-    assert!(!text.contains(&world.organization.key) && !name.contains(&world.organization.key));
+    assert!(!text.contains(&app.organization.key) && !name.contains(&app.organization.key));
     // Young names are not asked for again; old ones are.
     key.create("/api/services", json!({ "name": "search" }))
         .await;
-    assert_eq!(offered(&world, line), ["payments"]);
+    assert_eq!(offered(&app, line), ["payments"]);
     let mut kept: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let at = kept["services"]["at"].as_i64().expect("a moment");
     kept["services"]["at"] = json!(at - 10 * 60 * 1000);
     std::fs::write(&files[0], kept.to_string()).expect("a file");
     let deadline = Instant::now() + Duration::from_secs(20);
-    while offered(&world, line) != ["payments", "search"] {
+    while offered(&app, line) != ["payments", "search"] {
         assert!(Instant::now() < deadline, "old names stay");
     }
     // Another key sees another organization.
-    let other = world.second_organization();
-    let mut command = world.chlog();
+    let other = app.second_organization();
+    let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &other.key);
     assert_eq!(timed(command, line).0, [""; 0]);
 }
 
-async fn a_service_that_hangs_or_is_dead_delays_nobody(world: World) {
+async fn a_service_that_hangs_or_is_dead_delays_nobody(app: TestApp) {
     // Connections are taken, and never answered.
     let hanging = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let hanging = (hanging.local_addr().expect("an address"), hanging);
@@ -142,7 +142,7 @@ async fn a_service_that_hangs_or_is_dead_delays_nobody(world: World) {
             // The best of a few: others work on this machine.
             let best = (0..4)
                 .map(|_| {
-                    let mut command = world.chlog();
+                    let mut command = app.chlog();
                     command.env("CHLOG_URL", url);
                     let (found, elapsed) = timed(command, line);
                     assert_eq!(found, [""; 0]);
@@ -154,13 +154,12 @@ async fn a_service_that_hangs_or_is_dead_delays_nobody(world: World) {
         }
     }
     // What was known is offered even so.
-    world
-        .key()
+    app.key()
         .create("/api/services", json!({ "name": "payments" }))
         .await;
-    let line = format!("chlog list --url {} --service ", world.url());
-    assert_eq!(offered(&world, &line), ["payments"]);
-    let folder = world.folder().join("cache/chlog/names");
+    let line = format!("chlog list --url {} --service ", app.url());
+    assert_eq!(offered(&app, &line), ["payments"]);
+    let folder = app.folder().join("cache/chlog/names");
     for entry in std::fs::read_dir(&folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let text = std::fs::read_to_string(&path).expect("a file");
@@ -168,33 +167,33 @@ async fn a_service_that_hangs_or_is_dead_delays_nobody(world: World) {
         kept["services"]["at"] = json!(0);
         std::fs::write(&path, kept.to_string()).expect("a file");
     }
-    let mut world = world;
-    world.server.kill9();
-    assert_eq!(timed(world.chlog(), &line).0, ["payments"]);
+    let mut app = app;
+    app.server.kill9();
+    assert_eq!(timed(app.chlog(), &line).0, ["payments"]);
 }
 
-async fn faults_are_silent(world: World) {
+async fn faults_are_silent(app: TestApp) {
     let line = "chlog list --service ";
-    let mut command = world.bare_chlog();
+    let mut command = app.bare_chlog();
     assert_eq!(timed(command, line).0, [""; 0]);
-    command = world.chlog();
+    command = app.chlog();
     command.env("CHLOG_API_KEY", "chlog_mistyped");
     assert_eq!(timed(command, line).0, [""; 0]);
-    let config = world.folder().join("config/chlog");
+    let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     std::fs::write(config.join("config.toml"), "ulr = 1").expect("a file");
     std::fs::write(config.join("credentials.toml"), "nonsense").expect("a file");
-    assert_eq!(timed(world.chlog(), line).0, [""; 0]);
+    assert_eq!(timed(app.chlog(), line).0, [""; 0]);
     // A cache that cannot be written.
     std::fs::remove_dir_all(&config).expect("a folder");
-    std::fs::write(world.folder().join("cache"), "a file").expect("a file");
-    assert_eq!(timed(world.chlog(), line).0, [""; 0]);
-    let mut command = world.chlog();
+    std::fs::write(app.folder().join("cache"), "a file").expect("a file");
+    assert_eq!(timed(app.chlog(), line).0, [""; 0]);
+    let mut command = app.chlog();
     let said = Said::of(command.env("COMPLETE", "tcsh").args(["--", "chlog", ""])).done();
     assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
     // Without it, or switched off, commands are commands.
     for value in ["", "0"] {
-        let said = Said::of(world.chlog().env("COMPLETE", value).arg("--version")).done();
+        let said = Said::of(app.chlog().env("COMPLETE", value).arg("--version")).done();
         assert!(said.out.starts_with("chlog "), "{}", said.out);
     }
 }

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::chlog::{Said, chlog};
-use crate::world::{World, keys, on_both, text};
+use changelog_tests::{TestApp, keys, on_both, text};
 
 on_both!(
     a_healthy_way_is_told,
@@ -22,8 +22,8 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{name} is not in {report}"))
 }
 
-async fn a_healthy_way_is_told(world: World) {
-    let said = chlog(&world, &["doctor", "--json"]).done();
+async fn a_healthy_way_is_told(app: TestApp) {
+    let said = chlog(&app, &["doctor", "--json"]).done();
     let report = said.json();
     assert_eq!(keys(&report), ["checks", "works"]);
     assert_eq!(report["works"], true);
@@ -41,16 +41,16 @@ async fn a_healthy_way_is_told(world: World) {
         let found = text(&check["found"]);
         assert!(found.contains(words), "{name}: {found}");
     }
-    let key = &world.organization.key;
+    let key = &app.organization.key;
     assert!(!said.out.contains(key.as_str()), "{}", said.out);
     // Settings and where they are from.
     let settings = "risk = \"high\"\n";
-    std::fs::write(world.folder().join(".chlog.toml"), settings).expect("a file");
-    let config = world.folder().join("config/chlog");
+    std::fs::write(app.folder().join(".chlog.toml"), settings).expect("a file");
+    let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     let settings = "service = \"web\"\nrisk = \"low\"\n[profiles.p]\nhost = \"h\"\n";
     std::fs::write(config.join("config.toml"), settings).expect("a file");
-    let said = Said::of(world.chlog().args(["doctor", "--profile", "p"])).done();
+    let said = Said::of(app.chlog().args(["doctor", "--profile", "p"])).done();
     for words in [
         "high (from",
         ".chlog.toml)",
@@ -63,8 +63,8 @@ async fn a_healthy_way_is_told(world: World) {
     assert!(!said.out.contains("low (from"), "{}", said.out);
     // A key that ends soon works, and is warned of.
     let soon = Utc::now() + TimeDelta::days(2);
-    let made = world.create_key(&["--expires-at", &soon.to_rfc3339()]);
-    let mut command = world.chlog();
+    let made = app.create_key(&["--expires-at", &soon.to_rfc3339()]);
+    let mut command = app.chlog();
     command
         .env("CHLOG_API_KEY", text(&made["key"]))
         .args(["doctor", "--json"]);
@@ -72,12 +72,12 @@ async fn a_healthy_way_is_told(world: World) {
     assert_eq!(check(&report, "expiry")["verdict"], "warning");
 }
 
-async fn each_fault_has_the_exit_code_of_logging(world: World) {
-    let mut world = world;
+async fn each_fault_has_the_exit_code_of_logging(app: TestApp) {
+    let mut app = app;
     // Each as it is, and what `log` says to the same.
-    let compare = |world: &World, name: &str, value: &str, exit: i32, failed: &str| {
+    let compare = |app: &TestApp, name: &str, value: &str, exit: i32, failed: &str| {
         let command = |arguments: &[&str]| {
-            let mut command = world.chlog();
+            let mut command = app.chlog();
             Said::of(command.env(name, value).args(arguments))
         };
         command(&["log", "Deploy", "--strict"]).ended(exit);
@@ -87,26 +87,26 @@ async fn each_fault_has_the_exit_code_of_logging(world: World) {
         assert_eq!(check["verdict"], "failed", "{report}");
         assert!(check["advice"].is_string(), "{report}");
     };
-    compare(&world, "CHLOG_API_KEY", "", 4, "key");
-    compare(&world, "CHLOG_API_KEY", "chlog_mistyped", 4, "key");
-    compare(&world, "CHLOG_URL", "http://127.0.0.1:1", 7, "reachable");
-    compare(&world, "CHLOG_URL", "", 2, "address");
-    compare(&world, "CHLOG_URL", "ftp://example.com", 2, "address");
-    let made = world.create_key(&[]);
-    world.admin(&["key", "revoke", &text(&made["id"])]);
-    compare(&world, "CHLOG_API_KEY", &text(&made["key"]), 4, "key");
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
-    compare(&world, "CHLOG_PROFILE", "", 4, "plan");
-    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
-    let config = world.folder().join("config/chlog");
+    compare(&app, "CHLOG_API_KEY", "", 4, "key");
+    compare(&app, "CHLOG_API_KEY", "chlog_mistyped", 4, "key");
+    compare(&app, "CHLOG_URL", "http://127.0.0.1:1", 7, "reachable");
+    compare(&app, "CHLOG_URL", "", 2, "address");
+    compare(&app, "CHLOG_URL", "ftp://example.com", 2, "address");
+    let made = app.create_key(&[]);
+    app.admin(&["key", "revoke", &text(&made["id"])]);
+    compare(&app, "CHLOG_API_KEY", &text(&made["key"]), 4, "key");
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
+    compare(&app, "CHLOG_PROFILE", "", 4, "plan");
+    app.admin(&["org", "set-plan", &app.organization.id, "pro"]);
+    let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     std::fs::write(config.join("config.toml"), "ulr = 1\n").expect("a file");
-    let report = chlog(&world, &["doctor", "--json"]).ended(2).json();
+    let report = chlog(&app, &["doctor", "--json"]).ended(2).json();
     assert_eq!(check(&report, "configuration")["verdict"], "failed");
     std::fs::remove_file(config.join("config.toml")).expect("a file");
-    chlog(&world, &["doctor"]).done();
-    world.server.kill9();
-    let said = chlog(&world, &["doctor"]).ended(7);
+    chlog(&app, &["doctor"]).done();
+    app.server.kill9();
+    let said = chlog(&app, &["doctor"]).ended(7);
     assert!(said.out.contains("failed"), "{}", said.out);
 }
 
@@ -137,7 +137,7 @@ async fn service_ahead(seconds: i64) -> String {
     format!("http://{address}")
 }
 
-async fn clocks_are_compared(world: World) {
+async fn clocks_are_compared(app: TestApp) {
     for (ahead, verdict, words) in [
         (0, "ok", "ms from"),
         (60, "warning", "s behind"),
@@ -145,7 +145,7 @@ async fn clocks_are_compared(world: World) {
         (-1200, "failed", "min ahead"),
     ] {
         let url = service_ahead(ahead).await;
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         command.env("CHLOG_URL", url).args(["doctor", "--json"]);
         // That service knows no keys: only its clock is looked at here.
         let output = tokio::task::spawn_blocking(move || command.output().expect("chlog runs"));
@@ -157,8 +157,8 @@ async fn clocks_are_compared(world: World) {
     }
 }
 
-async fn a_key_is_told_what_it_is(world: World) {
-    let known = world.key().get("/api/key").await.data(200);
+async fn a_key_is_told_what_it_is(app: TestApp) {
+    let known = app.key().get("/api/key").await.data(200);
     assert_eq!(
         keys(&known),
         [
@@ -171,7 +171,7 @@ async fn a_key_is_told_what_it_is(world: World) {
             "plan"
         ]
     );
-    let organization = &world.organization;
+    let organization = &app.organization;
     let expected = json!({ "id": organization.id, "name": organization.name });
     assert_eq!(known["organization"], expected);
     assert_eq!(known["id"], organization.key_id);
@@ -179,22 +179,20 @@ async fn a_key_is_told_what_it_is(world: World) {
     assert_eq!(known["expires_at"], Value::Null);
     assert!(!known.to_string().contains(&organization.key));
     let client = changelog_client::Client::builder()
-        .url(world.url())
+        .url(app.url())
         .api_key(organization.key.clone())
         .build()
         .expect("a client");
     assert_eq!(json!(client.key().await.expect("an answer")), known);
     let probe = client.probe().await.expect("an answer");
     assert!(probe.health.is_ok() && probe.date.is_some());
-    world.key().get("/api/key?x=1").await.is(400);
-    world
-        .anonymous()
+    app.key().get("/api/key?x=1").await.is(400);
+    app.anonymous()
         .get("/api/key")
         .await
         .problem(401, "unauthorized");
-    world.admin(&["org", "set-plan", &organization.id, "free"]);
-    world
-        .key()
+    app.admin(&["org", "set-plan", &organization.id, "free"]);
+    app.key()
         .get("/api/key")
         .await
         .problem(403, "plan_required");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::chlog::import::{all, other};
 use crate::chlog::{Said, chlog};
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     an_export_makes_the_same_list_elsewhere,
@@ -12,8 +12,8 @@ on_both!(
 );
 
 /// Changes with everything that is hard to write down.
-async fn nasty(world: &World) {
-    let key = world.key();
+async fn nasty(app: &TestApp) {
+    let key = app.key();
     let service = json!({ "name": "=payments; \"eu\"", "color": "#ff0000" });
     let service = key.create("/api/services", service).await;
     let host = json!({ "hostname": "web,1", "environment": "prod" });
@@ -42,15 +42,15 @@ async fn nasty(world: &World) {
     }
 }
 
-async fn an_export_makes_the_same_list_elsewhere(world: World) {
-    nasty(&world).await;
-    let there = world.second_organization();
-    let here = all(&world, &world.organization.key).await;
+async fn an_export_makes_the_same_list_elsewhere(app: TestApp) {
+    nasty(&app).await;
+    let there = app.second_organization();
+    let here = all(&app, &app.organization.key).await;
     assert_eq!(here.len(), 7);
-    let exported = chlog(&world, &["export"]).done().out;
+    let exported = chlog(&app, &["export"]).done().out;
     assert_eq!(exported.lines().count(), 7);
     let import = |input: &str| {
-        let mut command = other(&world, &there);
+        let mut command = other(&app, &there);
         Said::of(command.args(["import", "-"]).write_stdin(input.to_owned())).done()
     };
     let said = import(&exported);
@@ -59,7 +59,7 @@ async fn an_export_makes_the_same_list_elsewhere(world: World) {
         "{}",
         said.err
     );
-    assert_eq!(all(&world, &there.key).await, here);
+    assert_eq!(all(&app, &there.key).await, here);
     let said = import(&exported);
     assert!(
         said.err.contains("imported 0, already there 7"),
@@ -67,7 +67,7 @@ async fn an_export_makes_the_same_list_elsewhere(world: World) {
         said.err
     );
     // A table holds the same, and is known again.
-    let table = chlog(&world, &["export", "--format", "csv"]).done().out;
+    let table = chlog(&app, &["export", "--format", "csv"]).done().out;
     assert!(table.contains("\"'=HYPERLINK"), "{table}");
     let said = import(&table);
     assert!(
@@ -75,16 +75,16 @@ async fn an_export_makes_the_same_list_elsewhere(world: World) {
         "{}",
         said.err
     );
-    assert_eq!(all(&world, &there.key).await, here);
+    assert_eq!(all(&app, &there.key).await, here);
     // Into an organization of its own, but for what a table does not have.
-    let third = world.admin(&["org", "create", "--name", "Third", "--plan", "pro"]);
+    let third = app.admin(&["org", "create", "--name", "Third", "--plan", "pro"]);
     let third = third["organization"]["id"]
         .as_str()
         .expect("an id")
         .to_owned();
-    let key = world.admin(&["key", "create", "--org", &third, "--name", "k"]);
+    let key = app.admin(&["key", "create", "--org", &third, "--name", "k"]);
     let key = key["key"].as_str().expect("a key");
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     command.env("CHLOG_API_KEY", key).args(["import", "-"]);
     Said::of(command.write_stdin(table)).done();
     let plain = |changes: Vec<Value>| -> Vec<Value> {
@@ -99,9 +99,9 @@ async fn an_export_makes_the_same_list_elsewhere(world: World) {
         }
         changes
     };
-    assert_eq!(plain(all(&world, key).await), plain(here));
+    assert_eq!(plain(all(&app, key).await), plain(here));
     // The dashboard's download is the same file.
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let download = browser.get("/changes.csv").await;
     download.is(200);
     let said = import(&download.text);
@@ -112,36 +112,32 @@ async fn an_export_makes_the_same_list_elsewhere(world: World) {
     );
 }
 
-async fn an_export_is_streamed_and_filtered(world: World) {
+async fn an_export_is_streamed_and_filtered(app: TestApp) {
     let changes: Vec<Value> = (0..250)
         .map(|n| json!({ "title": format!("Deploy {n}"), "risk_level": if n < 3 { "high" } else { "low" } }))
         .collect();
-    world
-        .key()
+    app.key()
         .post("/api/changes/bulk", json!({ "changes": changes }))
         .await
         .is(201);
-    assert_eq!(chlog(&world, &["export"]).done().out.lines().count(), 250);
-    let said = chlog(&world, &["export", "--risk", "high"]).done();
+    assert_eq!(chlog(&app, &["export"]).done().out.lines().count(), 250);
+    let said = chlog(&app, &["export", "--risk", "high"]).done();
     assert_eq!(said.out.lines().count(), 3);
     for line in said.out.lines() {
         let change: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(change["risk_level"], "high");
     }
-    let said = chlog(&world, &["export", "-q", "deploy 7", "--format", "csv"]).done();
+    let said = chlog(&app, &["export", "-q", "deploy 7", "--format", "csv"]).done();
     assert!(said.out.starts_with("id,title,"), "{}", said.out);
     assert_eq!(
-        chlog(&world, &["export", "--format", "ids"])
+        chlog(&app, &["export", "--format", "ids"])
             .done()
             .out
             .lines()
             .count(),
         250
     );
-    assert_eq!(
-        chlog(&world, &["export", "--risk", "medium"]).done().out,
-        ""
-    );
-    chlog(&world, &["export", "--service", "nobody"]).ended(3);
-    chlog(&world, &["export", "--limit", "3"]).ended(2);
+    assert_eq!(chlog(&app, &["export", "--risk", "medium"]).done().out, "");
+    chlog(&app, &["export", "--service", "nobody"]).ended(3);
+    chlog(&app, &["export", "--limit", "3"]).ended(2);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::chlog::{Said, newest};
-use crate::world::{World, on_both, requirement};
+use changelog_tests::{TestApp, installed, on_both};
 
 on_both!(a_hostile_repository_runs_nothing);
 
@@ -31,12 +31,12 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-async fn a_hostile_repository_runs_nothing(world: World) {
-    if requirement::in_path("git").is_none() {
-        requirement::missing("git", "git");
+async fn a_hostile_repository_runs_nothing(app: TestApp) {
+    if installed::in_path("git").is_none() {
+        installed::missing("git", "git");
         return;
     }
-    let folder = world.folder().join("hostile");
+    let folder = app.folder().join("hostile");
     fs::create_dir(&folder).expect("a folder");
     let run = |arguments: &[&str]| git(&folder, arguments);
     run(&["init", "-q", "-b", "main"]);
@@ -56,8 +56,8 @@ async fn a_hostile_repository_runs_nothing(world: World) {
     run(&["reset", "-q", "--soft", &signed]);
 
     // Every program that its settings name says that it ran, and what it saw.
-    let ran = world.folder().join("ran");
-    let trap = world.folder().join("trap.sh");
+    let ran = app.folder().join("ran");
+    let trap = app.folder().join("trap.sh");
     let script = format!(
         "#!/bin/sh\necho \"$0 $* key=$CHLOG_API_KEY\" >>'{}'\nexit 1\n",
         ran.display()
@@ -100,16 +100,16 @@ async fn a_hostile_repository_runs_nothing(world: World) {
         run(&["config", name, value]);
     }
     let log = |arguments: &[&str]| {
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         command.current_dir(&folder);
         Said::of(command.args(arguments))
     };
     log(&["log", "Deploy"]).done();
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert!(change["tags"].to_string().contains("repo=o/r"), "{change}");
     log(&["import", "--git", "HEAD"]).done();
     nothing_ran(&ran);
-    let list = world.key().get("/api/changes").await.body(200);
+    let list = app.key().get("/api/changes").await.body(200);
     assert!(list["count"].as_u64() >= Some(2), "{list}");
 
     // Objects that are not here are not fetched, which is what would run ssh.
@@ -120,7 +120,7 @@ async fn a_hostile_repository_runs_nothing(world: World) {
     assert_ne!(said.code, 0, "{}", said.err);
     log(&["log", "Deploy again"]).done();
     nothing_ran(&ran);
-    git_does_not_see_the_key(&world, &folder);
+    git_does_not_see_the_key(&app, &folder);
 }
 
 /// Requires that no program of the repository has said anything.
@@ -130,10 +130,10 @@ fn nothing_ran(said: &Path) {
 }
 
 /// Puts a program in the place of git that writes down its environment.
-fn git_does_not_see_the_key(world: &World, folder: &Path) {
-    let fake = world.folder().join("bin");
+fn git_does_not_see_the_key(app: &TestApp, folder: &Path) {
+    let fake = app.folder().join("bin");
     fs::create_dir(&fake).expect("a folder");
-    let seen = world.folder().join("seen");
+    let seen = app.folder().join("seen");
     let script = format!("#!/bin/sh\nenv >>'{}'\nexit 1\n", seen.display());
     fs::write(fake.join("git"), script).expect("a file");
     Command::new("chmod")
@@ -143,7 +143,7 @@ fn git_does_not_see_the_key(world: &World, folder: &Path) {
         .expect("chmod runs");
     let path = format!("{}:/usr/bin:/bin", fake.display());
     for arguments in [&["log", "Deploy"][..], &["import", "--git", "HEAD"]] {
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         command.current_dir(folder).env("PATH", &path);
         command.env("CHLOG_API_KEY_FILE", "/some/where");
         Said::of(command.args(arguments));

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog};
-use crate::world::{Organization, World, each, on_both};
+use changelog_tests::{Organization, TestApp, each, on_both};
 
 on_both!(
     a_file_is_imported_once,
@@ -26,15 +26,15 @@ on_both!(
 );
 
 /// A `chlog` that acts for another organization of the same service.
-pub(crate) fn other(world: &World, organization: &Organization) -> assert_cmd::Command {
-    let mut command = world.chlog();
+pub(crate) fn other(app: &TestApp, organization: &Organization) -> assert_cmd::Command {
+    let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &organization.key);
     command
 }
 
 /// Everything that the service has, newest first, without what is its own.
-pub(crate) async fn all(world: &World, key: &str) -> Vec<Value> {
-    let caller = world.with_key(key);
+pub(crate) async fn all(app: &TestApp, key: &str) -> Vec<Value> {
+    let caller = app.with_key(key);
     let mut changes = Vec::new();
     for page in 1.. {
         let path = format!("/api/changes?per_page=100&page={page}");
@@ -60,12 +60,12 @@ pub(crate) async fn all(world: &World, key: &str) -> Vec<Value> {
     changes
 }
 
-fn write(world: &World, name: &str, text: impl AsRef<[u8]>) {
-    std::fs::write(world.folder().join(name), text).expect("a file");
+fn write(app: &TestApp, name: &str, text: impl AsRef<[u8]>) {
+    std::fs::write(app.folder().join(name), text).expect("a file");
 }
 
-async fn count(world: &World) -> u64 {
-    let list = world.key().get("/api/changes").await.body(200);
+async fn count(app: &TestApp) -> u64 {
+    let list = app.key().get("/api/changes").await.body(200);
     list["count"].as_u64().expect("a count")
 }
 
@@ -79,10 +79,10 @@ fn line(second: u32, title: &str) -> String {
     json!({ "title": title, "occurred_at": at }).to_string()
 }
 
-async fn a_file_is_imported_once(world: World) {
+async fn a_file_is_imported_once(app: TestApp) {
     let lines: Vec<String> = (0..250).map(|n| line(n, &format!("Deploy {n}"))).collect();
-    write(&world, "changes.ndjson", lines.join("\n"));
-    let said = chlog(&world, &["import", "changes.ndjson"]).done();
+    write(&app, "changes.ndjson", lines.join("\n"));
+    let said = chlog(&app, &["import", "changes.ndjson"]).done();
     assert_eq!(said.out, "");
     assert!(
         said.err
@@ -90,7 +90,7 @@ async fn a_file_is_imported_once(world: World) {
         "{}",
         said.err
     );
-    let said = chlog(&world, &["import", "changes.ndjson", "--json"]).done();
+    let said = chlog(&app, &["import", "changes.ndjson", "--json"]).done();
     let expected =
         json!({ "imported": 0, "already_there": 250, "rejected": 0, "rejected_file": null });
     assert_eq!(said.json(), expected);
@@ -98,30 +98,30 @@ async fn a_file_is_imported_once(world: World) {
     let mut more = lines.clone();
     more.insert(100, line(7000, "Added"));
     let input = more.join("\r\n");
-    let said = Said::of(world.chlog().args(["import", "-"]).write_stdin(input)).done();
+    let said = Said::of(app.chlog().args(["import", "-"]).write_stdin(input)).done();
     assert!(
         said.err.contains("imported 1, already there 250"),
         "{}",
         said.err
     );
-    assert_eq!(count(&world).await, 251);
+    assert_eq!(count(&app).await, 251);
     // Nothing is recorded, and everything is said.
     let input = line(8000, "Not yet");
     let dry = ["import", "-", "--dry-run"];
-    let said = Said::of(world.chlog().args(dry).write_stdin(input)).done();
+    let said = Said::of(app.chlog().args(dry).write_stdin(input)).done();
     assert!(
         said.err.contains("would import 1, already there 0"),
         "{}",
         said.err
     );
-    assert_eq!(count(&world).await, 251);
-    let said = Said::of(world.chlog().args(["import", "-"]).write_stdin("")).done();
+    assert_eq!(count(&app).await, 251);
+    let said = Said::of(app.chlog().args(["import", "-"]).write_stdin("")).done();
     assert!(said.err.contains("imported 0"), "{}", said.err);
-    chlog(&world, &["import", "nowhere.csv"]).ended(2);
-    chlog(&world, &["import"]).ended(2);
+    chlog(&app, &["import", "nowhere.csv"]).ended(2);
+    chlog(&app, &["import"]).ended(2);
 }
 
-async fn alike_lines_are_kept_each(world: World) {
+async fn alike_lines_are_kept_each(app: TestApp) {
     let text = [
         line(1, "Same"),
         line(1, "Same"),
@@ -129,30 +129,30 @@ async fn alike_lines_are_kept_each(world: World) {
         line(1, "Same"),
     ]
     .join("\n");
-    write(&world, "twice.jsonl", &text);
+    write(&app, "twice.jsonl", &text);
     for expected in ["imported 4, already there 0", "imported 0, already there 4"] {
-        let said = chlog(&world, &["import", "twice.jsonl"]).done();
+        let said = chlog(&app, &["import", "twice.jsonl"]).done();
         assert!(said.err.contains(expected), "{}", said.err);
     }
     // More than one request takes, all at one moment.
     let many: Vec<String> = (0..1100).map(|_| line(9, "Same")).collect();
-    write(&world, "many.ndjson", many.join("\n"));
+    write(&app, "many.ndjson", many.join("\n"));
     for expected in [
         "imported 1100, already there 0",
         "imported 0, already there 1100",
     ] {
-        let said = chlog(&world, &["import", "many.ndjson"]).done();
+        let said = chlog(&app, &["import", "many.ndjson"]).done();
         assert!(said.err.contains(expected), "{}", said.err);
     }
-    assert_eq!(count(&world).await, 1104);
+    assert_eq!(count(&app).await, 1104);
 }
 
-async fn what_was_edited_is_not_doubled(world: World) {
-    write(&world, "one.ndjson", line(1, "Deploy"));
-    chlog(&world, &["import", "one.ndjson"]).done();
-    let id = chlog(&world, &["list", "--format", "ids"]).done().out;
+async fn what_was_edited_is_not_doubled(app: TestApp) {
+    write(&app, "one.ndjson", line(1, "Deploy"));
+    chlog(&app, &["import", "one.ndjson"]).done();
+    let id = chlog(&app, &["list", "--format", "ids"]).done().out;
     chlog(
-        &world,
+        &app,
         &[
             "update",
             id.trim(),
@@ -163,32 +163,32 @@ async fn what_was_edited_is_not_doubled(world: World) {
         ],
     )
     .done();
-    let said = chlog(&world, &["import", "one.ndjson"]).done();
+    let said = chlog(&app, &["import", "one.ndjson"]).done();
     assert!(
         said.err.contains("imported 0, already there 1"),
         "{}",
         said.err
     );
     // An export of this organization is known by its ids, whatever was edited.
-    let exported = chlog(&world, &["export"]).done().out;
-    chlog(&world, &["update", id.trim(), "--title", "Renamed"]).done();
-    let said = Said::of(world.chlog().args(["import", "-"]).write_stdin(exported)).done();
+    let exported = chlog(&app, &["export"]).done().out;
+    chlog(&app, &["update", id.trim(), "--title", "Renamed"]).done();
+    let said = Said::of(app.chlog().args(["import", "-"]).write_stdin(exported)).done();
     assert!(
         said.err.contains("imported 0, already there 1"),
         "{}",
         said.err
     );
-    assert_eq!(count(&world).await, 1);
+    assert_eq!(count(&app).await, 1);
     // The same deployment of another host is another change.
     for host in ["web-1", "web-2"] {
         let text = json!({ "title": "Roll", "occurred_at": "2026-01-01T00:00:00Z", "host": host });
         let arguments = ["import", "-", "--create-missing"];
-        let said = Said::of(world.chlog().args(arguments).write_stdin(text.to_string())).done();
+        let said = Said::of(app.chlog().args(arguments).write_stdin(text.to_string())).done();
         assert!(said.err.contains("imported 1"), "{}", said.err);
     }
 }
 
-async fn bad_lines_are_set_aside(world: World) {
+async fn bad_lines_are_set_aside(app: TestApp) {
     let lines = [
         line(1, "Fine"),
         "{\"title\": ".to_owned(),
@@ -203,8 +203,8 @@ async fn bad_lines_are_set_aside(world: World) {
         .to_string(),
         line(2, "Fine too"),
     ];
-    write(&world, "bad.ndjson", lines.join("\n"));
-    let said = chlog(&world, &["import", "bad.ndjson"]).ended(6);
+    write(&app, "bad.ndjson", lines.join("\n"));
+    let said = chlog(&app, &["import", "bad.ndjson"]).ended(6);
     assert!(
         said.err.contains("imported 2, already there 0, rejected 5"),
         "{}",
@@ -221,7 +221,7 @@ async fn bad_lines_are_set_aside(world: World) {
     ] {
         assert!(said.err.contains(words), "{words}: {}", said.err);
     }
-    let aside = world.folder().join("bad.ndjson.rejected");
+    let aside = app.folder().join("bad.ndjson.rejected");
     let aside = std::fs::read_to_string(aside).expect("a file");
     let mut expected: Vec<&str> = [1, 3, 4, 5, 6]
         .iter()
@@ -233,33 +233,29 @@ async fn bad_lines_are_set_aside(world: World) {
     assert_eq!(found, expected);
     // Mended there, it is imported from there.
     let mended = line(3, "Mended");
-    write(&world, "bad.ndjson.rejected", mended);
-    chlog(&world, &["import", "bad.ndjson.rejected"]).done();
-    assert_eq!(count(&world).await, 3);
+    write(&app, "bad.ndjson.rejected", mended);
+    chlog(&app, &["import", "bad.ndjson.rejected"]).done();
+    assert_eq!(count(&app).await, 3);
     // Of a pipe, and of a name that is asked for.
     let input = "{}\n";
-    Said::of(world.chlog().args(["import", "-"]).write_stdin(input)).ended(6);
-    assert!(world.folder().join("import-rejected.ndjson").exists());
+    Said::of(app.chlog().args(["import", "-"]).write_stdin(input)).ended(6);
+    assert!(app.folder().join("import-rejected.ndjson").exists());
     let arguments = ["import", "-", "--rejected", "elsewhere"];
-    Said::of(world.chlog().args(arguments).write_stdin(input)).ended(6);
-    let elsewhere = std::fs::read_to_string(world.folder().join("elsewhere"));
+    Said::of(app.chlog().args(arguments).write_stdin(input)).ended(6);
+    let elsewhere = std::fs::read_to_string(app.folder().join("elsewhere"));
     assert_eq!(elsewhere.expect("a file"), input);
-    chlog(
-        &world,
-        &["import", "bad.ndjson", "--rejected", "bad.ndjson"],
-    )
-    .ended(2);
+    chlog(&app, &["import", "bad.ndjson", "--rejected", "bad.ndjson"]).ended(2);
 }
 
-async fn tables_are_read(world: World) {
+async fn tables_are_read(app: TestApp) {
     let table = "\u{feff}title,occurred_at,risk_level,tags,links,service,description\r\n\
         \"Deploy \"\"api\"\", 2\",2026-01-01T00:00:00+01:00,high,a;b,run=https://e.com/?a=b,web,\"One\nTwo\"\r\n\
         '=1+1,2026-01-02T00:00:00Z,,,,,\r\n\
         too,few\r\n\
         bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n";
-    write(&world, "table.csv", table);
+    write(&app, "table.csv", table);
     let arguments = ["import", "table.csv", "--create-missing"];
-    let said = chlog(&world, &arguments).ended(6);
+    let said = chlog(&app, &arguments).ended(6);
     assert!(
         said.err.contains("imported 2, already there 0, rejected 2"),
         "{}",
@@ -270,13 +266,13 @@ async fn tables_are_read(world: World) {
         "{}",
         said.err
     );
-    let aside = std::fs::read_to_string(world.folder().join("table.csv.rejected")).expect("a file");
+    let aside = std::fs::read_to_string(app.folder().join("table.csv.rejected")).expect("a file");
     assert_eq!(
         aside,
         "title,occurred_at,risk_level,tags,links,service,description\r\ntoo,few\r\n\
          bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n"
     );
-    let all = all(&world, &world.organization.key).await;
+    let all = all(&app, &app.organization.key).await;
     assert_eq!(all[0]["title"], "=1+1");
     let change = &all[1];
     assert_eq!(change["title"], "Deploy \"api\", 2");
@@ -289,30 +285,29 @@ async fn tables_are_read(world: World) {
     );
     assert_eq!(change["service"]["name"], "web");
     for (header, word) in [("title,when\n", "when"), ("title\n", "occurred_at")] {
-        let said = Said::of(world.chlog().args(["import", "-"]).write_stdin(header)).ended(2);
+        let said = Said::of(app.chlog().args(["import", "-"]).write_stdin(header)).ended(2);
         assert!(said.err.contains(word), "{}", said.err);
     }
     // What it is can be said where it cannot be seen.
-    write(&world, "table.txt", line(1, "Deploy"));
+    write(&app, "table.txt", line(1, "Deploy"));
     let arguments = ["import", "table.txt", "--input-format", "csv"];
-    chlog(&world, &arguments).ended(2);
-    chlog(&world, &["import", "table.txt"]).done();
+    chlog(&app, &arguments).ended(2);
+    chlog(&app, &["import", "table.txt"]).done();
 }
 
-async fn names_must_exist_or_be_made(world: World) {
+async fn names_must_exist_or_be_made(app: TestApp) {
     let text = json!({
         "title": "Deploy", "occurred_at": "2026-01-01T00:00:00Z", "service": "payments", "host": "web-1",
     });
     write(
-        &world,
+        &app,
         "named.ndjson",
         format!("{text}\n{}", line(1, "Other")),
     );
-    world
-        .key()
+    app.key()
         .create("/api/services", json!({ "name": "Payment" }))
         .await;
-    let said = chlog(&world, &["import", "named.ndjson"]).ended(3);
+    let said = chlog(&app, &["import", "named.ndjson"]).ended(3);
     for words in [
         "payments",
         "did you mean Payment?",
@@ -322,60 +317,60 @@ async fn names_must_exist_or_be_made(world: World) {
     ] {
         assert!(said.err.contains(words), "{words}: {}", said.err);
     }
-    assert_eq!(count(&world).await, 0);
+    assert_eq!(count(&app).await, 0);
     let arguments = ["import", "named.ndjson", "--create-missing"];
-    let said = Said::of(world.chlog().args(arguments).arg("--dry-run")).done();
+    let said = Said::of(app.chlog().args(arguments).arg("--dry-run")).done();
     assert!(
         said.err.contains("payments would be created"),
         "{}",
         said.err
     );
     for expected in ["imported 2", "already there 2"] {
-        let said = chlog(&world, &arguments).done();
+        let said = chlog(&app, &arguments).done();
         assert!(said.err.contains(expected), "{}", said.err);
     }
-    let services = world.key().get("/api/services").await.data(200);
+    let services = app.key().get("/api/services").await.data(200);
     assert_eq!(each(&services, "name"), ["Payment", "payments"]);
 }
 
-async fn an_import_goes_on_where_it_was_interrupted(world: World) {
-    let mut world = world;
+async fn an_import_goes_on_where_it_was_interrupted(app: TestApp) {
+    let mut app = app;
     let lines: Vec<String> = (0..1200).map(|n| line(n, &format!("Deploy {n}"))).collect();
     // As if the first request had been answered, and the second not.
-    write(&world, "some.ndjson", lines[..500].join("\n"));
-    write(&world, "all.ndjson", lines.join("\n"));
-    chlog(&world, &["import", "some.ndjson"]).done();
-    world.server.kill9();
-    let said = chlog(&world, &["import", "all.ndjson"]).ended(7);
+    write(&app, "some.ndjson", lines[..500].join("\n"));
+    write(&app, "all.ndjson", lines.join("\n"));
+    chlog(&app, &["import", "some.ndjson"]).done();
+    app.server.kill9();
+    let said = chlog(&app, &["import", "all.ndjson"]).ended(7);
     assert_eq!(said.out, "");
-    world.restart().await;
-    let said = chlog(&world, &["import", "all.ndjson"]).done();
+    app.restart().await;
+    let said = chlog(&app, &["import", "all.ndjson"]).done();
     assert!(
         said.err.contains("imported 700, already there 500"),
         "{}",
         said.err
     );
-    assert_eq!(count(&world).await, 1200);
+    assert_eq!(count(&app).await, 1200);
 }
 
-async fn a_cancelled_import_says_how_far_it_came(world: World) {
+async fn a_cancelled_import_says_how_far_it_came(app: TestApp) {
     const COUNT: u32 = 40_000;
     let lines: Vec<String> = (0..COUNT)
         .map(|n| line(n, &format!("Deploy {n}")))
         .collect();
-    write(&world, "long.ndjson", lines.join("\n"));
-    let mut command = Command::new(crate::world::binaries::chlog());
+    write(&app, "long.ndjson", lines.join("\n"));
+    let mut command = Command::new(changelog_tests::programs::chlog());
     command
         .args(["import", "long.ndjson"])
-        .current_dir(world.folder())
-        .env("CHLOG_URL", world.url())
-        .env("CHLOG_API_KEY", &world.organization.key)
-        .env("HOME", world.folder())
+        .current_dir(app.folder())
+        .env("CHLOG_URL", app.url())
+        .env("CHLOG_API_KEY", &app.organization.key)
+        .env("HOME", app.folder())
         .env_remove("XDG_CONFIG_HOME")
         .stderr(std::process::Stdio::piped());
     let child = command.spawn().expect("chlog runs");
-    while count(&world).await == 0 {}
-    crate::world::signal(child.id(), "INT");
+    while count(&app).await == 0 {}
+    changelog_tests::signal(child.id(), "INT");
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
@@ -383,19 +378,19 @@ async fn a_cancelled_import_says_how_far_it_came(world: World) {
         said.contains("interrupted after") && said.contains("the same command"),
         "{said}"
     );
-    let there = count(&world).await;
+    let there = count(&app).await;
     assert!(there > 0 && there < u64::from(COUNT), "{there}");
     // It may still be writing what it was sent last: that is there in a moment.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let there = count(&world).await;
-    let said = chlog(&world, &["import", "long.ndjson"]).done();
+    let there = count(&app).await;
+    let said = chlog(&app, &["import", "long.ndjson"]).done();
     let rest = u64::from(COUNT) - there;
     let expected = format!("imported {rest}, already there {there}");
     assert!(said.err.contains(&expected), "{expected}: {}", said.err);
-    assert_eq!(count(&world).await, u64::from(COUNT));
+    assert_eq!(count(&app).await, u64::from(COUNT));
 }
 
-async fn ten_thousand_take_seconds(world: World) {
+async fn ten_thousand_take_seconds(app: TestApp) {
     let mut text = String::new();
     for n in 0..10_000 {
         let tags = json!(["deploy", format!("team-{}", n % 20)]);
@@ -411,20 +406,20 @@ async fn ten_thousand_take_seconds(world: World) {
         });
         writeln!(text, "{change}").expect("text");
     }
-    write(&world, "many.ndjson", text);
+    write(&app, "many.ndjson", text);
     for expected in ["imported 10000", "already there 10000"] {
-        let said = chlog(&world, &["import", "many.ndjson"]).done();
+        let said = chlog(&app, &["import", "many.ndjson"]).done();
         assert!(said.err.contains(expected), "{}", said.err);
     }
-    assert_eq!(count(&world).await, 10_000);
+    assert_eq!(count(&app).await, 10_000);
 }
 
-async fn a_moment_keeps_its_order(world: World) {
+async fn a_moment_keeps_its_order(app: TestApp) {
     let title = |n: usize| format!("Number {n:03}");
     let lines: Vec<String> = (0..400).map(|n| line(1, &title(n))).collect();
-    write(&world, "moment.ndjson", lines.join("\n"));
-    chlog(&world, &["import", "moment.ndjson"]).done();
-    let all = all(&world, &world.organization.key).await;
+    write(&app, "moment.ndjson", lines.join("\n"));
+    chlog(&app, &["import", "moment.ndjson"]).done();
+    let all = all(&app, &app.organization.key).await;
     let titles: Vec<&str> = all
         .iter()
         .filter_map(|change| change["title"].as_str())
@@ -455,8 +450,8 @@ fn git(folder: &Path, at: &str, arguments: &[&str]) -> String {
 }
 
 /// Makes a repository with two merges and three tags.
-fn repository(world: &World) -> std::path::PathBuf {
-    let folder = world.folder().join("repository");
+fn repository(app: &TestApp) -> std::path::PathBuf {
+    let folder = app.folder().join("repository");
     std::fs::create_dir(&folder).expect("a folder");
     let git = |at: &str, arguments: &[&str]| git(&folder, at, arguments);
     git("", &["init", "-q", "-b", "main"]);
@@ -494,12 +489,12 @@ fn repository(world: &World) -> std::path::PathBuf {
     folder
 }
 
-async fn history_is_imported(world: World) {
-    let folder = repository(&world);
-    let import = || Said::of(world.chlog().args(["import", "--git"]).current_dir(&folder)).done();
+async fn history_is_imported(app: TestApp) {
+    let folder = repository(&app);
+    let import = || Said::of(app.chlog().args(["import", "--git"]).current_dir(&folder)).done();
     assert!(import().err.contains("imported 5, already there 0"));
     assert!(import().err.contains("imported 0, already there 5"));
-    let mut all = all(&world, &world.organization.key).await;
+    let mut all = all(&app, &app.organization.key).await;
     all.sort_by_key(|change| format!("{} {}", change["occurred_at"], change["title"]));
     let found: Vec<(&str, &str)> = all
         .iter()
@@ -534,12 +529,11 @@ async fn history_is_imported(world: World) {
     assert_eq!(all[2]["tags"][1], format!("commit={merged}"));
 }
 
-async fn a_range_of_history_is_imported(world: World) {
-    let folder = repository(&world);
+async fn a_range_of_history_is_imported(app: TestApp) {
+    let folder = repository(&app);
     let import = |range: &str| {
         Said::of(
-            world
-                .chlog()
+            app.chlog()
                 .args(["import", "--git", range])
                 .current_dir(&folder),
         )
@@ -563,20 +557,20 @@ async fn a_range_of_history_is_imported(world: World) {
         "--git=v1..nowhere",
         "--git=",
     ] {
-        let said = Said::of(world.chlog().args(["import", bad]).current_dir(&folder)).ended(2);
+        let said = Said::of(app.chlog().args(["import", bad]).current_dir(&folder)).ended(2);
         assert!(said.err.contains("--git: "), "{}", said.err);
     }
     import("--output=x").ended(2);
     assert!(!folder.join("x").exists());
 }
 
-async fn nothing_is_imported_of_no_repository(world: World) {
-    let folder = world.folder().join("empty");
+async fn nothing_is_imported_of_no_repository(app: TestApp) {
+    let folder = app.folder().join("empty");
     std::fs::create_dir(&folder).expect("a folder");
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     command.args(["import", "--git"]).current_dir(&folder);
-    // The folder of this world may lie in a repository of somebody else.
-    command.env("GIT_CEILING_DIRECTORIES", world.folder());
+    // The folder of this app may lie in a repository of somebody else.
+    command.env("GIT_CEILING_DIRECTORIES", app.folder());
     let said = Said::of(&mut command).ended(2);
     assert!(said.err.contains("not a git repository"), "{}", said.err);
 }

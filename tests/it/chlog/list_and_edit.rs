@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::chlog::{chlog, newest};
-use crate::world::{World, each, keys, on_both, shape, text};
+use changelog_tests::{TestApp, each, keys, on_both, shapes, text};
 
 on_both!(
     lists_are_filtered,
@@ -14,7 +14,7 @@ on_both!(
     services_and_hosts_are_managed,
 );
 
-async fn lists_are_filtered(world: World) {
+async fn lists_are_filtered(app: TestApp) {
     for (title, more) in [
         (
             "Überlauf behoben",
@@ -29,7 +29,7 @@ async fn lists_are_filtered(world: World) {
     ] {
         let mut arguments = vec!["log", title, "--create-missing"];
         arguments.extend(more);
-        chlog(&world, &arguments).done();
+        chlog(&app, &arguments).done();
     }
     for (arguments, expected) in [
         (
@@ -62,11 +62,11 @@ async fn lists_are_filtered(world: World) {
     ] {
         let mut all = vec!["list", "--json"];
         all.extend(arguments);
-        let list = chlog(&world, &all).done().json();
+        let list = chlog(&app, &all).done().json();
         assert_eq!(each(&list["data"], "title"), expected, "{arguments:?}");
         assert_eq!(list["count"], expected.len(), "{arguments:?}");
     }
-    chlog(&world, &["list", "--service", "nobody"]).ended(3);
+    chlog(&app, &["list", "--service", "nobody"]).ended(3);
     for arguments in [
         &["list", "--risk", "extreme"][..],
         &["list", "--since", "whenever"],
@@ -74,12 +74,12 @@ async fn lists_are_filtered(world: World) {
         &["list", "--page", "0"],
         &["list", "--all", "--page", "2"],
     ] {
-        chlog(&world, arguments).ended(2);
+        chlog(&app, arguments).ended(2);
     }
 }
 
-async fn lists_are_cut_and_paged(world: World) {
-    let key = world.key();
+async fn lists_are_cut_and_paged(app: TestApp) {
+    let key = app.key();
     for index in 0..105 {
         key.change(&format!("number {index}")).await;
     }
@@ -95,7 +95,7 @@ async fn lists_are_cut_and_paged(world: World) {
     ] {
         let mut all = vec!["ls", "--format", "ndjson"];
         all.extend(arguments);
-        let said = chlog(&world, &all).done();
+        let said = chlog(&app, &all).done();
         let titles: Vec<String> = said
             .out
             .lines()
@@ -104,7 +104,7 @@ async fn lists_are_cut_and_paged(world: World) {
         let expected: Vec<String> = (0..size).map(|n| format!("number {}", first - n)).collect();
         assert_eq!(titles, expected, "{arguments:?}");
     }
-    let everything = chlog(&world, &["list", "--all", "--json"]).done().json();
+    let everything = chlog(&app, &["list", "--all", "--json"]).done().json();
     assert_eq!(
         keys(&everything),
         ["count", "data", "page", "per_page", "total_pages"]
@@ -113,8 +113,8 @@ async fn lists_are_cut_and_paged(world: World) {
     assert_eq!(each(&everything["data"], "title").len(), 105);
 }
 
-async fn changes_are_edited(world: World) {
-    let key = world.key();
+async fn changes_are_edited(app: TestApp) {
+    let key = app.key();
     key.create("/api/services", json!({ "name": "payments" }))
         .await;
     let id = key.change("Deploy").await;
@@ -143,13 +143,13 @@ async fn changes_are_edited(world: World) {
         "--scheduled-for",
         "2027-01-01T00:00:00Z",
     ];
-    let said = chlog(&world, &arguments).done();
+    let said = chlog(&app, &arguments).done();
     assert!(
         said.out.contains(&id) && said.out.contains("Redeploy"),
         "{}",
         said.out
     );
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     for (field, value) in [
         ("title", json!("Redeploy")),
         ("risk_level", json!("high")),
@@ -168,24 +168,24 @@ async fn changes_are_edited(world: World) {
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
     // What is not named stays.
-    chlog(&world, &["update", &id, "--risk", "low"]).done();
+    chlog(&app, &["update", &id, "--risk", "low"]).done();
     let mut expected = change;
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     expected["risk_level"] = json!("low");
     expected["updated_at"] = change["updated_at"].clone();
     assert_eq!(change, expected);
-    chlog(&world, &["update", &id]).ended(2);
-    chlog(&world, &["update", &id, "--title", "ab"]).ended(6);
-    chlog(&world, &["update", &id, "--service", "nobody"]).ended(3);
-    chlog(&world, &["update", &id, "--occurred-at", "2h"]).ended(2);
-    chlog(&world, &["update", "not-an-id", "--risk", "low"]).ended(2);
+    chlog(&app, &["update", &id]).ended(2);
+    chlog(&app, &["update", &id, "--title", "ab"]).ended(6);
+    chlog(&app, &["update", &id, "--service", "nobody"]).ended(3);
+    chlog(&app, &["update", &id, "--occurred-at", "2h"]).ended(2);
+    chlog(&app, &["update", "not-an-id", "--risk", "low"]).ended(2);
     let nowhere = uuid::Uuid::now_v7().to_string();
-    chlog(&world, &["update", &nowhere, "--risk", "low"]).ended(3);
-    assert_eq!(newest(&world).await, expected);
+    chlog(&app, &["update", &nowhere, "--risk", "low"]).ended(3);
+    assert_eq!(newest(&app).await, expected);
 }
 
-async fn tags_and_links_are_added_removed_and_replaced(world: World) {
-    let id = world.key().change("Deploy").await;
+async fn tags_and_links_are_added_removed_and_replaced(app: TestApp) {
+    let id = app.key().change("Deploy").await;
     let link = |label: &str| format!("{label}=https://example.com/{label}");
     let (one, two) = (link("one"), link("two"));
     for (arguments, tags, labels) in [
@@ -216,49 +216,45 @@ async fn tags_and_links_are_added_removed_and_replaced(world: World) {
     ] {
         let mut all = vec!["update", &id];
         all.extend(arguments);
-        chlog(&world, &all).done();
-        let change = newest(&world).await;
+        chlog(&app, &all).done();
+        let change = newest(&app).await;
         assert_eq!(change["tags"], json!(tags), "{arguments:?}");
         assert_eq!(each(&change["links"], "label"), labels, "{arguments:?}");
     }
     // A link of the same label is the same link.
     for address in ["https://example.com/old", "https://example.com/new"] {
-        chlog(
-            &world,
-            &["update", &id, "--link", &format!("run={address}")],
-        )
-        .done();
+        chlog(&app, &["update", &id, "--link", &format!("run={address}")]).done();
     }
-    let links = newest(&world).await["links"].take();
+    let links = newest(&app).await["links"].take();
     assert_eq!(
         links,
         json!([{ "label": "run", "url": "https://example.com/new" }])
     );
-    chlog(&world, &["update", &id, "--tag", "a", "--set-tags", "b"]).ended(2);
-    chlog(&world, &["update", &id, "--tag", ""]).ended(6);
+    chlog(&app, &["update", &id, "--tag", "a", "--set-tags", "b"]).ended(2);
+    chlog(&app, &["update", &id, "--tag", ""]).ended(6);
 }
 
-async fn a_status_is_set_by_a_word(world: World) {
-    let id = world.key().change("Deploy").await;
+async fn a_status_is_set_by_a_word(app: TestApp) {
+    let id = app.key().change("Deploy").await;
     for (word, status) in [
         ("start", "in_progress"),
         ("done", "completed"),
         ("rollback", "rolled_back"),
     ] {
-        let said = chlog(&world, &[word, &id, "--json"]).done().json();
-        assert_eq!(keys(&said["data"]), shape::CHANGE);
+        let said = chlog(&app, &[word, &id, "--json"]).done().json();
+        assert_eq!(keys(&said["data"]), shapes::CHANGE);
         assert_eq!(said["data"]["status"], status);
-        assert_eq!(newest(&world).await["status"], status);
+        assert_eq!(newest(&app).await["status"], status);
     }
     let nowhere = uuid::Uuid::now_v7().to_string();
     for word in ["start", "done", "rollback", "show"] {
-        chlog(&world, &[word, &nowhere]).ended(3);
-        chlog(&world, &[word, "not-an-id"]).ended(2);
-        chlog(&world, &[word]).ended(2);
+        chlog(&app, &[word, &nowhere]).ended(3);
+        chlog(&app, &[word, "not-an-id"]).ended(2);
+        chlog(&app, &[word]).ended(2);
     }
 }
 
-async fn services_and_hosts_are_managed(world: World) {
+async fn services_and_hosts_are_managed(app: TestApp) {
     let arguments = [
         "service",
         "create",
@@ -269,8 +265,8 @@ async fn services_and_hosts_are_managed(world: World) {
         "Takes cards",
         "--json",
     ];
-    let service = chlog(&world, &arguments).done().json()["data"].take();
-    assert_eq!(keys(&service), shape::SERVICE);
+    let service = chlog(&app, &arguments).done().json()["data"].take();
+    assert_eq!(keys(&service), shapes::SERVICE);
     assert_eq!(
         (&service["name"], &service["color"]),
         (&json!("payments"), &json!("#0aF"))
@@ -297,37 +293,35 @@ async fn services_and_hosts_are_managed(world: World) {
         "Behind the balancer",
         "--json",
     ];
-    let host = chlog(&world, &arguments).done().json()["data"].take();
-    assert_eq!(keys(&host), shape::HOST);
+    let host = chlog(&app, &arguments).done().json()["data"].take();
+    assert_eq!(keys(&host), shapes::HOST);
     assert_eq!(host["roles"], json!(["web", "cache", "edge"]));
     for (kind, record, name) in [("service", &service, "payments"), ("host", &host, "web-1")] {
         let id = text(&record["id"]);
         for given in [name, &name.to_uppercase(), &id] {
-            let shown = chlog(&world, &[kind, "show", given, "--json"])
-                .done()
-                .json();
+            let shown = chlog(&app, &[kind, "show", given, "--json"]).done().json();
             assert_eq!(&shown["data"], record, "{kind} {given}");
         }
-        let list = chlog(&world, &[kind, "list", "--json"]).done().json();
+        let list = chlog(&app, &[kind, "list", "--json"]).done().json();
         assert_eq!(list, json!({ "data": [record] }));
-        let ids = chlog(&world, &[kind, "list", "--format", "ids"]).done().out;
+        let ids = chlog(&app, &[kind, "list", "--format", "ids"]).done().out;
         assert_eq!(ids, format!("{id}\n"));
-        let table = chlog(&world, &[kind, "list"]).done().out;
+        let table = chlog(&app, &[kind, "list"]).done().out;
         assert!(table.contains(name) && table.contains(&id), "{table}");
-        let shown = chlog(&world, &[kind, "show", name]).done().out;
+        let shown = chlog(&app, &[kind, "show", name]).done().out;
         assert!(shown.contains(name) && shown.contains(&id), "{shown}");
-        chlog(&world, &[kind, "create", name]).ended(5);
-        chlog(&world, &[kind, "create", &name.to_uppercase()]).ended(5);
-        chlog(&world, &[kind, "create", ""]).ended(6);
-        chlog(&world, &[kind, "show", "nobody"]).ended(3);
+        chlog(&app, &[kind, "create", name]).ended(5);
+        chlog(&app, &[kind, "create", &name.to_uppercase()]).ended(5);
+        chlog(&app, &[kind, "create", ""]).ended(6);
+        chlog(&app, &[kind, "show", "nobody"]).ended(3);
         let nowhere = uuid::Uuid::now_v7().to_string();
-        chlog(&world, &[kind, "show", &nowhere]).ended(3);
+        chlog(&app, &[kind, "show", &nowhere]).ended(3);
     }
-    chlog(&world, &["service", "create", "other", "--color", "red"]).ended(6);
+    chlog(&app, &["service", "create", "other", "--color", "red"]).ended(6);
     chlog(
-        &world,
+        &app,
         &["host", "create", "other", "--ip-address", "nowhere"],
     )
     .ended(6);
-    chlog(&world, &["host", "create", "other", "--platform", "cloud"]).ended(2);
+    chlog(&app, &["host", "create", "other", "--platform", "cloud"]).ended(2);
 }

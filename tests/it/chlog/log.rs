@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog, newest};
-use crate::world::{World, each, keys, on_both, shape, text};
+use changelog_tests::{TestApp, each, keys, on_both, shapes, text};
 
 on_both!(
     a_change_is_recorded_with_everything,
@@ -16,17 +16,17 @@ on_both!(
     project_files_say_what_a_change_is_about,
 );
 
-fn piped(world: &World, arguments: &[&str], input: &str) -> Said {
-    Said::of(world.chlog().args(arguments).write_stdin(input))
+fn piped(app: &TestApp, arguments: &[&str], input: &str) -> Said {
+    Said::of(app.chlog().args(arguments).write_stdin(input))
 }
 
-async fn count(world: &World) -> u64 {
-    let list = world.key().get("/api/changes").await.body(200);
+async fn count(app: &TestApp) -> u64 {
+    let list = app.key().get("/api/changes").await.body(200);
     list["count"].as_u64().expect("a count")
 }
 
-async fn a_change_is_recorded_with_everything(world: World) {
-    let key = world.key();
+async fn a_change_is_recorded_with_everything(app: TestApp) {
+    let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "Payments" }))
         .await;
@@ -62,10 +62,10 @@ async fn a_change_is_recorded_with_everything(world: World) {
         "2027-01-02T03:04:05Z",
         "--json",
     ];
-    let created = chlog(&world, &arguments).done().json();
+    let created = chlog(&app, &arguments).done().json();
     assert_eq!(keys(&created), ["data"]);
-    assert_eq!(keys(&created["data"]), shape::CHANGE_CREATED);
-    let change = newest(&world).await;
+    assert_eq!(keys(&created["data"]), shapes::CHANGE_CREATED);
+    let change = newest(&app).await;
     assert_eq!(change["id"], created["data"]["id"]);
     for (field, value) in [
         ("title", json!("Deploy payments 2.3")),
@@ -90,8 +90,8 @@ async fn a_change_is_recorded_with_everything(world: World) {
     assert_eq!(change["host_ref"]["id"], json!(host));
     // By their ids as well, and otherwise the service's defaults.
     let by_id = ["log", "By id", "--service", &service, "--host", &host];
-    let said = chlog(&world, &by_id).done();
-    let change = newest(&world).await;
+    let said = chlog(&app, &by_id).done();
+    let change = newest(&app).await;
     assert_eq!(
         (&change["risk_level"], &change["status"]),
         (&json!("low"), &json!("planned"))
@@ -104,96 +104,96 @@ async fn a_change_is_recorded_with_everything(world: World) {
     );
 }
 
-async fn words_come_from_a_pipe_or_a_file(world: World) {
-    let file = world.folder().join("words.txt");
+async fn words_come_from_a_pipe_or_a_file(app: TestApp) {
+    let file = app.folder().join("words.txt");
     let words = "Rotate the certificates\n\nAll of them,\nin turn.\n";
     std::fs::write(&file, words).expect("a file");
     let path = file.to_str().expect("a path");
     for said in [
-        piped(&world, &["log", "--risk", "high"], words),
-        piped(&world, &["log", "--risk", "high", "-F", "-"], words),
-        chlog(&world, &["log", "--risk", "high", "-F", path]),
+        piped(&app, &["log", "--risk", "high"], words),
+        piped(&app, &["log", "--risk", "high", "-F", "-"], words),
+        chlog(&app, &["log", "--risk", "high", "-F", path]),
         piped(
-            &world,
+            &app,
             &["log", "--risk", "high"],
             "\n\r\nRotate the certificates\r\n\r\nAll of them,\r\nin turn.",
         ),
     ] {
         said.done();
-        let change = newest(&world).await;
+        let change = newest(&app).await;
         assert_eq!(change["title"], "Rotate the certificates");
         assert_eq!(change["description"], "All of them,\nin turn.");
         assert_eq!(change["risk_level"], "high");
     }
-    piped(&world, &["log"], "Only a title").done();
-    assert_eq!(newest(&world).await["description"], Value::Null);
+    piped(&app, &["log"], "Only a title").done();
+    assert_eq!(newest(&app).await["description"], Value::Null);
     // A title given is not looked for in a pipe.
-    piped(&world, &["log", "From the argument"], "Not this").done();
-    assert_eq!(newest(&world).await["title"], "From the argument");
-    assert_eq!(count(&world).await, 6);
+    piped(&app, &["log", "From the argument"], "Not this").done();
+    assert_eq!(newest(&app).await["title"], "From the argument");
+    assert_eq!(count(&app).await, 6);
     for (arguments, input) in [
         (&["log", "-F", "/nowhere/at/all"][..], ""),
         (&["log", "-F", "-"], ""),
         (&["log", "-F", "-", "A title"], "words"),
     ] {
-        piped(&world, arguments, input).ended(2);
+        piped(&app, arguments, input).ended(2);
     }
-    assert_eq!(count(&world).await, 6);
+    assert_eq!(count(&app).await, 6);
 }
 
-async fn an_editor_is_opened(world: World) {
-    let script = world.folder().join("editor.sh");
+async fn an_editor_is_opened(app: TestApp) {
+    let script = app.folder().join("editor.sh");
     let edits = "#!/bin/sh\nprintf 'From the editor\\n\\nWith a story\\n' > \"$1\"\n";
     std::fs::write(&script, edits).expect("a file");
     let editor = format!("sh {}", script.display());
-    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", &editor));
+    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", &editor));
     said.done();
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["description"]),
         (&json!("From the editor"), &json!("With a story"))
     );
     // An editor that is left without a title records nothing.
-    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "true"));
+    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", "true"));
     said.ended(130);
-    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", "false"));
+    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", "false"));
     said.ended(130);
     // One that does not exist has not been left by anybody.
     let missing = "no-such-editor";
-    let said = Said::of(world.chlog().args(["log", "-e"]).env("EDITOR", missing));
+    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", missing));
     said.ended(1);
-    assert_eq!(count(&world).await, 1);
+    assert_eq!(count(&app).await, 1);
 }
 
-async fn without_a_title_the_ways_are_named(world: World) {
+async fn without_a_title_the_ways_are_named(app: TestApp) {
     for input in ["", "  \n\n "] {
-        let said = piped(&world, &["log", "--risk", "high"], input).ended(2);
+        let said = piped(&app, &["log", "--risk", "high"], input).ended(2);
         for way in ["chlog log \"", "-F", "-e", "|"] {
             assert!(said.err.contains(way), "{way}: {}", said.err);
         }
         assert_eq!(said.out, "");
     }
-    assert_eq!(count(&world).await, 0);
+    assert_eq!(count(&app).await, 0);
 }
 
-async fn missing_services_and_hosts_are_made_on_request(world: World) {
+async fn missing_services_and_hosts_are_made_on_request(app: TestApp) {
     let arguments = ["log", "Deploy", "--service", "brand-new", "--host", "web-9"];
-    let said = chlog(&world, &arguments).ended(3);
+    let said = chlog(&app, &arguments).ended(3);
     assert!(
         said.err.contains("brand-new") && said.err.contains("--create-missing"),
         "{}",
         said.err
     );
-    assert_eq!(count(&world).await, 0);
+    assert_eq!(count(&app).await, 0);
     let mut arguments = arguments.to_vec();
     arguments.push("--create-missing");
     for _ in 0..2 {
-        chlog(&world, &arguments).done();
-        let change = newest(&world).await;
+        chlog(&app, &arguments).done();
+        let change = newest(&app).await;
         assert_eq!(change["service"]["name"], "brand-new");
         assert_eq!(change["host_ref"]["hostname"], "web-9");
     }
-    let key = world.key();
+    let key = app.key();
     assert_eq!(
         each(&key.get("/api/services").await.data(200), "name"),
         ["brand-new"]
@@ -204,7 +204,7 @@ async fn missing_services_and_hosts_are_made_on_request(world: World) {
     );
     // A change that is refused leaves nothing behind.
     chlog(
-        &world,
+        &app,
         &["log", "ab", "--service", "other", "--create-missing"],
     )
     .ended(6);
@@ -213,13 +213,12 @@ async fn missing_services_and_hosts_are_made_on_request(world: World) {
         ["brand-new"]
     );
     // A near miss is told.
-    let said = chlog(&world, &["log", "Deploy", "--service", "brand-nwe"]).ended(3);
+    let said = chlog(&app, &["log", "Deploy", "--service", "brand-nwe"]).ended(3);
     assert!(said.err.contains("brand-new"), "{}", said.err);
 }
 
-async fn a_dry_run_sends_nothing(world: World) {
-    world
-        .key()
+async fn a_dry_run_sends_nothing(app: TestApp) {
+    app.key()
         .create("/api/services", json!({ "name": "payments" }))
         .await;
     let arguments = [
@@ -231,7 +230,7 @@ async fn a_dry_run_sends_nothing(world: World) {
         "payments",
         "--dry-run",
     ];
-    let said = chlog(&world, &arguments).done().json();
+    let said = chlog(&app, &arguments).done().json();
     assert_eq!(said["title"], "Deploy");
     assert_eq!(said["tags"], json!(["a"]));
     assert!(said["service_id"].is_string(), "{said}");
@@ -243,20 +242,16 @@ async fn a_dry_run_sends_nothing(world: World) {
         "--create-missing",
         "--dry-run",
     ];
-    let said = chlog(&world, &arguments).done();
+    let said = chlog(&app, &arguments).done();
     assert!(said.err.contains("new"), "{}", said.err);
     // It finds the same mistakes as the real thing.
-    chlog(&world, &["log", "ab", "--dry-run"]).ended(6);
-    chlog(
-        &world,
-        &["log", "Deploy", "--service", "nobody", "--dry-run"],
-    )
-    .ended(3);
-    assert_eq!(count(&world).await, 0);
-    assert_eq!(world.key().get("/api/hosts").await.data(200), json!([]));
+    chlog(&app, &["log", "ab", "--dry-run"]).ended(6);
+    chlog(&app, &["log", "Deploy", "--service", "nobody", "--dry-run"]).ended(3);
+    assert_eq!(count(&app).await, 0);
+    assert_eq!(app.key().get("/api/hosts").await.data(200), json!([]));
 }
 
-async fn one_idempotency_key_is_one_change(world: World) {
+async fn one_idempotency_key_is_one_change(app: TestApp) {
     let arguments = [
         "log",
         "Deploy",
@@ -265,20 +260,20 @@ async fn one_idempotency_key_is_one_change(world: World) {
         "--format",
         "ids",
     ];
-    let first = chlog(&world, &arguments).done().out;
-    let second = chlog(&world, &arguments).done().out;
+    let first = chlog(&app, &arguments).done().out;
+    let second = chlog(&app, &arguments).done().out;
     assert_eq!(first, second);
-    assert_eq!(count(&world).await, 1);
+    assert_eq!(count(&app).await, 1);
     let other = ["log", "Another", "--idempotency-key", "run-42"];
-    chlog(&world, &other).ended(6);
+    chlog(&app, &other).ended(6);
     // Without one, twice is two.
-    chlog(&world, &["log", "Deploy"]).done();
-    chlog(&world, &["log", "Deploy"]).done();
-    assert_eq!(count(&world).await, 3);
+    chlog(&app, &["log", "Deploy"]).done();
+    chlog(&app, &["log", "Deploy"]).done();
+    assert_eq!(count(&app).await, 3);
 }
 
-async fn project_files_say_what_a_change_is_about(world: World) {
-    let project = world.folder().join("project");
+async fn project_files_say_what_a_change_is_about(app: TestApp) {
+    let project = app.folder().join("project");
     let below = project.join("deep/down");
     std::fs::create_dir_all(&below).expect("a folder");
     std::fs::create_dir(project.join(".git")).expect("a folder");
@@ -287,11 +282,11 @@ async fn project_files_say_what_a_change_is_about(world: World) {
         "service = \"payments\"\nhost = \"web-1\"\ntags = [\"a\", \"b\"]\nrisk = \"high\"\n";
     std::fs::write(&file, settings).expect("a file");
     let log = |arguments: &[&str]| {
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         Said::of(command.arg("log").args(arguments).current_dir(&below))
     };
     log(&["From below", "--create-missing"]).done();
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
     assert_eq!(
@@ -300,7 +295,7 @@ async fn project_files_say_what_a_change_is_about(world: World) {
     );
     // A flag beats it.
     log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).done();
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(
         (&change["tags"], &change["risk_level"]),
         (&json!(["c"]), &json!("low"))
@@ -315,7 +310,7 @@ async fn project_files_say_what_a_change_is_about(world: World) {
         std::fs::write(&file, format!("{line}\nrisk = \"medium\"\n")).expect("a file");
         let said = log(&["Not redirected"]);
         if said.code == 0 {
-            assert_eq!(newest(&world).await["title"], "Not redirected");
+            assert_eq!(newest(&app).await["title"], "Not redirected");
         }
         assert!(
             said.err.contains(line.split(' ').next().expect("a word")),
@@ -325,7 +320,7 @@ async fn project_files_say_what_a_change_is_about(world: World) {
     }
     // Above the repository's root nothing counts.
     std::fs::remove_file(&file).expect("a file");
-    std::fs::write(world.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
+    std::fs::write(app.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
     log(&["Outside"]).done();
-    assert_eq!(newest(&world).await["risk_level"], "low");
+    assert_eq!(newest(&app).await["risk_level"], "low");
 }

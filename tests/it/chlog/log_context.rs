@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::chlog::{Said, newest};
-use crate::world::{World, on_both, requirement, text};
+use changelog_tests::{TestApp, installed, on_both, text};
 
 on_both!(
     a_run_gives_title_tags_and_links,
@@ -31,8 +31,8 @@ const RUN: [(&str, &str); 10] = [
     ("GITHUB_RUN_ATTEMPT", "1"),
 ];
 
-fn log(world: &World, folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Said {
-    let mut command = world.chlog();
+fn log(app: &TestApp, folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+    let mut command = app.chlog();
     command
         .arg("log")
         .args(arguments)
@@ -41,10 +41,10 @@ fn log(world: &World, folder: &Path, arguments: &[&str], variables: &[(&str, &st
     Said::of(command.write_stdin(""))
 }
 
-async fn a_run_gives_title_tags_and_links(world: World) {
-    let here = world.folder();
-    log(&world, here, &["--risk", "high"], &RUN).done();
-    let change = newest(&world).await;
+async fn a_run_gives_title_tags_and_links(app: TestApp) {
+    let here = app.folder();
+    log(&app, here, &["--risk", "high"], &RUN).done();
+    let change = newest(&app).await;
     assert_eq!(change["title"], "deploy octo-org/hello-world@1a2b3c4");
     assert_eq!(
         change["tags"],
@@ -72,8 +72,8 @@ async fn a_run_gives_title_tags_and_links(world: World) {
         "--link",
         "run=https://e.com/",
     ];
-    log(&world, here, &given, &RUN).done();
-    let change = newest(&world).await;
+    log(&app, here, &given, &RUN).done();
+    let change = newest(&app).await;
     assert_eq!(change["title"], "Mine");
     assert_eq!(
         change["tags"],
@@ -87,15 +87,15 @@ async fn a_run_gives_title_tags_and_links(world: World) {
     );
     assert_eq!(change["links"][0]["url"], "https://e.com/");
     assert!(!change["links"].to_string().contains("actions/runs"));
-    let mut piped = world.chlog();
+    let mut piped = app.chlog();
     piped.arg("log").envs(RUN);
     Said::of(piped.write_stdin("From a pipe\n\nAll of it")).done();
-    assert_eq!(newest(&world).await["title"], "From a pipe");
+    assert_eq!(newest(&app).await["title"], "From a pipe");
     // Turned off, there is neither a title nor anything else.
-    let said = log(&world, here, &["--no-context"], &RUN).ended(2);
+    let said = log(&app, here, &["--no-context"], &RUN).ended(2);
     assert!(said.err.contains("there is no title"), "{}", said.err);
-    log(&world, here, &["Bare", "--no-context"], &RUN).done();
-    let change = newest(&world).await;
+    log(&app, here, &["Bare", "--no-context"], &RUN).done();
+    let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["tags"], &change["links"]),
         (&json!("Bare"), &json!([]), &json!([]))
@@ -124,12 +124,12 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-async fn a_repository_gives_tags_and_links(world: World) {
-    if requirement::in_path("git").is_none() {
-        requirement::missing("git", "git");
+async fn a_repository_gives_tags_and_links(app: TestApp) {
+    if installed::in_path("git").is_none() {
+        installed::missing("git", "git");
         return;
     }
-    let folder = world.folder().join("repository");
+    let folder = app.folder().join("repository");
     let below = folder.join("below");
     fs::create_dir_all(&below).expect("a folder");
     git(&folder, &["init", "-q"]);
@@ -138,8 +138,8 @@ async fn a_repository_gives_tags_and_links(world: World) {
     let remote = "https://ada:ghp_planted@github.com/owner/repo.git?planted=1";
     git(&folder, &["remote", "add", "origin", remote]);
     let commit = git(&folder, &["rev-parse", "HEAD"]);
-    log(&world, &below, &["Deploy"], &[]).done();
-    let change = newest(&world).await;
+    log(&app, &below, &["Deploy"], &[]).done();
+    let change = newest(&app).await;
     assert_eq!(
         change["tags"],
         json!(["repo=owner/repo", format!("commit={}", &commit[..7])])
@@ -152,13 +152,13 @@ async fn a_repository_gives_tags_and_links(world: World) {
         ])
     );
     // Outside of a run nobody's title is made up.
-    log(&world, &below, &[], &[]).ended(2);
+    log(&app, &below, &[], &[]).ended(2);
     // In one, the subject is that of the commit that was checked out.
     let mut run = RUN.to_vec();
     run.retain(|(name, _)| *name != "GITHUB_SHA");
     run.push(("GITHUB_SHA", &commit));
-    log(&world, &below, &[], &run).done();
-    let title = text(&newest(&world).await["title"]);
+    log(&app, &below, &[], &run).done();
+    let title = text(&newest(&app).await["title"]);
     assert_eq!(
         title,
         format!(
@@ -166,24 +166,24 @@ async fn a_repository_gives_tags_and_links(world: World) {
             &commit[..7]
         )
     );
-    log(&world, &below, &[], &RUN).done();
+    log(&app, &below, &[], &RUN).done();
     assert_eq!(
-        newest(&world).await["title"],
+        newest(&app).await["title"],
         "deploy octo-org/hello-world@1a2b3c4"
     );
-    let all = world.key().get("/api/changes").await.body(200).to_string();
+    let all = app.key().get("/api/changes").await.body(200).to_string();
     assert!(!all.contains("planted"), "{all}");
 }
 
-async fn what_cannot_be_found_out_is_left_out(world: World) {
+async fn what_cannot_be_found_out_is_left_out(app: TestApp) {
     // A repository that is none, no git at all, and a git that hangs.
-    let folder = world.folder().join("broken");
+    let folder = app.folder().join("broken");
     fs::create_dir_all(folder.join(".git")).expect("a folder");
-    let said = log(&world, &folder, &["Deploy"], &[]).done();
+    let said = log(&app, &folder, &["Deploy"], &[]).done();
     assert_eq!(said.err, "");
-    let said = log(&world, &folder, &["Deploy"], &[("PATH", "/nowhere")]).done();
+    let said = log(&app, &folder, &["Deploy"], &[("PATH", "/nowhere")]).done();
     assert_eq!(said.err, "");
-    let programs = world.folder().join("programs");
+    let programs = app.folder().join("programs");
     fs::create_dir(&programs).expect("a folder");
     let slow = programs.join("git");
     fs::write(&slow, "#!/bin/sh\nexec sleep 60\n").expect("a file");
@@ -195,9 +195,9 @@ async fn what_cannot_be_found_out_is_left_out(world: World) {
     );
     let path = format!("{}:/usr/bin:/bin", programs.display());
     let begun = std::time::Instant::now();
-    log(&world, &folder, &["Deploy"], &[("PATH", &path)]).done();
+    log(&app, &folder, &["Deploy"], &[("PATH", &path)]).done();
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(
         (&change["tags"], &change["links"]),
         (&json!([]), &json!([]))
@@ -205,8 +205,8 @@ async fn what_cannot_be_found_out_is_left_out(world: World) {
     // A change has its limits.
     let tags: Vec<String> = (0..19).map(|n| format!("tag{n}")).collect();
     let tags = tags.join(",");
-    log(&world, &folder, &["Deploy", "--tag", &tags], &RUN).done();
-    let change = newest(&world).await;
+    log(&app, &folder, &["Deploy", "--tag", &tags], &RUN).done();
+    let change = newest(&app).await;
     assert_eq!(change["tags"].as_array().map(Vec::len), Some(20));
     assert_eq!(change["tags"][19], "ci=github-actions");
 }

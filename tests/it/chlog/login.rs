@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::chlog::Said;
-use crate::world::{World, keys, on_both};
+use changelog_tests::{TestApp, keys, on_both};
 
 on_both!(
     health_needs_no_key,
@@ -11,25 +11,25 @@ on_both!(
     keys_are_stored_and_forgotten,
 );
 
-async fn health_needs_no_key(world: World) {
-    let said = Said::of(world.bare_chlog().args(["health", "--url", &world.url()])).done();
+async fn health_needs_no_key(app: TestApp) {
+    let said = Said::of(app.bare_chlog().args(["health", "--url", &app.url()])).done();
     assert!(
         said.out.contains("ok") && said.out.contains("reachable"),
         "{}",
         said.out
     );
-    let mut command = world.bare_chlog();
+    let mut command = app.bare_chlog();
     let health = Said::of(
         command
             .args(["health", "--json"])
-            .env("CHLOG_URL", world.url()),
+            .env("CHLOG_URL", app.url()),
     )
     .done();
     assert_eq!(
         keys(&health.json()),
         ["db", "latency_ms", "status", "timestamp"]
     );
-    let said = Said::of(world.bare_chlog().arg("health")).ended(2);
+    let said = Said::of(app.bare_chlog().arg("health")).ended(2);
     assert!(
         said.err.contains("CHLOG_URL") && said.err.contains("--url"),
         "{}",
@@ -37,13 +37,13 @@ async fn health_needs_no_key(world: World) {
     );
 }
 
-async fn keys_come_from_where_they_should(world: World) {
-    let key = &world.organization.key;
-    let file = world.folder().join("key");
+async fn keys_come_from_where_they_should(app: TestApp) {
+    let key = &app.organization.key;
+    let file = app.folder().join("key");
     std::fs::write(&file, format!("{key}\n")).expect("a file");
-    let url = world.url();
+    let url = app.url();
     let list = |environment: &[(&str, &str)], arguments: &[&str]| {
-        let mut command = world.bare_chlog();
+        let mut command = app.bare_chlog();
         command.arg("list").args(arguments);
         for (name, value) in environment {
             command.env(name, value);
@@ -66,7 +66,7 @@ async fn keys_come_from_where_they_should(world: World) {
     )
     .ended(7);
     // The environment beats the user's file; profiles are chosen by name.
-    let config = world.folder().join("config/chlog");
+    let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     let settings = format!("url = \"{nowhere}\"\n[profiles.here]\nurl = \"{url}\"\n");
     std::fs::write(config.join("config.toml"), settings).expect("a file");
@@ -94,11 +94,11 @@ async fn keys_come_from_where_they_should(world: World) {
     .ended(2);
 }
 
-async fn keys_are_stored_and_forgotten(world: World) {
-    let url = world.url();
-    let key = &world.organization.key;
+async fn keys_are_stored_and_forgotten(app: TestApp) {
+    let url = app.url();
+    let key = &app.organization.key;
     let bare = |arguments: &[&str], input: &str| {
-        Said::of(world.bare_chlog().args(arguments).write_stdin(input))
+        Said::of(app.bare_chlog().args(arguments).write_stdin(input))
     };
     let login = ["auth", "login", "--with-token", "--url", &url];
     // Only a key that works is stored.
@@ -112,7 +112,7 @@ async fn keys_are_stored_and_forgotten(world: World) {
     let said = bare(&login, &format!("{key}\n")).done();
     assert!(!said.out.contains(key.as_str()) && !said.err.contains(key.as_str()));
     // Readable by its owner only.
-    let folder = world.folder().join("config/chlog");
+    let folder = app.folder().join("config/chlog");
     let mut holding = Vec::new();
     for entry in std::fs::read_dir(&folder).expect("a folder").flatten() {
         if std::fs::read_to_string(entry.path()).is_ok_and(|text| text.contains(key.as_str())) {
@@ -140,7 +140,7 @@ async fn keys_are_stored_and_forgotten(world: World) {
         elsewhere.err
     );
     // The environment beats it, and says so in the status.
-    let mut command = world.bare_chlog();
+    let mut command = app.bare_chlog();
     let said = Said::of(
         command
             .args(["auth", "status"])

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog};
-use crate::world::{World, binaries, each, on_both, text};
+use changelog_tests::{TestApp, each, on_both, programs, text};
 
 on_both!(
     formats_hold_the_same,
@@ -20,8 +20,8 @@ on_both!(
 );
 
 /// Two changes at fixed times.
-async fn two(world: &World) {
-    let key = world.key();
+async fn two(app: &TestApp) {
+    let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -39,58 +39,55 @@ async fn two(world: &World) {
     key.create("/api/changes", body).await;
 }
 
-async fn formats_hold_the_same(world: World) {
-    two(&world).await;
-    let api = world.key().get("/api/changes").await.body(200);
+async fn formats_hold_the_same(app: TestApp) {
+    two(&app).await;
+    let api = app.key().get("/api/changes").await.body(200);
     assert_eq!(
-        chlog(&world, &["list", "--format", "json"]).done().json(),
+        chlog(&app, &["list", "--format", "json"]).done().json(),
         api
     );
-    assert_eq!(chlog(&world, &["list", "--json"]).done().json(), api);
-    let lines = chlog(&world, &["list", "--format", "ndjson"]).done().out;
+    assert_eq!(chlog(&app, &["list", "--json"]).done().json(), api);
+    let lines = chlog(&app, &["list", "--format", "ndjson"]).done().out;
     let lines: Vec<Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     assert_eq!(json!(lines), api["data"]);
     let ids: Vec<String> = each(&api["data"], "id").into_iter().map(text).collect();
-    let said = chlog(&world, &["list", "--format", "ids"]).done().out;
+    let said = chlog(&app, &["list", "--format", "ids"]).done().out;
     assert_eq!(said, ids.join("\n") + "\n");
-    let csv = chlog(&world, &["list", "--format", "csv"]).done().out;
+    let csv = chlog(&app, &["list", "--format", "csv"]).done().out;
     let header = csv.lines().next().expect("a header");
     assert!(header.starts_with("id,title,"), "{header}");
     assert!(csv.contains("\"Deploy \"\"payments\"\", 2.3\""), "{csv}");
     assert!(csv.contains("\"One\nTwo\""), "{csv}");
     let one = &ids[0];
-    let detail = world
+    let detail = app
         .key()
         .get(&format!("/api/changes/{one}"))
         .await
         .body(200);
+    assert_eq!(chlog(&app, &["show", one, "--json"]).done().json(), detail);
     assert_eq!(
-        chlog(&world, &["show", one, "--json"]).done().json(),
-        detail
-    );
-    assert_eq!(
-        chlog(&world, &["show", one, "--format", "ids"]).done().out,
+        chlog(&app, &["show", one, "--format", "ids"]).done().out,
         format!("{one}\n")
     );
     // Nothing but the results is on standard output, also when there are none.
-    let empty = chlog(&world, &["list", "-q", "nothing"]).done();
+    let empty = chlog(&app, &["list", "-q", "nothing"]).done();
     assert_eq!(empty.out, "");
     assert_ne!(empty.err, "");
-    let empty = chlog(&world, &["list", "-q", "nothing", "--json"])
+    let empty = chlog(&app, &["list", "-q", "nothing", "--json"])
         .done()
         .json();
     assert_eq!((&empty["data"], &empty["count"]), (&json!([]), &json!(0)));
     assert_eq!(
-        chlog(&world, &["list", "-q", "nothing", "--format", "ids"])
+        chlog(&app, &["list", "-q", "nothing", "--format", "ids"])
             .done()
             .out,
         ""
     );
-    chlog(&world, &["list", "--format", "xml"]).ended(2);
-    chlog(&world, &["list", "--format", "csv", "--json"]).ended(2);
+    chlog(&app, &["list", "--format", "xml"]).ended(2);
+    chlog(&app, &["list", "--format", "csv", "--json"]).ended(2);
 }
 
 /// Replaces what differs from run to run.
@@ -115,9 +112,9 @@ fn find_id(line: &str) -> Option<usize> {
     })
 }
 
-async fn tables_look_as_they_should(world: World) {
-    two(&world).await;
-    let list = chlog(&world, &["list"]).done().out;
+async fn tables_look_as_they_should(app: TestApp) {
+    two(&app).await;
+    let list = chlog(&app, &["list"]).done().out;
     assert!(!list.contains('\u{1b}'), "no colour in a pipe");
     // How long ago it was changes with the calendar.
     let mut when = Vec::new();
@@ -129,8 +126,8 @@ async fn tables_look_as_they_should(world: World) {
         rest = rest.replace(word.as_str(), "[when]");
     }
     insta::assert_snapshot!("list", redacted(&rest));
-    let id = text(&world.key().get("/api/changes").await.body(200)["data"][0]["id"]);
-    let shown = chlog(&world, &["show", &id]).done().out;
+    let id = text(&app.key().get("/api/changes").await.body(200)["data"][0]["id"]);
+    let shown = chlog(&app, &["show", &id]).done().out;
     assert!(shown.contains("2026-01-02"), "exact times: {shown}");
     let lines: String = shown
         .lines()
@@ -144,35 +141,35 @@ async fn tables_look_as_they_should(world: World) {
     insta::assert_snapshot!("show", redacted(&lines));
     insta::assert_snapshot!(
         "services",
-        redacted(&chlog(&world, &["service", "list"]).done().out)
+        redacted(&chlog(&app, &["service", "list"]).done().out)
     );
     insta::assert_snapshot!(
         "hosts",
-        redacted(&chlog(&world, &["host", "list"]).done().out)
+        redacted(&chlog(&app, &["host", "list"]).done().out)
     );
 }
 
-async fn nothing_steers_a_terminal(world: World) {
-    let key = world.key();
+async fn nothing_steers_a_terminal(app: TestApp) {
+    let key = app.key();
     // The service refuses control characters; what it allows reorders text.
     let body =
         json!({ "title": "safe \u{202e}desrever", "description": "tab\there\nand \u{2066}there" });
     let id = key.create("/api/changes", body).await;
     for arguments in [&["list"][..], &["show", &id], &["list", "--json"]] {
-        let said = chlog(&world, arguments).done().out;
+        let said = chlog(&app, arguments).done().out;
         for steering in ['\u{202e}', '\u{2066}', '\u{1b}', '\u{7}'] {
             assert!(!said.contains(steering), "{arguments:?}: {said:?}");
         }
     }
-    let list = chlog(&world, &["list", "--json"]).done().json();
+    let list = chlog(&app, &["list", "--json"]).done().json();
     assert_eq!(
         list["data"][0]["title"], "safe \u{202e}desrever",
         "JSON means the same"
     );
 }
 
-async fn a_closed_pipe_is_no_error(world: World) {
-    let key = world.key();
+async fn a_closed_pipe_is_no_error(app: TestApp) {
+    let key = app.key();
     let long = "long ".repeat(50);
     for index in 0..120 {
         key.post(
@@ -183,12 +180,12 @@ async fn a_closed_pipe_is_no_error(world: World) {
         .is(201);
     }
     for format in ["table", "json", "ndjson", "csv"] {
-        let mut child = Command::new(binaries::chlog())
+        let mut child = Command::new(programs::chlog())
             .args(["list", "--all", "--format", format])
             .env_clear()
-            .env("HOME", world.folder())
-            .env("CHLOG_URL", world.url())
-            .env("CHLOG_API_KEY", &world.organization.key)
+            .env("HOME", app.folder())
+            .env("CHLOG_URL", app.url())
+            .env("CHLOG_API_KEY", &app.organization.key)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -209,10 +206,9 @@ async fn a_closed_pipe_is_no_error(world: World) {
     }
 }
 
-async fn exit_codes_tell_what_went_wrong(mut world: World) {
+async fn exit_codes_tell_what_went_wrong(mut app: TestApp) {
     let nowhere = uuid::Uuid::now_v7().to_string();
-    world
-        .key()
+    app.key()
         .create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
     for (arguments, code) in [
@@ -231,36 +227,35 @@ async fn exit_codes_tell_what_went_wrong(mut world: World) {
         (&["log", "ab"], 6),
         (&["log", "title", "--tag", ""], 6),
     ] {
-        chlog(&world, arguments).ended(code);
+        chlog(&app, arguments).ended(code);
     }
     let with_key = |key: &str| {
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         Said::of(command.args(["list"]).env("CHLOG_API_KEY", key))
     };
     with_key("chlog_nonsense").ended(4);
     let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     let said = with_key(&unknown).ended(4);
     assert!(!said.err.contains(&unknown), "{}", said.err);
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
-    let said = chlog(&world, &["log", "title"]).ended(4);
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
+    let said = chlog(&app, &["log", "title"]).ended(4);
     assert!(said.err.contains("plan"), "{}", said.err);
-    world.admin(&["org", "set-plan", &world.organization.id, "pro"]);
+    app.admin(&["org", "set-plan", &app.organization.id, "pro"]);
     // Nobody there.
-    world.server.terminate();
-    world
-        .server
+    app.server.terminate();
+    app.server
         .ended(Duration::from_secs(15))
         .await
         .expect("it ends");
-    chlog(&world, &["list"]).ended(7);
-    chlog(&world, &["health"]).ended(7);
-    chlog(&world, &["log", "title", "--strict"]).ended(7);
+    chlog(&app, &["list"]).ended(7);
+    chlog(&app, &["health"]).ended(7);
+    chlog(&app, &["log", "title", "--strict"]).ended(7);
     // Somebody else there.
-    let said = Said::of(world.chlog().args(["list"]).env("CHLOG_URL", "nonsense"));
+    let said = Said::of(app.chlog().args(["list"]).env("CHLOG_URL", "nonsense"));
     said.ended(2);
 }
 
-async fn a_reading_flag_behind_log_is_explained(world: World) {
+async fn a_reading_flag_behind_log_is_explained(app: TestApp) {
     for arguments in [
         &["log", "--since", "2h"][..],
         &["log", "-q", "deploy"],
@@ -271,19 +266,19 @@ async fn a_reading_flag_behind_log_is_explained(world: World) {
         &["log", "--page", "2"],
         &["log", "--all"],
     ] {
-        let said = chlog(&world, arguments).ended(2);
+        let said = chlog(&app, arguments).ended(2);
         assert!(
             said.err.contains("did you mean `chlog list`?"),
             "{arguments:?}: {}",
             said.err
         );
     }
-    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 0);
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
 }
 
-async fn completions_and_manuals_are_printed(world: World) {
+async fn completions_and_manuals_are_printed(app: TestApp) {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = Said::of(world.bare_chlog().args(["completions", shell]))
+        let script = Said::of(app.bare_chlog().args(["completions", shell]))
             .done()
             .out;
         assert!(
@@ -291,10 +286,10 @@ async fn completions_and_manuals_are_printed(world: World) {
             "{shell}: {script}"
         );
     }
-    Said::of(world.bare_chlog().args(["completions", "tcsh"])).ended(2);
-    let page = Said::of(world.bare_chlog().arg("man")).done().out;
+    Said::of(app.bare_chlog().args(["completions", "tcsh"])).ended(2);
+    let page = Said::of(app.bare_chlog().arg("man")).done().out;
     assert!(page.contains(".TH") && page.contains("chlog"), "{page}");
-    let help = Said::of(world.bare_chlog().arg("--help")).done().out;
+    let help = Said::of(app.bare_chlog().arg("--help")).done().out;
     for word in [
         "log", "list", "show", "update", "start", "done", "rollback", "service", "host", "auth",
         "health", "import", "export", "doctor",
@@ -303,7 +298,7 @@ async fn completions_and_manuals_are_printed(world: World) {
     }
     // The key itself is never a flag.
     for command in ["list", "log", "auth"] {
-        let help = Said::of(world.bare_chlog().args([command, "--help"]))
+        let help = Said::of(app.bare_chlog().args([command, "--help"]))
             .done()
             .out;
         assert!(

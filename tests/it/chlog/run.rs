@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::chlog::spool::{AWAY, spool, through, titles, waiting};
 use crate::chlog::{Said, newest};
-use crate::world::{Gateway, Mode, World, binaries, on_both, signal};
+use changelog_tests::{FaultyProxy, Mode, TestApp, on_both, programs, signal};
 
 on_both!(
     the_exit_code_is_the_commands,
@@ -29,11 +29,11 @@ on_both!(
 /// How long a process may take to get somewhere on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn run(world: &World, arguments: &[&str]) -> Said {
-    Said::of(world.chlog().arg("run").args(arguments))
+fn run(app: &TestApp, arguments: &[&str]) -> Said {
+    Said::of(app.chlog().arg("run").args(arguments))
 }
 
-async fn the_exit_code_is_the_commands(world: World) {
+async fn the_exit_code_is_the_commands(app: TestApp) {
     for (arguments, code, status, risk, how) in [
         (&["true"][..], 0, "completed", "low", "Exit code 0, after"),
         (
@@ -89,10 +89,10 @@ async fn the_exit_code_is_the_commands(world: World) {
         ),
         (&["/etc/passwd"], 126, "rolled_back", "high", "Could not be"),
     ] {
-        let said = run(&world, arguments);
+        let said = run(&app, arguments);
         assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
         assert_eq!(said.out, "", "{arguments:?}");
-        let change = newest(&world).await;
+        let change = newest(&app).await;
         assert_eq!(change["status"], status, "{arguments:?}");
         assert_eq!(change["risk_level"], risk, "{arguments:?}");
         let description = change["description"].as_str().expect("text");
@@ -111,19 +111,19 @@ async fn the_exit_code_is_the_commands(world: World) {
         "-c",
         "echo out; echo err >&2",
     ];
-    let said = run(&world, &arguments);
+    let said = run(&app, &arguments);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("out\n", "err\n"));
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(change["title"], "Deploy it");
     assert_eq!(change["tags"], serde_json::json!(["a", "b"]));
     let description = change["description"].as_str().expect("text");
     assert!(description.starts_with("All of it\n\nCommand: `sh`"));
     // What nobody ran is nowhere.
-    let before = titles(&world).await;
-    run(&world, &["--status", "completed", "--", "true"]).ended(6);
-    run(&world, &["--title", "x", "--", "true"]).ended(6);
-    run(&world, &[]).ended(2);
-    assert_eq!(titles(&world).await, before);
+    let before = titles(&app).await;
+    run(&app, &["--status", "completed", "--", "true"]).ended(6);
+    run(&app, &["--title", "x", "--", "true"]).ended(6);
+    run(&app, &[]).ended(2);
+    assert_eq!(titles(&app).await, before);
 }
 
 /// Says everything in which a terminal differs from a pipe, reads a line, and
@@ -178,36 +178,36 @@ pub(crate) fn converse(mut command: CommandBuilder, inputs: &[(&str, &[u8])]) ->
 }
 
 /// `chlog run` of a script, to be run under a terminal.
-fn watched(world: &World, url: &str, script: &str) -> CommandBuilder {
-    let mut command = CommandBuilder::new(binaries::chlog());
+fn watched(app: &TestApp, url: &str, script: &str) -> CommandBuilder {
+    let mut command = CommandBuilder::new(programs::chlog());
     command.args(["run", "--", "sh", "-c", script]);
-    surround(&mut command, world, url);
+    surround(&mut command, app, url);
     command
 }
 
-pub(crate) fn surround(command: &mut CommandBuilder, world: &World, url: &str) {
+pub(crate) fn surround(command: &mut CommandBuilder, app: &TestApp, url: &str) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.env("HOME", world.folder());
-    command.env("XDG_STATE_HOME", world.folder().join("state"));
+    command.env("HOME", app.folder());
+    command.env("XDG_STATE_HOME", app.folder().join("state"));
     command.env("CHLOG_URL", url);
-    command.env("CHLOG_API_KEY", &world.organization.key);
-    command.cwd(world.folder());
+    command.env("CHLOG_API_KEY", &app.organization.key);
+    command.cwd(app.folder());
 }
 
-async fn a_terminal_sees_what_it_would_see_without(world: World) {
+async fn a_terminal_sees_what_it_would_see_without(app: TestApp) {
     let mut bare = CommandBuilder::new("sh");
     bare.args(["-c", TALKATIVE]);
-    surround(&mut bare, &world, "");
+    surround(&mut bare, &app, "");
     let without = on_a_terminal(bare, b"Ada\n", "your name?");
     let text = String::from_utf8_lossy(&without.0);
     assert!(
         text.contains("2 is a terminal") && text.contains("hello Ada") && text.contains("33 97")
     );
-    let with = watched(&world, &world.url(), TALKATIVE);
+    let with = watched(&app, &app.url(), TALKATIVE);
     let with = on_a_terminal(with, b"Ada\n", "your name?");
     assert_eq!(with, without, "{}", String::from_utf8_lossy(&with.0));
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(change["title"], "Run sh");
     assert_eq!(change["status"], "rolled_back");
 }
@@ -222,65 +222,61 @@ for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
 exit 5
 "#;
 
-async fn signals_reach_the_command_once(world: World) {
-    let caught = world.folder().join("caught");
-    let ready = world.folder().join("ready");
+async fn signals_reach_the_command_once(app: TestApp) {
+    let caught = app.folder().join("caught");
+    let ready = app.folder().join("ready");
     for name in ["TERM", "HUP", "INT", "USR1"] {
-        let mut child = start(&world, &world.url(), &["sh", "-c", COUNTING]);
+        let mut child = start(&app, &app.url(), &["sh", "-c", COUNTING]);
         appears(&ready).await;
         signal(child.id(), name);
         let status = child.wait().expect("it ends");
         assert_eq!(status.code(), Some(5), "{name}");
         let text = fs::read_to_string(&caught).expect("it was caught");
         assert_eq!(text, format!("{name}\n"));
-        assert_eq!(newest(&world).await["status"], "rolled_back");
+        assert_eq!(newest(&app).await["status"], "rolled_back");
         fs::remove_file(&caught).expect("it is there");
         fs::remove_file(&ready).expect("it is there");
     }
     // A terminal's Ctrl-C reaches the whole group of processes by itself.
-    let command = watched(&world, &world.url(), COUNTING);
+    let command = watched(&app, &app.url(), COUNTING);
     let (_, code) = on_a_terminal(command, b"\x03", "ready");
     assert_eq!(code, 5);
     assert_eq!(fs::read_to_string(&caught).expect("it was caught"), "INT\n");
     // What was ignored before stays so.
     let mut nohup = Command::new("sh");
     let line = "trap '' HUP; exec \"$@\"";
-    nohup.args(["-c", line, "sh"]).arg(binaries::chlog());
+    nohup.args(["-c", line, "sh"]).arg(programs::chlog());
     nohup.args(["run", "--", "sh", "-c", "kill -HUP $$; exit 6"]);
-    let said = around(nohup, &world, &world.url()).status();
+    let said = around(nohup, &app, &app.url()).status();
     assert_eq!(said.expect("it runs").code(), Some(6));
 }
 
-async fn whatever_the_service_does_the_command_runs(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Open);
+async fn whatever_the_service_does_the_command_runs(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Open);
     let command = ["run", "--", "sh", "-c", "echo out; echo err >&2; exit 4"];
     for (number, mode) in AWAY.into_iter().enumerate() {
         gateway.set(mode);
         let began = Instant::now();
-        let said = through(&world, &gateway, &command);
+        let said = through(&app, &gateway, &command);
         assert_eq!(said.code, 4, "{mode:?}: {}", said.err);
         assert_eq!(said.out, "out\n", "{mode:?}");
         assert!(said.err.starts_with("err\n"), "{mode:?}: {}", said.err);
         assert!(said.err.contains("is kept in"), "{mode:?}: {}", said.err);
         assert!(began.elapsed() < Duration::from_secs(15), "{mode:?}");
-        assert_eq!(waiting(&spool(&world)).len(), number + 1, "{mode:?}");
+        assert_eq!(waiting(&spool(&app)).len(), number + 1, "{mode:?}");
     }
     // It is away only when the command has ended, or answers only then.
     gateway.set(Mode::Open);
-    let mut child = start(
-        &world,
-        &gateway.url,
-        &["sh", "-c", "echo x >ready; sleep 2"],
-    );
-    appears(&world.folder().join("ready")).await;
+    let mut child = start(&app, &gateway.url, &["sh", "-c", "echo x >ready; sleep 2"]);
+    appears(&app.folder().join("ready")).await;
     gateway.set(Mode::Closing);
     assert!(child.wait().expect("it ends").success());
-    assert_eq!(newest(&world).await["status"], "in_progress");
+    assert_eq!(newest(&app).await["status"], "in_progress");
     gateway.set(Mode::Open);
-    through(&world, &gateway, &["spool", "flush"]).done();
-    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
-    assert_eq!(waiting(&spool(&world).join("runs")), Vec::<PathBuf>::new());
-    let list = world.key().get("/api/changes").await.body(200);
+    through(&app, &gateway, &["spool", "flush"]).done();
+    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
+    assert_eq!(waiting(&spool(&app).join("runs")), Vec::<PathBuf>::new());
+    let list = app.key().get("/api/changes").await.body(200);
     assert_eq!(list["count"], AWAY.len() + 1);
     let all = list["data"].as_array().expect("a list");
     let is = |change: &Value, status: &str| change["status"] == status;
@@ -288,48 +284,48 @@ async fn whatever_the_service_does_the_command_runs(world: World) {
     assert!(all[1..].iter().all(|one| is(one, "rolled_back")), "{list}");
 }
 
-async fn the_command_knows_its_change_and_not_the_key(world: World) {
+async fn the_command_knows_its_change_and_not_the_key(app: TestApp) {
     let script = "printf %s \"$CHLOG_CHANGE_ID|$CHLOG_API_KEY|$CHLOG_API_KEY_FILE|$OTHER\"";
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     command.env("OTHER", "kept").env("CHLOG_API_KEY_FILE", "/x");
     let said = Said::of(command.args(["run", "--", "sh", "-c", script])).done();
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     let id = change["id"].as_str().expect("an id");
     assert_eq!(said.out, format!("{id}|||kept"));
-    let said = run(&world, &["--pass-key", "--", "sh", "-c", script]).done();
-    assert!(said.out.contains(&world.organization.key), "{}", said.out);
+    let said = run(&app, &["--pass-key", "--", "sh", "-c", script]).done();
+    assert!(said.out.contains(&app.organization.key), "{}", said.out);
     // The command may change its change; what it does not say is ours to say.
     let script = format!(
         "'{}' update $CHLOG_CHANGE_ID --tag by-the-command",
-        binaries::chlog().display()
+        programs::chlog().display()
     );
-    run(&world, &["--pass-key", "--", "sh", "-c", &script]).done();
-    let change = newest(&world).await;
+    run(&app, &["--pass-key", "--", "sh", "-c", &script]).done();
+    let change = newest(&app).await;
     assert_eq!(change["tags"], serde_json::json!(["by-the-command"]));
     assert_eq!(change["status"], "completed");
 }
 
-async fn who_must_not_run_unrecorded_does_not(world: World) {
-    let made = world.folder().join("made");
+async fn who_must_not_run_unrecorded_does_not(app: TestApp) {
+    let made = app.folder().join("made");
     let path = made.to_string_lossy().into_owned();
-    let gateway = Gateway::before(&world.server.address, Mode::Failing);
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Failing);
     let arguments = ["run", "--require-log", "--", "touch", &path];
-    let said = through(&world, &gateway, &arguments).ended(7);
+    let said = through(&app, &gateway, &arguments).ended(7);
     assert!(!said.err.contains("is kept"), "{}", said.err);
     assert!(!made.exists());
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     Said::of(command.env("CHLOG_API_KEY", "").args(arguments)).ended(4);
     assert!(!made.exists());
-    assert_eq!(waiting(&spool(&world)).len(), 0);
-    assert_eq!(waiting(&spool(&world).join("runs")).len(), 0);
+    assert_eq!(waiting(&spool(&app)).len(), 0);
+    assert_eq!(waiting(&spool(&app).join("runs")).len(), 0);
     gateway.set(Mode::Open);
-    through(&world, &gateway, &arguments).done();
+    through(&app, &gateway, &arguments).done();
     assert!(made.exists());
-    assert_eq!(newest(&world).await["status"], "completed");
+    assert_eq!(newest(&app).await["status"], "completed");
 }
 
-async fn mistakes_are_loud_and_stop_nothing(world: World) {
-    let made = world.folder().join("made");
+async fn mistakes_are_loud_and_stop_nothing(app: TestApp) {
+    let made = app.folder().join("made");
     let path = made.to_string_lossy().into_owned();
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     for (name, value, words, kept) in [
@@ -337,7 +333,7 @@ async fn mistakes_are_loud_and_stop_nothing(world: World) {
         ("CHLOG_API_KEY", "", "there is no API key", 0),
         ("CHLOG_API_KEY", &wrong, "chlog auth", 1),
     ] {
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         let arguments = ["run", "--", "sh", "-c", "touch \"$1\"; exit 9", "sh", &path];
         let said = Said::of(command.env(name, value).args(arguments));
         assert_eq!(said.code, 9, "{}", said.err);
@@ -347,17 +343,17 @@ async fn mistakes_are_loud_and_stop_nothing(world: World) {
             said.err
         );
         fs::remove_file(&made).expect("the command ran");
-        assert_eq!(waiting(&spool(&world)).len(), kept);
-        assert_eq!(waiting(&spool(&world).join("runs")).len(), 0);
+        assert_eq!(waiting(&spool(&app)).len(), kept);
+        assert_eq!(waiting(&spool(&app).join("runs")).len(), 0);
     }
     // What the service does not take is not lost.
-    let said = run(&world, &["--service", "nope", "--", "true"]);
+    let said = run(&app, &["--service", "nope", "--", "true"]);
     assert_eq!(said.code, 0);
     assert!(said.err.contains("there is no service"), "{}", said.err);
-    assert_eq!(waiting(&spool(&world).join("refused")).len(), 1);
+    assert_eq!(waiting(&spool(&app).join("refused")).len(), 1);
 }
 
-async fn arguments_are_recorded_on_request_and_masked(world: World) {
+async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
     let arguments = [
         "echo",
         "--password",
@@ -366,18 +362,18 @@ async fn arguments_are_recorded_on_request_and_masked(world: World) {
         "plain",
     ];
     let all = [&["--capture-args", "--"][..], &arguments].concat();
-    run(&world, &all).done();
-    let description = newest(&world).await["description"].to_string();
+    run(&app, &all).done();
+    let description = newest(&app).await["description"].to_string();
     assert!(description.contains("echo --password *** API_TOKEN=*** plain"));
-    run(&world, &arguments).done();
-    let description = newest(&world).await["description"].to_string();
+    run(&app, &arguments).done();
+    let description = newest(&app).await["description"].to_string();
     assert!(!description.contains("plain"), "{description}");
 }
 
-async fn an_outcome_that_nobody_saw_is_called_unknown(world: World) {
-    let ready = world.folder().join("ready");
+async fn an_outcome_that_nobody_saw_is_called_unknown(app: TestApp) {
+    let ready = app.folder().join("ready");
     let script = "echo $$ >ready; exec sleep 30";
-    let mut child = start(&world, &world.url(), &["sh", "-c", script]);
+    let mut child = start(&app, &app.url(), &["sh", "-c", script]);
     appears(&ready).await;
     let command: u32 = fs::read_to_string(&ready)
         .expect("text")
@@ -385,17 +381,17 @@ async fn an_outcome_that_nobody_saw_is_called_unknown(world: World) {
         .parse()
         .expect("a number");
     // While it runs, others leave it alone.
-    world.chlog().arg("list").assert().success();
-    assert_eq!(newest(&world).await["status"], "in_progress");
+    app.chlog().arg("list").assert().success();
+    assert_eq!(newest(&app).await["status"], "in_progress");
     let _ = child.kill();
     let _ = child.wait();
     signal(command, "KILL");
-    world.chlog().arg("list").assert().success();
-    let change = newest(&world).await;
+    app.chlog().arg("list").assert().success();
+    let change = newest(&app).await;
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["tags"], serde_json::json!(["outcome-unknown"]));
     let id = change["id"].as_str().expect("an id");
-    let said = Said::of(world.chlog().args(["show", id])).done();
+    let said = Said::of(app.chlog().args(["show", id])).done();
     assert!(
         said.out.contains("rolled_back (outcome unknown)"),
         "{}",
@@ -409,22 +405,22 @@ async fn an_outcome_that_nobody_saw_is_called_unknown(world: World) {
 }
 
 /// Starts `chlog run` and does not wait for it.
-pub(crate) fn start(world: &World, url: &str, arguments: &[&str]) -> Child {
-    let mut command = Command::new(binaries::chlog());
+pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
+    let mut command = Command::new(programs::chlog());
     command.args(["run", "--"]).args(arguments);
-    around(command, world, url).spawn().expect("chlog runs")
+    around(command, app, url).spawn().expect("chlog runs")
 }
 
-/// Gives a command the surroundings of a world.
-fn around(mut command: Command, world: &World, url: &str) -> Command {
+/// Gives a command the surroundings of a app.
+fn around(mut command: Command, app: &TestApp, url: &str) -> Command {
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", world.folder())
-        .env("XDG_STATE_HOME", world.folder().join("state"))
+        .env("HOME", app.folder())
+        .env("XDG_STATE_HOME", app.folder().join("state"))
         .env("CHLOG_URL", url)
-        .env("CHLOG_API_KEY", &world.organization.key)
-        .current_dir(world.folder())
+        .env("CHLOG_API_KEY", &app.organization.key)
+        .current_dir(app.folder())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());

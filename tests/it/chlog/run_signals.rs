@@ -7,7 +7,7 @@ use portable_pty::CommandBuilder;
 
 use crate::chlog::run::{on_a_terminal, surround};
 use crate::chlog::terraform::Module;
-use crate::world::{Engine, World, binaries, requirement};
+use changelog_tests::{Engine, TestApp, installed, programs};
 
 /// Ways to send TERM to a `chlog run`, whose process is `$chlog`. Each waits
 /// until the command is there.
@@ -79,14 +79,14 @@ fn is_interrupted_once(output: &str, how: &str) {
     );
 }
 
-async fn world() -> World {
-    let world = World::new(Engine::Sqlite).await;
-    world.expect("it needs no other program")
+async fn app() -> TestApp {
+    let app = TestApp::new(Engine::Sqlite).await;
+    app.expect("it needs no other program")
 }
 
 /// A folder with a `chlog` in the search path, and a shell there.
-fn shell(world: &World, script: &str) -> String {
-    let chlog = binaries::chlog();
+fn shell(app: &TestApp, script: &str) -> String {
+    let chlog = programs::chlog();
     let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -95,47 +95,47 @@ fn shell(world: &World, script: &str) -> String {
         .args(["-c", script])
         .env_clear()
         .env("PATH", path)
-        .env("HOME", world.folder())
-        .env("CHLOG_URL", world.url())
-        .env("CHLOG_API_KEY", &world.organization.key)
-        .current_dir(world.folder());
+        .env("HOME", app.folder())
+        .env("CHLOG_URL", app.url())
+        .env("CHLOG_API_KEY", &app.organization.key)
+        .current_dir(app.folder());
     // What is sent to the group is not for the tests.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let output = crate::world::run(command, "");
+    let output = changelog_tests::run(command, "");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_gets_each_signal_once() {
-    let world = world().await;
-    fs::write(world.folder().join("counting.sh"), COUNTING).expect("a file");
-    let caught = world.folder().join("caught");
+    let app = app().await;
+    fs::write(app.folder().join("counting.sh"), COUNTING).expect("a file");
+    let caught = app.folder().join("caught");
     let run = "chlog run -- sh counting.sh";
     for (how, send) in WAYS {
         let script = AROUND.replace("COMMAND", run).replace("SEND", send);
-        let said = shell(&world, &script);
+        let said = shell(&app, &script);
         let text = fs::read_to_string(&caught).unwrap_or_default();
         assert_eq!(text, "TERM\n", "{how}: {said}");
     }
     // timeout sends it to its child and then to the whole group.
     for (signal, flags) in [("TERM", ""), ("INT", "-s INT"), ("TERM", "--foreground")] {
         let script = format!("rm -f ready caught; timeout {flags} 0.8 {run}");
-        let said = shell(&world, &script);
+        let said = shell(&app, &script);
         let text = fs::read_to_string(&caught).unwrap_or_default();
         assert_eq!(text, format!("{signal}\n"), "timeout {flags}: {said}");
     }
     // Sent twice it comes twice, as it would without.
     let twice = "kill -TERM $chlog; sleep 0.7; kill -TERM $chlog";
     let script = AROUND.replace("COMMAND", run).replace("SEND", twice);
-    shell(&world, &script);
+    shell(&app, &script);
     let text = fs::read_to_string(&caught).unwrap_or_default();
     assert_eq!(text, "TERM\nTERM\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terraform_is_interrupted_once() {
-    let world = world().await;
-    let Some(module) = Module::ready(&world, "interrupted", SLOW) else {
+    let app = app().await;
+    let Some(module) = Module::ready(&app, "interrupted", SLOW) else {
         return;
     };
     let output = module.folder.join("output");
@@ -161,9 +161,9 @@ async fn terraform_is_interrupted_once() {
         // takes one for two when it comes while it starts a process: so not before
         // that has said something.
         let words: Vec<&str> = command.split(' ').skip(1).collect();
-        let mut command = CommandBuilder::new(binaries::chlog());
+        let mut command = CommandBuilder::new(programs::chlog());
         command.args(&words);
-        surround(&mut command, &world, &world.url());
+        surround(&mut command, &app, &app.url());
         command.env("CHECKPOINT_DISABLE", "1");
         command.cwd(&module.folder);
         let (seen, code) = on_a_terminal(command, b"\x03", "(local-exec): ready");
@@ -176,12 +176,12 @@ async fn terraform_is_interrupted_once() {
 /// of a pipe, are the shell's to arrange and not ours to break.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_control_is_the_shells() {
-    if requirement::in_path("bash").is_none() {
-        requirement::missing("bash", "bash");
+    if installed::in_path("bash").is_none() {
+        installed::missing("bash", "bash");
         return;
     }
-    let world = world().await;
-    let chlog = binaries::chlog();
+    let app = app().await;
+    let chlog = programs::chlog();
     // The last of the pipe reads the terminal as a pager does: in the
     // background it would be stopped for it, and nobody would continue it.
     let script = format!(
@@ -193,7 +193,7 @@ async fn job_control_is_the_shells() {
     );
     let mut command = CommandBuilder::new("bash");
     command.args(["--norc", "-c", &script]);
-    surround(&mut command, &world, &world.url());
+    surround(&mut command, &app, &app.url());
     let (seen, _) = on_a_terminal(command, b"q\n", "press enter");
     let seen = String::from_utf8_lossy(&seen);
     for words in ["from the command", "the key was q", "Stopped", "goes on"] {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, newest};
-use crate::world::binaries;
-use crate::world::{Gateway, Mode, World, each, on_both};
+use changelog_tests::programs;
+use changelog_tests::{FaultyProxy, Mode, TestApp, each, on_both};
 
 on_both!(
     what_cannot_be_sent_is_kept_without_the_key,
@@ -40,13 +40,13 @@ pub(crate) const AWAY: [Mode; 9] = [
 ];
 
 /// Runs `chlog` through a gateway.
-pub(crate) fn through(world: &World, gateway: &Gateway, arguments: &[&str]) -> Said {
-    let mut command = world.chlog();
+pub(crate) fn through(app: &TestApp, gateway: &FaultyProxy, arguments: &[&str]) -> Said {
+    let mut command = app.chlog();
     Said::of(command.env("CHLOG_URL", &gateway.url).args(arguments))
 }
 
-pub(crate) fn spool(world: &World) -> PathBuf {
-    world.folder().join("state/chlog/spool")
+pub(crate) fn spool(app: &TestApp) -> PathBuf {
+    app.folder().join("state/chlog/spool")
 }
 
 /// The files that wait.
@@ -63,11 +63,11 @@ pub(crate) fn waiting(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// How often there is a change of each title.
-pub(crate) async fn titles(world: &World) -> BTreeMap<String, usize> {
+pub(crate) async fn titles(app: &TestApp) -> BTreeMap<String, usize> {
     let mut titles = BTreeMap::new();
     for page in 1.. {
         let path = format!("/api/changes?per_page=100&page={page}");
-        let list = world.key().get(&path).await.body(200);
+        let list = app.key().get(&path).await.body(200);
         let changes = list["data"].as_array().expect("a list");
         if changes.is_empty() {
             break;
@@ -80,32 +80,32 @@ pub(crate) async fn titles(world: &World) -> BTreeMap<String, usize> {
     titles
 }
 
-async fn what_cannot_be_sent_is_kept_without_the_key(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Open);
+async fn what_cannot_be_sent_is_kept_without_the_key(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Open);
     for (number, mode) in AWAY.into_iter().enumerate() {
         gateway.set(mode);
         let title = format!("Deploy while {mode:?}");
-        let said = through(&world, &gateway, &["log", &title, "--risk", "high"]).done();
+        let said = through(&app, &gateway, &["log", &title, "--risk", "high"]).done();
         assert_eq!(said.out, "", "{mode:?}");
         assert!(said.err.contains("warning: ") && said.err.contains("is kept in"));
-        assert_eq!(waiting(&spool(&world)).len(), number + 1, "{mode:?}");
-        let strict = through(&world, &gateway, &["log", "Not kept", "--strict"]).ended(7);
+        assert_eq!(waiting(&spool(&app)).len(), number + 1, "{mode:?}");
+        let strict = through(&app, &gateway, &["log", "Not kept", "--strict"]).ended(7);
         assert!(!strict.err.contains("is kept in"), "{}", strict.err);
     }
-    let files = waiting(&spool(&world));
+    let files = waiting(&spool(&app));
     assert_eq!(files.len(), AWAY.len());
     for file in &files {
         let mode = fs::metadata(file).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let text = fs::read_to_string(file).expect("text");
-        assert!(!text.contains(&world.organization.key), "{text}");
+        assert!(!text.contains(&app.organization.key), "{text}");
         let entry: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(entry["url"], gateway.url);
         assert!(entry["draft"]["at"].is_string() && entry["idempotency_key"].is_string());
     }
-    assert!(titles(&world).await.is_empty());
+    assert!(titles(&app).await.is_empty());
 
-    let status = through(&world, &gateway, &["spool", "status", "--json"]).done();
+    let status = through(&app, &gateway, &["spool", "status", "--json"]).done();
     let status = status.json();
     let found = each(&status["data"], "state");
     let expected = AWAY.map(|mode| match mode {
@@ -115,35 +115,35 @@ async fn what_cannot_be_sent_is_kept_without_the_key(world: World) {
     assert_eq!(found, expected);
 
     // It is still away: nothing is lost by trying.
-    through(&world, &gateway, &["spool", "flush"]).ended(7);
-    assert_eq!(waiting(&spool(&world)), files);
+    through(&app, &gateway, &["spool", "flush"]).ended(7);
+    assert_eq!(waiting(&spool(&app)), files);
     gateway.set(Mode::Open);
-    through(&world, &gateway, &["spool", "flush"]).done();
-    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
-    let titles = titles(&world).await;
+    through(&app, &gateway, &["spool", "flush"]).done();
+    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
+    let titles = titles(&app).await;
     assert_eq!(titles.len(), AWAY.len());
     assert!(titles.values().all(|count| *count == 1), "{titles:?}");
-    let said = through(&world, &gateway, &["spool", "flush"]).done();
+    let said = through(&app, &gateway, &["spool", "flush"]).done();
     assert_eq!(said.err, "nothing waits\n");
 }
 
-async fn later_commands_send_what_waits(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Closing);
-    let service = world
+async fn later_commands_send_what_waits(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
+    let service = app
         .key()
         .create("/api/services", json!({ "name": "payments" }))
         .await;
     for number in 0..3 {
         let title = format!("Kept {number}");
-        through(&world, &gateway, &["log", &title, "--service", "Payments"]).done();
+        through(&app, &gateway, &["log", &title, "--service", "Payments"]).done();
         // Two that happen in one millisecond have no order.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     gateway.set(Mode::Open);
-    let said = through(&world, &gateway, &["log", "The first that gets through"]).done();
+    let said = through(&app, &gateway, &["log", "The first that gets through"]).done();
     assert_eq!(said.err, "recorded now what had waited: 3\n");
     assert!(said.out.contains("The first that gets through"));
-    let list = world.key().get("/api/changes").await.body(200);
+    let list = app.key().get("/api/changes").await.body(200);
     let all = list["data"].as_array().expect("a list");
     let in_order: Vec<_> = all.iter().map(|change| &change["title"]).collect();
     // By when they happened, not by when they came.
@@ -152,31 +152,31 @@ async fn later_commands_send_what_waits(world: World) {
         ["The first that gets through", "Kept 2", "Kept 1", "Kept 0"]
     );
     assert_eq!(all[1]["service"]["id"], service.as_str());
-    let said = through(&world, &gateway, &["list"]).done();
+    let said = through(&app, &gateway, &["list"]).done();
     assert_eq!(said.err, "");
     // A pipeline may know no other command.
     gateway.set(Mode::Closing);
-    through(&world, &gateway, &["log", "Before the run"]).done();
+    through(&app, &gateway, &["log", "Before the run"]).done();
     gateway.set(Mode::Open);
-    let said = through(&world, &gateway, &["run", "--", "echo", "out"]).done();
+    let said = through(&app, &gateway, &["run", "--", "echo", "out"]).done();
     assert_eq!(said.out, "out\n");
     assert_eq!(said.err, "recorded now what had waited: 1\n");
-    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
+    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
 }
 
-async fn what_is_refused_is_set_aside(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Closing);
+async fn what_is_refused_is_set_aside(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
     let arguments = ["log", "Of a service that is not there", "--service", "nope"];
-    through(&world, &gateway, &arguments).done();
-    through(&world, &gateway, &["log", "Of none"]).done();
-    fs::write(spool(&world).join("0-torn.json"), "{\"url\": ").expect("a file");
+    through(&app, &gateway, &arguments).done();
+    through(&app, &gateway, &["log", "Of none"]).done();
+    fs::write(spool(&app).join("0-torn.json"), "{\"url\": ").expect("a file");
     gateway.set(Mode::Open);
-    let said = through(&world, &gateway, &["spool", "flush"]).ended(6);
+    let said = through(&app, &gateway, &["spool", "flush"]).ended(6);
     assert!(said.err.contains("did not take 2"), "{}", said.err);
-    assert_eq!(newest(&world).await["title"], "Of none");
-    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
-    assert_eq!(waiting(&spool(&world).join("refused")).len(), 2);
-    let said = through(&world, &gateway, &["spool", "status"]).done();
+    assert_eq!(newest(&app).await["title"], "Of none");
+    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
+    assert_eq!(waiting(&spool(&app).join("refused")).len(), 2);
+    let said = through(&app, &gateway, &["spool", "status"]).done();
     assert!(
         said.out.contains("there is no service \"nope\""),
         "{}",
@@ -184,100 +184,96 @@ async fn what_is_refused_is_set_aside(world: World) {
     );
     assert!(said.out.contains("0-torn.json"), "{}", said.out);
     // It is not tried again.
-    let said = through(&world, &gateway, &["spool", "flush"]).done();
+    let said = through(&app, &gateway, &["spool", "flush"]).done();
     assert_eq!(said.err, "nothing waits\n");
-    through(&world, &gateway, &["spool", "drop", "--refused"]).done();
-    let said = through(&world, &gateway, &["spool", "status"]).done();
+    through(&app, &gateway, &["spool", "drop", "--refused"]).done();
+    let said = through(&app, &gateway, &["spool", "status"]).done();
     assert_eq!(said.err, "nothing waits\n");
 }
 
-async fn mistakes_are_not_kept(world: World) {
+async fn mistakes_are_not_kept(app: TestApp) {
     let logged = |name: &str, value: &str, code: i32| {
-        let mut command = world.chlog();
+        let mut command = app.chlog();
         Said::of(command.env(name, value).args(["log", "A change"])).ended(code)
     };
     logged("CHLOG_API_KEY", "", 4);
     logged("CHLOG_URL", "", 2);
     logged("CHLOG_URL", "ftp://example.com", 2);
-    world.chlog().args(["log", "x"]).assert().code(6);
-    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
+    app.chlog().args(["log", "x"]).assert().code(6);
+    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
 
     // Nor does a key that is not accepted any more cost what waits.
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
-    let gateway = Gateway::before(&world.server.address, Mode::Closing);
-    through(&world, &gateway, &["log", "It waits"]).done();
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
+    through(&app, &gateway, &["log", "It waits"]).done();
     gateway.set(Mode::Open);
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     command.env("CHLOG_URL", &gateway.url);
     command.env("CHLOG_API_KEY", &wrong);
     Said::of(command.args(["spool", "flush"])).ended(4);
-    assert_eq!(waiting(&spool(&world)).len(), 1);
+    assert_eq!(waiting(&spool(&app)).len(), 1);
 }
 
-async fn two_at_once_send_each_once(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Closing);
+async fn two_at_once_send_each_once(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
     for number in 0..20 {
-        through(&world, &gateway, &["log", &format!("Change {number}")]).done();
+        through(&app, &gateway, &["log", &format!("Change {number}")]).done();
     }
     gateway.set(Mode::Open);
     let flushing: Vec<Child> = (0..4)
-        .map(|_| start(&world, &gateway, &["spool", "flush"]))
+        .map(|_| start(&app, &gateway, &["spool", "flush"]))
         .collect();
     for mut child in flushing {
         assert!(child.wait().expect("it ends").success());
     }
-    let titles = titles(&world).await;
+    let titles = titles(&app).await;
     assert_eq!(titles.len(), 20);
     assert!(titles.values().all(|count| *count == 1), "{titles:?}");
 }
 
-async fn who_is_killed_while_sending_loses_and_doubles_nothing(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Closing);
+async fn who_is_killed_while_sending_loses_and_doubles_nothing(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
     for number in 0..30 {
-        through(&world, &gateway, &["log", &format!("Change {number}")]).done();
+        through(&app, &gateway, &["log", &format!("Change {number}")]).done();
     }
     gateway.set(Mode::Open);
     for round in 0..12 {
-        let mut child = start(&world, &gateway, &["spool", "flush"]);
+        let mut child = start(&app, &gateway, &["spool", "flush"]);
         tokio::time::sleep(Duration::from_millis(4 * round + 10)).await;
         let _ = child.kill();
         let _ = child.wait();
     }
-    through(&world, &gateway, &["spool", "flush"]).done();
-    let titles = titles(&world).await;
+    through(&app, &gateway, &["spool", "flush"]).done();
+    let titles = titles(&app).await;
     assert_eq!(titles.len(), 30);
     assert!(titles.values().all(|count| *count == 1), "{titles:?}");
 }
 
-async fn an_answer_that_was_lost_doubles_nothing(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Deaf);
+async fn an_answer_that_was_lost_doubles_nothing(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Deaf);
     for number in 0..3 {
-        through(&world, &gateway, &["log", &format!("Change {number}")]).done();
+        through(&app, &gateway, &["log", &format!("Change {number}")]).done();
     }
-    assert_eq!(titles(&world).await.len(), 3);
-    assert_eq!(waiting(&spool(&world)).len(), 3);
+    assert_eq!(titles(&app).await.len(), 3);
+    assert_eq!(waiting(&spool(&app)).len(), 3);
     gateway.set(Mode::Open);
-    through(&world, &gateway, &["spool", "flush"]).done();
-    let titles = titles(&world).await;
+    through(&app, &gateway, &["spool", "flush"]).done();
+    let titles = titles(&app).await;
     assert_eq!(titles.len(), 3);
     assert!(titles.values().all(|count| *count == 1), "{titles:?}");
 }
 
-async fn a_hundred_at_once_while_the_service_dies_are_a_hundred(mut world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Open);
+async fn a_hundred_at_once_while_the_service_dies_are_a_hundred(mut app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Open);
     let mut logging = Vec::new();
     for number in 0..100 {
-        logging.push(start(
-            &world,
-            &gateway,
-            &["log", &format!("Change {number}")],
-        ));
+        logging.push(start(&app, &gateway, &["log", &format!("Change {number}")]));
         if number == 30 {
-            world.server.kill9();
+            app.server.kill9();
         }
         if number == 60 {
-            world.restart().await;
-            gateway.lead_to(&world.server.address);
+            app.restart().await;
+            gateway.lead_to(&app.server.address);
         }
         // Eight at a time, as fast as they go.
         if logging.len() > 8 {
@@ -287,42 +283,42 @@ async fn a_hundred_at_once_while_the_service_dies_are_a_hundred(mut world: World
     for mut child in logging {
         assert!(child.wait().expect("it ends").success());
     }
-    through(&world, &gateway, &["spool", "flush"]).done();
-    assert_eq!(waiting(&spool(&world)), Vec::<PathBuf>::new());
-    let titles = titles(&world).await;
+    through(&app, &gateway, &["spool", "flush"]).done();
+    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
+    let titles = titles(&app).await;
     assert_eq!(titles.len(), 100);
     assert!(titles.values().all(|count| *count == 1), "{titles:?}");
 }
 
-async fn what_waits_is_sent_where_it_was_meant_for(world: World) {
-    let meant = Gateway::before(&world.server.address, Mode::Closing);
-    let other = Gateway::before(&world.server.address, Mode::Open);
-    through(&world, &meant, &["log", "Not for others"]).done();
-    through(&world, &other, &["list"]).done();
-    let said = through(&world, &other, &["spool", "flush"]).done();
+async fn what_waits_is_sent_where_it_was_meant_for(app: TestApp) {
+    let meant = FaultyProxy::before(&app.server.address, Mode::Closing);
+    let other = FaultyProxy::before(&app.server.address, Mode::Open);
+    through(&app, &meant, &["log", "Not for others"]).done();
+    through(&app, &other, &["list"]).done();
+    let said = through(&app, &other, &["spool", "flush"]).done();
     assert!(said.err.contains("1 for other addresses"), "{}", said.err);
-    assert!(titles(&world).await.is_empty());
+    assert!(titles(&app).await.is_empty());
     meant.set(Mode::Open);
-    through(&world, &meant, &["list"]).done();
-    assert_eq!(titles(&world).await.len(), 1);
+    through(&app, &meant, &["list"]).done();
+    assert_eq!(titles(&app).await.len(), 1);
 }
 
-async fn what_waits_is_thrown_away_by_those_who_say_so(world: World) {
-    let gateway = Gateway::before(&world.server.address, Mode::Closing);
+async fn what_waits_is_thrown_away_by_those_who_say_so(app: TestApp) {
+    let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
     for number in 0..3 {
-        through(&world, &gateway, &["log", &format!("Change {number}")]).done();
+        through(&app, &gateway, &["log", &format!("Change {number}")]).done();
     }
-    let ids = through(&world, &gateway, &["spool", "status", "--format", "ids"]).done();
+    let ids = through(&app, &gateway, &["spool", "status", "--format", "ids"]).done();
     let first = ids.out.lines().next().expect("an id");
-    through(&world, &gateway, &["spool", "drop"]).ended(2);
-    through(&world, &gateway, &["spool", "drop", "nothing"]).ended(3);
-    assert_eq!(waiting(&spool(&world)).len(), 3);
-    through(&world, &gateway, &["spool", "drop", first]).done();
-    assert_eq!(waiting(&spool(&world)).len(), 2);
-    through(&world, &gateway, &["spool", "drop", "--all"]).done();
-    assert_eq!(waiting(&spool(&world)).len(), 0);
+    through(&app, &gateway, &["spool", "drop"]).ended(2);
+    through(&app, &gateway, &["spool", "drop", "nothing"]).ended(3);
+    assert_eq!(waiting(&spool(&app)).len(), 3);
+    through(&app, &gateway, &["spool", "drop", first]).done();
+    assert_eq!(waiting(&spool(&app)).len(), 2);
+    through(&app, &gateway, &["spool", "drop", "--all"]).done();
+    assert_eq!(waiting(&spool(&app)).len(), 0);
     // Where nothing can be kept, it is said what is lost.
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     command.env("CHLOG_URL", &gateway.url);
     command.env("CHLOG_SPOOL_DIR", "/proc/nowhere");
     let said = Said::of(command.args(["log", "It is lost"])).ended(7);
@@ -335,16 +331,16 @@ async fn what_waits_is_thrown_away_by_those_who_say_so(world: World) {
 }
 
 /// Starts `chlog` and does not wait for it.
-fn start(world: &World, gateway: &Gateway, arguments: &[&str]) -> Child {
-    Command::new(binaries::chlog())
+fn start(app: &TestApp, gateway: &FaultyProxy, arguments: &[&str]) -> Child {
+    Command::new(programs::chlog())
         .args(arguments)
         .env_clear()
-        .env("HOME", world.folder())
-        .env("XDG_STATE_HOME", world.folder().join("state"))
-        .env("XDG_CONFIG_HOME", world.folder().join("config"))
+        .env("HOME", app.folder())
+        .env("XDG_STATE_HOME", app.folder().join("state"))
+        .env("XDG_CONFIG_HOME", app.folder().join("config"))
         .env("CHLOG_URL", &gateway.url)
-        .env("CHLOG_API_KEY", &world.organization.key)
-        .current_dir(world.folder())
+        .env("CHLOG_API_KEY", &app.organization.key)
+        .current_dir(app.folder())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog, newest};
-use crate::world::{Engine, World, binaries, on_both, requirement, text};
+use changelog_tests::{Engine, TestApp, installed, on_both, programs, text};
 
 on_both!(
     recorded_runs_become_changes,
@@ -39,28 +39,28 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Pipes bytes into `chlog terraform`.
-fn piped(world: &World, arguments: &[&str], input: &[u8]) -> Said {
-    let mut command = world.chlog();
+fn piped(app: &TestApp, arguments: &[&str], input: &[u8]) -> Said {
+    let mut command = app.chlog();
     command.arg("terraform").args(arguments);
     Said::of(command.write_stdin(input))
 }
 
-async fn count(world: &World) -> u64 {
-    let list = world.key().get("/api/changes").await.body(200);
+async fn count(app: &TestApp) -> u64 {
+    let list = app.key().get("/api/changes").await.body(200);
     list["count"].as_u64().expect("a count")
 }
 
 /// Requires that nothing planted came to the service.
-async fn nothing_is_planted(world: &World) {
-    let key = world.key();
+async fn nothing_is_planted(app: &TestApp) {
+    let key = app.key();
     let list = key.get("/api/changes?per_page=100").await.body(200);
     assert_ne!(list["count"], 0);
     assert!(!list.to_string().contains(PLANTED), "{list}");
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let activity = browser.get("/api/activity?limit=100").await.body(200);
     assert!(!activity.to_string().contains(PLANTED), "{activity}");
-    if world.engine == Engine::Sqlite {
-        for entry in fs::read_dir(world.folder()).expect("a folder").flatten() {
+    if app.engine == Engine::Sqlite {
+        for entry in fs::read_dir(app.folder()).expect("a folder").flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with("changelog.db") && entry.path().is_file() {
                 let bytes = fs::read(entry.path()).expect("a file");
@@ -73,7 +73,7 @@ async fn nothing_is_planted(world: &World) {
     }
 }
 
-async fn recorded_runs_become_changes(world: World) {
+async fn recorded_runs_become_changes(app: TestApp) {
     for (name, title, status, risk, lines) in [
         (
             "created.ndjson",
@@ -123,10 +123,10 @@ async fn recorded_runs_become_changes(world: World) {
             &["- destroy `terraform_data.stays`"],
         ),
     ] {
-        let said = piped(&world, &[], &fixture(name)).done();
+        let said = piped(&app, &[], &fixture(name)).done();
         // People see what Terraform says.
         assert!(said.err.contains("Terraform 1.11.4"), "{}", said.err);
-        let change = newest(&world).await;
+        let change = newest(&app).await;
         assert!(said.out.contains(&text(&change["id"])), "{}", said.out);
         assert!(text(&change["title"]).starts_with(title), "{change}");
         assert_eq!(
@@ -139,22 +139,22 @@ async fn recorded_runs_become_changes(world: World) {
         for line in lines {
             assert!(description.contains(line), "{line}: {description}");
         }
-        let sent = piped(&world, &["--dry-run"], &fixture(name)).done().out;
+        let sent = piped(&app, &["--dry-run"], &fixture(name)).done().out;
         assert!(!sent.contains(PLANTED), "{sent}");
     }
-    let said = piped(&world, &[], &fixture("nothing.ndjson")).done();
+    let said = piped(&app, &[], &fixture("nothing.ndjson")).done();
     assert!(said.err.contains("--always"), "{}", said.err);
-    assert_eq!((count(&world).await, said.out.as_str()), (5, ""));
-    piped(&world, &["--always"], &fixture("nothing.ndjson")).done();
-    assert_eq!(newest(&world).await["title"], "terraform apply: no changes");
-    nothing_is_planted(&world).await;
+    assert_eq!((count(&app).await, said.out.as_str()), (5, ""));
+    piped(&app, &["--always"], &fixture("nothing.ndjson")).done();
+    assert_eq!(newest(&app).await["title"], "terraform apply: no changes");
+    nothing_is_planted(&app).await;
 }
 
-async fn a_planned_change_becomes_what_was_applied(world: World) {
+async fn a_planned_change_becomes_what_was_applied(app: TestApp) {
     let plan = fixtures().join("plan.json");
     let plan = plan.to_str().expect("a path");
-    let said = chlog(&world, &["terraform", "plan", plan, "--tag", "network"]).done();
-    let planned = newest(&world).await;
+    let said = chlog(&app, &["terraform", "plan", plan, "--tag", "network"]).done();
+    let planned = newest(&app).await;
     let id = text(&planned["id"]);
     assert!(said.out.contains(&id), "{}", said.out);
     assert_eq!(planned["title"], "terraform plan: 4 to add");
@@ -166,35 +166,35 @@ async fn a_planned_change_becomes_what_was_applied(world: World) {
     let print = print.strip_prefix("plan=").unwrap_or_default();
     assert_eq!(print.len(), 16, "{planned}");
     // Planned once more it is still one, and from a pipe.
-    let mut again = world.chlog();
+    let mut again = app.chlog();
     again.args(["terraform", "plan", "-"]);
     let said = Said::of(again.write_stdin(fixture("plan.json"))).done();
     assert!(said.out.contains(&id), "{}", said.out);
-    assert_eq!(count(&world).await, 1);
+    assert_eq!(count(&app).await, 1);
 
     let arguments = ["--plan", plan, "--format", "ids"];
-    let said = piped(&world, &arguments, &fixture("created.ndjson")).done();
+    let said = piped(&app, &arguments, &fixture("created.ndjson")).done();
     assert_eq!(said.out, format!("{id}\n"));
-    assert_eq!(count(&world).await, 1);
-    let applied = newest(&world).await;
+    assert_eq!(count(&app).await, 1);
+    let applied = newest(&app).await;
     assert_eq!(applied["title"], "terraform apply: 4 added");
     assert_eq!(applied["status"], "completed");
     // What somebody had added stays.
     assert!(applied["tags"].to_string().contains("network"), "{applied}");
     // It is not planned any more: what comes later is another change.
-    piped(&world, &["--plan", plan], &fixture("failed.ndjson")).done();
-    assert_eq!(count(&world).await, 2);
-    nothing_is_planted(&world).await;
+    piped(&app, &["--plan", plan], &fixture("failed.ndjson")).done();
+    assert_eq!(count(&app).await, 2);
+    nothing_is_planted(&app).await;
 
-    let said = chlog(&world, &["terraform", "plan", "/nowhere/at/all"]).ended(2);
+    let said = chlog(&app, &["terraform", "plan", "/nowhere/at/all"]).ended(2);
     assert!(said.err.contains("/nowhere/at/all"), "{}", said.err);
-    let mut state = world.chlog();
+    let mut state = app.chlog();
     state.args(["terraform", "plan", "-"]);
     let said = Said::of(state.write_stdin("{\"values\": \"PLANTED\"}")).ended(2);
     assert!(!said.err.contains(PLANTED), "{}", said.err);
 }
 
-async fn what_is_said_explicitly_counts_first(world: World) {
+async fn what_is_said_explicitly_counts_first(app: TestApp) {
     let arguments = [
         "--title",
         "Network of the new office",
@@ -212,8 +212,8 @@ async fn what_is_said_explicitly_counts_first(world: World) {
         "--link",
         "ticket=https://tickets.example.com/7",
     ];
-    piped(&world, &arguments, &fixture("changed.ndjson")).done();
-    let change = newest(&world).await;
+    piped(&app, &arguments, &fixture("changed.ndjson")).done();
+    let change = newest(&app).await;
     assert_eq!(change["title"], "Network of the new office");
     assert_eq!(
         (&change["risk_level"], &change["status"]),
@@ -226,7 +226,7 @@ async fn what_is_said_explicitly_counts_first(world: World) {
     assert_eq!(change["links"][0]["label"], "ticket");
 }
 
-async fn what_was_cut_off_is_told(world: World) {
+async fn what_was_cut_off_is_told(app: TestApp) {
     let whole = fixture("changed.ndjson");
     let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
     let begun = lines
@@ -235,8 +235,8 @@ async fn what_was_cut_off_is_told(world: World) {
         .expect("it begins");
     let mut cut = lines[..=begun].concat();
     cut.extend_from_slice(&lines[begun + 1][..40]);
-    piped(&world, &[], &cut).done();
-    let change = newest(&world).await;
+    piped(&app, &[], &cut).done();
+    let change = newest(&app).await;
     assert_eq!(change["title"], "terraform apply: ended without a result");
     assert_eq!(
         (&change["status"], &change["risk_level"]),
@@ -245,15 +245,15 @@ async fn what_was_cut_off_is_told(world: World) {
     assert!(!change.to_string().contains(PLANTED), "{change}");
     // Without an event there is nothing to record.
     for input in ["", "terraform: command not found\n", "{}\n"] {
-        let said = piped(&world, &[], input.as_bytes()).ended(2);
+        let said = piped(&app, &[], input.as_bytes()).ended(2);
         assert!(said.err.contains("-json"), "{}", said.err);
         assert!(said.err.contains(input.trim()), "{}", said.err);
     }
-    assert_eq!(count(&world).await, 1);
+    assert_eq!(count(&app).await, 1);
 }
 
 /// Whatever is wrong, Terraform must not be killed by a closed pipe.
-async fn a_pipe_is_read_to_its_end(world: World) {
+async fn a_pipe_is_read_to_its_end(app: TestApp) {
     let script = "for i in 1 2 3 4 5 6 7 8 9; do cat \"$INPUT\" || exit 9; done; echo whole >&2";
     // What was done is recorded without what cannot be used.
     for (number, arguments) in [
@@ -268,7 +268,7 @@ async fn a_pipe_is_read_to_its_end(world: World) {
     .enumerate()
     {
         let mut shell = Command::new("sh");
-        let chlog = binaries::chlog();
+        let chlog = programs::chlog();
         let line = format!(
             "({script}) | '{}' terraform {}",
             chlog.display(),
@@ -282,11 +282,11 @@ async fn a_pipe_is_read_to_its_end(world: World) {
             .args(["-c", &line])
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", world.folder())
+            .env("HOME", app.folder())
             .env("INPUT", fixtures().join("changed.ndjson"))
-            .env("CHLOG_URL", world.url())
-            .env("CHLOG_API_KEY", &world.organization.key)
-            .current_dir(world.folder())
+            .env("CHLOG_URL", app.url())
+            .env("CHLOG_API_KEY", &app.organization.key)
+            .current_dir(app.folder())
             .output()
             .expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr);
@@ -296,17 +296,17 @@ async fn a_pipe_is_read_to_its_end(world: World) {
             said.contains("warning: ") || said.contains("error: "),
             "{said}"
         );
-        let change = newest(&world).await;
+        let change = newest(&app).await;
         assert_eq!(change["title"], "Valid", "{arguments:?}");
         let description = text(&change["description"]);
         assert!(description.contains("terraform_data"), "{description}");
-        assert_eq!(count(&world).await, number as u64 + 1, "{arguments:?}");
+        assert_eq!(count(&app).await, number as u64 + 1, "{arguments:?}");
     }
     // A service that does not exist: kept with what was wrong.
-    let said = piped(&world, &["--service", "zzz"], &fixture("changed.ndjson")).ended(3);
+    let said = piped(&app, &["--service", "zzz"], &fixture("changed.ndjson")).ended(3);
     assert!(said.err.contains("is kept in"), "{}", said.err);
     // Where there is nowhere to keep it, it is in the output.
-    let mut command = world.chlog();
+    let mut command = app.chlog();
     command.arg("terraform").env("CHLOG_API_KEY", "");
     let said = Said::of(command.write_stdin(fixture("changed.ndjson"))).ended(4);
     assert!(said.err.contains("not recorded: {"), "{}", said.err);
@@ -314,25 +314,25 @@ async fn a_pipe_is_read_to_its_end(world: World) {
 
 /// A module with its state, and a shell in which Terraform and `chlog` run.
 pub(crate) struct Module<'a> {
-    world: &'a World,
+    app: &'a TestApp,
     pub(crate) folder: PathBuf,
 }
 
 impl<'a> Module<'a> {
     /// Makes a module; none where Terraform is not installed.
-    fn new(world: &'a World, name: &str, main: &str) -> Option<Self> {
-        if requirement::in_path("terraform").is_none() {
-            requirement::missing("terraform", "Terraform");
+    fn new(app: &'a TestApp, name: &str, main: &str) -> Option<Self> {
+        if installed::in_path("terraform").is_none() {
+            installed::missing("terraform", "Terraform");
             return None;
         }
-        let folder = world.folder().join(name);
+        let folder = app.folder().join(name);
         fs::create_dir(&folder).expect("a folder");
         fs::write(folder.join("main.tf"), main).expect("a file");
-        Some(Self { world, folder })
+        Some(Self { app, folder })
     }
 
-    pub(crate) fn ready(world: &'a World, name: &str, main: &str) -> Option<Self> {
-        let module = Self::new(world, name, main)?;
+    pub(crate) fn ready(app: &'a TestApp, name: &str, main: &str) -> Option<Self> {
+        let module = Self::new(app, name, main)?;
         module.shell("terraform init -no-color", &[], "").done();
         Some(module)
     }
@@ -340,7 +340,7 @@ impl<'a> Module<'a> {
     /// Runs a script as CI systems do: it ends with the first failure, also
     /// with one inside of a pipe.
     pub(crate) fn shell(&self, script: &str, variables: &[(&str, &str)], input: &str) -> Said {
-        let chlog = binaries::chlog();
+        let chlog = programs::chlog();
         let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -351,14 +351,14 @@ impl<'a> Module<'a> {
             .env("PATH", path)
             .env("HOME", &self.folder)
             .env("CHECKPOINT_DISABLE", "1")
-            .env("CHLOG_URL", self.world.url())
-            .env("CHLOG_API_KEY", &self.world.organization.key)
+            .env("CHLOG_URL", self.app.url())
+            .env("CHLOG_API_KEY", &self.app.organization.key)
             .envs(variables.iter().copied())
             .current_dir(&self.folder)
             // What is interrupted inside is not this test.
             .process_group(0)
             .stdin(Stdio::piped());
-        let output = crate::world::run(command, input);
+        let output = changelog_tests::run(command, input);
         Said {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -367,13 +367,13 @@ impl<'a> Module<'a> {
     }
 }
 
-async fn real_runs_keep_their_secrets(world: World) {
+async fn real_runs_keep_their_secrets(app: TestApp) {
     let main = String::from_utf8(fixture("main.tf")).expect("text");
-    let Some(module) = Module::ready(&world, "secrets", &main) else {
+    let Some(module) = Module::ready(&app, "secrets", &main) else {
         return;
     };
     let git = "git init -q . && git remote add origin https://bot:PLANTED-token@github.com/o/r.git";
-    if requirement::in_path("git").is_some() {
+    if installed::in_path("git").is_some() {
         module.shell(git, &[], "").done();
     }
     let variables = [
@@ -419,17 +419,13 @@ async fn real_runs_keep_their_secrets(world: World) {
         let said = module.shell(script, &variables, "");
         assert_eq!(said.code != 0, fails, "{script}: {}{}", said.out, said.err);
     }
-    let list = world
-        .key()
-        .get("/api/changes?tag=terraform")
-        .await
-        .body(200);
+    let list = app.key().get("/api/changes?tag=terraform").await.body(200);
     assert!(list["count"].as_u64() >= Some(7), "{list}");
     assert!(
         list.to_string().contains("local-exec provisioner error"),
         "{list}"
     );
-    nothing_is_planted(&world).await;
+    nothing_is_planted(&app).await;
 }
 
 const GOOD: &str = r#"
@@ -449,8 +445,8 @@ resource "terraform_data" "second" {
 }
 "#;
 
-async fn a_run_ends_as_terraform_does(world: World) {
-    let Some(module) = Module::ready(&world, "run", GOOD) else {
+async fn a_run_ends_as_terraform_does(app: TestApp) {
+    let Some(module) = Module::ready(&app, "run", GOOD) else {
         return;
     };
     let run = "chlog terraform run --";
@@ -458,11 +454,11 @@ async fn a_run_ends_as_terraform_does(world: World) {
     let said = said.done();
     assert!(said.out.contains("Creation complete"), "{}", said.out);
     assert!(said.err.contains("recorded "), "{}", said.err);
-    assert_eq!(newest(&world).await["title"], "terraform apply: 1 added");
+    assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     // Applied again nothing changes.
     let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
     assert!(said.done().err.contains("nothing is recorded"));
-    assert_eq!(count(&world).await, 1);
+    assert_eq!(count(&app).await, 1);
     // From another folder, with events for whoever wants them.
     let elsewhere = format!(
         "mkdir -p ../elsewhere && cd ../elsewhere && {run} -chdir=../run apply -json -auto-approve -var word=two"
@@ -473,7 +469,7 @@ async fn a_run_ends_as_terraform_does(world: World) {
         "{}",
         said.out
     );
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["risk_level"]),
         (&json!("terraform apply: 1 changed"), &json!("medium"))
@@ -487,7 +483,7 @@ async fn a_run_ends_as_terraform_does(world: World) {
         "{}",
         said.err
     );
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["status"], &change["risk_level"]),
         (
@@ -500,15 +496,15 @@ async fn a_run_ends_as_terraform_does(world: World) {
     module
         .shell(&format!("{run} destroy -auto-approve"), &[], "")
         .done();
-    let change = newest(&world).await;
+    let change = newest(&app).await;
     assert_eq!(change["title"], "terraform destroy: 2 destroyed");
-    assert_eq!(count(&world).await, 4);
+    assert_eq!(count(&app).await, 4);
     // What changes nothing is only run.
     let said = module.shell(&format!("{run} version"), &[], "").done();
     assert!(said.out.contains("Terraform v"), "{}", said.out);
     let said = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
     said.ended(2);
-    assert_eq!(newest(&world).await["title"], "terraform plan: 1 to add");
+    assert_eq!(newest(&app).await["title"], "terraform plan: 1 to add");
     // Before anything is done it is said that it could not be recorded.
     let wrong = "chlog terraform run --tag '' -- apply -auto-approve";
     module.shell(wrong, &[], "").ended(6);
@@ -521,8 +517,8 @@ async fn a_run_ends_as_terraform_does(world: World) {
     assert!(said.done().out.contains("Apply complete!"));
 }
 
-async fn a_run_asks_before_it_applies(world: World) {
-    let Some(module) = Module::ready(&world, "asks", GOOD) else {
+async fn a_run_asks_before_it_applies(app: TestApp) {
+    let Some(module) = Module::ready(&app, "asks", GOOD) else {
         return;
     };
     let apply = "chlog terraform run -- apply -var word=three -lock-timeout=3s";
@@ -531,10 +527,10 @@ async fn a_run_asks_before_it_applies(world: World) {
         assert!(said.out.contains("will be created"), "{}", said.out);
         assert!(said.err.contains("nothing was changed"), "{}", said.err);
     }
-    assert_eq!(count(&world).await, 0);
+    assert_eq!(count(&app).await, 0);
     let said = module.shell(apply, &[], "yes\n").done();
     assert!(said.out.contains("Apply complete!"), "{}", said.out);
-    assert_eq!(newest(&world).await["title"], "terraform apply: 1 added");
+    assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     let state = fs::read_to_string(module.folder.join("terraform.tfstate")).expect("a state");
     assert!(state.contains("three"), "{state}");
     let unasked = format!("{apply} -input=false");
@@ -542,11 +538,11 @@ async fn a_run_asks_before_it_applies(world: World) {
     let said = module.shell("chlog terraform run -- destroy", &[], "yes\n");
     said.done();
     assert_eq!(
-        newest(&world).await["title"],
+        newest(&app).await["title"],
         "terraform destroy: 1 destroyed"
     );
     // Nothing is left of the plans.
-    assert_eq!(count(&world).await, 2);
+    assert_eq!(count(&app).await, 2);
 }
 
 /// Interrupts everything that was started for it, as a terminal does.
@@ -561,8 +557,8 @@ resource "terraform_data" "next" {
 }
 "#;
 
-async fn an_interruption_is_for_terraform_first(world: World) {
-    let Some(module) = Module::ready(&world, "interrupted", INTERRUPTED) else {
+async fn an_interruption_is_for_terraform_first(app: TestApp) {
+    let Some(module) = Module::ready(&app, "interrupted", INTERRUPTED) else {
         return;
     };
     for (number, script) in [
@@ -574,8 +570,8 @@ async fn an_interruption_is_for_terraform_first(world: World) {
     {
         let said = module.shell(script, &[], "");
         assert_ne!(said.code, 0, "{script}");
-        assert_eq!(count(&world).await, number as u64 + 1, "{}", said.err);
-        let change = newest(&world).await;
+        assert_eq!(count(&app).await, number as u64 + 1, "{}", said.err);
+        let change = newest(&app).await;
         let title = text(&change["title"]);
         assert!(title.starts_with("terraform apply: failed"), "{title}");
         let description = text(&change["description"]);
@@ -584,21 +580,21 @@ async fn an_interruption_is_for_terraform_first(world: World) {
     }
 }
 
-async fn a_saved_plan_is_one_change(world: World) {
-    let Some(module) = Module::ready(&world, "saved", GOOD) else {
+async fn a_saved_plan_is_one_change(app: TestApp) {
+    let Some(module) = Module::ready(&app, "saved", GOOD) else {
         return;
     };
     module
         .shell("chlog terraform run -- plan -out=saved", &[], "")
         .done();
-    let planned = newest(&world).await;
+    let planned = newest(&app).await;
     assert_eq!(planned["status"], "planned");
     module
         .shell("chlog terraform run -- apply saved", &[], "")
         .done();
-    let applied = newest(&world).await;
+    let applied = newest(&app).await;
     assert_eq!(
-        (&applied["id"], &applied["status"], count(&world).await),
+        (&applied["id"], &applied["status"], count(&app).await),
         (&planned["id"], &json!("completed"), 1)
     );
     // The same by pipes; and what fails is the same change as well.
@@ -607,9 +603,9 @@ async fn a_saved_plan_is_one_change(world: World) {
                   && chlog terraform plan plan.json \
                   && terraform apply -json saved | chlog terraform --plan plan.json";
     module.shell(script, &[], "").ended(1);
-    let failed = newest(&world).await;
+    let failed = newest(&app).await;
     assert_eq!(
-        (&failed["status"], count(&world).await),
+        (&failed["status"], count(&app).await),
         (&json!("rolled_back"), 2)
     );
 }
@@ -634,9 +630,9 @@ fn commands(text: &str, before: &str, after: &str) -> Vec<String> {
     lines.collect()
 }
 
-async fn examples_work_as_they_stand(world: World) {
+async fn examples_work_as_they_stand(app: TestApp) {
     let sha = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
-    let plan = world.folder().join("atlantis.tfplan").display().to_string();
+    let plan = app.folder().join("atlantis.tfplan").display().to_string();
     let github = [
         ("GITHUB_ACTIONS", "true"),
         ("GITHUB_REPOSITORY", "o/r"),
@@ -684,8 +680,8 @@ async fn examples_work_as_they_stand(world: World) {
         ),
     ] {
         assert!(commands.len() >= 2, "{path}: {commands:?}");
-        let before = count(&world).await;
-        let Some(module) = Module::new(&world, ci, GOOD) else {
+        let before = count(&app).await;
+        let Some(module) = Module::new(&app, ci, GOOD) else {
             return;
         };
         if ci == "atlantis" {
@@ -701,22 +697,22 @@ async fn examples_work_as_they_stand(world: World) {
         for command in &commands {
             module.shell(command, variables, "").done();
         }
-        let change = newest(&world).await;
-        assert_eq!(count(&world).await, before + 1, "{path}");
+        let change = newest(&app).await;
+        assert_eq!(count(&app).await, before + 1, "{path}");
         assert_eq!(change["title"], "terraform apply: 1 added", "{path}");
         let tags = change["tags"].to_string();
         for tag in [&format!("ci={ci}"), "repo=o/r", "commit=1a2b3c4"] {
             assert!(tags.contains(tag), "{path}: {tags}");
         }
     }
-    let module = Module::ready(&world, "local-exec", &example("local-exec/main.tf"));
+    let module = Module::ready(&app, "local-exec", &example("local-exec/main.tf"));
     let Some(module) = module else {
         return;
     };
     module
         .shell("terraform apply -auto-approve -var release=2.3.1", &[], "")
         .done();
-    let change: Value = newest(&world).await;
+    let change: Value = newest(&app).await;
     assert_eq!(change["title"], "Release 2.3.1");
     assert_eq!(change["tags"], json!(["terraform", "release"]));
 }

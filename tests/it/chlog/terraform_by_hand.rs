@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::world::{World, each, on_both, requirement, text};
+use changelog_tests::{TestApp, each, installed, on_both, text};
 
 on_both!(runs_are_recorded);
 
@@ -46,12 +46,12 @@ fn terraform(folder: &Path, arguments: &[&str]) -> (bool, String) {
     )
 }
 
-async fn runs_are_recorded(world: World) {
-    if requirement::in_path("terraform").is_none() {
-        requirement::missing("terraform", "Terraform");
+async fn runs_are_recorded(app: TestApp) {
+    if installed::in_path("terraform").is_none() {
+        installed::missing("terraform", "Terraform");
         return;
     }
-    let folder = world.folder().join("module");
+    let folder = app.folder().join("module");
     fs::create_dir(&folder).expect("a folder");
     fs::write(folder.join("main.tf"), GOOD).expect("a file");
     let (done, said) = terraform(&folder, &["init", "-no-color"]);
@@ -64,7 +64,7 @@ async fn runs_are_recorded(world: World) {
         "{said}"
     );
     let run = |arguments: &[&str]| {
-        let output = world.chlog().args(arguments).assert().success();
+        let output = app.chlog().args(arguments).assert().success();
         String::from_utf8_lossy(&output.get_output().stdout).into_owned()
     };
     run(&[
@@ -81,8 +81,7 @@ async fn runs_are_recorded(world: World) {
     assert!(!done, "{said}");
     // Its own words become the description.
     let title = "terraform apply: failed";
-    world
-        .chlog()
+    app.chlog()
         .args([
             "log",
             "--status",
@@ -103,11 +102,7 @@ async fn runs_are_recorded(world: World) {
         risky.contains(title) && !risky.contains("2 added"),
         "{risky}"
     );
-    let list = world
-        .key()
-        .get("/api/changes?tag=terraform")
-        .await
-        .body(200);
+    let list = app.key().get("/api/changes?tag=terraform").await.body(200);
     assert_eq!(each(&list["data"], "status"), ["rolled_back", "completed"]);
     let id = text(&list["data"][0]["id"]);
     let shown = run(&["show", &id]);

@@ -2,7 +2,7 @@
 //! whether there is one.
 
 use crate::dashboard::invite;
-use crate::world::{Answer, Caller, Organization, World, on_both};
+use changelog_tests::{Organization, TestApp, TestClient, TestResponse, on_both};
 
 on_both!(
     an_account_cannot_be_taken_in_advance,
@@ -16,52 +16,52 @@ const VICTIM: &str = "victim@example.org";
 const THEIRS: &str = "a quince and 1147 figs";
 const MALLORYS: &str = "mallory was here first";
 
-async fn accept(caller: &Caller, link: &str, name: &str, password: &str) -> Answer {
+async fn accept(caller: &TestClient, link: &str, name: &str, password: &str) -> TestResponse {
     let fields = [("name", name), ("password", password)];
     caller.post_form(link, &fields).await
 }
 
-async fn try_sign_in(world: &World, email: &str, password: &str) -> Answer {
+async fn try_sign_in(app: &TestApp, email: &str, password: &str) -> TestResponse {
     let fields = [("email", email), ("password", password)];
-    world.anonymous().post_form("/sign-in", &fields).await
+    app.anonymous().post_form("/sign-in", &fields).await
 }
 
 /// Signs in and returns the page that names the organization, and switches.
-async fn start(world: &World, email: &str, password: &str) -> String {
-    let cookie = crate::world::sign_in(&world.anonymous(), email, password).await;
-    let browser = world.anonymous().with("cookie", &cookie);
+async fn start(app: &TestApp, email: &str, password: &str) -> String {
+    let cookie = changelog_tests::sign_in(&app.anonymous(), email, password).await;
+    let browser = app.anonymous().with("cookie", &cookie);
     browser.get("/account").await.text
 }
 
 /// Has Mallory, who owns the second organization, accept an invitation of the
 /// victim's address herself.
-async fn taken_in_advance(world: &World) -> Organization {
-    let second = world.second_organization();
-    let mallory = world.browser_of(&second).await;
+async fn taken_in_advance(app: &TestApp) -> Organization {
+    let second = app.second_organization();
+    let mallory = app.browser_of(&second).await;
     let link = invite(&mallory, VICTIM, "member").await;
-    accept(&world.anonymous(), &link, "Mallory", MALLORYS)
+    accept(&app.anonymous(), &link, "Mallory", MALLORYS)
         .await
         .is(303);
     second
 }
 
-async fn an_account_cannot_be_taken_in_advance(world: World) {
-    let second = taken_in_advance(&world).await;
-    let owner = world.browser().await;
+async fn an_account_cannot_be_taken_in_advance(app: TestApp) {
+    let second = taken_in_advance(&app).await;
+    let owner = app.browser().await;
     let link = invite(&owner, &VICTIM.to_uppercase(), "admin").await;
-    let answer = accept(&world.anonymous(), &link, "Victim", THEIRS).await;
+    let answer = accept(&app.anonymous(), &link, "Victim", THEIRS).await;
     answer.is(303);
     // Each password leads to its own account, and no further.
-    let theirs = start(&world, VICTIM, THEIRS).await;
+    let theirs = start(&app, VICTIM, THEIRS).await;
     assert!(theirs.contains("Acme") && theirs.contains("Victim"));
     assert!(!theirs.contains(&second.name));
-    let mallorys = start(&world, VICTIM, MALLORYS).await;
+    let mallorys = start(&app, VICTIM, MALLORYS).await;
     assert!(mallorys.contains(&second.name) && mallorys.contains("Mallory"));
     assert!(!mallorys.contains("Acme"));
-    try_sign_in(&world, VICTIM, "neither of them").await.is(401);
+    try_sign_in(&app, VICTIM, "neither of them").await.is(401);
     // A new password of the one is none of the other.
-    let cookie = crate::world::sign_in(&world.anonymous(), VICTIM, THEIRS).await;
-    let browser = world.anonymous().with("cookie", &cookie);
+    let cookie = changelog_tests::sign_in(&app.anonymous(), VICTIM, THEIRS).await;
+    let browser = app.anonymous().with("cookie", &cookie);
     let new = "the third secret of it all";
     for (current, status) in [(MALLORYS, 422), (THEIRS, 303)] {
         let fields = [("current_password", current), ("password", new)];
@@ -70,13 +70,13 @@ async fn an_account_cannot_be_taken_in_advance(world: World) {
             .await
             .is(status);
     }
-    assert!(start(&world, VICTIM, new).await.contains("Acme"));
-    assert!(start(&world, VICTIM, MALLORYS).await.contains(&second.name));
-    try_sign_in(&world, VICTIM, THEIRS).await.is(401);
+    assert!(start(&app, VICTIM, new).await.contains("Acme"));
+    assert!(start(&app, VICTIM, MALLORYS).await.contains(&second.name));
+    try_sign_in(&app, VICTIM, THEIRS).await.is(401);
     // Who has an account joins with it where they say so.
-    let third = world.admin(&["org", "create", "--name", "Initech"]);
+    let third = app.admin(&["org", "create", "--name", "Initech"]);
     assert_eq!(third["organization"]["name"], "Initech");
-    let mallory = world.browser_of(&second).await;
+    let mallory = app.browser_of(&second).await;
     let again = [("email", VICTIM), ("role", "member")];
     mallory
         .post_form("/settings/members/invite", &again)
@@ -84,15 +84,15 @@ async fn an_account_cannot_be_taken_in_advance(world: World) {
         .is(409);
 }
 
-async fn an_invitation_tells_nothing_of_accounts(world: World) {
-    taken_in_advance(&world).await;
-    let owner = world.browser().await;
-    let anonymous = world.anonymous();
+async fn an_invitation_tells_nothing_of_accounts(app: TestApp) {
+    taken_in_advance(&app).await;
+    let owner = app.browser().await;
+    let anonymous = app.anonymous();
     let mut pages = Vec::new();
     for email in [VICTIM, "fresh-one@example.org", "grace@example.com"] {
         let link = invite(&owner, email, "member").await;
         let (_, token) = link.rsplit_once('/').expect("a token");
-        let told = |answer: &Answer| {
+        let told = |answer: &TestResponse| {
             let text = answer.text.replace(email, "EMAIL").replace(token, "TOKEN");
             (answer.status, text)
         };
@@ -109,36 +109,36 @@ async fn an_invitation_tells_nothing_of_accounts(world: World) {
     assert_eq!(pages[0], pages[2]);
 }
 
-async fn who_is_invited_again_comes_back(world: World) {
-    let owner = world.browser().await;
-    let member = crate::dashboard::join(&world, &owner, "leaver", "member").await;
+async fn who_is_invited_again_comes_back(app: TestApp) {
+    let owner = app.browser().await;
+    let member = crate::dashboard::join(&app, &owner, "leaver", "member").await;
     let path = format!("/settings/members/{}/remove", member.id);
     owner.post_form(&path, &[]).await.is(303);
     let link = invite(&owner, &member.email, "viewer").await;
-    accept(&world.anonymous(), &link, "Back Again", THEIRS)
+    accept(&app.anonymous(), &link, "Back Again", THEIRS)
         .await
         .is(303);
     let members = owner.get("/settings/members").await.text;
     assert!(members.contains(&member.id), "the same person: {members}");
     assert!(members.contains("Back Again"));
-    try_sign_in(&world, &member.email, THEIRS).await.is(303);
-    try_sign_in(&world, &member.email, "a pear and 4711 plums")
+    try_sign_in(&app, &member.email, THEIRS).await.is(303);
+    try_sign_in(&app, &member.email, "a pear and 4711 plums")
         .await
         .is(401);
 }
 
-async fn the_operator_says_which_account(world: World) {
-    let second = taken_in_advance(&world).await;
-    let owner = world.browser().await;
+async fn the_operator_says_which_account(app: TestApp) {
+    let second = taken_in_advance(&app).await;
+    let owner = app.browser().await;
     let link = invite(&owner, VICTIM, "member").await;
-    accept(&world.anonymous(), &link, "Victim", THEIRS)
+    accept(&app.anonymous(), &link, "Victim", THEIRS)
         .await
         .is(303);
     let set = |more: &[&str]| {
         let mut arguments = vec!["user", "set-password", "--email", VICTIM];
         arguments.extend(["--password-file", "-"]);
         arguments.extend(more);
-        world.try_admin(&arguments, "a brand new secret\n")
+        app.try_admin(&arguments, "a brand new secret\n")
     };
     let output = set(&[]);
     assert!(!output.status.success());
@@ -150,12 +150,12 @@ async fn the_operator_says_which_account(world: World) {
     let output = set(&["--org", "Acme"]);
     assert!(output.status.success(), "{output:?}");
     assert!(
-        start(&world, VICTIM, "a brand new secret")
+        start(&app, VICTIM, "a brand new secret")
             .await
             .contains("Acme")
     );
-    try_sign_in(&world, VICTIM, THEIRS).await.is(401);
-    try_sign_in(&world, VICTIM, MALLORYS).await.is(303);
+    try_sign_in(&app, VICTIM, THEIRS).await.is(401);
+    try_sign_in(&app, VICTIM, MALLORYS).await.is(303);
     // An owner whom the operator makes is not kept out by who came before.
     let create = [
         "org",
@@ -169,17 +169,17 @@ async fn the_operator_says_which_account(world: World) {
         "--owner-password-file",
         "-",
     ];
-    let output = world.try_admin(&create, "the operator's own word");
+    let output = app.try_admin(&create, "the operator's own word");
     assert!(output.status.success(), "{output:?}");
-    let page = start(&world, VICTIM, "the operator's own word").await;
+    let page = start(&app, VICTIM, "the operator's own word").await;
     assert!(page.contains("Initech"));
 }
 
-async fn one_member_has_an_address(world: World) {
-    let owner = world.browser().await;
+async fn one_member_has_an_address(app: TestApp) {
+    let owner = app.browser().await;
     let first = invite(&owner, VICTIM, "member").await;
     let accepted: Vec<u16> = {
-        let anonymous = world.anonymous();
+        let anonymous = app.anonymous();
         let tries = (0..3).map(|number| {
             let (anonymous, first) = (anonymous.clone(), first.clone());
             async move {

@@ -2,8 +2,8 @@
 
 use super::{MENU, sign_in};
 use crate::chlog::Said;
-use crate::world::chromium::Chromium;
-use crate::world::{World, keys, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, keys, on_both};
 
 on_both!(
     a_key_is_made_used_and_revoked,
@@ -11,34 +11,34 @@ on_both!(
     on_the_free_plan_the_dashboard_logs,
 );
 
-async fn a_key_is_made_used_and_revoked(world: World) {
+async fn a_key_is_made_used_and_revoked(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        a_key_comes_and_goes(&world, &browser).await;
+        a_key_comes_and_goes(&app, &browser).await;
     }
 }
 
 /// Runs `chlog` with a key.
-fn chlog(world: &World, key: &str, arguments: &[&str]) -> Said {
-    let mut command = world.bare_chlog();
+fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> Said {
+    let mut command = app.bare_chlog();
     command
-        .env("CHLOG_URL", world.url())
+        .env("CHLOG_URL", app.url())
         .env("CHLOG_API_KEY", key)
         .args(arguments);
     Said::of(&mut command)
 }
 
 /// The story of a key, for browsers with scripts and without.
-pub(super) async fn a_key_comes_and_goes(world: &World, browser: &Chromium) {
-    sign_in(browser, world, &world.organization).await;
-    let address = format!("{}/settings/api-keys", world.url());
+pub(super) async fn a_key_comes_and_goes(app: &TestApp, browser: &Chromium) {
+    sign_in(browser, app, &app.organization).await;
+    let address = format!("{}/settings/api-keys", app.url());
     browser.open(&address).await;
     // Refused: beside the field.
     browser.press("Create key").await;
-    browser.arrives_at("#name-error-1").await;
+    browser.wait_for("#name-error-1").await;
     let form = "main form[action='/settings/api-keys']";
     browser.fill(form, &[("name", "pipeline <b>&")]).await;
     browser.press("Create key").await;
-    browser.arrives_at("#new-api-key").await;
+    browser.wait_for("#new-api-key").await;
     let key = browser.text_of("#new-api-key").await;
     assert!(changelog_core::api_key::is_well_formed(&key), "{key}");
     let exports = browser.text_of("#exports").await;
@@ -46,7 +46,7 @@ pub(super) async fn a_key_comes_and_goes(world: &World, browser: &Chromium) {
         exports.contains(&format!("export CHLOG_API_KEY={key}\n")),
         "{exports}"
     );
-    let url = world.url();
+    let url = app.url();
     assert!(
         exports.contains(&format!("export CHLOG_URL={url}\n")),
         "{exports}"
@@ -54,7 +54,7 @@ pub(super) async fn a_key_comes_and_goes(world: &World, browser: &Chromium) {
 
     // Shown once: neither on the next visit nor on the way back.
     browser.open(&address).await;
-    browser.arrives_at_text("pipeline <b>&").await;
+    browser.wait_for_text("pipeline <b>&").await;
     assert!(!browser.has("#new-api-key").await);
     let source = browser.tab.source().await.expect("a page");
     assert!(!source.contains(&key));
@@ -67,11 +67,11 @@ pub(super) async fn a_key_comes_and_goes(world: &World, browser: &Chromium) {
         "{masked:?}"
     );
 
-    chlog(world, &key, &["log", "By the new key"]).done();
-    browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at_text("By the new key").await;
+    chlog(app, &key, &["log", "By the new key"]).done();
+    browser.open(&format!("{}/changes", app.url())).await;
+    browser.wait_for_text("By the new key").await;
     browser
-        .open(&format!("{}/activity?actor_id=__api_key__", world.url()))
+        .open(&format!("{}/activity?actor_id=__api_key__", app.url()))
         .await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(
@@ -83,21 +83,20 @@ pub(super) async fn a_key_comes_and_goes(world: &World, browser: &Chromium) {
     browser.open(&address).await;
     browser.press("Revoke pipeline <b>&").await;
     browser.press("Revoke for good").await;
-    browser.arrives_at_text("revoked").await;
-    let said = chlog(world, &key, &["log", "Too late"]).ended(4);
+    browser.wait_for_text("revoked").await;
+    let said = chlog(app, &key, &["log", "Too late"]).ended(4);
     assert!(!said.err.contains(&key));
-    world
-        .with_key(&key)
+    app.with_key(&key)
         .get("/api/changes")
         .await
         .problem(401, "unauthorized");
     // The other one goes on.
-    world.key().get("/api/changes").await.is(200);
+    app.key().get("/api/changes").await.is(200);
     assert_eq!(browser.all("form[action$='/revoke']").await.len(), 1);
 }
 
-async fn keys_that_end_soon_are_marked(world: World) {
-    let owner = world.browser().await;
+async fn keys_that_end_soon_are_marked(app: TestApp) {
+    let owner = app.browser().await;
     let after = |days: i64| {
         let at = chrono::Utc::now() + chrono::TimeDelta::days(days);
         at.format("%Y-%m-%dT%H:%M").to_string()
@@ -108,14 +107,14 @@ async fn keys_that_end_soon_are_marked(world: World) {
         let answer = owner.post_form("/settings/api-keys", &fields).await;
         answer.is(200);
         let key = super::between(&answer.text, "id=\"new-api-key\">", "<").to_owned();
-        world.with_key(&key).get("/api/changes").await.is(200);
+        app.with_key(&key).get("/api/changes").await.is(200);
         created.push(key);
     }
     let page = owner.get("/settings/api-keys").await.text;
     let row = |name: &str| super::between(&page, &format!(">{name}</td>"), "</tr>").to_owned();
     assert!(row("soon").contains("expires soon"), "{page}");
     assert!(!row("later").contains("expires soon"), "{page}");
-    assert!(row(crate::world::KEY_NAME).contains("never"), "{page}");
+    assert!(row(changelog_tests::KEY_NAME).contains("never"), "{page}");
     // In the past it would be of no use.
     let fields = [("name", "past"), ("expires_at", "2020-01-01T00:00")];
     let answer = owner.post_form("/settings/api-keys", &fields).await;
@@ -126,43 +125,42 @@ async fn keys_that_end_soon_are_marked(world: World) {
         "it is kept"
     );
 
-    world
-        .execute("UPDATE api_keys SET expires_at = 1 WHERE name = 'soon'")
+    app.execute("UPDATE api_keys SET expires_at = 1 WHERE name = 'soon'")
         .await;
     let page = owner.get("/settings/api-keys").await.text;
     let row = super::between(&page, ">soon</td>", "</tr>");
     assert!(row.contains(">expired</td>"), "{row}");
     assert!(!row.contains("/revoke"), "it has ended: {row}");
-    let refused = world.with_key(&created[0]).get("/api/changes").await;
+    let refused = app.with_key(&created[0]).get("/api/changes").await;
     refused.problem(401, "unauthorized");
 }
 
-async fn on_the_free_plan_the_dashboard_logs(world: World) {
+async fn on_the_free_plan_the_dashboard_logs(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    world.admin(&["org", "set-plan", &world.organization.id, "free"]);
-    let said = chlog(&world, &world.organization.key, &["log", "Not paid for"]).ended(4);
+    app.admin(&["org", "set-plan", &app.organization.id, "free"]);
+    let said = chlog(&app, &app.organization.key, &["log", "Not paid for"]).ended(4);
     assert!(said.err.contains("plan"), "{}", said.err);
-    let refused = world
+    let refused = app
         .key()
         .get("/api/changes")
         .await
         .problem(403, "plan_required");
     assert!(keys(&refused).contains(&"detail"));
 
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
     assert!(browser.has(MENU).await);
     browser
-        .open(&format!("{}/settings/api-keys", world.url()))
+        .open(&format!("{}/settings/api-keys", app.url()))
         .await;
     let note = browser.text_of(".note").await;
     assert!(note.contains("free") && note.contains("pro"), "{note}");
-    browser.open(&format!("{}/changes/new", world.url())).await;
+    browser.open(&format!("{}/changes/new", app.url())).await;
     browser.fill("main form", &[("title", "By hand")]).await;
     browser.press("Log change").await;
-    browser.arrives_at("#history").await;
-    browser.open(&format!("{}/changes", world.url())).await;
+    browser.wait_for("#history").await;
+    browser.open(&format!("{}/changes", app.url())).await;
     assert_eq!(browser.text_of("#count").await, "1 change");
     let title = browser.text_of("main .title").await;
     assert_eq!(title, "By hand");

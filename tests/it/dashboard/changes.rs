@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{between, sign_in};
-use crate::world::chromium::Chromium;
-use crate::world::{World, on_both, text};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, on_both, text};
 
 on_both!(
     a_change_is_logged_edited_moved_and_deleted,
@@ -15,23 +15,23 @@ on_both!(
     services_and_hosts_are_made_and_changed,
 );
 
-async fn a_change_is_logged_edited_moved_and_deleted(world: World) {
+async fn a_change_is_logged_edited_moved_and_deleted(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        a_change_comes_and_goes(&world, &browser).await;
+        a_change_comes_and_goes(&app, &browser).await;
     }
 }
 
 /// The story of one change, for browsers with scripts and without.
 #[expect(clippy::too_many_lines, reason = "one story")]
-pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
-    let key = world.key();
+pub(super) async fn a_change_comes_and_goes(app: &TestApp, browser: &Chromium) {
+    let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
-    sign_in(browser, world, &world.organization).await;
+    sign_in(browser, app, &app.organization).await;
 
     // Refused: each error stands beside its field, and what was typed is kept.
     browser.press("Log a change").await;
-    browser.arrives_at("form [name='title']").await;
+    browser.wait_for("form [name='title']").await;
     assert_eq!(browser.path().await, "/changes/new");
     let form = "main form";
     let refused = [
@@ -44,7 +44,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     ];
     browser.fill(form, &refused).await;
     browser.press("Log change").await;
-    browser.arrives_at("[role='alert']").await;
+    browser.wait_for("[role='alert']").await;
     for (name, error) in [("title", "3"), ("links", "http")] {
         let field = browser.find(&format!("#{name}")).await;
         let attribute = async |name| field.attr(name).await.expect("an element");
@@ -69,7 +69,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
         .fill(form, &[("title", title), ("links", links)])
         .await;
     browser.press("Log change").await;
-    browser.arrives_at("#history").await;
+    browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, title);
     let path = browser.path().await;
     let (_, id) = path.rsplit_once('/').expect("an id");
@@ -85,7 +85,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
 
     // Edited: the form holds what it was, and the history tells from and to.
     browser.press("Edit").await;
-    browser.arrives_at("form [name='title']").await;
+    browser.wait_for("form [name='title']").await;
     assert_eq!(browser.value("#title").await, title);
     assert_eq!(browser.value("#tags").await, "prod, eu");
     assert_eq!(browser.value("#links").await, links);
@@ -99,7 +99,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     ];
     browser.fill(form, &edited).await;
     browser.press("Save").await;
-    browser.arrives_at("#history").await;
+    browser.wait_for("#history").await;
     assert_eq!(browser.path().await, path);
     let history = browser.text_of("[data-live='history']").await;
     for told in [
@@ -108,7 +108,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
         "tags: prod, eu → prod",
         "service: payments → nothing",
         "impact: nothing → Two minutes",
-        &world.organization.owner_name,
+        &app.organization.owner_name,
     ] {
         assert!(history.contains(told), "{told}: {history}");
     }
@@ -119,7 +119,7 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
 
     // Moved by a button.
     browser.press("Roll back").await;
-    browser.arrives_at("main .status.rolled_back").await;
+    browser.wait_for("main .status.rolled_back").await;
     assert_eq!(read().await["status"], "rolled_back");
     let history = browser.text_of("[data-live='history']").await;
     assert!(history.contains("in progress → rolled back"), "{history}");
@@ -127,29 +127,26 @@ pub(super) async fn a_change_comes_and_goes(world: &World, browser: &Chromium) {
     // Deleted: not by one click that slipped.
     browser.press("Delete this change").await;
     browser.click("form[action$='/delete'] button").await;
-    browser.arrives_at("#count").await;
+    browser.wait_for("#count").await;
     assert_eq!(browser.address().await, "/changes");
     assert_eq!(browser.text_of("#count").await, "0 changes");
     key.get(&format!("/api/changes/{id}")).await.is(404);
-    browser.open(&format!("{}{path}", world.url())).await;
+    browser.open(&format!("{}{path}", app.url())).await;
     let page = browser.text().await;
     assert!(page.contains("404"), "{page}");
-    browser.open(&format!("{}/activity", world.url())).await;
+    browser.open(&format!("{}/activity", app.url())).await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(log.contains(title) && log.contains("deleted"), "{log}");
-    let who = format!(
-        "deleted by {} from 127.0.0.1",
-        world.organization.owner_name
-    );
+    let who = format!("deleted by {} from 127.0.0.1", app.organization.owner_name);
     assert!(log.contains(&who), "{log}");
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn scripts_stay_text_on_every_page(world: World) {
+async fn scripts_stay_text_on_every_page(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let key = world.key();
+    let key = app.key();
     let script = |what: &str| format!("<script>document.title='{what}'</script><b>\"'&amp;");
     let service = json!({ "name": script("service"), "description": script("about") });
     let service = key.create("/api/services", service).await;
@@ -178,7 +175,7 @@ async fn scripts_stay_text_on_every_page(world: World) {
     let other = json!({ "tags": [script("other")] });
     let path = format!("/api/changes/{change}");
     key.patch(&path, other).await.data(200);
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
 
     let pages = [
         (
@@ -222,8 +219,8 @@ async fn scripts_stay_text_on_every_page(world: World) {
                 .collect(),
             _ => shown,
         };
-        browser.open(&format!("{}{page}", world.url())).await;
-        browser.arrives_at("main h1").await;
+        browser.open(&format!("{}{page}", app.url())).await;
+        browser.wait_for("main h1").await;
         let title = browser.tab.title().await.expect("a title");
         assert!(title.ends_with(" · Change log"), "{page}: {title} has run");
         // Besides the one of our own, in the head.
@@ -244,12 +241,12 @@ async fn scripts_stay_text_on_every_page(world: World) {
     }
     // What is filled into fields is what was written.
     browser
-        .open(&format!("{}/changes/{change}/edit", world.url()))
+        .open(&format!("{}/changes/{change}/edit", app.url()))
         .await;
     assert_eq!(browser.value("#title").await, script("title"));
     assert_eq!(browser.value("#description").await, script("description"));
     // As HTML it is looked at by nobody, and not guessed to be.
-    let caller = world.anonymous().with("cookie", &browser.cookie().await);
+    let caller = app.anonymous().with("cookie", &browser.cookie().await);
     for ending in ["csv", "ndjson"] {
         let answer = caller.get(&format!("/changes.{ending}")).await;
         answer.is(200);
@@ -268,7 +265,7 @@ async fn scripts_stay_text_on_every_page(world: World) {
     }
 }
 
-async fn markdown_is_rendered_and_harmless(world: World) {
+async fn markdown_is_rendered_and_harmless(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -279,10 +276,10 @@ async fn markdown_is_rendered_and_harmless(world: World) {
         <form action=/sign-out method=post><button>press</button></form>\n\n\
         <style>main { display: none }</style><iframe src=/account></iframe>";
     let body = json!({ "title": "Described", "description": description, "impact": "*little*" });
-    let change = world.key().create("/api/changes", body).await;
-    sign_in(&browser, &world, &world.organization).await;
+    let change = app.key().create("/api/changes", body).await;
+    sign_in(&browser, &app, &app.organization).await;
     browser
-        .open(&format!("{}/changes/{change}", world.url()))
+        .open(&format!("{}/changes/{change}", app.url()))
         .await;
     for (css, text) in [
         (".prose strong", "Bold"),
@@ -312,13 +309,12 @@ async fn markdown_is_rendered_and_harmless(world: World) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(world: World) {
-    let owner = world.browser().await;
-    let id = world.key().change("Shared").await;
+async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(app: TestApp) {
+    let owner = app.browser().await;
+    let id = app.key().change("Shared").await;
     let path = format!("/changes/{id}");
     // A button sends its one field; the rest stays what it is by then.
-    world
-        .key()
+    app.key()
         .patch(
             &format!("/api{path}"),
             json!({ "tags": ["a"], "impact": "some" }),
@@ -329,7 +325,7 @@ async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(world: World)
         .post_form(&path, &[("status", "rolled_back")])
         .await
         .is(303);
-    let change = world.key().get(&format!("/api{path}")).await.data(200);
+    let change = app.key().get(&format!("/api{path}")).await.data(200);
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["tags"], json!(["a"]));
     assert_eq!(change["impact"], "some");
@@ -340,8 +336,8 @@ async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(world: World)
     assert_eq!(super::entries(&owner).await, before);
 }
 
-async fn names_may_have_commas(world: World) {
-    let owner = world.browser().await;
+async fn names_may_have_commas(app: TestApp) {
+    let owner = app.browser().await;
     for (typed, tags) in [
         ("prod, eu", json!(["prod", "eu"])),
         ("\"a, b\",c", json!(["a, b", "c"])),
@@ -353,7 +349,7 @@ async fn names_may_have_commas(world: World) {
         let answer = owner.post_form("/changes", &fields).await;
         answer.is(303);
         let path = answer.header("location").to_owned();
-        let read = async || world.key().get(&format!("/api{path}")).await.data(200)["tags"].clone();
+        let read = async || app.key().get(&format!("/api{path}")).await.data(200)["tags"].clone();
         assert_eq!(read().await, tags, "{typed}");
         // Saved as the form shows them, they are the same.
         let form = owner.get(&format!("{path}/edit")).await.text;
@@ -364,15 +360,15 @@ async fn names_may_have_commas(world: World) {
     }
 }
 
-async fn services_and_hosts_are_made_and_changed(world: World) {
+async fn services_and_hosts_are_made_and_changed(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        things_are_made_and_changed(&world, &browser).await;
+        things_are_made_and_changed(&app, &browser).await;
     }
 }
 
 /// The story of a service and a host, for browsers with scripts and without.
-pub(super) async fn things_are_made_and_changed(world: &World, browser: &Chromium) {
-    sign_in(browser, world, &world.organization).await;
+pub(super) async fn things_are_made_and_changed(app: &TestApp, browser: &Chromium) {
+    sign_in(browser, app, &app.organization).await;
     let kinds = [
         ("services", "service", "name", "color", "nonsense", "#abc"),
         (
@@ -385,17 +381,17 @@ pub(super) async fn things_are_made_and_changed(world: &World, browser: &Chromiu
         ),
     ];
     for (path, noun, name, other, bad, good) in kinds {
-        let address = format!("{}/{path}", world.url());
+        let address = format!("{}/{path}", app.url());
         browser.open(&address).await;
         let form = "#new form";
         browser.fill(form, &[(name, "first"), (other, bad)]).await;
         browser.press(&format!("Create {noun}")).await;
-        browser.arrives_at(&format!("#{other}-error-1")).await;
+        browser.wait_for(&format!("#{other}-error-1")).await;
         assert_eq!(browser.value(&format!("#{name}")).await, "first");
         assert_eq!(browser.value(&format!("#{other}")).await, bad);
         browser.fill(form, &[(other, good)]).await;
         browser.press(&format!("Create {noun}")).await;
-        browser.arrives_at("#edit").await;
+        browser.wait_for("#edit").await;
         assert_eq!(browser.text_of("h1").await, "first");
         let here = browser.path().await;
         assert!(here.starts_with(&format!("/{path}/")), "{here}");
@@ -404,12 +400,12 @@ pub(super) async fn things_are_made_and_changed(world: &World, browser: &Chromiu
         browser.open(&address).await;
         browser.fill(form, &[(name, "FIRST")]).await;
         browser.press(&format!("Create {noun}")).await;
-        browser.arrives_at(&format!("#{name}-error-1")).await;
+        browser.wait_for(&format!("#{name}-error-1")).await;
         let error = browser.text_of(&format!("#{name}-error-1")).await;
         assert!(error.contains("exists already"), "{error}");
 
         // Changed: the field shows what it was, and the log tells it.
-        browser.open(&format!("{}{here}", world.url())).await;
+        browser.open(&format!("{}{here}", app.url())).await;
         assert_eq!(browser.value(&format!("#{other}")).await, good);
         browser
             .fill(
@@ -418,12 +414,12 @@ pub(super) async fn things_are_made_and_changed(world: &World, browser: &Chromiu
             )
             .await;
         browser.press("Save").await;
-        browser.arrives_at_text("what for").await;
+        browser.wait_for_text("what for").await;
         assert_eq!(browser.text_of("h1").await, "second");
-        let thing = world.key().get(&format!("/api{here}")).await.data(200);
+        let thing = app.key().get(&format!("/api{here}")).await.data(200);
         assert_eq!(text(&thing[name]), "second");
         assert_eq!(text(&thing[other]), good);
-        let owner = world.anonymous().with("cookie", &browser.cookie().await);
+        let owner = app.anonymous().with("cookie", &browser.cookie().await);
         let log = owner.get(&format!("/activity?resource={noun}")).await;
         log.is(200);
         let entry = between(&log.text, "<main", "</li>");

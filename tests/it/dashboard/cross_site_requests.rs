@@ -2,13 +2,13 @@
 //! it is.
 
 use super::{Things, entries, post_with, routes};
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(forged_posts_are_refused, what_one_sends_oneself_is_not);
 
-async fn forged_posts_are_refused(world: World) {
-    let things = Things::of(&world, &world.organization).await;
-    let owner = world.browser().await;
+async fn forged_posts_are_refused(app: TestApp) {
+    let things = Things::of(&app, &app.organization).await;
+    let owner = app.browser().await;
     let before = entries(&owner).await;
     let mut tried = 0;
     for route in routes::all().iter().filter(|route| route.is_posted) {
@@ -37,16 +37,16 @@ async fn forged_posts_are_refused(world: World) {
     assert!(tried >= 20, "only {tried} were tried");
     owner.get("/account").await.is(200);
     assert_eq!(entries(&owner).await, before, "something was done");
-    world.key().get("/api/changes").await.is(200);
+    app.key().get("/api/changes").await.is(200);
 }
 
-async fn what_one_sends_oneself_is_not(world: World) {
-    let things = Things::of(&world, &world.organization).await;
-    let own = world.url();
+async fn what_one_sends_oneself_is_not(app: TestApp) {
+    let things = Things::of(&app, &app.organization).await;
+    let own = app.url();
     for header in [("sec-fetch-site", "same-origin"), ("origin", own.as_str())] {
         for route in routes::all().iter().filter(|route| route.is_posted) {
             // Some end the session.
-            let owner = world.browser().await;
+            let owner = app.browser().await;
             let path = route.of(&things);
             let answer = post_with(&owner, &path, &route.fields(), header).await;
             assert!(

@@ -4,8 +4,8 @@ use fantoccini::key::Key;
 use serde_json::json;
 
 use super::sign_in;
-use crate::world::chromium::Chromium;
-use crate::world::{World, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     keys_go_where_the_mouse_would,
@@ -13,14 +13,14 @@ on_both!(
     one_gets_by_with_the_tab_key_alone,
 );
 
-async fn keys_go_where_the_mouse_would(world: World) {
+async fn keys_go_where_the_mouse_would(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
     for title in ["First", "Second", "Third"] {
-        world.key().change(title).await;
+        app.key().change(title).await;
     }
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
     for (keys, path) in [
         ("gc", "/changes"),
         ("gh", "/hosts"),
@@ -29,18 +29,18 @@ async fn keys_go_where_the_mouse_would(world: World) {
         ("go", "/"),
         ("n", "/changes/new"),
     ] {
-        browser.open(&format!("{}/", world.url())).await;
-        browser.arrives_at("[data-help]:not([hidden])").await;
+        browser.open(&format!("{}/", app.url())).await;
+        browser.wait_for("[data-help]:not([hidden])").await;
         if path == "/" {
-            browser.open(&format!("{}/changes", world.url())).await;
-            browser.arrives_at("[data-help]:not([hidden])").await;
+            browser.open(&format!("{}/changes", app.url())).await;
+            browser.wait_for("[data-help]:not([hidden])").await;
         }
         browser.keys(keys).await;
-        browser.is_led_to(&format!("{}{path}", world.url())).await;
+        browser.wait_for_url(&format!("{}{path}", app.url())).await;
     }
 
-    browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.open(&format!("{}/changes", app.url())).await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     let current = async || browser.texts("[data-current] .title").await;
     for (key, title) in [
         ("j", "Third"),
@@ -53,13 +53,13 @@ async fn keys_go_where_the_mouse_would(world: World) {
         assert_eq!(current().await, [title], "after {key}");
     }
     browser.keys(&Key::Enter.to_string()).await;
-    browser.arrives_at("#history").await;
+    browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, "Second");
 
     // What can be pressed is told, and that goes away again.
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     browser.keys("?").await;
-    browser.arrives_at("#help[open]").await;
+    browser.wait_for("#help[open]").await;
     let help = browser.text_of("#help").await;
     for told in [
         "search",
@@ -72,12 +72,12 @@ async fn keys_go_where_the_mouse_would(world: World) {
     }
     browser.keys("gc").await;
     browser.keys(&Key::Escape.to_string()).await;
-    browser.arrives_at("#help:not([open])").await;
+    browser.wait_for("#help:not([open])").await;
     assert!(browser.path().await.starts_with("/changes/"), "it was open");
     browser.keys("/").await;
     assert_eq!(focus(&browser).await, "search");
     browser.keys("first\n").await;
-    browser.arrives_at("#count").await;
+    browser.wait_for("#count").await;
     assert_eq!(browser.address().await, "/changes?q=first");
 }
 
@@ -86,14 +86,14 @@ async fn focus(browser: &Chromium) -> String {
     id.as_str().unwrap_or_default().to_owned()
 }
 
-async fn where_one_types_keys_are_letters(world: World) {
+async fn where_one_types_keys_are_letters(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    sign_in(&browser, &world, &world.organization).await;
-    let address = format!("{}/changes/new", world.url());
+    sign_in(&browser, &app, &app.organization).await;
+    let address = format!("{}/changes/new", app.url());
     browser.open(&address).await;
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     let typed = "gcghn/?jk";
     for name in ["title", "description", "tags"] {
         let field = browser.find(&format!("main [name='{name}']")).await;
@@ -111,8 +111,8 @@ async fn where_one_types_keys_are_letters(world: World) {
     assert_eq!(browser.value("#search").await, typed);
     assert_eq!(browser.path().await, "/changes/new");
     // With a modifier they are the browser's.
-    browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.open(&format!("{}/changes", app.url())).await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     let heard = "window.heard = []; document.addEventListener('keydown', (event) => \
         window.heard.push([event.key, event.ctrlKey, event.defaultPrevented]))";
     browser.script(heard).await;
@@ -125,13 +125,13 @@ async fn where_one_types_keys_are_letters(world: World) {
     assert_ne!(focus(&browser).await, "search");
 }
 
-async fn one_gets_by_with_the_tab_key_alone(world: World) {
+async fn one_gets_by_with_the_tab_key_alone(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    sign_in(&browser, &world, &world.organization).await;
-    browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&format!("{}/changes", app.url())).await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     browser.keys(&Key::Tab.to_string()).await;
     let first = "const e = document.activeElement; const box = e.getBoundingClientRect();\
         return [e.textContent, box.left >= 0 && box.top >= 0 && box.width > 1]";
@@ -141,7 +141,7 @@ async fn one_gets_by_with_the_tab_key_alone(world: World) {
     );
     browser.keys(&Key::Enter.to_string()).await;
     browser
-        .is_led_to(&format!("{}/changes#main", world.url()))
+        .wait_for_url(&format!("{}/changes#main", app.url()))
         .await;
     // Where the focus is can be seen, at each step, until it leaves the page.
     let seen = "const e = document.activeElement, s = getComputedStyle(e);\

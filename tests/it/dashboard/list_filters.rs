@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{between, sign_in};
-use crate::world::chromium::Chromium;
-use crate::world::{World, each, on_both, text};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, each, on_both, text};
 
 on_both!(
     what_one_looks_for_is_the_address,
@@ -18,16 +18,16 @@ on_both!(
     the_activity_log_is_narrowed_and_paged,
 );
 
-async fn what_one_looks_for_is_the_address(world: World) {
+async fn what_one_looks_for_is_the_address(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        a_list_is_narrowed(&world, &browser).await;
+        a_list_is_narrowed(&app, &browser).await;
     }
 }
 
 /// Thirty changes on three days: every second of a service, every third of a
 /// host, every fifth with a tag.
-async fn thirty(world: &World) -> (String, String) {
-    let key = world.key();
+async fn thirty(app: &TestApp) -> (String, String) {
+    let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "Payments & Co" }))
         .await;
@@ -70,10 +70,10 @@ pub(super) async fn open_filters(browser: &Chromium) {
 }
 
 /// The story of a search, for browsers with scripts and without.
-pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
-    let (service, host) = thirty(world).await;
-    sign_in(browser, world, &world.organization).await;
-    let address = format!("{}/changes", world.url());
+pub(super) async fn a_list_is_narrowed(app: &TestApp, browser: &Chromium) {
+    let (service, host) = thirty(app).await;
+    sign_in(browser, app, &app.organization).await;
+    let address = format!("{}/changes", app.url());
     browser.open(&address).await;
     assert_eq!(browser.text_of("#count").await, "30 changes");
     // By day, newest first; 25 a page.
@@ -100,13 +100,13 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     }
     assert_eq!(sizes, [10, 10, 5]);
     browser.press("Older").await;
-    browser.arrives_at("[rel='prev']").await;
+    browser.wait_for("[rel='prev']").await;
     assert_eq!(browser.address().await, "/changes?page=2");
     assert_eq!(browser.texts("main .title").await.len(), 5);
     assert_eq!(browser.text_of("#count").await, "30 changes");
     assert!(!browser.has("[rel='next']").await);
     browser.press("Newer").await;
-    browser.arrives_at("[rel='next']").await;
+    browser.wait_for("[rel='next']").await;
 
     // A name becomes the id that the API knows; what is empty is left out.
     open_filters(browser).await;
@@ -119,7 +119,7 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     browser.fill(form, &fields).await;
     browser.press("Filter").await;
     browser
-        .arrives_at(&format!("a[href*='service_id={service}'][download]"))
+        .wait_for(&format!("a[href*='service_id={service}'][download]"))
         .await;
     let address = browser.address().await;
     assert_eq!(
@@ -135,11 +135,11 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     assert_eq!(browser.value("main [name='host']").await, "web-1");
     assert_eq!(browser.value("main [name='risk_level']").await, "low");
     // Sent to somebody else, it is the same list.
-    browser.open(&format!("{}{address}", world.url())).await;
+    browser.open(&format!("{}{address}", app.url())).await;
     assert_eq!(browser.text_of("#count").await, "4 changes");
 
     browser.press("Clear").await;
-    browser.arrives_at_text("30 changes").await;
+    browser.wait_for_text("30 changes").await;
     open_filters(browser).await;
     let fields = [
         ("tags", "eu, a b"),
@@ -149,7 +149,7 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     ];
     browser.fill(form, &fields).await;
     browser.press("Filter").await;
-    browser.arrives_at_text("3 changes").await;
+    browser.wait_for_text("3 changes").await;
     let address = browser.address().await;
     assert_eq!(
         address,
@@ -165,11 +165,11 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
 
     // The search of every page leads here.
     browser.fill("header", &[("q", "deploy 07\n")]).await;
-    browser.arrives_at_text("1 change").await;
+    browser.wait_for_text("1 change").await;
     assert_eq!(browser.address().await, "/changes?q=deploy+07");
     // What happened around one is on its page.
     browser.press("Deploy number 07").await;
-    browser.arrives_at("#history").await;
+    browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, "Deploy number 07");
     let around = browser.text_of("section[aria-labelledby='around']").await;
     assert!(
@@ -178,9 +178,9 @@ pub(super) async fn a_list_is_narrowed(world: &World, browser: &Chromium) {
     );
 }
 
-async fn an_address_says_each_thing_in_one_way(world: World) {
-    let (service, host) = thirty(&world).await;
-    let owner = world.browser().await;
+async fn an_address_says_each_thing_in_one_way(app: TestApp) {
+    let (service, host) = thirty(&app).await;
+    let owner = app.browser().await;
     let page = owner.get("/changes?page=2").await;
     page.is(200);
     for (typed, canonical) in [
@@ -214,9 +214,9 @@ async fn an_address_says_each_thing_in_one_way(world: World) {
     }
 }
 
-async fn what_cannot_be_read_is_said_beside_its_field(world: World) {
-    thirty(&world).await;
-    let owner = world.browser().await;
+async fn what_cannot_be_read_is_said_beside_its_field(app: TestApp) {
+    thirty(&app).await;
+    let owner = app.browser().await;
     for (query, field, typed) in [
         ("service=nobody%27s", "service", "nobody&#39;s"),
         ("host=nowhere", "host", "nowhere"),
@@ -260,40 +260,34 @@ async fn what_cannot_be_read_is_said_beside_its_field(world: World) {
     assert!(page.text.contains("30 changes"), "the count is true");
 }
 
-async fn downloads_have_what_the_list_has(world: World) {
+async fn downloads_have_what_the_list_has(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    downloads(&world, &browser).await;
+    downloads(&app, &browser).await;
 }
 
 /// The story of the downloads of a list, for browsers with scripts and without.
-pub(super) async fn downloads(world: &World, browser: &Chromium) {
-    thirty(world).await;
-    sign_in(browser, world, &world.organization).await;
+pub(super) async fn downloads(app: &TestApp, browser: &Chromium) {
+    thirty(app).await;
+    sign_in(browser, app, &app.organization).await;
     let cookie = browser.cookie().await;
-    let caller = world.anonymous().with("cookie", &cookie);
+    let caller = app.anonymous().with("cookie", &cookie);
     for (query, count) in [
         ("", 30),
         ("?risk_level=high", 3),
         ("?q=deploy&tag=eu&page=2", 6),
     ] {
-        browser
-            .open(&format!("{}/changes{query}", world.url()))
-            .await;
+        browser.open(&format!("{}/changes{query}", app.url())).await;
         let noun = format!("{count} changes");
-        browser.arrives_at_text(&noun).await;
+        browser.wait_for_text(&noun).await;
         let api = query.replace("page=2", "per_page=100");
         let api = if api.is_empty() {
             "?per_page=100".to_owned()
         } else {
             api
         };
-        let list = world
-            .key()
-            .get(&format!("/api/changes{api}"))
-            .await
-            .body(200);
+        let list = app.key().get(&format!("/api/changes{api}")).await.body(200);
         let expected: Vec<String> = each(&list["data"], "id").into_iter().map(text).collect();
         assert_eq!(expected.len(), count);
         for ending in ["csv", "ndjson"] {
@@ -366,8 +360,8 @@ fn rows(csv: &str) -> Vec<Vec<String>> {
     rows
 }
 
-async fn more_than_a_thousand_are_downloaded_once_each(world: World) {
-    let key = world.key();
+async fn more_than_a_thousand_are_downloaded_once_each(app: TestApp) {
+    let key = app.key();
     let mut wanted = BTreeSet::new();
     for round in 0..5 {
         let changes: Vec<Value> = (0..500)
@@ -387,7 +381,7 @@ async fn more_than_a_thousand_are_downloaded_once_each(world: World) {
         let ids = each(&made, "id").into_iter().map(text);
         wanted.extend(ids.step_by(2));
     }
-    let owner = world.browser().await;
+    let owner = app.browser().await;
     let list = owner.get("/changes?tag=even").await;
     assert!(list.text.contains("1250 changes"), "{}", list.text.len());
     for ending in ["csv", "ndjson"] {
@@ -413,8 +407,8 @@ async fn more_than_a_thousand_are_downloaded_once_each(world: World) {
     }
 }
 
-async fn cells_are_no_formulas(world: World) {
-    let key = world.key();
+async fn cells_are_no_formulas(app: TestApp) {
+    let key = app.key();
     let bad = ["=1+1", "+1", "-1", "@SUM(A1)"];
     for start in bad {
         let body = json!({
@@ -432,7 +426,7 @@ async fn cells_are_no_formulas(world: World) {
         .await;
     let body = json!({ "title": "Of both", "service_id": service, "host_id": host });
     key.create("/api/changes", body).await;
-    let csv = world.browser().await.get("/changes.csv").await.text;
+    let csv = app.browser().await.get("/changes.csv").await.text;
     let rows = rows(&csv);
     assert_eq!(rows.len(), 6);
     for cell in rows.iter().flatten() {
@@ -450,8 +444,8 @@ async fn cells_are_no_formulas(world: World) {
     assert!(rows[1].contains(&"'=cmd".to_owned()) && rows[1].contains(&"'@host".to_owned()));
 }
 
-async fn the_activity_log_is_narrowed_and_paged(world: World) {
-    let key = world.key();
+async fn the_activity_log_is_narrowed_and_paged(app: TestApp) {
+    let key = app.key();
     let titles: Vec<Value> = (0..60)
         .map(|n| json!({ "title": format!("Number {n:02}") }))
         .collect();
@@ -460,7 +454,7 @@ async fn the_activity_log_is_narrowed_and_paged(world: World) {
         .is(201);
     key.create("/api/services", json!({ "name": "payments" }))
         .await;
-    let owner = world.browser().await;
+    let owner = app.browser().await;
     owner
         .post_form("/hosts", &[("hostname", "by-hand")])
         .await
@@ -488,7 +482,7 @@ async fn the_activity_log_is_narrowed_and_paged(world: World) {
     assert!(services.contains("by API key: terraform"));
     let mine = format!(
         "/activity?actor_id={}&resource=host",
-        world.organization.owner_id
+        app.organization.owner_id
     );
     let mine = owner.get(&mine).await.text;
     assert!(mine.contains("by-hand") && !between(&mine, "<main", "</main>").contains("payments"));

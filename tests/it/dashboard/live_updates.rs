@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::sign_in;
-use crate::world::chromium::Chromium;
-use crate::world::{World, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     pages_follow_what_happens,
@@ -12,21 +12,21 @@ on_both!(
     what_has_not_changed_is_not_sent_again,
 );
 
-async fn pages_follow_what_happens(world: World) {
+async fn pages_follow_what_happens(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let id = world.key().change("Before").await;
-    sign_in(&browser, &world, &world.organization).await;
+    let id = app.key().change("Before").await;
+    sign_in(&browser, &app, &app.organization).await;
     for path in ["/", "/changes"] {
-        browser.open(&format!("{}{path}", world.url())).await;
-        browser.arrives_at("[data-help]:not([hidden])").await;
+        browser.open(&format!("{}{path}", app.url())).await;
+        browser.wait_for("[data-help]:not([hidden])").await;
         browser.script("window.mark = 'the same page'").await;
         browser.click("#search").await;
         browser.keys("half a wo").await;
         let title = format!("Meanwhile, {path}");
-        world.key().change(&title).await;
-        browser.arrives_at_text(&title).await;
+        app.key().change(&title).await;
+        browser.wait_for_text(&title).await;
         let mark = browser.script("return window.mark").await;
         assert_eq!(mark, "the same page", "{path} was loaded again");
         assert_eq!(browser.value("#search").await, "half a wo", "{path}");
@@ -39,46 +39,45 @@ async fn pages_follow_what_happens(world: World) {
     assert_eq!(browser.text_of("#count").await, "3 changes");
 
     // The page of one change tells what became of it.
-    browser.open(&format!("{}/changes/{id}", world.url())).await;
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    browser.open(&format!("{}/changes/{id}", app.url())).await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     let path = format!("/api/changes/{id}");
-    world
-        .key()
+    app.key()
         .patch(&path, json!({ "status": "rolled_back" }))
         .await
         .data(200);
-    browser.arrives_at_text("rolled back").await;
+    browser.wait_for_text("rolled back").await;
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn what_somebody_has_in_hand_stays(world: World) {
+async fn what_somebody_has_in_hand_stays(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    world.key().change("Before").await;
-    sign_in(&browser, &world, &world.organization).await;
-    browser.open(&format!("{}/changes", world.url())).await;
-    browser.arrives_at("[data-help]:not([hidden])").await;
+    app.key().change("Before").await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&format!("{}/changes", app.url())).await;
+    browser.wait_for("[data-help]:not([hidden])").await;
     super::list_filters::open_filters(&browser).await;
     // The filters are being filled, and a row is chosen by the keyboard.
     browser.fill("main form", &[("tags", "half a t")]).await;
     browser.script("document.activeElement.blur()").await;
     browser.keys("j").await;
-    browser.arrives_at("[data-current]").await;
-    world.key().change("Meanwhile").await;
+    browser.wait_for("[data-current]").await;
+    app.key().change("Meanwhile").await;
     // It is offered, and comes when it is asked for.
-    browser.arrives_at(".fresh:not([hidden])").await;
+    browser.wait_for(".fresh:not([hidden])").await;
     let titles = browser.texts("main .title").await;
     assert_eq!(titles, ["Before"], "it moved under the hand");
     assert_eq!(browser.texts("[data-current] .title").await, ["Before"]);
     browser.click(".fresh").await;
-    browser.arrives_at_text("Meanwhile").await;
+    browser.wait_for_text("Meanwhile").await;
     assert_eq!(browser.value("main [name='tags']").await, "half a t");
 }
 
-async fn what_has_not_changed_is_not_sent_again(world: World) {
-    let id = world.key().change("First").await;
-    let owner = world.browser().await;
+async fn what_has_not_changed_is_not_sent_again(app: TestApp) {
+    let id = app.key().change("First").await;
+    let owner = app.browser().await;
     for path in ["/", "/changes", "/activity", &format!("/changes/{id}")] {
         let mut statuses = Vec::new();
         // A page may tell another minute than the one before.
@@ -94,8 +93,8 @@ async fn what_has_not_changed_is_not_sent_again(world: World) {
                 assert_eq!(again.header("etag"), tag, "{path}");
                 let patch = json!({ "impact": format!("another, {path}") });
                 let change = format!("/api/changes/{id}");
-                world.key().patch(&change, patch).await.data(200);
-                world.key().change("Another").await;
+                app.key().patch(&change, patch).await.data(200);
+                app.key().change("Another").await;
                 let after = owner.clone().with("if-none-match", &tag).get(path).await;
                 after.is(200);
                 assert_ne!(after.header("etag"), tag, "{path}");
@@ -105,11 +104,7 @@ async fn what_has_not_changed_is_not_sent_again(world: World) {
         assert_eq!(statuses.last(), Some(&304), "{path}: {statuses:?}");
         // Somebody else's page is another.
         let tag = owner.get(path).await.header("etag").to_owned();
-        let nobody = world
-            .anonymous()
-            .with("if-none-match", &tag)
-            .get(path)
-            .await;
+        let nobody = app.anonymous().with("if-none-match", &tag).get(path).await;
         nobody.is(303);
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
-use crate::world::chromium::Chromium;
-use crate::world::{Caller, World, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, TestClient, on_both};
 
 on_both!(
     somebody_is_invited_and_comes,
@@ -17,18 +17,18 @@ on_both!(
     one_switches_between_organizations,
 );
 
-async fn somebody_is_invited_and_comes(world: World) {
+async fn somebody_is_invited_and_comes(app: TestApp) {
     let (Some(browser), Some(other)) = (Chromium::start().await, Chromium::start().await) else {
         return;
     };
-    somebody_comes(&world, &browser, &other).await;
+    somebody_comes(&app, &browser, &other).await;
 }
 
 /// The story of an invitation, for browsers with scripts and without.
-pub(super) async fn somebody_comes(world: &World, browser: &Chromium, other: &Chromium) {
-    let change = world.key().change("Seen by all").await;
-    sign_in(browser, world, &world.organization).await;
-    let address = format!("{}/settings/members", world.url());
+pub(super) async fn somebody_comes(app: &TestApp, browser: &Chromium, other: &Chromium) {
+    let change = app.key().change("Seen by all").await;
+    sign_in(browser, app, &app.organization).await;
+    let address = format!("{}/settings/members", app.url());
     browser.open(&address).await;
     // Refused: beside the field, and what was typed is kept.
     let form = "main form[action$='/invite']";
@@ -36,20 +36,20 @@ pub(super) async fn somebody_comes(world: &World, browser: &Chromium, other: &Ch
         .fill(form, &[("email", "nonsense"), ("role", "viewer")])
         .await;
     browser.press("Invite").await;
-    browser.arrives_at("#email-error-1").await;
+    browser.wait_for("#email-error-1").await;
     assert_eq!(browser.value("#email").await, "nonsense");
     assert_eq!(browser.value("#role").await, "viewer");
     browser.fill(form, &[("email", "grace@example.com")]).await;
     browser.press("Invite").await;
-    browser.arrives_at("#invitation-link").await;
+    browser.wait_for("#invitation-link").await;
     let link = browser.text_of("#invitation-link").await;
     assert!(
-        link.starts_with(&format!("{}/invitations/", world.url())),
+        link.starts_with(&format!("{}/invitations/", app.url())),
         "{link}"
     );
     // Shown once.
     browser.open(&address).await;
-    browser.arrives_at_text("grace@example.com").await;
+    browser.wait_for_text("grace@example.com").await;
     assert!(!browser.has("#invitation-link").await);
     let (_, token) = link.rsplit_once('/').expect("a token");
     let source = browser.tab.source().await.expect("a page");
@@ -61,7 +61,7 @@ pub(super) async fn somebody_comes(world: &World, browser: &Chromium, other: &Ch
         "Acme",
         "grace@example.com",
         "viewer",
-        &world.organization.owner_name,
+        &app.organization.owner_name,
     ] {
         assert!(page.contains(told), "{told}: {page}");
     }
@@ -69,25 +69,23 @@ pub(super) async fn somebody_comes(world: &World, browser: &Chromium, other: &Ch
         .fill("form", &[("name", "Grace"), ("password", "short")])
         .await;
     other.press("Join").await;
-    other.arrives_at("#password-error-1").await;
+    other.wait_for("#password-error-1").await;
     assert_eq!(other.value("#name").await, "Grace");
     other.fill("form", &[("password", PASSWORD)]).await;
     other.press("Join").await;
-    other.arrives_at(MENU).await;
+    other.wait_for(MENU).await;
     assert_eq!(other.address().await, "/");
-    other.arrives_at_text("Seen by all").await;
+    other.wait_for_text("Seen by all").await;
     // A viewer reads, and is offered nothing else.
     assert!(!other.has("[data-new]").await);
-    other
-        .open(&format!("{}/changes/{change}", world.url()))
-        .await;
-    other.arrives_at("#history").await;
+    other.open(&format!("{}/changes/{change}", app.url())).await;
+    other.wait_for("#history").await;
     assert!(!other.has("main form[method='post']").await);
     let text = other.text_of("main").await;
     assert!(!text.contains("Edit") && !text.contains("Delete"), "{text}");
 
     // Once is all, and both are in.
-    let third = world.anonymous().get(&link[world.url().len()..]).await;
+    let third = app.anonymous().get(&link[app.url().len()..]).await;
     third.is(404);
     browser.open(&address).await;
     let table = browser.text_of("section[aria-label='Members'] table").await;
@@ -98,14 +96,14 @@ pub(super) async fn somebody_comes(world: &World, browser: &Chromium, other: &Ch
     other.open(&address).await;
     other.click("details.menu summary").await;
     other.click("form[action='/sign-out'] button").await;
-    other.arrives_at("#password").await;
+    other.wait_for("#password").await;
     try_sign_in(other, "grace@example.com", PASSWORD).await;
-    other.arrives_at(MENU).await;
+    other.wait_for(MENU).await;
 }
 
-async fn an_invitation_is_good_once_and_for_a_while(world: World) {
-    let owner = world.browser().await;
-    let anonymous = world.anonymous();
+async fn an_invitation_is_good_once_and_for_a_while(app: TestApp) {
+    let owner = app.browser().await;
+    let anonymous = app.anonymous();
     let fields = [("name", "Guest"), ("password", PASSWORD)];
     let refused = async |path: &str| {
         anonymous.get(path).await.is(404);
@@ -117,7 +115,7 @@ async fn an_invitation_is_good_once_and_for_a_while(world: World) {
 
     let expired = invite(&owner, "expired@example.org", "member").await;
     anonymous.get(&expired).await.is(200);
-    world.execute("UPDATE invitations SET expires_at = 1").await;
+    app.execute("UPDATE invitations SET expires_at = 1").await;
     refused(&expired).await;
 
     let withdrawn = invite(&owner, "withdrawn@example.org", "member").await;
@@ -159,12 +157,12 @@ async fn an_invitation_is_good_once_and_for_a_while(world: World) {
     assert!(!answer.text.contains("evil.example.com"), "{}", answer.text);
 }
 
-async fn who_has_an_account_joins_with_its_password(world: World) {
-    let second = world.second_organization();
-    let grace = world.browser_of(&second).await;
-    let owner = &world.organization;
+async fn who_has_an_account_joins_with_its_password(app: TestApp) {
+    let second = app.second_organization();
+    let grace = app.browser_of(&second).await;
+    let owner = &app.organization;
     let link = invite(&grace, &owner.email, "member").await;
-    let anonymous = world.anonymous();
+    let anonymous = app.anonymous();
     let page = anonymous.get(&link).await;
     page.is(200);
     // Whoever else has the link cannot become them, nor set their password: they
@@ -186,8 +184,8 @@ async fn who_has_an_account_joins_with_its_password(world: World) {
     assert!(page.contains(&owner.owner_name), "{page}");
 }
 
-async fn role_of(world: &World, person: &str) -> String {
-    let page = world.browser().await.get("/settings/members").await.text;
+async fn role_of(app: &TestApp, person: &str) -> String {
+    let page = app.browser().await.get("/settings/members").await.text;
     let select = between(&page, &format!("id=\"role-{person}\""), "</select>");
     let (before, _) = select.split_once("\" selected").expect("a role");
     before.rsplit_once('"').expect("a value").1.to_owned()
@@ -197,14 +195,14 @@ fn path(person: &str, what: &str) -> String {
     format!("/settings/members/{person}/{what}")
 }
 
-async fn admins_cannot_touch_owners(world: World) {
-    let owner = world.browser().await;
-    let admin = join(&world, &owner, "admin", "admin").await;
-    let member = join(&world, &owner, "member", "member").await;
-    let of_owner = &world.organization.owner_id;
+async fn admins_cannot_touch_owners(app: TestApp) {
+    let owner = app.browser().await;
+    let admin = join(&app, &owner, "admin", "admin").await;
+    let member = join(&app, &owner, "member", "member").await;
+    let of_owner = &app.organization.owner_id;
     let demote = [("role", "viewer")];
     let promote = [("role", "owner")];
-    let set = async |by: &Caller, whom: &str, fields: &[(&str, &str)]| {
+    let set = async |by: &TestClient, whom: &str, fields: &[(&str, &str)]| {
         by.post_form(&path(whom, "role"), fields).await.status
     };
     let by = &admin.browser;
@@ -216,12 +214,12 @@ async fn admins_cannot_touch_owners(world: World) {
     let answer = by.post_form("/settings/members/invite", &invitation).await;
     answer.is(403);
     assert!(!answer.text.contains("invitation-link"));
-    assert_eq!(role_of(&world, of_owner).await, "owner");
-    assert_eq!(role_of(&world, &admin.id).await, "admin");
-    assert_eq!(role_of(&world, &member.id).await, "member");
+    assert_eq!(role_of(&app, of_owner).await, "owner");
+    assert_eq!(role_of(&app, &admin.id).await, "admin");
+    assert_eq!(role_of(&app, &member.id).await, "member");
     // What an admin may do.
     assert_eq!(set(by, &member.id, &demote).await, 303);
-    assert_eq!(role_of(&world, &member.id).await, "viewer");
+    assert_eq!(role_of(&app, &member.id).await, "viewer");
     by.post_form("/settings/api-keys", &[("name", "of an admin")])
         .await
         .is(200);
@@ -229,12 +227,12 @@ async fn admins_cannot_touch_owners(world: World) {
     // A role that does not exist is none.
     assert_eq!(set(&owner, &admin.id, &[("role", "king")]).await, 422);
     assert_eq!(set(&owner, &admin.id, &[]).await, 422);
-    assert_eq!(role_of(&world, &admin.id).await, "admin");
+    assert_eq!(role_of(&app, &admin.id).await, "admin");
 }
 
-async fn an_owner_stays(world: World) {
-    let owner = world.browser().await;
-    let me = &world.organization.owner_id;
+async fn an_owner_stays(app: TestApp) {
+    let owner = app.browser().await;
+    let me = &app.organization.owner_id;
     for fields in [[("role", "admin")], [("role", "viewer")]] {
         let answer = owner.post_form(&path(me, "role"), &fields).await;
         answer.is(409);
@@ -245,9 +243,9 @@ async fn an_owner_stays(world: World) {
         );
     }
     owner.post_form(&path(me, "remove"), &[]).await.is(409);
-    assert_eq!(role_of(&world, me).await, "owner");
+    assert_eq!(role_of(&app, me).await, "owner");
     // With a second one, either may go, but not both, even at once.
-    let other = join(&world, &owner, "second", "owner").await;
+    let other = join(&app, &owner, "second", "owner").await;
     let step_down = [("role", "member")];
     let both = futures_util::future::join(
         async { owner.post_form(&path(me, "role"), &step_down).await.status },
@@ -262,9 +260,9 @@ async fn an_owner_stays(world: World) {
     assert_eq!(statuses, [303, 409]);
 }
 
-async fn who_is_removed_is_out_at_once(world: World) {
-    let owner = world.browser().await;
-    let Person { id, browser, email } = join(&world, &owner, "leaver", "admin").await;
+async fn who_is_removed_is_out_at_once(app: TestApp) {
+    let owner = app.browser().await;
+    let Person { id, browser, email } = join(&app, &owner, "leaver", "admin").await;
     browser.get("/account").await.is(200);
     browser.get("/api/activity").await.is(200);
     owner.post_form(&path(&id, "remove"), &[]).await.is(303);
@@ -278,29 +276,25 @@ async fn who_is_removed_is_out_at_once(world: World) {
     answer.is(303);
     assert!(answer.header("location").starts_with("/sign-in"));
     let fields = [("email", email.as_str()), ("password", PASSWORD)];
-    world
-        .anonymous()
-        .post_form("/sign-in", &fields)
-        .await
-        .is(401);
-    let all = world.key().get("/api/changes").await.body(200);
+    app.anonymous().post_form("/sign-in", &fields).await.is(401);
+    let all = app.key().get("/api/changes").await.body(200);
     assert_eq!(all["count"], 0);
     owner.post_form(&path(&id, "remove"), &[]).await.is(404);
 }
 
-async fn one_account_is_ones_own(world: World) {
+async fn one_account_is_ones_own(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let elsewhere = world.browser().await;
-    sign_in(&browser, &world, &world.organization).await;
+    let elsewhere = app.browser().await;
+    sign_in(&browser, &app, &app.organization).await;
     let before = browser.cookie().await;
-    browser.open(&format!("{}/account", world.url())).await;
+    browser.open(&format!("{}/account", app.url())).await;
     browser
         .fill("form[action='/account']", &[("name", "Ada L.")])
         .await;
     browser.press("Save").await;
-    browser.arrives_at("[role='status']").await;
+    browser.wait_for("[role='status']").await;
     assert_eq!(browser.value("#name").await, "Ada L.");
     let form = "form[action='/account/password']";
     let fields = [
@@ -309,9 +303,9 @@ async fn one_account_is_ones_own(world: World) {
     ];
     browser.fill(form, &fields).await;
     browser.press("Change password").await;
-    browser.arrives_at("#current_password-error-1").await;
+    browser.wait_for("#current_password-error-1").await;
     elsewhere.get("/account").await.is(200);
-    let current = world.organization.password.as_str();
+    let current = app.organization.password.as_str();
     for refused in ["short", "password1234"] {
         browser
             .fill(
@@ -320,7 +314,7 @@ async fn one_account_is_ones_own(world: World) {
             )
             .await;
         browser.press("Change password").await;
-        browser.arrives_at("#password-error-1").await;
+        browser.wait_for("#password-error-1").await;
     }
     browser
         .fill(
@@ -329,54 +323,50 @@ async fn one_account_is_ones_own(world: World) {
         )
         .await;
     browser.press("Change password").await;
-    browser.arrives_at("[role='status']").await;
+    browser.wait_for("[role='status']").await;
     assert_ne!(browser.cookie().await, before, "a new id");
-    let old = world.anonymous().with("cookie", &before);
+    let old = app.anonymous().with("cookie", &before);
     for ended in [&elsewhere, &old] {
         ended.get("/api/activity").await.is(401);
     }
     let fields = [
-        ("email", world.organization.email.as_str()),
+        ("email", app.organization.email.as_str()),
         ("password", current),
     ];
-    world
-        .anonymous()
-        .post_form("/sign-in", &fields)
-        .await
-        .is(401);
+    app.anonymous().post_form("/sign-in", &fields).await.is(401);
     let fields = [fields[0], ("password", PASSWORD)];
-    let answer = world.anonymous().post_form("/sign-in", &fields).await;
+    let answer = app.anonymous().post_form("/sign-in", &fields).await;
     answer.is(303);
     let (cookie, _) = answer
         .header("set-cookie")
         .split_once(';')
         .expect("a cookie");
-    let elsewhere = world.anonymous().with("cookie", cookie);
+    let elsewhere = app.anonymous().with("cookie", cookie);
     // All others end, this one goes on.
-    browser.open(&format!("{}/account", world.url())).await;
+    browser.open(&format!("{}/account", app.url())).await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
     browser.press("End all others").await;
-    browser.arrives_at("[role='status']").await;
+    browser.wait_for("[role='status']").await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 1);
     elsewhere.get("/api/activity").await.is(401);
 }
 
-async fn one_switches_between_organizations(world: World) {
+async fn one_switches_between_organizations(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let second = world.second_organization();
-    let there = world.with_key(&second.key);
+    let second = app.second_organization();
+    let there = app.with_key(&second.key);
     there
         .create("/api/changes", json!({ "title": "Of Umbrella" }))
         .await;
-    world.key().change("Of Acme").await;
-    let grace = world.browser_of(&second).await;
-    let link = invite(&grace, &world.organization.email, "viewer").await;
-    let fields = [("password", world.organization.password.as_str())];
-    world.anonymous().post_form(&link, &fields).await.is(303);
+    app.key().change("Of Acme").await;
+    let grace = app.browser_of(&second).await;
+    let link = invite(&grace, &app.organization.email, "viewer").await;
+    let fields = [("password", app.organization.password.as_str())];
+    app.anonymous().post_form(&link, &fields).await.is(303);
 
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
     let start = browser.text_of("main").await;
     let (here, elsewhere, to) = if start.contains("Of Acme") {
         ("Of Acme", "Of Umbrella", "Umbrella")
@@ -392,18 +382,18 @@ async fn one_switches_between_organizations(world: World) {
     let name = browser.text_of(button).await;
     assert!(name.contains(to), "{name}");
     browser.click(button).await;
-    browser.arrives_at_text(elsewhere).await;
+    browser.wait_for_text(elsewhere).await;
     let page = browser.text_of("main").await;
     assert!(!page.contains(here), "{page}");
     // The role is the one of there.
-    let owner = world.anonymous().with("cookie", &browser.cookie().await);
+    let owner = app.anonymous().with("cookie", &browser.cookie().await);
     let status = owner
         .post_form("/changes", &[("title", "By a viewer?")])
         .await
         .status;
     assert_eq!(status, if to == "Umbrella" { 403 } else { 303 });
     // Where one is no member one cannot go.
-    let fields = [("organization_id", world.organization.id.as_str())];
+    let fields = [("organization_id", app.organization.id.as_str())];
     let answer = grace.post_form("/organization", &fields).await;
     assert!(matches!(answer.status, 403 | 404), "{}", answer.status);
     let page = grace.get("/settings/organization").await.text;

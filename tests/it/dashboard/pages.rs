@@ -10,17 +10,17 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 
 use super::{Things, routes, sign_in};
-use crate::world::chromium::Chromium;
-use crate::world::{Engine, Server, World, binaries, requirement};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{Engine, Server, TestApp, installed, programs};
 
 /// Our own, in every run.
 const CHECKS: &str = include_str!("checks.js");
 /// What others take for the measure, where npm is there to fetch it.
 const AXE: &str = "axe-core@4.14.1";
 
-async fn world() -> World {
-    let world = World::new(Engine::Sqlite).await;
-    world.expect("SQLite is always there")
+async fn app() -> TestApp {
+    let app = TestApp::new(Engine::Sqlite).await;
+    app.expect("SQLite is always there")
 }
 
 /// Light and wide, then dark and as narrow as a telephone.
@@ -77,10 +77,10 @@ fn axe() -> Option<&'static str> {
 }
 
 fn fetch_axe() -> Option<String> {
-    let folder = binaries::folder().parent()?.join("axe");
-    let found = requirement::in_path("npm").and_then(|npm| unpack_axe(&npm, &folder));
+    let folder = programs::folder().parent()?.join("axe");
+    let found = installed::in_path("npm").and_then(|npm| unpack_axe(&npm, &folder));
     if found.is_none() {
-        requirement::missing("axe", "npm with axe-core");
+        installed::missing("axe", "npm with axe-core");
     }
     found
 }
@@ -107,7 +107,7 @@ fn unpack_axe(npm: &Path, folder: &Path) -> Option<String> {
 
 /// Looks at a page in every way.
 async fn look_at(browser: &Chromium, name: &str, problems: &mut Vec<String>) {
-    browser.arrives_at("main h1").await;
+    browser.wait_for("main h1").await;
     for (scheme, width) in LOOKS {
         for problem in look(browser, scheme, width).await {
             problems.push(format!("{name}, {scheme}, {width} wide: {problem}"));
@@ -128,19 +128,19 @@ fn none(problems: &[String]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_wrong_with_any_page() {
-    let world = world().await;
+    let app = app().await;
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let things = Things::of(&world, &world.organization).await;
-    fill(&world, &things).await;
+    let things = Things::of(&app, &app.organization).await;
+    fill(&app, &things).await;
     let mut problems = Vec::new();
-    browser.open(&format!("{}/sign-in", world.url())).await;
+    browser.open(&format!("{}/sign-in", app.url())).await;
     look_at(&browser, "/sign-in", &mut problems).await;
-    let invitation = format!("{}/invitations/{}", world.url(), things.token);
+    let invitation = format!("{}/invitations/{}", app.url(), things.token);
     browser.open(&invitation).await;
     look_at(&browser, "/invitations/{id}", &mut problems).await;
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
     let mut seen = 0;
     for route in routes::all().iter().filter(|route| route.is_read) {
         let is_page = !["/assets/", "/changes.", "/invitations/"]
@@ -151,7 +151,7 @@ async fn nothing_is_wrong_with_any_page() {
             continue;
         }
         browser
-            .open(&format!("{}{}", world.url(), route.of(&things)))
+            .open(&format!("{}{}", app.url(), route.of(&things)))
             .await;
         look_at(&browser, &route.path, &mut problems).await;
         seen += 1;
@@ -166,15 +166,15 @@ async fn nothing_is_wrong_with_any_page() {
         "/changes/nonsense",
         "/account?done=name",
     ] {
-        browser.open(&format!("{}{path}", world.url())).await;
+        browser.open(&format!("{}{path}", app.url())).await;
         look_at(&browser, path, &mut problems).await;
     }
     none(&problems);
 }
 
 /// Has every kind of mark on the pages.
-async fn fill(world: &World, things: &Things) {
-    let key = world.key();
+async fn fill(app: &TestApp, things: &Things) {
+    let key = app.key();
     let mut changes = Vec::new();
     for (number, risk) in ["low", "medium", "high"]
         .iter()
@@ -206,19 +206,19 @@ async fn fill(world: &World, things: &Things) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_wrong_with_what_forms_answer() {
-    let world = world().await;
+    let app = app().await;
     let Some(browser) = Chromium::start().await else {
         return;
     };
     let mut problems = Vec::new();
-    browser.open(&format!("{}/sign-in", world.url())).await;
+    browser.open(&format!("{}/sign-in", app.url())).await;
     super::try_sign_in(&browser, "nobody@example.com", "nobody's").await;
-    browser.arrives_at("#sign-in-error").await;
+    browser.wait_for("#sign-in-error").await;
     look_at(&browser, "sign-in refused", &mut problems).await;
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
     // Nothing is there yet.
     for path in ["/", "/changes", "/services", "/hosts", "/activity"] {
-        browser.open(&format!("{}{path}", world.url())).await;
+        browser.open(&format!("{}{path}", app.url())).await;
         look_at(&browser, &format!("{path} when it is empty"), &mut problems).await;
     }
     for (path, button) in [
@@ -229,22 +229,22 @@ async fn nothing_is_wrong_with_what_forms_answer() {
         ("/settings/members", "Invite"),
         ("/account", "Change password"),
     ] {
-        browser.open(&format!("{}{path}", world.url())).await;
+        browser.open(&format!("{}{path}", app.url())).await;
         browser.press(button).await;
-        browser.arrives_at("[role='alert']").await;
+        browser.wait_for("[role='alert']").await;
         look_at(&browser, &format!("{path} refused"), &mut problems).await;
     }
     browser
-        .open(&format!("{}/settings/api-keys", world.url()))
+        .open(&format!("{}/settings/api-keys", app.url()))
         .await;
     browser
         .fill("main form[action='/settings/api-keys']", &[("name", "one")])
         .await;
     browser.press("Create key").await;
-    browser.arrives_at("#new-api-key").await;
+    browser.wait_for("#new-api-key").await;
     look_at(&browser, "a new key", &mut problems).await;
     browser
-        .open(&format!("{}/settings/members", world.url()))
+        .open(&format!("{}/settings/members", app.url()))
         .await;
     browser
         .fill(
@@ -253,18 +253,18 @@ async fn nothing_is_wrong_with_what_forms_answer() {
         )
         .await;
     browser.press("Invite").await;
-    browser.arrives_at("#invitation-link").await;
+    browser.wait_for("#invitation-link").await;
     look_at(&browser, "an invitation", &mut problems).await;
     // The first start.
-    let mut command = world.serve_command();
-    command.env("CHANGELOG_DATABASE_URL", world.empty_database().await);
+    let mut command = app.serve_command();
+    command.env("CHANGELOG_DATABASE_URL", app.empty_database().await);
     let server = Server::start(command).await.expect("it serves");
     let log = server.log();
     let link = super::between(&log, "set one up: ", "\n");
     browser.open(link.trim()).await;
     look_at(&browser, "/setup", &mut problems).await;
     browser.press("Set up").await;
-    browser.arrives_at("[role='alert']").await;
+    browser.wait_for("[role='alert']").await;
     look_at(&browser, "/setup refused", &mut problems).await;
     let fields = [
         ("organization", "Umbrella"),
@@ -274,18 +274,18 @@ async fn nothing_is_wrong_with_what_forms_answer() {
     ];
     browser.fill("form", &fields).await;
     browser.press("Set up").await;
-    browser.arrives_at("#new-api-key").await;
+    browser.wait_for("#new-api-key").await;
     look_at(&browser, "/setup done", &mut problems).await;
     none(&problems);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_is_found() {
-    let world = world().await;
+    let app = app().await;
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    browser.open(&format!("{}/sign-in", world.url())).await;
+    browser.open(&format!("{}/sign-in", app.url())).await;
     none(&look(&browser, "light", 1280).await);
     let spoil = "document.documentElement.lang = '';
         const main = document.querySelector('main');

@@ -2,7 +2,7 @@
 //! organization's pages are nobody else's.
 
 use super::{Things, between, entries, join, routes};
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     viewers_are_offered_nothing_and_refused_everything,
@@ -24,10 +24,10 @@ const OWN: [&str; 8] = [
     "/invitations/{id}",
 ];
 
-async fn viewers_are_offered_nothing_and_refused_everything(world: World) {
-    let things = Things::of(&world, &world.organization).await;
-    let owner = world.browser().await;
-    let viewer = join(&world, &owner, "viewer", "viewer").await.browser;
+async fn viewers_are_offered_nothing_and_refused_everything(app: TestApp) {
+    let things = Things::of(&app, &app.organization).await;
+    let owner = app.browser().await;
+    let viewer = join(&app, &owner, "viewer", "viewer").await.browser;
     let before = entries(&owner).await;
     let mut refused = 0;
     for route in routes::all() {
@@ -70,10 +70,10 @@ async fn viewers_are_offered_nothing_and_refused_everything(world: World) {
     assert_eq!(entries(&owner).await, before, "something was done");
 }
 
-async fn members_manage_neither_keys_nor_people(world: World) {
-    let things = Things::of(&world, &world.organization).await;
-    let owner = world.browser().await;
-    let member = join(&world, &owner, "member", "member").await.browser;
+async fn members_manage_neither_keys_nor_people(app: TestApp) {
+    let things = Things::of(&app, &app.organization).await;
+    let owner = app.browser().await;
+    let member = join(&app, &owner, "member", "member").await.browser;
     let before = entries(&owner).await;
     for route in routes::all() {
         let path = route.of(&things);
@@ -110,12 +110,12 @@ async fn members_manage_neither_keys_nor_people(world: World) {
         .is(303);
 }
 
-async fn what_belongs_to_others_is_not_there(world: World) {
-    let second = world.second_organization();
-    let theirs = Things::of(&world, &second).await;
-    let mine = Things::of(&world, &world.organization).await;
-    let owner = world.browser().await;
-    let grace = world.browser_of(&second).await;
+async fn what_belongs_to_others_is_not_there(app: TestApp) {
+    let second = app.second_organization();
+    let theirs = Things::of(&app, &second).await;
+    let mine = Things::of(&app, &app.organization).await;
+    let owner = app.browser().await;
+    let grace = app.browser_of(&second).await;
     let before = entries(&grace).await;
     let mut tried = 0;
     for route in routes::all().iter().filter(|route| route.names_a_thing()) {
@@ -181,10 +181,10 @@ async fn what_belongs_to_others_is_not_there(world: World) {
     }
 }
 
-async fn who_is_not_signed_in_is_asked_to(world: World) {
-    let things = Things::of(&world, &world.organization).await;
-    let nobody = world.anonymous();
-    let before = entries(&world.browser().await).await;
+async fn who_is_not_signed_in_is_asked_to(app: TestApp) {
+    let things = Things::of(&app, &app.organization).await;
+    let nobody = app.anonymous();
+    let before = entries(&app.browser().await).await;
     for route in routes::all() {
         let path = route.of(&things);
         let is_open = [
@@ -210,20 +210,20 @@ async fn who_is_not_signed_in_is_asked_to(world: World) {
         }
         // A key is for the API.
         if route.is_posted {
-            let answer = world.key().post_form(&path, &route.fields()).await;
+            let answer = app.key().post_form(&path, &route.fields()).await;
             assert_eq!(answer.header("location"), "/sign-in", "{path}");
         }
     }
     assert_eq!(
         // The sign-in of whoever asks is one of them.
-        entries(&world.browser().await).await.len(),
+        entries(&app.browser().await).await.len(),
         before.len() + 1
     );
 }
 
-async fn what_is_private_is_not_kept(world: World) {
-    let things = Things::of(&world, &world.organization).await;
-    let owner = world.browser().await;
+async fn what_is_private_is_not_kept(app: TestApp) {
+    let things = Things::of(&app, &app.organization).await;
+    let owner = app.browser().await;
     for route in routes::all().iter().filter(|route| route.is_read) {
         if route.path.starts_with("/assets/") {
             continue;
@@ -249,11 +249,10 @@ async fn what_is_private_is_not_kept(world: World) {
     // What is the same for all is kept for good.
     let page = owner.get("/").await.text;
     let style = between(&page, "rel=\"stylesheet\" href=\"", "\"");
-    let answer = world.anonymous().get(style).await;
+    let answer = app.anonymous().get(style).await;
     answer.is(200);
     assert!(answer.header("cache-control").contains("immutable"));
-    world
-        .anonymous()
+    app.anonymous()
         .get("/assets/style-000000000000.css")
         .await
         .is(404);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 
-use crate::world::chromium::Chromium;
-use crate::world::{Caller, Engine, World};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{Engine, TestApp, TestClient};
 
 const DONE: [(&str, &str, &str); 8] = [
     ("Deploy payments 2.{}", "medium", "payments"),
@@ -23,20 +23,20 @@ const DONE: [(&str, &str, &str); 8] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pictures_for_the_readme() {
-    let world = World::new(Engine::Sqlite).await;
-    let world = world.expect("SQLite is always there");
+    let app = TestApp::new(Engine::Sqlite).await;
+    let app = app.expect("SQLite is always there");
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let change = fill(&world.key()).await;
+    let change = fill(&app.key()).await;
     let size = browser.tab.set_window_size(1280, 1500).await;
     size.expect("a window");
-    crate::dashboard::sign_in(&browser, &world, &world.organization).await;
-    browser.arrives_at("main h1").await;
+    crate::dashboard::sign_in(&browser, &app, &app.organization).await;
+    browser.wait_for("main h1").await;
     let folder = folder();
-    take(&browser, &world, "/?range=1w", &folder.join("overview.png")).await;
+    take(&browser, &app, "/?range=1w", &folder.join("overview.png")).await;
     let path = format!("/changes/{change}");
-    take(&browser, &world, &path, &folder.join("change.png")).await;
+    take(&browser, &app, &path, &folder.join("change.png")).await;
 }
 
 /// Where the pictures go.
@@ -49,7 +49,7 @@ fn folder() -> PathBuf {
 }
 
 /// Logs a year of changes, and returns the id of the one that is shown.
-async fn fill(key: &Caller) -> String {
+async fn fill(key: &TestClient) -> String {
     let mut services = Vec::new();
     for (name, color) in [
         ("payments", "#16a34a"),
@@ -99,7 +99,7 @@ async fn fill(key: &Caller) -> String {
     for some in changes.chunks(500) {
         let body = json!({ "changes": some });
         let sent = key.request("POST", "/api/changes/bulk").json(&body);
-        crate::world::send(sent).await.is(201);
+        changelog_tests::send(sent).await.is(201);
     }
     let shown = json!({
         "title": "Deploy payments 2.41",
@@ -119,14 +119,14 @@ async fn fill(key: &Caller) -> String {
     let done = json!({ "status": "completed" });
     let path = format!("/api/changes/{id}");
     let update = key.request("PATCH", &path).json(&done);
-    crate::world::send(update).await.is(200);
+    changelog_tests::send(update).await.is(200);
     id
 }
 
-async fn take(browser: &Chromium, world: &World, path: &str, file: &Path) {
-    let address = format!("{}{path}", world.url());
+async fn take(browser: &Chromium, app: &TestApp, path: &str, file: &Path) {
+    let address = format!("{}{path}", app.url());
     browser.tab.goto(&address).await.expect("the address");
-    browser.arrives_at("main h1").await;
+    browser.wait_for("main h1").await;
     let png = browser.tab.screenshot().await.expect("a picture");
     assert!(png.starts_with(b"\x89PNG"), "no picture of {path}");
     std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::{Answer, Caller, Engine, World, each, on_both, send, sign_in, text};
+use changelog_tests::{
+    Engine, TestApp, TestClient, TestResponse, each, on_both, send, sign_in, text,
+};
 
 on_both!(
     signing_in_gives_a_session,
@@ -19,13 +21,13 @@ on_both!(
     many_attempts_at_once_are_counted_all_the_same,
 );
 
-async fn try_sign_in(caller: &Caller, email: &str, password: &str) -> Answer {
+async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
     caller
         .post_form("/sign-in", &[("email", email), ("password", password)])
         .await
 }
 
-async fn signed_in(caller: &Caller, cookie: &str) -> u16 {
+async fn signed_in(caller: &TestClient, cookie: &str) -> u16 {
     caller
         .clone()
         .with("cookie", cookie)
@@ -36,7 +38,7 @@ async fn signed_in(caller: &Caller, cookie: &str) -> u16 {
 
 /// The session's cookie of an answer, and its attributes, lower case and sorted.
 /// The cookie by which a browser is known has the same attributes but its age.
-fn attributes(answer: &Answer) -> (String, Vec<String>) {
+fn attributes(answer: &TestResponse) -> (String, Vec<String>) {
     let cookies = answer.headers.get_all("set-cookie").iter();
     let cookies: Vec<&str> = cookies.map(|c| c.to_str().expect("a text")).collect();
     let cookie = cookies[0];
@@ -69,8 +71,8 @@ fn attributes(answer: &Answer) -> (String, Vec<String>) {
     (pair, attributes)
 }
 
-async fn signing_in_gives_a_session(world: World) {
-    let (anonymous, owner) = (world.anonymous(), &world.organization);
+async fn signing_in_gives_a_session(app: TestApp) {
+    let (anonymous, owner) = (app.anonymous(), &app.organization);
     let page = anonymous.get("/sign-in").await;
     page.is(200);
     assert!(page.header("content-type").starts_with("text/html"));
@@ -128,12 +130,11 @@ async fn signing_in_gives_a_session(world: World) {
     assert_eq!(signed_in(&anonymous, &cut).await, 401);
 }
 
-async fn over_https_the_cookie_is_secure(mut world: World) {
-    world
-        .restart_with(&["--public-url", "https://log.example.com"])
+async fn over_https_the_cookie_is_secure(mut app: TestApp) {
+    app.restart_with(&["--public-url", "https://log.example.com"])
         .await;
-    let owner = &world.organization;
-    let answer = try_sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+    let owner = &app.organization;
+    let answer = try_sign_in(&app.anonymous(), &owner.email, &owner.password).await;
     answer.is(303);
     let (pair, attributes) = attributes(&answer);
     assert!(
@@ -147,21 +148,21 @@ async fn over_https_the_cookie_is_secure(mut world: World) {
             "{wanted}: {attributes:?}"
         );
     }
-    assert_eq!(signed_in(&world.anonymous(), &pair).await, 200);
+    assert_eq!(signed_in(&app.anonymous(), &pair).await, 200);
     // The name that another host of the domain could set is no session.
     let plain = pair.replace("__Host-", "");
-    assert_eq!(signed_in(&world.anonymous(), &plain).await, 401);
+    assert_eq!(signed_in(&app.anonymous(), &plain).await, 401);
     // Its own origin is the public one.
-    for (origin, status) in [("https://log.example.com", 303), (&*world.url(), 403)] {
-        let caller = world.anonymous().with("origin", origin);
+    for (origin, status) in [("https://log.example.com", 303), (&*app.url(), 403)] {
+        let caller = app.anonymous().with("origin", origin);
         try_sign_in(&caller, &owner.email, &owner.password)
             .await
             .is(status);
     }
 }
 
-async fn wrong_passwords_are_refused(world: World) {
-    let (anonymous, owner) = (world.anonymous(), &world.organization);
+async fn wrong_passwords_are_refused(app: TestApp) {
+    let (anonymous, owner) = (app.anonymous(), &app.organization);
     for password in ["", "mistyped-4711", &owner.password.to_uppercase()] {
         let answer = try_sign_in(&anonymous, &owner.email, password).await;
         answer.is(401);
@@ -188,18 +189,18 @@ async fn wrong_passwords_are_refused(world: World) {
         .is(303);
 }
 
-async fn known_and_unknown_people_are_refused_alike(world: World) {
-    let anonymous = world.anonymous();
+async fn known_and_unknown_people_are_refused_alike(app: TestApp) {
+    let anonymous = app.anonymous();
     let (mut known, mut unknown) = (Duration::MAX, Duration::MAX);
     for attempt in 0..4 {
         let began = Instant::now();
-        let first = try_sign_in(&anonymous, &world.organization.email, "not the password").await;
+        let first = try_sign_in(&anonymous, &app.organization.email, "not the password").await;
         known = known.min(began.elapsed());
         let began = Instant::now();
         let second = try_sign_in(&anonymous, "eve@example.com", "not the password").await;
         unknown = unknown.min(began.elapsed());
-        let same = |answer: &Answer| {
-            let emails = [world.organization.email.as_str(), "eve@example.com"];
+        let same = |answer: &TestResponse| {
+            let emails = [app.organization.email.as_str(), "eve@example.com"];
             emails.iter().fold(answer.text.clone(), |text, email| {
                 text.replace(email, "EMAIL")
             })
@@ -221,9 +222,9 @@ async fn known_and_unknown_people_are_refused_alike(world: World) {
     );
 }
 
-async fn other_sites_cannot_sign_in_or_out(world: World) {
-    let owner = &world.organization;
-    let own = world.url();
+async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
+    let owner = &app.organization;
+    let own = app.url();
     let elsewhere = "http://evil.example.com";
     for (headers, passes) in [
         (&[][..], true),
@@ -249,7 +250,7 @@ async fn other_sites_cannot_sign_in_or_out(world: World) {
     ] {
         let caller = headers
             .iter()
-            .fold(world.anonymous(), |caller, (name, value)| {
+            .fold(app.anonymous(), |caller, (name, value)| {
                 caller.with(name, value)
             });
         let answer = try_sign_in(&caller, &owner.email, &owner.password).await;
@@ -257,7 +258,7 @@ async fn other_sites_cannot_sign_in_or_out(world: World) {
         if !passes {
             assert_eq!(answer.header("set-cookie"), "", "{headers:?}");
         }
-        let cookie = sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+        let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
         let answer = caller
             .clone()
             .with("cookie", &cookie)
@@ -270,29 +271,29 @@ async fn other_sites_cannot_sign_in_or_out(world: World) {
         );
         let left = if passes { 401 } else { 200 };
         assert_eq!(
-            signed_in(&world.anonymous(), &cookie).await,
+            signed_in(&app.anonymous(), &cookie).await,
             left,
             "{headers:?}"
         );
         // Reading is not changing.
-        let cookie = sign_in(&world.anonymous(), &owner.email, &owner.password).await;
+        let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
         assert_eq!(signed_in(&caller, &cookie).await, 200, "{headers:?}");
         // A key is no cookie: other sites do not have it.
-        let key = headers.iter().fold(world.key(), |caller, (name, value)| {
-            caller.with(name, value)
-        });
+        let key = headers
+            .iter()
+            .fold(app.key(), |caller, (name, value)| caller.with(name, value));
         key.change("from anywhere").await;
     }
     assert_eq!(
-        send(world.anonymous().request("GET", "/sign-out"))
+        send(app.anonymous().request("GET", "/sign-out"))
             .await
             .status,
         405
     );
 }
 
-async fn signing_out_ends_one_session(world: World) {
-    let (anonymous, owner) = (world.anonymous(), &world.organization);
+async fn signing_out_ends_one_session(app: TestApp) {
+    let (anonymous, owner) = (app.anonymous(), &app.organization);
     let first = sign_in(&anonymous, &owner.email, &owner.password).await;
     let second = sign_in(&anonymous, &owner.email, &owner.password).await;
     let answer = anonymous
@@ -319,9 +320,9 @@ async fn signing_out_ends_one_session(world: World) {
     anonymous.post_form("/sign-out", &[]).await.is(303);
 }
 
-async fn a_new_password_ends_every_session(world: World) {
-    let (anonymous, owner) = (world.anonymous(), &world.organization);
-    let second = world.second_organization();
+async fn a_new_password_ends_every_session(app: TestApp) {
+    let (anonymous, owner) = (app.anonymous(), &app.organization);
+    let second = app.second_organization();
     let theirs = sign_in(&anonymous, &second.email, &second.password).await;
     let mut cookies = Vec::new();
     for _ in 0..2 {
@@ -335,7 +336,7 @@ async fn a_new_password_ends_every_session(world: World) {
         "--password-file",
         "-",
     ];
-    let output = world.try_admin(&arguments, "a brand new secret\n");
+    let output = app.try_admin(&arguments, "a brand new secret\n");
     assert!(output.status.success(), "{output:?}");
     for cookie in &cookies {
         assert_eq!(signed_in(&anonymous, cookie).await, 401);
@@ -348,7 +349,7 @@ async fn a_new_password_ends_every_session(world: World) {
         .await
         .is(303);
     // From a file, too; and what is too short, too long or too common is refused.
-    let file = world.folder().join("password");
+    let file = app.folder().join("password");
     for (password, taken) in [
         ("x7-aq9-kd2-p".to_owned(), true),
         ("x7-aq9-kd2-".to_owned(), false),
@@ -367,7 +368,7 @@ async fn a_new_password_ends_every_session(world: World) {
             "--password-file",
             path,
         ];
-        let output = world.try_admin(&arguments, "");
+        let output = app.try_admin(&arguments, "");
         assert_eq!(
             output.status.success(),
             taken,
@@ -384,9 +385,9 @@ async fn a_new_password_ends_every_session(world: World) {
     }
 }
 
-async fn guessing_is_throttled_and_never_for_good(world: World) {
-    let (anonymous, owner) = (world.anonymous(), &world.organization);
-    let second = world.second_organization();
+async fn guessing_is_throttled_and_never_for_good(app: TestApp) {
+    let (anonymous, owner) = (app.anonymous(), &app.organization);
+    let second = app.second_organization();
     for attempt in 1..=5 {
         let answer = try_sign_in(&anonymous, &owner.email, "wrong").await;
         assert_eq!(answer.status, 401, "attempt {attempt} is free");
@@ -422,14 +423,14 @@ async fn guessing_is_throttled_and_never_for_good(world: World) {
     try_sign_in(&anonymous, &owner.email, "wrong").await.is(401);
 }
 
-async fn sessions_survive_a_restart(mut world: World) {
-    let browser = world.browser().await;
-    world.key().change("before").await;
+async fn sessions_survive_a_restart(mut app: TestApp) {
+    let browser = app.browser().await;
+    app.key().change("before").await;
     let entries = browser.get("/api/activity?resource=change").await.body(200);
-    let owner = world.organization.clone();
-    let cookie = sign_in(&world.anonymous(), &owner.email, &owner.password).await;
-    world.restart().await;
-    let browser = world.anonymous().with("cookie", &cookie);
+    let owner = app.organization.clone();
+    let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+    app.restart().await;
+    let browser = app.anonymous().with("cookie", &cookie);
     let after = browser.get("/api/activity?resource=change").await.body(200);
     assert_eq!(after, entries);
     assert_eq!(
@@ -443,7 +444,7 @@ async fn sessions_survive_a_restart(mut world: World) {
 
 /// Signs in as twenty people who do not exist, up to so many times, until it is
 /// told to wait; returns whether it was.
-async fn throttled(caller: &Caller, times: usize, address: Option<&str>) -> bool {
+async fn throttled(caller: &TestClient, times: usize, address: Option<&str>) -> bool {
     let caller = address.iter().fold(caller.clone(), |caller, address| {
         caller.with("x-forwarded-for", address)
     });
@@ -475,10 +476,10 @@ async fn throttled(caller: &Caller, times: usize, address: Option<&str>) -> bool
 /// Kept in memory, so the database makes no difference.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_cannot_guess_everybody() {
-    let mut world = World::new(Engine::Sqlite)
+    let mut app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    let caller = world.anonymous();
+    let caller = app.anonymous();
     assert!(
         !throttled(&caller, 1, None).await,
         "a few are nobody's business"
@@ -487,19 +488,17 @@ async fn one_address_cannot_guess_everybody() {
     assert!(throttled(&caller, 20, Some("192.0.2.1")).await);
     assert!(throttled(&caller, 1, Some("192.0.2.2")).await);
     // Behind a proxy that is known, each is who the proxy says.
-    world
-        .restart_with(&["--trusted-proxy", "127.0.0.0/8"])
-        .await;
-    let caller = world.anonymous();
+    app.restart_with(&["--trusted-proxy", "127.0.0.0/8"]).await;
+    let caller = app.anonymous();
     assert!(throttled(&caller, 20, Some("192.0.2.1")).await);
     assert!(!throttled(&caller, 1, Some("192.0.2.2")).await);
     // Only what the proxy itself has added counts.
     assert!(throttled(&caller, 1, Some("198.51.100.7, 192.0.2.1")).await);
 }
 
-async fn many_attempts_at_once_are_counted_all_the_same(world: World) {
-    let caller = world.anonymous();
-    let email = world.organization.email.as_str();
+async fn many_attempts_at_once_are_counted_all_the_same(app: TestApp) {
+    let caller = app.anonymous();
+    let email = app.organization.email.as_str();
     let attempts = (0..20).map(|index| {
         let caller = &caller;
         async move {

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use super::{MENU, between};
-use crate::world::chromium::Chromium;
-use crate::world::{Caller, Server, World, binaries, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{Server, TestApp, TestClient, on_both, programs};
 
 on_both!(
     from_nothing_to_the_first_change,
@@ -20,8 +20,8 @@ const FIELDS: [(&str, &str); 4] = [
 ];
 
 /// Starts the service on a database that nobody has used.
-async fn start(world: &World, database: &str) -> Server {
-    let mut command = world.serve_command();
+async fn start(app: &TestApp, database: &str) -> Server {
+    let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", database);
     let server = Server::start(command).await;
     server.unwrap_or_else(|said| panic!("serve ends: {said}"))
@@ -36,16 +36,16 @@ fn link(server: &Server) -> String {
     format!("{start}{token}")
 }
 
-async fn from_nothing_to_the_first_change(world: World) {
+async fn from_nothing_to_the_first_change(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        the_first_change(&world, &browser).await;
+        the_first_change(&app, &browser).await;
     }
 }
 
 /// The story of the first start, for browsers with scripts and without.
-pub(super) async fn the_first_change(world: &World, browser: &Chromium) {
-    let database = world.empty_database().await;
-    let server = start(world, &database).await;
+pub(super) async fn the_first_change(app: &TestApp, browser: &Chromium) {
+    let database = app.empty_database().await;
+    let server = start(app, &database).await;
     let link = link(&server);
     let url = format!("http://{}", server.address);
 
@@ -56,8 +56,8 @@ pub(super) async fn the_first_change(world: &World, browser: &Chromium) {
         .fill("form", &[("organization", ""), ("password", "short")])
         .await;
     browser.press("Set up").await;
-    browser.arrives_at("#organization-error-1").await;
-    browser.arrives_at("#password-error-1").await;
+    browser.wait_for("#organization-error-1").await;
+    browser.wait_for("#password-error-1").await;
     assert_eq!(browser.value("#name").await, "Grace");
     assert_eq!(browser.value("#email").await, "grace@example.com");
     assert_eq!(
@@ -67,7 +67,7 @@ pub(super) async fn the_first_change(world: &World, browser: &Chromium) {
     );
     browser.fill("form", &[FIELDS[0], FIELDS[3]]).await;
     browser.press("Set up").await;
-    browser.arrives_at("#new-api-key").await;
+    browser.wait_for("#new-api-key").await;
     let key = browser.text_of("#new-api-key").await;
     assert!(key.starts_with("chlog_"), "{key}");
 
@@ -76,48 +76,48 @@ pub(super) async fn the_first_change(world: &World, browser: &Chromium) {
     assert!(commands.contains(&format!("CHLOG_API_KEY={key}")));
     let mut shell = Command::new("sh");
     let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", binaries::folder().display());
+    let path = format!("{}:{path}", programs::folder().display());
     let shell = shell
         .args(["-ec", &commands])
         .env_clear()
         .env("PATH", path)
-        .env("HOME", world.folder())
+        .env("HOME", app.folder())
         .stdin(Stdio::null())
         .output()
         .expect("a shell");
     assert!(shell.status.success(), "{shell:?}");
 
     browser.press("Open the dashboard").await;
-    browser.arrives_at(MENU).await;
+    browser.wait_for(MENU).await;
     assert_eq!(browser.address().await, "/");
-    browser.arrives_at_text("my first change").await;
+    browser.wait_for_text("my first change").await;
     let page = browser.text().await;
     assert!(page.contains("1 change in the last day"), "{page}");
     assert!(page.contains("Umbrella"), "{page}");
 
     // Once is all.
     browser.open(&link).await;
-    browser.arrives_at("main h1").await;
+    browser.wait_for("main h1").await;
     assert!(browser.all("form").await.is_empty());
-    Caller::new(&server.address)
+    TestClient::new(&server.address)
         .get(&link[url.len()..])
         .await
         .is(403);
     drop(server);
-    let server = start(world, &database).await;
+    let server = start(app, &database).await;
     assert!(!server.log().contains("/setup?token="), "{}", server.log());
-    Caller::new(&server.address)
+    TestClient::new(&server.address)
         .get("/setup?token=")
         .await
         .is(403);
 }
 
-async fn only_the_link_that_was_printed_sets_up(world: World) {
-    let database = world.empty_database().await;
-    let server = start(&world, &database).await;
+async fn only_the_link_that_was_printed_sets_up(app: TestApp) {
+    let database = app.empty_database().await;
+    let server = start(&app, &database).await;
     let link = link(&server);
     let (_, token) = link.split_once('=').expect("a token");
-    let nobody = Caller::new(&server.address);
+    let nobody = TestClient::new(&server.address);
     let wrong = token.chars().rev().collect::<String>();
     assert_ne!(wrong, token);
     for token in ["", &wrong, &token[1..], &format!("{token}a")] {
@@ -146,15 +146,15 @@ async fn only_the_link_that_was_printed_sets_up(world: World) {
     assert_eq!(main.matches("@example.com").count(), 1, "{main}");
     nobody.post_form("/setup", &fields).await.is(403);
     // A service that has organizations has no setup at all.
-    world.anonymous().get("/setup").await.is(403);
+    app.anonymous().get("/setup").await.is(403);
 }
 
-async fn of_two_at_once_one_sets_up(world: World) {
-    let database = world.empty_database().await;
-    let server = start(&world, &database).await;
+async fn of_two_at_once_one_sets_up(app: TestApp) {
+    let database = app.empty_database().await;
+    let server = start(&app, &database).await;
     let link = link(&server);
     let (_, token) = link.split_once('=').expect("a token");
-    let nobody = Caller::new(&server.address);
+    let nobody = TestClient::new(&server.address);
     let fields = [&FIELDS[..], &[("token", token)]].concat();
     let both = futures_util::future::join_all((0..4).map(|_| nobody.post_form("/setup", &fields)));
     let mut statuses: Vec<u16> = both.await.iter().map(|answer| answer.status).collect();

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use super::{MENU, sign_in, try_sign_in};
-use crate::world::chromium::Chromium;
-use crate::world::{World, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     a_person_signs_in_looks_and_signs_out,
@@ -15,32 +15,32 @@ on_both!(
     who_guesses_has_to_wait_and_is_told,
 );
 
-async fn a_person_signs_in_looks_and_signs_out(world: World) {
+async fn a_person_signs_in_looks_and_signs_out(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
     let title = "<script>document.title = 'broken in'</script> & co";
-    world.key().change(title).await;
+    app.key().change(title).await;
 
-    browser.open(&world.url()).await;
+    browser.open(&app.url()).await;
     assert_eq!(browser.path().await, "/sign-in");
-    try_sign_in(&browser, &world.organization.email, "not the password").await;
-    browser.arrives_at("#sign-in-error").await;
+    try_sign_in(&browser, &app.organization.email, "not the password").await;
+    browser.wait_for("#sign-in-error").await;
     assert!(
         browser
             .text()
             .await
             .contains("The address or the password is wrong.")
     );
-    assert_eq!(browser.value("#email").await, world.organization.email);
+    assert_eq!(browser.value("#email").await, app.organization.email);
     assert_eq!(browser.value("#password").await, "");
 
-    let (email, password) = (&world.organization.email, &world.organization.password);
+    let (email, password) = (&app.organization.email, &app.organization.password);
     try_sign_in(&browser, email, password).await;
-    browser.arrives_at(MENU).await;
+    browser.wait_for(MENU).await;
     assert_eq!(browser.address().await, "/");
     let page = browser.text().await;
-    assert!(page.contains(&world.organization.name), "{page}");
+    assert!(page.contains(&app.organization.name), "{page}");
     assert!(page.contains(title), "{page}");
     assert_eq!(
         browser.tab.title().await.expect("a title"),
@@ -51,54 +51,54 @@ async fn a_person_signs_in_looks_and_signs_out(world: World) {
 
     browser.click("details.menu summary").await;
     let menu = browser.text_of(MENU).await;
-    assert!(menu.contains(&world.organization.owner_name), "{menu}");
+    assert!(menu.contains(&app.organization.owner_name), "{menu}");
     browser.click("form[action='/sign-out'] button").await;
-    browser.arrives_at("#password").await;
+    browser.wait_for("#password").await;
     assert_eq!(browser.path().await, "/sign-in");
-    browser.open(&world.url()).await;
+    browser.open(&app.url()).await;
     assert_eq!(browser.path().await, "/sign-in", "the session has ended");
 }
 
-async fn another_site_can_do_nothing(world: World) {
+async fn another_site_can_do_nothing(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    sign_in(&browser, &world, &world.organization).await;
+    sign_in(&browser, &app, &app.organization).await;
 
     // Another name is another site, and a form needs no script to be sent.
-    let action = format!("{}/sign-out", world.url());
+    let action = format!("{}/sign-out", app.url());
     let other = page(&format!(
         "<form method='post' action='{action}'><button>win</button></form>"
     ));
     browser.open(&other).await;
     browser.click("button").await;
-    browser.arrives_at("main h1").await;
+    browser.wait_for("main h1").await;
     let page = browser.text().await;
     assert!(page.contains("cross_site"), "{page}");
 
-    browser.open(&world.url()).await;
+    browser.open(&app.url()).await;
     assert_eq!(browser.path().await, "/", "the session goes on");
     assert!(browser.has(MENU).await);
 }
 
-async fn after_the_sign_in_one_is_where_one_wanted_to_be(world: World) {
+async fn after_the_sign_in_one_is_where_one_wanted_to_be(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let owner = &world.organization;
+    let owner = &app.organization;
     let wanted = "/changes?risk_level=high&tag=a+b%26c";
-    browser.open(&format!("{}{wanted}", world.url())).await;
+    browser.open(&format!("{}{wanted}", app.url())).await;
     assert_eq!(browser.path().await, "/sign-in");
     // Once wrong, and it is still known.
     try_sign_in(&browser, &owner.email, "not the password").await;
-    browser.arrives_at("#sign-in-error").await;
+    browser.wait_for("#sign-in-error").await;
     try_sign_in(&browser, &owner.email, &owner.password).await;
-    browser.arrives_at(MENU).await;
+    browser.wait_for(MENU).await;
     assert_eq!(browser.address().await, wanted);
 
     // Never elsewhere, whatever the link says.
-    let caller = world.anonymous();
-    let signed_in = world.browser().await;
+    let caller = app.anonymous();
+    let signed_in = app.browser().await;
     for next in [
         "https://evil.example.com/",
         "//evil.example.com/",
@@ -129,13 +129,13 @@ async fn after_the_sign_in_one_is_where_one_wanted_to_be(world: World) {
     }
 }
 
-async fn a_session_that_was_planted_is_worth_nothing(world: World) {
-    let owner = &world.organization;
+async fn a_session_that_was_planted_is_worth_nothing(app: TestApp) {
+    let owner = &app.organization;
     let fields = [
         ("email", owner.email.as_str()),
         ("password", owner.password.as_str()),
     ];
-    let of = |cookie: &str| world.anonymous().with("cookie", cookie);
+    let of = |cookie: &str| app.anonymous().with("cookie", cookie);
     let planted = format!("changelog_session={}", "a".repeat(64));
     let answer = of(&planted).post_form("/sign-in", &fields).await;
     answer.is(303);
@@ -154,22 +154,22 @@ async fn a_session_that_was_planted_is_worth_nothing(world: World) {
     of(next).get("/account").await.is(200);
 }
 
-async fn who_guesses_has_to_wait_and_is_told(world: World) {
+async fn who_guesses_has_to_wait_and_is_told(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    browser.open(&format!("{}/sign-in", world.url())).await;
+    browser.open(&format!("{}/sign-in", app.url())).await;
     let mut told = String::new();
     // Five are free, and a wait is short at first.
     for _ in 0..10 {
-        try_sign_in(&browser, &world.organization.email, "not the password").await;
+        try_sign_in(&browser, &app.organization.email, "not the password").await;
         told = browser.text_of("#sign-in-error").await;
         if told.contains("Too many failed attempts. Try again in") {
             break;
         }
     }
     assert!(told.contains("Too many"), "{told}");
-    assert_eq!(browser.value("#email").await, world.organization.email);
+    assert_eq!(browser.value("#email").await, app.organization.email);
 }
 
 /// Serves one page under another name than the service's; returns its address.

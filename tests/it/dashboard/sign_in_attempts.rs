@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::world::database::{Db, fetch};
-use crate::world::{Answer, Caller, World, on_both};
+use changelog_tests::database::{Db, fetch};
+use changelog_tests::{TestApp, TestClient, TestResponse, on_both};
 
 on_both!(
     what_is_no_address_is_wrong_and_leaves_nothing,
@@ -15,13 +15,13 @@ on_both!(
     https_is_for_good_and_links_are_not_logged,
 );
 
-async fn try_sign_in(caller: &Caller, email: &str, password: &str) -> Answer {
+async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
     let fields = [("email", email), ("password", password)];
     caller.post_form("/sign-in", &fields).await
 }
 
 /// The cookies that an answer sets, by name.
-fn cookies(answer: &Answer) -> BTreeMap<String, String> {
+fn cookies(answer: &TestResponse) -> BTreeMap<String, String> {
     let all = answer.headers.get_all("set-cookie").iter();
     all.map(|cookie| {
         let cookie = cookie.to_str().expect("a text");
@@ -33,19 +33,19 @@ fn cookies(answer: &Answer) -> BTreeMap<String, String> {
 }
 
 /// What a client behind a trusted proxy sends.
-fn at(world: &World, address: &str) -> Caller {
-    world.anonymous().with("x-forwarded-for", address)
+fn at(app: &TestApp, address: &str) -> TestClient {
+    app.anonymous().with("x-forwarded-for", address)
 }
 
-async fn behind_a_proxy(world: &mut World) {
+async fn behind_a_proxy(app: &mut TestApp) {
     let arguments = ["--trusted-proxy", "127.0.0.0/8"];
-    world.restart_with(&arguments).await;
+    app.restart_with(&arguments).await;
 }
 
-async fn what_is_no_address_is_wrong_and_leaves_nothing(mut world: World) {
+async fn what_is_no_address_is_wrong_and_leaves_nothing(mut app: TestApp) {
     const ROWS: &str = "SELECT bucket, failures FROM sign_in_failures";
-    behind_a_proxy(&mut world).await;
-    let caller = at(&world, "192.0.2.1");
+    behind_a_proxy(&mut app).await;
+    let caller = at(&app, "192.0.2.1");
     let long = |length: usize| format!("{}@example.com", "x".repeat(length - 12));
     // What compresses to nothing, and what does not compress at all.
     let random: String = (0..8_000)
@@ -65,7 +65,7 @@ async fn what_is_no_address_is_wrong_and_leaves_nothing(mut world: World) {
                 .is(401);
         }
     }
-    let mut db = Db::open(world.engine, &world.database).await;
+    let mut db = Db::open(app.engine, &app.database).await;
     let rows: Vec<(Vec<u8>, i64)> = fetch!(&mut db, sqlx::query_as(ROWS));
     assert_eq!(rows, []);
     // The longest that is one is counted, in rows of one size.
@@ -82,30 +82,30 @@ async fn what_is_no_address_is_wrong_and_leaves_nothing(mut world: World) {
     db.close().await;
 }
 
-async fn who_knows_an_address_keeps_nobody_out(mut world: World) {
-    behind_a_proxy(&mut world).await;
-    let owner = world.organization.clone();
+async fn who_knows_an_address_keeps_nobody_out(mut app: TestApp) {
+    behind_a_proxy(&mut app).await;
+    let owner = app.organization.clone();
     let (email, password) = (owner.email.as_str(), owner.password.as_str());
-    let home = at(&world, "192.0.2.1");
+    let home = at(&app, "192.0.2.1");
     let first = try_sign_in(&home, email, password).await;
     first.is(303);
     let browser = cookies(&first)["changelog_browser"].clone();
     let known = |address: &str, token: &str| {
-        at(&world, address).with("cookie", &format!("changelog_browser={token}"))
+        at(&app, address).with("cookie", &format!("changelog_browser={token}"))
     };
     // One client that guesses waits alone; all of an IPv6 network are one.
     for number in 0..5 {
-        let stranger = at(&world, &format!("2001:db8::{number}"));
+        let stranger = at(&app, &format!("2001:db8::{number}"));
         try_sign_in(&stranger, email, "wrong").await.is(401);
     }
-    let stranger = at(&world, "2001:db8::ffff");
+    let stranger = at(&app, "2001:db8::ffff");
     try_sign_in(&stranger, email, "wrong").await.is(429);
     try_sign_in(&home, email, password).await.is(303);
     // Many clients meet a limit of the account.
     let mut tried = 5;
     let mut waits = false;
     for network in 1..60 {
-        let caller = at(&world, &format!("198.51.100.{network}"));
+        let caller = at(&app, &format!("198.51.100.{network}"));
         let guesses = (0..5).map(|_| try_sign_in(&caller, email, "wrong"));
         for answer in futures_util::future::join_all(guesses).await {
             match answer.status {
@@ -120,7 +120,7 @@ async fn who_knows_an_address_keeps_nobody_out(mut world: World) {
     }
     // A wait of a second may pass in between.
     assert!((128..=132).contains(&tried), "{tried} were free");
-    try_sign_in(&at(&world, "203.0.113.9"), email, password)
+    try_sign_in(&at(&app, "203.0.113.9"), email, password)
         .await
         .is(429);
     // A browser that has signed in before passes, from anywhere, and again.
@@ -139,11 +139,11 @@ async fn who_knows_an_address_keeps_nobody_out(mut world: World) {
     try_sign_in(&known, email, password).await.is(429);
 }
 
-async fn a_browser_is_known_for_its_own_account_only(mut world: World) {
-    behind_a_proxy(&mut world).await;
-    let second = world.second_organization();
-    let owner = world.organization.clone();
-    let caller = at(&world, "192.0.2.1");
+async fn a_browser_is_known_for_its_own_account_only(mut app: TestApp) {
+    behind_a_proxy(&mut app).await;
+    let second = app.second_organization();
+    let owner = app.organization.clone();
+    let caller = at(&app, "192.0.2.1");
     let answer = try_sign_in(&caller, &second.email, &second.password).await;
     let token = cookies(&answer)["changelog_browser"].clone();
     let caller = caller.with("cookie", &format!("changelog_browser={token}"));
@@ -156,17 +156,17 @@ async fn a_browser_is_known_for_its_own_account_only(mut world: World) {
         .is(303);
 }
 
-async fn what_was_not_checked_is_not_counted(mut world: World) {
-    behind_a_proxy(&mut world).await;
-    let owner = world.organization.clone();
+async fn what_was_not_checked_is_not_counted(mut app: TestApp) {
+    behind_a_proxy(&mut app).await;
+    let owner = app.organization.clone();
     let flood: Vec<_> = (0..250)
         .map(|number| {
-            let caller = at(&world, &format!("198.51.{}.{}", number / 250, number % 250));
+            let caller = at(&app, &format!("198.51.{}.{}", number / 250, number % 250));
             let email = format!("nobody-{number}@example.com");
             tokio::spawn(async move { try_sign_in(&caller, &email, "wrong").await.status })
         })
         .collect();
-    let home = at(&world, "192.0.2.1");
+    let home = at(&app, "192.0.2.1");
     let mut statuses = Vec::new();
     for _ in 0..8 {
         statuses.push(
@@ -190,16 +190,16 @@ async fn what_was_not_checked_is_not_counted(mut world: World) {
         .is(303);
 }
 
-async fn a_session_is_no_way_to_guess(mut world: World) {
-    behind_a_proxy(&mut world).await;
-    let owner = world.organization.clone();
-    let answer = try_sign_in(&at(&world, "192.0.2.1"), &owner.email, &owner.password).await;
+async fn a_session_is_no_way_to_guess(mut app: TestApp) {
+    behind_a_proxy(&mut app).await;
+    let owner = app.organization.clone();
+    let answer = try_sign_in(&at(&app, "192.0.2.1"), &owner.email, &owner.password).await;
     let session = format!(
         "changelog_session={}",
         cookies(&answer)["changelog_session"]
     );
     let guess = async |number: usize, password: &str| {
-        let thief = at(&world, &format!("198.51.100.{number}")).with("cookie", &session);
+        let thief = at(&app, &format!("198.51.100.{number}")).with("cookie", &session);
         let fields = [
             ("current_password", password),
             ("password", "a pear and 4711 plums"),
@@ -211,19 +211,19 @@ async fn a_session_is_no_way_to_guess(mut world: World) {
     }
     assert_eq!(guess(6, &owner.password).await, 429);
     // Whose account it is signs in all the same.
-    let home = at(&world, "192.0.2.1");
+    let home = at(&app, "192.0.2.1");
     try_sign_in(&home, &owner.email, &owner.password)
         .await
         .is(303);
 }
 
-async fn a_sign_in_ends_the_session_before(world: World) {
-    let owner = &world.organization;
-    let first = try_sign_in(&world.anonymous(), &owner.email, &owner.password).await;
-    let of = |answer: &Answer| {
+async fn a_sign_in_ends_the_session_before(app: TestApp) {
+    let owner = &app.organization;
+    let first = try_sign_in(&app.anonymous(), &owner.email, &owner.password).await;
+    let of = |answer: &TestResponse| {
         let token = &cookies(answer)["changelog_session"];
         let cookie = format!("changelog_session={token}");
-        world.anonymous().with("cookie", &cookie)
+        app.anonymous().with("cookie", &cookie)
     };
     let browser = of(&first);
     browser.get("/account").await.is(200);
@@ -232,16 +232,15 @@ async fn a_sign_in_ends_the_session_before(world: World) {
     browser.get("/account").await.is(303);
 }
 
-async fn https_is_for_good_and_links_are_not_logged(mut world: World) {
-    let plain = world.anonymous().get("/sign-in").await;
+async fn https_is_for_good_and_links_are_not_logged(mut app: TestApp) {
+    let plain = app.anonymous().get("/sign-in").await;
     assert_eq!(plain.header("strict-transport-security"), "");
-    let owner = world.browser().await;
+    let owner = app.browser().await;
     let link = crate::dashboard::invite(&owner, "new@example.org", "owner").await;
-    world
-        .restart_with(&["--public-url", "https://log.example.com"])
+    app.restart_with(&["--public-url", "https://log.example.com"])
         .await;
     for path in ["/sign-in", "/api/health", "/nothing"] {
-        let answer = world.anonymous().get(path).await;
+        let answer = app.anonymous().get(path).await;
         assert_eq!(
             answer.header("strict-transport-security"),
             "max-age=31536000",
@@ -249,11 +248,11 @@ async fn https_is_for_good_and_links_are_not_logged(mut world: World) {
         );
     }
     let fields = [("name", "New"), ("password", "short")];
-    world.anonymous().post_form(&link, &fields).await.is(422);
-    let answer = try_sign_in(&world.anonymous(), &world.organization.email, "wrong").await;
+    app.anonymous().post_form(&link, &fields).await.is(422);
+    let answer = try_sign_in(&app.anonymous(), &app.organization.email, "wrong").await;
     answer.is(401);
-    world.server.kill9();
-    let log = world.server.log();
+    app.server.kill9();
+    let log = app.server.log();
     assert!(log.contains("/invitations/:token"), "{log}");
     let (_, token) = link.rsplit_once('/').expect("a token");
     assert!(!log.contains(token), "{log}");

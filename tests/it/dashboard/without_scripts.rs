@@ -1,8 +1,8 @@
 //! Everything once more in a browser that runs no script.
 
 use super::{api_keys, changes, list_filters, members, setup};
-use crate::world::chromium::Chromium;
-use crate::world::{World, on_both};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     from_nothing_to_the_first_change,
@@ -15,60 +15,60 @@ on_both!(
     what_only_scripts_do_is_not_offered,
 );
 
-async fn from_nothing_to_the_first_change(world: World) {
+async fn from_nothing_to_the_first_change(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        setup::the_first_change(&world, &browser).await;
+        setup::the_first_change(&app, &browser).await;
     }
 }
 
-async fn a_change_is_logged_edited_moved_and_deleted(world: World) {
+async fn a_change_is_logged_edited_moved_and_deleted(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        changes::a_change_comes_and_goes(&world, &browser).await;
+        changes::a_change_comes_and_goes(&app, &browser).await;
     }
 }
 
-async fn services_and_hosts_are_made_and_changed(world: World) {
+async fn services_and_hosts_are_made_and_changed(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        changes::things_are_made_and_changed(&world, &browser).await;
+        changes::things_are_made_and_changed(&app, &browser).await;
     }
 }
 
-async fn a_key_is_made_used_and_revoked(world: World) {
+async fn a_key_is_made_used_and_revoked(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        api_keys::a_key_comes_and_goes(&world, &browser).await;
+        api_keys::a_key_comes_and_goes(&app, &browser).await;
     }
 }
 
-async fn somebody_is_invited_and_comes(world: World) {
+async fn somebody_is_invited_and_comes(app: TestApp) {
     let Some(browser) = Chromium::without_scripts().await else {
         return;
     };
     let Some(other) = Chromium::without_scripts().await else {
         return;
     };
-    members::somebody_comes(&world, &browser, &other).await;
+    members::somebody_comes(&app, &browser, &other).await;
 }
 
-async fn what_one_looks_for_is_the_address(world: World) {
+async fn what_one_looks_for_is_the_address(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        list_filters::a_list_is_narrowed(&world, &browser).await;
+        list_filters::a_list_is_narrowed(&app, &browser).await;
     }
 }
 
-async fn downloads_have_what_the_list_has(world: World) {
+async fn downloads_have_what_the_list_has(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        list_filters::downloads(&world, &browser).await;
+        list_filters::downloads(&app, &browser).await;
     }
 }
 
-async fn what_only_scripts_do_is_not_offered(world: World) {
+async fn what_only_scripts_do_is_not_offered(app: TestApp) {
     let Some(browser) = Chromium::without_scripts().await else {
         return;
     };
-    let change = world.key().change("Quiet").await;
-    super::sign_in(&browser, &world, &world.organization).await;
+    let change = app.key().change("Quiet").await;
+    super::sign_in(&browser, &app, &app.organization).await;
     browser
-        .open(&format!("{}/changes/{change}", world.url()))
+        .open(&format!("{}/changes/{change}", app.url()))
         .await;
     // To copy, to switch the zone and to be told of keys.
     let buttons = browser.all("[data-copy], [data-zone], [data-help]").await;

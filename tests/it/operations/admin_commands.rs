@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::world::shape::{is_id, is_recent};
-use crate::world::{World, each, keys, on_both, text};
+use changelog_tests::shapes::{is_id, is_recent};
+use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
     organizations_are_made_and_listed,
@@ -16,8 +16,8 @@ on_both!(
     what_is_not_there_is_not_copied,
 );
 
-async fn organizations_are_made_and_listed(world: World) {
-    let made = world.admin(&["org", "create", "--name", "Initech", "--plan", "pro"]);
+async fn organizations_are_made_and_listed(app: TestApp) {
+    let made = app.admin(&["org", "create", "--name", "Initech", "--plan", "pro"]);
     assert_eq!(keys(&made), ["organization", "owner"]);
     assert_eq!(made["owner"], Value::Null);
     let organization = &made["organization"];
@@ -28,12 +28,12 @@ async fn organizations_are_made_and_listed(world: World) {
         (&organization["name"], &organization["plan"]),
         (&json!("Initech"), &json!("pro"))
     );
-    let free = world.admin(&["org", "create", "--name", "Hooli"]);
+    let free = app.admin(&["org", "create", "--name", "Hooli"]);
     assert_eq!(
         free["organization"]["plan"], "free",
         "the API is for those who pay"
     );
-    let list = world.admin(&["org", "list"]);
+    let list = app.admin(&["org", "list"]);
     let mut names: Vec<String> = each(&list, "name").into_iter().map(text).collect();
     names.sort();
     assert_eq!(names, ["Acme", "Hooli", "Initech"]);
@@ -41,22 +41,21 @@ async fn organizations_are_made_and_listed(world: World) {
         assert_eq!(keys(listed), ["created_at", "id", "name", "plan"]);
     }
     // A key of the new one works at once.
-    let key = world.admin(&["key", "create", "--org", "Initech", "--name", "ci"]);
+    let key = app.admin(&["key", "create", "--org", "Initech", "--name", "ci"]);
     assert_eq!(key["organization_id"], organization["id"]);
-    world
-        .with_key(&text(&key["key"]))
+    app.with_key(&text(&key["key"]))
         .get("/api/hosts")
         .await
         .data(200);
-    let key = world.admin(&["key", "create", "--org", "Hooli", "--name", "ci"]);
-    let answer = world.with_key(&text(&key["key"])).get("/api/hosts").await;
+    let key = app.admin(&["key", "create", "--org", "Hooli", "--name", "ci"]);
+    let answer = app.with_key(&text(&key["key"])).get("/api/hosts").await;
     answer.problem(403, "plan_required");
 }
 
-async fn owners_are_made_with_them(world: World) {
-    let file = world.folder().join("password");
+async fn owners_are_made_with_them(app: TestApp) {
+    let file = app.folder().join("password");
     std::fs::write(&file, "a long enough secret\n").expect("a file");
-    let made = world.admin(&[
+    let made = app.admin(&[
         "org",
         "create",
         "--name",
@@ -75,13 +74,13 @@ async fn owners_are_made_with_them(world: World) {
         (&owner["email"], &owner["name"]),
         (&json!("peter@example.com"), &json!("Peter"))
     );
-    let cookie = crate::world::sign_in(
-        &world.anonymous(),
+    let cookie = changelog_tests::sign_in(
+        &app.anonymous(),
         "peter@example.com",
         "a long enough secret",
     )
     .await;
-    let browser = world.anonymous().with("cookie", &cookie);
+    let browser = app.anonymous().with("cookie", &cookie);
     browser.get("/api/activity").await.body(200);
     // One address is one person.
     let again = [
@@ -96,14 +95,14 @@ async fn owners_are_made_with_them(world: World) {
         "--owner-password-file",
         "-",
     ];
-    let output = world.try_admin(&again, "another long secret");
+    let output = app.try_admin(&again, "another long secret");
     assert!(!output.status.success());
-    let list = world.admin(&["org", "list"]).to_string();
+    let list = app.admin(&["org", "list"]).to_string();
     assert!(!list.contains("Initrode"), "nothing half-made: {list}");
 }
 
-async fn plans_are_set_by_id_and_by_name(world: World) {
-    let organization = &world.organization;
+async fn plans_are_set_by_id_and_by_name(app: TestApp) {
+    let organization = &app.organization;
     for (name, plan, status) in [
         (organization.id.as_str(), "free", 403),
         (organization.name.as_str(), "pro", 200),
@@ -111,20 +110,20 @@ async fn plans_are_set_by_id_and_by_name(world: World) {
         (organization.id.as_str(), "pro", 200),
         (organization.id.as_str(), "pro", 200),
     ] {
-        world.admin(&["org", "set-plan", name, plan]);
-        world.key().get("/api/hosts").await.is(status);
-        let list = world.admin(&["org", "list"]);
+        app.admin(&["org", "set-plan", name, plan]);
+        app.key().get("/api/hosts").await.is(status);
+        let list = app.admin(&["org", "list"]);
         assert_eq!(each(&list, "plan"), [plan]);
     }
 }
 
-async fn keys_are_listed_masked(world: World) {
-    let made = world.create_key(&["--expires-at", "2099-01-02T03:04:05+01:00"]);
+async fn keys_are_listed_masked(app: TestApp) {
+    let made = app.create_key(&["--expires-at", "2099-01-02T03:04:05+01:00"]);
     assert_eq!(made["expires_at"], "2099-01-02T02:04:05.000Z");
-    let list = world.admin(&["key", "list", "--org", &world.organization.name]);
+    let list = app.admin(&["key", "list", "--org", &app.organization.name]);
     assert_eq!(list.as_array().map(Vec::len), Some(2));
     for (row, value) in [
-        (&list[0], &world.organization.key),
+        (&list[0], &app.organization.key),
         (&list[1], &text(&made["key"])),
     ] {
         assert_eq!(
@@ -150,10 +149,10 @@ async fn keys_are_listed_masked(world: World) {
     }
     assert_eq!(list[1]["expires_at"], made["expires_at"]);
     // Another organization's keys are not among them, and nothing shows one.
-    let second = world.second_organization();
-    let list = world.admin(&["key", "list", "--org", &second.id]);
+    let second = app.second_organization();
+    let list = app.admin(&["key", "list", "--org", &second.id]);
     assert_eq!(each(&list, "id"), [&json!(second.key_id)]);
-    let plain = world.try_admin(&["key", "list", "--org", &second.id], "");
+    let plain = app.try_admin(&["key", "list", "--org", &second.id], "");
     let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
     assert!(
         plain.contains(&second.key_id) && !plain.contains(&second.key),
@@ -161,17 +160,17 @@ async fn keys_are_listed_masked(world: World) {
     );
 }
 
-async fn keys_are_revoked_once(world: World) {
-    let made = world.create_key(&[]);
+async fn keys_are_revoked_once(app: TestApp) {
+    let made = app.create_key(&[]);
     let id = text(&made["id"]);
-    world.admin(&["key", "revoke", &id]);
-    let list = world.admin(&["key", "list", "--org", &world.organization.id]);
+    app.admin(&["key", "revoke", &id]);
+    let list = app.admin(&["key", "list", "--org", &app.organization.id]);
     is_recent(&list[1]["revoked_at"]);
     // Again is no error, and does not move the moment.
-    world.try_admin(&["key", "revoke", &id], "");
-    let again = world.admin(&["key", "list", "--org", &world.organization.id]);
+    app.try_admin(&["key", "revoke", &id], "");
+    let again = app.admin(&["key", "list", "--org", &app.organization.id]);
     assert_eq!(again[1]["revoked_at"], list[1]["revoked_at"]);
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let entries = browser
         .get("/api/activity?resource=api_key")
         .await
@@ -185,11 +184,11 @@ async fn keys_are_revoked_once(world: World) {
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn mistakes_are_told_and_change_nothing(world: World) {
-    let before = world.admin(&["org", "list"]);
+async fn mistakes_are_told_and_change_nothing(app: TestApp) {
+    let before = app.admin(&["org", "list"]);
     let nowhere = uuid::Uuid::now_v7().to_string();
     let long = "x".repeat(101);
-    let org = world.organization.id.as_str();
+    let org = app.organization.id.as_str();
     for (arguments, input) in [
         (&["org", "create"][..], ""),
         (&["org", "create", "--name", ""], ""),
@@ -277,24 +276,24 @@ async fn mistakes_are_told_and_change_nothing(world: World) {
         (&["serve", "--listen", "nowhere"], ""),
         (&["frobnicate"], ""),
     ] {
-        let output = world.try_admin(arguments, input);
+        let output = app.try_admin(arguments, input);
         assert!(!output.status.success(), "{arguments:?} succeeds");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!said.trim().is_empty(), "{arguments:?} says nothing");
         assert!(!said.contains("panicked"), "{arguments:?}: {said}");
         assert_eq!(output.stdout, b"", "{arguments:?}");
     }
-    assert_eq!(world.admin(&["org", "list"]), before);
-    let keys = world.admin(&["key", "list", "--org", org]);
-    assert_eq!(each(&keys, "id"), [&json!(world.organization.key_id)]);
+    assert_eq!(app.admin(&["org", "list"]), before);
+    let keys = app.admin(&["key", "list", "--org", org]);
+    assert_eq!(each(&keys, "id"), [&json!(app.organization.key_id)]);
     // Two organizations of one name must be told apart by their ids.
-    world.admin(&["org", "create", "--name", "Acme"]);
-    let output = world.try_admin(&["key", "create", "--org", "Acme", "--name", "x"], "");
+    app.admin(&["org", "create", "--name", "Acme"]);
+    let output = app.try_admin(&["key", "create", "--org", "Acme", "--name", "x"], "");
     assert!(!output.status.success(), "which one?");
-    world.admin(&["key", "create", "--org", org, "--name", "x"]);
+    app.admin(&["key", "create", "--org", org, "--name", "x"]);
 }
 
-async fn commands_are_explained(world: World) {
+async fn commands_are_explained(app: TestApp) {
     for (arguments, words) in [
         (
             &["--help"][..],
@@ -333,7 +332,7 @@ async fn commands_are_explained(world: World) {
             &["--database-url", "CHANGELOG_DATABASE_URL", "--json"],
         ),
     ] {
-        let output = world.try_admin(arguments, "");
+        let output = app.try_admin(arguments, "");
         assert!(output.status.success(), "{arguments:?}");
         let help = String::from_utf8_lossy(&output.stdout);
         for word in words {
@@ -343,16 +342,16 @@ async fn commands_are_explained(world: World) {
             );
         }
         // The database's address may hold a password.
-        assert!(!help.contains(&world.database), "{help}");
+        assert!(!help.contains(&app.database), "{help}");
     }
 }
 
-async fn what_is_not_there_is_not_copied(world: World) {
-    let missing = world.folder().join("mistyped.db");
+async fn what_is_not_there_is_not_copied(app: TestApp) {
+    let missing = app.folder().join("mistyped.db");
     let address = format!("sqlite://{}", missing.display());
-    let copy = world.folder().join("copy-of-nothing.db");
+    let copy = app.folder().join("copy-of-nothing.db");
     let copy = copy.to_str().expect("a path");
-    let output = world.try_admin(&["backup", copy, "--database-url", &address], "");
+    let output = app.try_admin(&["backup", copy, "--database-url", &address], "");
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("mistyped.db"), "{said}");

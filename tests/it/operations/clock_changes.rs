@@ -3,68 +3,68 @@
 
 use chrono::{TimeDelta, Utc};
 
-use crate::world::database::{Db, execute, fetch};
-use crate::world::{World, on_both, sign_in, text};
+use changelog_tests::database::{Db, execute, fetch};
+use changelog_tests::{TestApp, on_both, sign_in, text};
 
 on_both!(
     a_clock_set_back_before_a_restart_revives_nothing,
     what_was_stamped_in_the_future_does_not_last,
 );
 
-async fn a_clock_set_back_before_a_restart_revives_nothing(mut world: World) {
+async fn a_clock_set_back_before_a_restart_revives_nothing(mut app: TestApp) {
     let expires_at = (Utc::now() + TimeDelta::minutes(30)).to_rfc3339();
-    let made = world.create_key(&["--expires-at", &expires_at]);
+    let made = app.create_key(&["--expires-at", &expires_at]);
     let key = text(&made["key"]);
-    world.with_key(&key).get("/api/hosts").await.is(200);
-    let organization = world.organization.clone();
+    app.with_key(&key).get("/api/hosts").await.is(200);
+    let organization = app.organization.clone();
     let cookie = sign_in(
-        &world.anonymous(),
+        &app.anonymous(),
         &organization.email,
         &organization.password,
     )
     .await;
-    let browser = |world: &World| world.anonymous().with("cookie", &cookie);
-    browser(&world).get("/api/activity").await.is(200);
+    let browser = |app: &TestApp| app.anonymous().with("cookie", &cookie);
+    browser(&app).get("/api/activity").await.is(200);
 
     // A server has seen a moment in eight days: its clock was set back since.
     let seen = (Utc::now() + TimeDelta::days(8)).timestamp_millis();
-    let mut db = Db::open(world.engine, &world.database).await;
+    let mut db = Db::open(app.engine, &app.database).await;
     let keep = "INSERT INTO latest_moment (id, moment) VALUES (1, $1)";
     execute!(&mut db, sqlx::query(keep).bind(seen));
-    world.restart().await;
-    let refused = world.with_key(&key).get("/api/hosts").await;
+    app.restart().await;
+    let refused = app.with_key(&key).get("/api/hosts").await;
     refused.problem(401, "unauthorized");
-    world.key().get("/api/hosts").await.is(200);
-    let refused = browser(&world).get("/api/activity").await;
+    app.key().get("/api/hosts").await.is(200);
+    let refused = browser(&app).get("/api/activity").await;
     refused.problem(401, "unauthorized");
-    let log = world.server.log();
+    let log = app.server.log();
     assert!(log.contains("--trust-clock"), "{log}");
-    let id = world.key().change("recorded").await;
+    let id = app.key().change("recorded").await;
     let path = format!("/api/changes/{id}");
-    let change = world.key().get(&path).await.data(200);
-    crate::world::shape::is_recent(&change["created_at"]);
+    let change = app.key().get(&path).await.data(200);
+    changelog_tests::shapes::is_recent(&change["created_at"]);
 
     // The operator knows that the clock is right now.
-    world.restart_with(&["--trust-clock"]).await;
-    world.with_key(&key).get("/api/hosts").await.is(200);
+    app.restart_with(&["--trust-clock"]).await;
+    app.with_key(&key).get("/api/hosts").await.is(200);
     let rows: Vec<(i64,)> = fetch!(&mut db, sqlx::query_as("SELECT moment FROM latest_moment"));
     assert!(rows[0].0 < seen, "{rows:?}");
-    world.restart().await;
-    world.with_key(&key).get("/api/hosts").await.is(200);
+    app.restart().await;
+    app.with_key(&key).get("/api/hosts").await.is(200);
     db.close().await;
 }
 
-async fn what_was_stamped_in_the_future_does_not_last(world: World) {
-    let browser = world.browser().await;
+async fn what_was_stamped_in_the_future_does_not_last(app: TestApp) {
+    let browser = app.browser().await;
     let ahead = (Utc::now() + TimeDelta::days(3_650)).timestamp_millis();
-    let mut db = Db::open(world.engine, &world.database).await;
-    let organization = &world.organization;
+    let mut db = Db::open(app.engine, &app.database).await;
+    let organization = &app.organization;
     let wrong = async || {
         let fields = [
             ("email", organization.email.as_str()),
             ("password", "a wrong password"),
         ];
-        world.anonymous().post_form("/sign-in", &fields).await
+        app.anonymous().post_form("/sign-in", &fields).await
     };
 
     // A session that began in ten years.
@@ -90,7 +90,7 @@ async fn what_was_stamped_in_the_future_does_not_last(world: World) {
     // A key that was last used in ten years.
     let stamp = "UPDATE api_keys SET last_used_at = $1";
     execute!(&mut db, sqlx::query(stamp).bind(ahead));
-    world.key().get("/api/hosts").await.is(200);
+    app.key().get("/api/hosts").await.is(200);
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
     loop {
         let rows: Vec<(i64,)> =

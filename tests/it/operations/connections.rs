@@ -4,18 +4,18 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::world::{Engine, Server, Wire, World};
+use changelog_tests::{Engine, RawConnection, Server, TestApp};
 
-async fn world() -> World {
+async fn app() -> TestApp {
     // Which database is behind it makes no difference here.
-    World::new(Engine::Sqlite)
+    TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there")
 }
 
 /// Listens to a connection until it is closed, dripping bytes into it if it is
 /// given any; returns how long that took and what was said.
-async fn closed_after(mut wire: Wire, drip: Option<&'static str>) -> (Duration, String) {
+async fn closed_after(mut wire: RawConnection, drip: Option<&'static str>) -> (Duration, String) {
     let began = Instant::now();
     let mut text = String::new();
     loop {
@@ -33,9 +33,9 @@ async fn closed_after(mut wire: Wire, drip: Option<&'static str>) -> (Duration, 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_and_silent_connections_are_closed() {
-    let world = world().await;
-    let address = world.server.address.clone();
-    let key = &world.organization.key;
+    let app = app().await;
+    let address = app.server.address.clone();
+    let key = &app.organization.key;
     let head = format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n"
     );
@@ -64,12 +64,12 @@ async fn slow_and_silent_connections_are_closed() {
         ),
         ("idle after a request", whole, None, 5, 63),
     ] {
-        let mut wire = Wire::connect(&address).await;
+        let mut wire = RawConnection::connect(&address).await;
         wire.send(bytes).await;
         waiting.spawn(async move { (what, closed_after(wire, drip).await, least, most) });
     }
     // Meanwhile somebody else is served as if nothing were.
-    let key = world.key();
+    let key = app.key();
     let mut times = Vec::new();
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(12) {
@@ -108,13 +108,13 @@ async fn slow_and_silent_connections_are_closed() {
 /// 256 connections an address: whoever opens more harms only themselves.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_cannot_take_all_connections() {
-    let world = world().await;
-    let address = world.server.address.clone();
+    let app = app().await;
+    let address = app.server.address.clone();
     let hog = "127.0.0.2";
     let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut held = Vec::new();
     for _ in 0..256 {
-        let mut wire = Wire::connect_from(hog, &address).await;
+        let mut wire = RawConnection::connect_from(hog, &address).await;
         wire.send(request).await;
         held.push(wire);
     }
@@ -123,10 +123,10 @@ async fn one_address_cannot_take_all_connections() {
         assert_eq!(heard.status(), Some(200), "{heard:?}");
     }
     // One more from there is not served; others are.
-    let mut one_more = Wire::connect_from(hog, &address).await;
+    let mut one_more = RawConnection::connect_from(hog, &address).await;
     one_more.send(request).await;
     for _ in 0..20 {
-        world.key().get("/api/hosts").await.is(200);
+        app.key().get("/api/hosts").await.is(200);
     }
     let heard = one_more
         .hear_until("reachable", Duration::from_millis(500))
@@ -136,7 +136,7 @@ async fn one_address_cannot_take_all_connections() {
     // As soon as those are gone, it is served again.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let mut wire = Wire::connect_from(hog, &address).await;
+        let mut wire = RawConnection::connect_from(hog, &address).await;
         wire.send(request).await;
         let heard = wire.hear_until("reachable", Duration::from_secs(2)).await;
         if heard.status() == Some(200) {
@@ -147,8 +147,8 @@ async fn one_address_cannot_take_all_connections() {
 }
 
 /// Starts a server that may open so many files, and so many if it asks.
-async fn server_with_files(world: &World, soft: u32, hard: u32) -> Server {
-    let serve = world.serve_command();
+async fn server_with_files(app: &TestApp, soft: u32, hard: u32) -> Server {
+    let serve = app.serve_command();
     let limit = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
     command
@@ -161,7 +161,7 @@ async fn server_with_files(world: &World, soft: u32, hard: u32) -> Server {
                 .get_envs()
                 .filter_map(|(name, value)| Some((name, value?))),
         )
-        .current_dir(world.folder());
+        .current_dir(app.folder());
     let server = Server::start(command).await;
     server.unwrap_or_else(|said| panic!("serve ends: {said}"))
 }
@@ -169,33 +169,33 @@ async fn server_with_files(world: &World, soft: u32, hard: u32) -> Server {
 /// Sockets that say nothing make room for whoever has something to say.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_make_room() {
-    let mut world = world().await;
-    world.server.kill9();
-    world.server = server_with_files(&world, 256, 256).await;
+    let mut app = app().await;
+    app.server.kill9();
+    app.server = server_with_files(&app, 256, 256).await;
     let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut silent = Vec::new();
     for number in 0..400 {
         let source = format!("127.0.1.{}", number % 4);
-        silent.push(Wire::connect_from(&source, &world.server.address).await);
+        silent.push(RawConnection::connect_from(&source, &app.server.address).await);
     }
     for _ in 0..20 {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         wire.send(request).await;
         let heard = wire.hear_until("reachable", Duration::from_secs(5)).await;
         assert_eq!(heard.status(), Some(200), "{heard:?}");
     }
     // A connection that has just been used is not the one that makes room.
-    let mut used = Wire::connect(&world.server.address).await;
+    let mut used = RawConnection::connect(&app.server.address).await;
     for _ in 0..10 {
         used.send(request).await;
         let heard = used.hear_until("reachable", Duration::from_secs(5)).await;
         assert_eq!(heard.status(), Some(200), "{heard:?}");
         for number in 0..20 {
             let source = format!("127.0.1.{}", number % 4);
-            silent.push(Wire::connect_from(&source, &world.server.address).await);
+            silent.push(RawConnection::connect_from(&source, &app.server.address).await);
         }
     }
-    let log = world.server.log();
+    let log = app.server.log();
     assert!(!log.contains("could not be accepted"), "{log}");
 }
 
@@ -203,18 +203,18 @@ async fn silent_connections_make_room() {
 /// and for telling the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_service_says_so() {
-    let mut world = world().await;
-    world.server.kill9();
+    let mut app = app().await;
+    app.server.kill9();
     // 128 files are not connections, and one in eight of the others is spared.
-    world.server = server_with_files(&world, 192, 192).await;
+    app.server = server_with_files(&app, 192, 192).await;
     let request = format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\
          content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n",
-        world.organization.key
+        app.organization.key
     );
     let mut busy = Vec::new();
     for _ in 0..56 {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         wire.send(&request).await;
         let heard = wire
             .hear_until("100 Continue", Duration::from_secs(5))
@@ -223,14 +223,14 @@ async fn a_full_service_says_so() {
         busy.push(wire);
     }
     for _ in 0..20 {
-        let answer = world.anonymous().get("/api/hosts").await;
+        let answer = app.anonymous().get("/api/hosts").await;
         answer.problem(503, "unavailable");
         assert_eq!(answer.header("retry-after"), "1");
-        world.anonymous().get("/api/health").await.body(200);
+        app.anonymous().get("/api/health").await.body(200);
     }
     drop(busy);
     let deadline = Instant::now() + Duration::from_secs(10);
-    while world.key().get("/api/hosts").await.status != 200 {
+    while app.key().get("/api/hosts").await.status != 200 {
         assert!(Instant::now() < deadline);
     }
 }
@@ -238,10 +238,10 @@ async fn a_full_service_says_so() {
 /// The usual limit of 1,024 files is a soft one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_of_open_files_is_raised() {
-    let mut world = world().await;
-    world.server.kill9();
-    world.server = server_with_files(&world, 100, 700).await;
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", world.server.pid()));
+    let mut app = app().await;
+    app.server.kill9();
+    app.server = server_with_files(&app, 100, 700).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", app.server.pid()));
     // Elsewhere than on Linux nobody tells.
     let Ok(limits) = limits else { return };
     let files = limits

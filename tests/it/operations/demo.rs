@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::world::{Caller, Engine, Server, World, each, sign_in, text};
+use changelog_tests::{Engine, Server, TestApp, TestClient, each, sign_in, text};
 
 struct Demo {
     server: Server,
@@ -16,7 +16,7 @@ struct Demo {
 impl Demo {
     async fn start(folder: &Path) -> Self {
         let said = folder.join("said");
-        let mut command = crate::world::server::command(folder);
+        let mut command = changelog_tests::server::command(folder);
         command
             .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.join("demo"))
@@ -50,15 +50,15 @@ impl Demo {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_has_a_service_and_keeps_it() {
-    // Only for its `chlog`; the demo makes a world of its own.
-    let world = World::new(Engine::Sqlite)
+    // Only for its `chlog`; the demo makes a app of its own.
+    let app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let folder = tempfile::tempdir().expect("a folder");
     let mut demo = Demo::start(folder.path()).await;
     let (url, key) = (demo.export("CHLOG_URL"), demo.export("CHLOG_API_KEY"));
     assert_eq!(url, format!("http://{}", demo.server.address));
-    let caller = Caller::new(&demo.server.address).with("x-api-key", &key);
+    let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
     let list = caller.get("/api/changes").await.body(200);
     let titles: Vec<String> = each(&list["data"], "title").into_iter().map(text).collect();
     assert!(titles.len() >= 4, "a handful: {titles:?}");
@@ -69,7 +69,7 @@ async fn a_stranger_has_a_service_and_keeps_it() {
         );
     }
     let chlog = |arguments: &[&str]| {
-        let mut command = world.bare_chlog();
+        let mut command = app.bare_chlog();
         let output = command
             .args(arguments)
             .env("CHLOG_URL", &url)
@@ -99,7 +99,7 @@ async fn a_stranger_has_a_service_and_keeps_it() {
     assert!(risky.contains("terraform apply failed"), "{risky}");
     assert!(!risky.contains("2 added"), "{risky}");
     let (email, password) = (demo.after("Sign in with:"), demo.after("Password:"));
-    let anonymous = Caller::new(&demo.server.address);
+    let anonymous = TestClient::new(&demo.server.address);
     let cookie = sign_in(&anonymous, &email, &password).await;
     anonymous
         .with("cookie", &cookie)
@@ -126,7 +126,7 @@ async fn a_stranger_has_a_service_and_keeps_it() {
     let demo = Demo::start(folder.path()).await;
     assert_eq!(demo.export("CHLOG_API_KEY"), key, "the key is the same");
     assert_eq!(demo.after("Password:"), password);
-    let caller = Caller::new(&demo.server.address).with("x-api-key", &key);
+    let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
     let list = caller.get("/api/changes").await.body(200);
     assert_eq!(
         list["count"],

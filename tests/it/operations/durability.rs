@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::task::JoinHandle;
 
-use crate::world::caller::try_send;
-use crate::world::{Caller, Engine, Wire, World, each, on_both, text};
+use changelog_tests::client::try_send;
+use changelog_tests::{Engine, RawConnection, TestApp, TestClient, each, on_both, text};
 
 on_both!(
     what_was_answered_survives_a_kill,
@@ -27,7 +27,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(key: &Caller, name: &str) -> Self {
+    fn start(key: &TestClient, name: &str) -> Self {
         let answered = Arc::new(AtomicUsize::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let hands = (0..12)
@@ -86,7 +86,7 @@ impl Load {
 }
 
 /// Everything that a list holds, page by page.
-async fn all(caller: &Caller, path: &str, list: &str) -> Vec<Value> {
+async fn all(caller: &TestClient, path: &str, list: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for page in 0.. {
         let place = match list {
@@ -107,8 +107,8 @@ async fn all(caller: &Caller, path: &str, list: &str) -> Vec<Value> {
 
 /// Requires every answered change once, with one activity entry, and no
 /// entry or count without its change.
-async fn nothing_is_lost(world: &World, answered: &[String]) {
-    let key = world.key();
+async fn nothing_is_lost(app: &TestApp, answered: &[String]) {
+    let key = app.key();
     let changes = all(&key, "/api/changes?", "data").await;
     let mut found: BTreeMap<&str, usize> = BTreeMap::new();
     for change in &changes {
@@ -119,7 +119,7 @@ async fn nothing_is_lost(world: &World, answered: &[String]) {
     for title in answered {
         assert_eq!(found.get(title.as_str()), Some(&1), "{title}");
     }
-    let browser = world.browser().await;
+    let browser = app.browser().await;
     let entries = all(&browser, "/api/activity?resource=change&", "items").await;
     let ids = |list: &[Value], member: &str| {
         let list = Value::Array(list.to_vec());
@@ -140,58 +140,58 @@ async fn nothing_is_lost(world: &World, answered: &[String]) {
     }
 }
 
-async fn what_was_answered_survives_a_kill(mut world: World) {
+async fn what_was_answered_survives_a_kill(mut app: TestApp) {
     let mut answered = Vec::new();
     for round in 0..5 {
-        let load = Load::start(&world.key(), &format!("round {round}"));
+        let load = Load::start(&app.key(), &format!("round {round}"));
         load.reaches(30 + round * 17).await;
-        world.server.kill9();
+        app.server.kill9();
         answered.extend(load.ends().await);
-        world.restart().await;
-        world.anonymous().get("/api/health").await.body(200);
-        nothing_is_lost(&world, &answered).await;
+        app.restart().await;
+        app.anonymous().get("/api/health").await.body(200);
+        nothing_is_lost(&app, &answered).await;
     }
     assert!(answered.len() > 150);
 }
 
-async fn sigterm_ends_without_losing_an_answer(mut world: World) {
-    let key = world.key();
+async fn sigterm_ends_without_losing_an_answer(mut app: TestApp) {
+    let key = app.key();
     // Half a request is open, and an idle connection is.
-    let mut half = Wire::connect(&world.server.address).await;
+    let mut half = RawConnection::connect(&app.server.address).await;
     let head = format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
          content-length: 100\r\n\r\n{{\"title\":",
-        world.organization.key
+        app.organization.key
     );
     half.send(head).await;
-    let _idle = Wire::connect(&world.server.address).await;
+    let _idle = RawConnection::connect(&app.server.address).await;
     let load = Load::start(&key, "drained");
     load.reaches(100).await;
-    world.server.terminate();
-    let status = world.server.ended(Duration::from_secs(15)).await;
-    let status = status.unwrap_or_else(|| panic!("it still runs: {}", world.server.log()));
-    assert!(status.success(), "{status}: {}", world.server.log());
-    let refused = tokio::net::TcpStream::connect(&world.server.address).await;
+    app.server.terminate();
+    let status = app.server.ended(Duration::from_secs(15)).await;
+    let status = status.unwrap_or_else(|| panic!("it still runs: {}", app.server.log()));
+    assert!(status.success(), "{status}: {}", app.server.log());
+    let refused = tokio::net::TcpStream::connect(&app.server.address).await;
     assert!(refused.is_err(), "nobody listens any more");
     let answered = load.ends().await;
-    world.restart().await;
-    nothing_is_lost(&world, &answered).await;
+    app.restart().await;
+    nothing_is_lost(&app, &answered).await;
 }
 
-async fn sigint_ends_as_well(mut world: World) {
-    world.key().change("before").await;
-    crate::world::signal(world.server.pid(), "INT");
-    let status = world.server.ended(Duration::from_secs(15)).await;
+async fn sigint_ends_as_well(mut app: TestApp) {
+    app.key().change("before").await;
+    changelog_tests::signal(app.server.pid(), "INT");
+    let status = app.server.ended(Duration::from_secs(15)).await;
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
-    world.restart().await;
-    nothing_is_lost(&world, &["before".to_owned()]).await;
+    app.restart().await;
+    nothing_is_lost(&app, &["before".to_owned()]).await;
 }
 
 /// Takes the activity log away under the running service, or gives it back.
-async fn rename_activity(world: &World, statement: &'static str) {
-    match world.engine {
+async fn rename_activity(app: &TestApp, statement: &'static str) {
+    match app.engine {
         Engine::Sqlite => {
-            let connection = SqliteConnection::connect(&world.database).await;
+            let connection = SqliteConnection::connect(&app.database).await;
             let mut connection = connection.expect("the file opens");
             sqlx::query(statement)
                 .execute(&mut connection)
@@ -200,7 +200,7 @@ async fn rename_activity(world: &World, statement: &'static str) {
             connection.close().await.expect("closed");
         }
         Engine::Postgres => {
-            let connection = PgConnection::connect(&world.database).await;
+            let connection = PgConnection::connect(&app.database).await;
             let mut connection = connection.expect("PostgreSQL answers");
             sqlx::query(statement)
                 .execute(&mut connection)
@@ -211,12 +211,12 @@ async fn rename_activity(world: &World, statement: &'static str) {
     }
 }
 
-async fn a_change_without_its_entry_is_not_made(world: World) {
-    let key = world.key();
+async fn a_change_without_its_entry_is_not_made(app: TestApp) {
+    let key = app.key();
     let id = key.change("before").await;
     let path = format!("/api/changes/{id}");
     let before = key.get(&path).await.data(200);
-    rename_activity(&world, "ALTER TABLE activity RENAME TO hidden").await;
+    rename_activity(&app, "ALTER TABLE activity RENAME TO hidden").await;
     for (path, body) in [
         ("/api/changes", json!({ "title": "not made" })),
         ("/api/hosts", json!({ "hostname": "not-made" })),
@@ -232,11 +232,11 @@ async fn a_change_without_its_entry_is_not_made(world: World) {
     }
     let answer = key.patch(&path, json!({ "status": "completed" })).await;
     assert!(answer.status >= 500, "{}", answer.text);
-    rename_activity(&world, "ALTER TABLE hidden RENAME TO activity").await;
+    rename_activity(&app, "ALTER TABLE hidden RENAME TO activity").await;
     assert_eq!(key.get(&path).await.data(200), before);
     for list in ["/api/hosts", "/api/services"] {
         assert_eq!(key.get(list).await.data(200), json!([]), "{list}");
     }
     key.change("after").await;
-    nothing_is_lost(&world, &["before".to_owned(), "after".to_owned()]).await;
+    nothing_is_lost(&app, &["before".to_owned(), "after".to_owned()]).await;
 }

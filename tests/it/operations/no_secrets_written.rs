@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::world::caller::form;
-use crate::world::{Engine, Postgres, World, send, sign_in, text};
+use changelog_tests::client::form;
+use changelog_tests::{Engine, Postgres, TestApp, send, sign_in, text};
 
 /// Every file below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -30,18 +30,18 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
 }
 
 /// Uses every kind of secret once, and returns them by name.
-async fn use_everything(world: &mut World) -> Vec<(&'static str, String)> {
+async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     // Everything that the log can say, it says.
-    let mut command = world.serve_command();
+    let mut command = app.serve_command();
     command
         .env("CHANGELOG_LOG", "trace")
         .env("CHANGELOG_LOG_FORMAT", "json");
-    world.server.kill9();
-    world.server = crate::world::Server::start(command)
+    app.server.kill9();
+    app.server = changelog_tests::Server::start(command)
         .await
         .expect("it starts");
-    let owner = world.organization.clone();
-    let anonymous = world.anonymous();
+    let owner = app.organization.clone();
+    let anonymous = app.anonymous();
     let cookie = sign_in(&anonymous, &owner.email, &owner.password).await;
     let (_, session) = cookie.split_once('=').expect("a value");
     let ended = sign_in(&anonymous, &owner.email, &owner.password).await;
@@ -52,31 +52,28 @@ async fn use_everything(world: &mut World) -> Vec<(&'static str, String)> {
     send(form(anonymous.request("POST", "/sign-in"), &fields))
         .await
         .is(401);
-    let revoked = world.create_key(&[]);
-    world
-        .with_key(&text(&revoked["key"]))
+    let revoked = app.create_key(&[]);
+    app.with_key(&text(&revoked["key"]))
         .change("with a key that ends")
         .await;
-    world.admin(&["key", "revoke", &text(&revoked["id"])]);
-    world
-        .with_key(&text(&revoked["key"]))
+    app.admin(&["key", "revoke", &text(&revoked["id"])]);
+    app.with_key(&text(&revoked["key"]))
         .get("/api/hosts")
         .await
         .is(401);
     let idempotency = "idempotency-key-4711";
-    let keyed = world
+    let keyed = app
         .key()
         .request("POST", "/api/changes")
         .header("idempotency-key", idempotency);
     let body = json!({ "title": "a title", "description": "description-in-a-body-4711" });
     send(keyed.json(&body)).await.is(201);
-    let refused = world.key().get("/api/changes?page=0&q=query-4711").await;
+    let refused = app.key().get("/api/changes?page=0&q=query-4711").await;
     refused.is(400);
     // The log knows a request by what its client was told.
     let id = refused.header("x-request-id").to_owned();
-    assert!(world.server.log().contains(&id), "{id} is not in the log");
-    world
-        .key()
+    assert!(app.server.log().contains(&id), "{id} is not in the log");
+    app.key()
         .post_bytes("/api/changes", "{broken-body-4711")
         .await
         .is(400);
@@ -91,7 +88,7 @@ async fn use_everything(world: &mut World) -> Vec<(&'static str, String)> {
         "--password-file",
         "-",
     ];
-    assert!(world.try_admin(&arguments, new_password).status.success());
+    assert!(app.try_admin(&arguments, new_password).status.success());
     let latest = sign_in(&anonymous, &owner.email, new_password).await;
     vec![
         ("the key", owner.key.clone()),
@@ -117,16 +114,16 @@ const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite() {
-    let mut world = World::new(Engine::Sqlite)
+    let mut app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    let secrets = use_everything(&mut world).await;
-    let copy = world.folder().join("copy.db");
-    world.admin(&["backup", copy.to_str().expect("a path")]);
-    let log = world.server.log();
+    let secrets = use_everything(&mut app).await;
+    let copy = app.folder().join("copy.db");
+    app.admin(&["backup", copy.to_str().expect("a path")]);
+    let log = app.server.log();
     assert!(log.lines().count() > 20, "the log says little: {log}");
     assert!(!log.contains("panicked"), "{log}");
-    let files = files(world.folder());
+    let files = files(app.folder());
     let databases = files
         .iter()
         .filter(|file| holds(&fs::read(file).expect("a file"), BODIES[0]));
@@ -154,11 +151,11 @@ async fn postgres() {
     let Some(postgres) = Postgres::start().await else {
         return;
     };
-    let mut world = World::on_postgres(&postgres).await;
-    let secrets = use_everything(&mut world).await;
-    let log = world.server.log();
+    let mut app = TestApp::on_postgres(&postgres).await;
+    let secrets = use_everything(&mut app).await;
+    let log = app.server.log();
     // What it has in memory is on disk when it is asked for a checkpoint.
-    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&world.database)
+    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&app.database)
         .await
         .expect("PostgreSQL answers");
     sqlx::query("CHECKPOINT")

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
-use crate::world::{Answer, Caller, Engine, World};
+use changelog_tests::{Engine, TestApp, TestClient, TestResponse};
 
 /// How long a request of the quiet organization may take at most: less than a
 /// statement of the other one may run, or a request waits for its turn.
@@ -15,7 +15,7 @@ const PROMPT: Duration = Duration::from_millis(1_900);
 
 /// Asks for something of each kind until told to stop, and returns what took
 /// longest; each answer must be as ever.
-async fn ask_quietly(caller: &Caller, until: impl Future<Output = ()>) -> (Duration, usize) {
+async fn ask_quietly(caller: &TestClient, until: impl Future<Output = ()>) -> (Duration, usize) {
     let change = caller.change("Quiet change").await;
     let mut until = std::pin::pin!(until);
     let (mut slowest, mut asked) = (Duration::ZERO, 0);
@@ -49,7 +49,10 @@ async fn ask_quietly(caller: &Caller, until: impl Future<Output = ()>) -> (Durat
 
 /// Runs what is loud while the other organization asks, and requires that it does
 /// not feel it; returns what the loud one was answered.
-async fn beside(quiet: &Caller, loud: impl Future<Output = Vec<Answer>>) -> Vec<Answer> {
+async fn beside(
+    quiet: &TestClient,
+    loud: impl Future<Output = Vec<TestResponse>>,
+) -> Vec<TestResponse> {
     let (done, finished) = tokio::sync::oneshot::channel();
     let loud = async {
         let answers = loud.await;
@@ -67,7 +70,7 @@ async fn beside(quiet: &Caller, loud: impl Future<Output = Vec<Answer>>) -> Vec<
 
 /// Requires some to be refused for their organization's share, in a way that says
 /// when to come again, and none for another reason than that or time.
-fn refused_for_their_share(answers: &[Answer]) {
+fn refused_for_their_share(answers: &[TestResponse]) {
     let mut refused = 0;
     for answer in answers {
         match answer.status {
@@ -86,10 +89,10 @@ fn refused_for_their_share(answers: &[Answer]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_searches_that_take_long_hold_up_nobody_else() {
-    let world = World::new(Engine::Sqlite).await.expect("SQLite");
-    fill_index(&world).await;
-    let quiet = world.with_key(&world.second_organization().key);
-    let loud = world.key();
+    let app = TestApp::new(Engine::Sqlite).await.expect("SQLite");
+    fill_index(&app).await;
+    let quiet = app.with_key(&app.second_organization().key);
+    let loud = app.key();
     let searches = async {
         let search = || loud.get("/api/changes?q=d&per_page=100&page=3000");
         join_all((0..48).map(|_| search())).await
@@ -101,16 +104,16 @@ async fn sqlite_searches_that_take_long_hold_up_nobody_else() {
     assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
 }
 
-/// Puts a million rows into the index of titles of the world's organization whose
+/// Puts a million rows into the index of titles of the app's organization whose
 /// words begin with the same letter: a search for it is slow.
-async fn fill_index(world: &World) {
-    let half = world.organization.id.replace('-', "").split_off(16);
+async fn fill_index(app: &TestApp) {
+    let half = app.organization.id.replace('-', "").split_off(16);
     let statement = format!(
         "INSERT INTO change_search (rowid, words)
          WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 600000)
          SELECT n, '{half}d' || (n % 997) || ' {half}d' || (n % 1009) || 'x' FROM numbers"
     );
-    let mut connection = SqliteConnection::connect(&world.database)
+    let mut connection = SqliteConnection::connect(&app.database)
         .await
         .expect("it opens");
     sqlx::query(AssertSqlSafe(statement))
@@ -122,13 +125,13 @@ async fn fill_index(world: &World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_updates_that_wait_hold_up_nobody_else() {
-    let Some(world) = World::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
         return;
     };
-    let quiet = world.with_key(&world.second_organization().key);
-    let loud = world.key();
+    let quiet = app.with_key(&app.second_organization().key);
+    let loud = app.key();
     let change = loud.change("Locked change").await;
-    let mut holder = PgConnection::connect(&world.database)
+    let mut holder = PgConnection::connect(&app.database)
         .await
         .expect("it opens");
     let mut lock = holder.begin().await.expect("it begins");

@@ -11,33 +11,33 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::world::{Caller, Engine, Server, World, send};
+use changelog_tests::{Engine, Server, TestApp, TestClient, send};
 
 /// The longest that a poll may take, in microseconds of processor time.
 const LONGEST_US: u64 = 30_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_poll_computes_for_long() {
-    let world = World::new(Engine::Sqlite).await;
-    let mut world = world.expect("SQLite is always there");
-    let mut command = world.serve_command();
+    let app = TestApp::new(Engine::Sqlite).await;
+    let mut app = app.expect("SQLite is always there");
+    let mut command = app.serve_command();
     command.env("CHANGELOG_LOG", "warn,changelog_server::polls=debug");
     command.env("CHANGELOG_LOG_FORMAT", "json");
-    world.server.kill9();
+    app.server.kill9();
     let server = Server::start(command).await;
-    world.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
-    let sent = worst(&world).await;
-    let polls = polls(&world, sent).await;
+    app.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
+    let sent = worst(&app).await;
+    let polls = polls(&app, sent).await;
     let slow: Vec<_> = polls.iter().filter(|(_, us)| **us > LONGEST_US).collect();
     eprintln!("the longest polls, in microseconds: {polls:#?}");
     assert!(slow.is_empty(), "{slow:#?}");
 }
 
 /// The longest poll of each route, once all of the requests have been watched.
-async fn polls(world: &World, sent: usize) -> BTreeMap<String, u64> {
+async fn polls(app: &TestApp, sent: usize) -> BTreeMap<String, u64> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let log = world.server.log();
+        let log = app.server.log();
         let lines: Vec<Value> = log
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -76,9 +76,9 @@ fn nested() -> String {
 
 /// Sends the worst that each endpoint and page takes, and returns how many
 /// requests that were.
-async fn worst(world: &World) -> usize {
-    let key = world.key();
-    let owner = world.browser().await;
+async fn worst(app: &TestApp) -> usize {
+    let key = app.key();
+    let owner = app.browser().await;
     let (change, written) = worst_bodies(&key).await;
     let read = worst_reads(&key, &owner, &change).await;
     1 + written + read + worst_forms(&owner).await
@@ -86,7 +86,7 @@ async fn worst(world: &World) -> usize {
 
 /// Sends bodies to the API; returns the id of a change with the worst text, and
 /// how many requests that were.
-async fn worst_bodies(key: &Caller) -> (String, usize) {
+async fn worst_bodies(key: &TestClient) -> (String, usize) {
     let mut sent = 0;
     let long = "\u{1f680}".repeat(20_000);
     let nested = nested();
@@ -144,7 +144,7 @@ async fn worst_bodies(key: &Caller) -> (String, usize) {
 }
 
 /// Reads what the API and the dashboard have.
-async fn worst_reads(key: &Caller, owner: &Caller, change: &str) -> usize {
+async fn worst_reads(key: &TestClient, owner: &TestClient, change: &str) -> usize {
     let mut sent = 0;
     let words: Vec<String> = (0..16)
         .map(|n| format!("{n}{}", "\u{fdfa}".repeat(50)))
@@ -185,7 +185,7 @@ async fn worst_reads(key: &Caller, owner: &Caller, change: &str) -> usize {
 }
 
 /// Sends forms.
-async fn worst_forms(owner: &Caller) -> usize {
+async fn worst_forms(owner: &TestClient) -> usize {
     let mut sent = 0;
     let nested = nested();
     let leet = "4@8({[<369!1|0$5+7%2".repeat(13);
@@ -224,7 +224,7 @@ async fn worst_forms(owner: &Caller) -> usize {
     sent
 }
 
-async fn get(caller: &Caller, path: &str) -> usize {
+async fn get(caller: &TestClient, path: &str) -> usize {
     let answer = send(caller.request("GET", path)).await;
     assert!(answer.status < 500, "{path}: {}", answer.status);
     1

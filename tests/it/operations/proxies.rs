@@ -3,32 +3,32 @@
 
 use std::time::Duration;
 
-use crate::world::{Engine, Wire, World, send};
+use changelog_tests::{Engine, RawConnection, TestApp, send};
 
 const SOON: Duration = Duration::from_secs(20);
 /// How many requests one client may have under way.
 const UNDER_WAY: usize = 256;
 
-/// A world whose service trusts this machine as a proxy.
-async fn world() -> World {
+/// A app whose service trusts this machine as a proxy.
+async fn app() -> TestApp {
     // Which database is behind it makes no difference here.
-    let world = World::new(Engine::Sqlite).await;
-    let mut world = world.expect("SQLite is always there");
-    world.restart_with(&["--trusted-proxy", "127.0.0.1"]).await;
-    world
+    let app = TestApp::new(Engine::Sqlite).await;
+    let mut app = app.expect("SQLite is always there");
+    app.restart_with(&["--trusted-proxy", "127.0.0.1"]).await;
+    app
 }
 
 /// The connections of a proxy are not those of one client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proxy_may_have_more_connections_than_a_client() {
-    let world = world().await;
-    let key = &world.organization.key;
-    let other = world.second_organization();
+    let app = app().await;
+    let key = &app.organization.key;
+    let other = app.second_organization();
     let mut held = Vec::new();
     // Fifty streams of each organization, and as many connections as one client
     // may have, all of the proxy.
     for number in 0..UNDER_WAY + 100 {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         let (path, key) = match number {
             0..50 => ("/api/changes/stream", key),
             50..100 => ("/api/changes/stream", &other.key),
@@ -52,25 +52,25 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
         assert_eq!(heard.status(), Some(200), "{number}: {heard:?}");
     }
     // One more stream of an organization is one too many, and is told so.
-    let stream = world.key().request("GET", "/api/changes/stream");
+    let stream = app.key().request("GET", "/api/changes/stream");
     let answer = send(stream.header("x-forwarded-for", "192.0.2.99")).await;
     answer.problem(429, "too_many_requests");
-    world.anonymous().get("/api/health").await.body(200);
-    world.key().get("/api/hosts").await.is(200);
+    app.anonymous().get("/api/health").await.body(200);
+    app.key().get("/api/hosts").await.is(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_has_its_share_of_the_requests_under_way() {
-    let world = world().await;
-    let key = &world.organization.key;
+    let app = app().await;
+    let key = &app.organization.key;
     let request = |method: &str, path: &str, address: &str| {
-        let request = world.key().request(method, path);
+        let request = app.key().request(method, path);
         send(request.header("x-forwarded-for", address))
     };
     // Requests whose bodies do not end are under way.
     let mut held = Vec::new();
     for number in 0..UNDER_WAY {
-        let mut wire = Wire::connect(&world.server.address).await;
+        let mut wire = RawConnection::connect(&app.server.address).await;
         let lines = format!(
             "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
              content-type: application/json\r\ncontent-length: 100\r\n\
@@ -105,14 +105,14 @@ async fn a_client_has_its_share_of_the_requests_under_way() {
 /// However an address is written, a limit counts the client that it stands for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sign_ins_are_counted_by_client() {
-    let world = world().await;
+    let app = app().await;
     let sign_in = async |address: String| {
-        let request = world.anonymous().request("POST", "/sign-in");
+        let request = app.anonymous().request("POST", "/sign-in");
         let fields = [
             ("email", address.as_str()),
             ("password", "not the password"),
         ];
-        let request = crate::world::form(request, &fields);
+        let request = changelog_tests::form(request, &fields);
         send(request.header("x-forwarded-for", &address))
             .await
             .status

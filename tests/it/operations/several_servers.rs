@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::world::{Engine, Server, World, on_both, run, send};
+use changelog_tests::{Engine, Server, TestApp, on_both, run, send};
 
 on_both!(a_backup_is_whole);
 
-async fn a_backup_is_whole(world: World) {
-    let copy = world.folder().join("copy.db");
+async fn a_backup_is_whole(app: TestApp) {
+    let copy = app.folder().join("copy.db");
     let path = copy.to_str().expect("a path").to_owned();
-    if world.engine == Engine::Postgres {
-        let output = world.try_admin(&["backup", &path], "");
+    if app.engine == Engine::Postgres {
+        let output = app.try_admin(&["backup", &path], "");
         assert!(!output.status.success());
         let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
         assert!(
@@ -24,7 +24,7 @@ async fn a_backup_is_whole(world: World) {
         assert!(!copy.exists());
         return;
     }
-    let key = world.key();
+    let key = app.key();
     for index in 0..40 {
         key.change(&format!("before {index}")).await;
     }
@@ -35,14 +35,14 @@ async fn a_backup_is_whole(world: World) {
             for index in 0.. {
                 let body = json!({ "title": format!("during {index}") });
                 let request = key.request("POST", "/api/changes").json(&body);
-                match crate::world::caller::try_send(request).await {
+                match changelog_tests::client::try_send(request).await {
                     Ok(answer) => answer.is(201),
                     Err(_) => break,
                 }
             }
         }
     });
-    let output = world.try_admin(&["backup", &path], "");
+    let output = app.try_admin(&["backup", &path], "");
     assert!(
         output.status.success(),
         "{}",
@@ -51,17 +51,17 @@ async fn a_backup_is_whole(world: World) {
     assert!(!writing.is_finished(), "no write failed");
     // What lies there is not overwritten.
     let size = copy.metadata().expect("the copy").len();
-    let output = world.try_admin(&["backup", &path], "");
+    let output = app.try_admin(&["backup", &path], "");
     assert!(!output.status.success());
     assert_eq!(copy.metadata().expect("the copy").len(), size);
     writing.abort();
 
     // It opens, with everything in it, and goes on from there.
-    let mut command = world.serve_command();
+    let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", format!("sqlite://{path}"));
     let server = Server::start(command).await.expect("the copy is served");
-    let caller = crate::world::Caller::new(&server.address);
-    let caller = caller.with("x-api-key", &world.organization.key);
+    let caller = changelog_tests::TestClient::new(&server.address);
+    let caller = caller.with("x-api-key", &app.organization.key);
     let list = caller
         .get("/api/changes?q=before&per_page=100")
         .await
@@ -76,31 +76,31 @@ async fn a_backup_is_whole(world: World) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_file_is_served_once() {
-    let mut world = World::new(Engine::Sqlite)
+    let mut app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    let said = Server::start(world.serve_command()).await.err();
+    let said = Server::start(app.serve_command()).await.err();
     let said = said.expect("a second server refuses to start");
     assert!(
         said.contains("served") || said.contains("in use") || said.contains("another"),
         "{said}"
     );
     assert!(said.contains("changelog.db"), "it names the file: {said}");
-    world.key().change("the first goes on").await;
+    app.key().change("the first goes on").await;
     // A killed one leaves no lock behind.
-    world.restart().await;
-    assert_eq!(world.key().get("/api/changes").await.body(200)["count"], 1);
+    app.restart().await;
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_share_one_postgres() {
-    let Some(world) = World::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
         return;
     };
-    let server = world.another_server(&[]).await;
+    let server = app.another_server(&[]).await;
     let other =
-        crate::world::Caller::new(&server.address).with("x-api-key", &world.organization.key);
-    let first = world.key();
+        changelog_tests::TestClient::new(&server.address).with("x-api-key", &app.organization.key);
+    let first = app.key();
     for index in 0..5 {
         let id = first.change(&format!("first {index}")).await;
         let path = format!("/api/changes/{id}");
@@ -114,7 +114,7 @@ async fn two_servers_share_one_postgres() {
         assert_eq!(caller.get("/api/changes").await.body(200)["count"], 10);
     }
     // One idempotency key, sent to both at once.
-    let keyed = |caller: &crate::world::Caller| {
+    let keyed = |caller: &changelog_tests::TestClient| {
         let request = caller
             .request("POST", "/api/changes")
             .header("idempotency-key", "both");
@@ -140,7 +140,7 @@ async fn a_database_that_cannot_be_opened_is_told_without_its_password() {
         "mysql://someone:hunter2secret@127.0.0.1/x",
         "nonsense",
     ] {
-        let mut command: Command = crate::world::server::command(folder.path());
+        let mut command: Command = changelog_tests::server::command(folder.path());
         command.args(["org", "list", "--database-url", address]);
         let waiting = tokio::task::spawn_blocking(move || run(command, ""));
         let output = tokio::time::timeout(Duration::from_secs(40), waiting).await;

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::world::{Engine, Wire, World, each, keys, run, send};
+use changelog_tests::{Engine, RawConnection, TestApp, each, keys, run, send};
 
-async fn world() -> World {
-    World::new(Engine::Sqlite)
+async fn app() -> TestApp {
+    TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there")
 }
 
-fn companion(world: &World, purpose: &str) -> PathBuf {
-    let mut name = world.file().into_os_string();
+fn companion(app: &TestApp, purpose: &str) -> PathBuf {
+    let mut name = app.file().into_os_string();
     name.push(format!("-{purpose}"));
     name.into()
 }
@@ -27,19 +27,19 @@ fn mode(path: &Path) -> u32 {
     found.permissions().mode() & 0o777
 }
 
-fn database_files(world: &World) -> Vec<PathBuf> {
-    let companions = ["wal", "shm", "turn", "next", "serve"].map(|name| companion(world, name));
-    [world.file()].into_iter().chain(companions).collect()
+fn database_files(app: &TestApp) -> Vec<PathBuf> {
+    let companions = ["wal", "shm", "turn", "next", "serve"].map(|name| companion(app, name));
+    [app.file()].into_iter().chain(companions).collect()
 }
 
 /// The umask of a test run is the usual 022.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_owner_can_open_the_files() {
-    let mut world = world().await;
-    world.key().change("before").await;
-    let backup = world.folder().join("copy.db");
-    world.admin(&["backup", backup.to_str().expect("a path")]);
-    let mut files = database_files(&world);
+    let mut app = app().await;
+    app.key().change("before").await;
+    let backup = app.folder().join("copy.db");
+    app.admin(&["backup", backup.to_str().expect("a path")]);
+    let mut files = database_files(&app);
     for file in files.iter().chain([&backup]) {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }
@@ -49,22 +49,22 @@ async fn only_the_owner_can_open_the_files() {
     for file in &files {
         fs::set_permissions(file, fs::Permissions::from_mode(0o664)).expect("it is ours");
     }
-    world.restart().await;
-    world.key().change("after").await;
-    for file in database_files(&world) {
+    app.restart().await;
+    app.key().change("after").await;
+    for file in database_files(&app) {
         assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
-    let log = world.server.log();
+    let log = app.server.log();
     assert!(log.contains("changelog.db") && log.contains("664"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_keeps_the_write_lock_is_reported() {
-    let world = world().await;
-    let key = world.key();
+    let app = app().await;
+    let key = app.key();
     key.change("before").await;
     // Like an admin command that was stopped while it wrote.
-    let lock = companion(&world, "turn");
+    let lock = companion(&app, "turn");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("it is free soon");
 
@@ -92,7 +92,7 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
     let took = started.elapsed();
     assert!(took < Duration::from_millis(1_500), "{took:?}");
 
-    let health = world.anonymous().get("/api/health").await.body(503);
+    let health = app.anonymous().get("/api/health").await.body(503);
     assert_eq!(keys(&health), ["db", "error", "status"]);
     assert_eq!(
         (&health["status"], &health["db"]),
@@ -103,8 +103,8 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
     key.get("/api/changes").await.body(200);
 
     // An admin command waits no longer, and says for what.
-    let arguments = ["org", "set-plan", world.organization.id.as_str(), "free"];
-    let output = world.try_admin(&arguments, "");
+    let arguments = ["org", "set-plan", app.organization.id.as_str(), "free"];
+    let output = app.try_admin(&arguments, "");
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&*lock.to_string_lossy()), "{said}");
@@ -123,15 +123,15 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
     let changes = key.get("/api/changes?per_page=100").await.body(200);
     assert_eq!(each(&changes["data"], "title"), ["change 41", "before"]);
     assert_eq!(key.get("/api/hosts").await.data(200), json!([]));
-    world.anonymous().get("/api/health").await.body(200);
+    app.anonymous().get("/api/health").await.body(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_waits_for_is_not_recorded() {
-    let world = world().await;
-    let key = world.key();
+    let app = app().await;
+    let key = app.key();
     key.change("before").await;
-    let lock = companion(&world, "turn");
+    let lock = companion(&app, "turn");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("it is free soon");
     // One that waits for the lock, and ten behind it whose callers leave.
@@ -142,11 +142,11 @@ async fn what_nobody_waits_for_is_not_recorded() {
     let mut callers = Vec::new();
     for number in 0..10 {
         let body = format!("{{\"hostname\":\"ghost-{number}\"}}");
-        let mut caller = Wire::connect(&world.server.address).await;
+        let mut caller = RawConnection::connect(&app.server.address).await;
         let request = format!(
             "POST /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            world.organization.key,
+            app.organization.key,
             body.len()
         );
         caller.send(request).await;
@@ -172,16 +172,16 @@ async fn what_nobody_waits_for_is_not_recorded() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_starts_only_when_it_can_write() {
-    let mut world = world().await;
-    world.server.kill9();
-    let lock = companion(&world, "turn");
+    let mut app = app().await;
+    app.server.kill9();
+    let lock = companion(&app, "turn");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("nobody else runs");
-    let output = run(world.serve_command(), "");
+    let output = run(app.serve_command(), "");
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains(&*lock.to_string_lossy()), "{said}");
     drop(stopped);
-    world.restart().await;
-    world.key().change("after").await;
+    app.restart().await;
+    app.key().change("after").await;
 }

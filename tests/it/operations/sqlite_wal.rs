@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
 
-use crate::world::{Engine, World, send};
+use changelog_tests::{Engine, TestApp, send};
 
 /// More than the log may hold when no reader needs it.
 const LARGE: u64 = 64 << 20;
 
-fn log_bytes(world: &World) -> u64 {
-    let log = world.folder().join("changelog.db-wal");
+fn log_bytes(app: &TestApp) -> u64 {
+    let log = app.folder().join("changelog.db-wal");
     log.metadata().map_or(0, |found| found.len())
 }
 
@@ -25,16 +25,16 @@ async fn execute(connection: &mut SqliteConnection, statement: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_do_not_wait_for_a_long_reader() {
-    let world = World::new(Engine::Sqlite)
+    let app = TestApp::new(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    let key = world.key();
+    let key = app.key();
     key.change("before").await;
-    let mut reader = SqliteConnection::connect(&world.database)
+    let mut reader = SqliteConnection::connect(&app.database)
         .await
         .expect("the file opens");
     execute(&mut reader, "BEGIN; SELECT count(*) FROM changes").await;
-    let mut other = SqliteConnection::connect(&world.database)
+    let mut other = SqliteConnection::connect(&app.database)
         .await
         .expect("the file opens");
     execute(
@@ -42,7 +42,7 @@ async fn writes_do_not_wait_for_a_long_reader() {
         "CREATE TABLE large AS SELECT zeroblob(80000000) AS bytes",
     )
     .await;
-    assert!(log_bytes(&world) > LARGE, "{}", log_bytes(&world));
+    assert!(log_bytes(&app) > LARGE, "{}", log_bytes(&app));
 
     let mut slowest = Duration::ZERO;
     for number in 0..40 {
@@ -52,13 +52,13 @@ async fn writes_do_not_wait_for_a_long_reader() {
     }
     // One wait for the reader would be five seconds.
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
-    assert!(log_bytes(&world) > LARGE, "the reader needs it");
+    assert!(log_bytes(&app) > LARGE, "the reader needs it");
 
     execute(&mut reader, "COMMIT").await;
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut number = 0;
-    while log_bytes(&world) > LARGE {
-        assert!(Instant::now() < deadline, "{} bytes", log_bytes(&world));
+    while log_bytes(&app) > LARGE {
+        assert!(Instant::now() < deadline, "{} bytes", log_bytes(&app));
         number += 1;
         let body = json!({ "title": format!("after {number}") });
         send(key.request("POST", "/api/changes").json(&body))

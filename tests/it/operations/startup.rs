@@ -5,23 +5,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::world::database::{Db, execute};
-use crate::world::{Engine, Server, World, on_both};
+use changelog_tests::database::{Db, execute};
+use changelog_tests::{Engine, Server, TestApp, on_both};
 
 on_both!(a_newer_command_leaves_the_schema_of_an_older_server);
 
-async fn a_newer_command_leaves_the_schema_of_an_older_server(world: World) {
+async fn a_newer_command_leaves_the_schema_of_an_older_server(app: TestApp) {
     // As if this program had a migration more than the server.
-    let mut db = Db::open(world.engine, &world.database).await;
+    let mut db = Db::open(app.engine, &app.database).await;
     let forget = "DELETE FROM _sqlx_migrations WHERE version = 1";
     execute!(&mut db, sqlx::query(forget));
-    let organization = world.organization.id.clone();
+    let organization = app.organization.id.clone();
     let commands: [&[&str]; 2] = [
         &["org", "list"],
         &["key", "list", "--org", organization.as_str()],
     ];
     for arguments in commands {
-        let output = world.try_admin(arguments, "");
+        let output = app.try_admin(arguments, "");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{arguments:?}");
         assert!(
@@ -29,11 +29,11 @@ async fn a_newer_command_leaves_the_schema_of_an_older_server(world: World) {
             "{said}"
         );
     }
-    world.key().change("the server goes on").await;
-    if world.engine == Engine::Sqlite {
+    app.key().change("the server goes on").await;
+    if app.engine == Engine::Sqlite {
         // A copy is a copy of whatever there is.
-        let copy = world.folder().join("copy.db");
-        world.admin(&["backup", copy.to_str().expect("a path")]);
+        let copy = app.folder().join("copy.db");
+        app.admin(&["backup", copy.to_str().expect("a path")]);
     }
     db.close().await;
 }
@@ -60,15 +60,15 @@ async fn reluctant(port: u16, refused: Arc<AtomicUsize>) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_waits_for_its_database() {
-    let Some(world) = World::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
         return;
     };
-    let address: url::Url = world.database.parse().expect("an address");
+    let address: url::Url = app.database.parse().expect("an address");
     let refused = Arc::new(AtomicUsize::new(0));
     let port = reluctant(address.port().expect("a port"), refused.clone()).await;
     let mut through = address;
     through.set_port(Some(port)).expect("it has a host");
-    let mut command = world.serve_command();
+    let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", through.as_str());
     let server = Server::start(command).await;
     let server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));

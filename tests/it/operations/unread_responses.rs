@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::world::events::Events;
-use crate::world::{Caller, Wire, World, on_both, sign_in};
+use changelog_tests::event_stream::EventStream;
+use changelog_tests::{RawConnection, TestApp, TestClient, on_both, sign_in};
 
 on_both!(
     unread_answers_have_a_share,
@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(20);
 const CHANGES: usize = 45;
 
 /// Records changes of 160 KB each.
-async fn record_large(key: &Caller) {
+async fn record_large(key: &TestClient) {
     let long = "🚀".repeat(20_000);
     let change = json!({ "title": "large", "description": long, "impact": long });
     let requests = (0..CHANGES).map(|_| key.create("/api/changes", change.clone()));
@@ -28,52 +28,52 @@ async fn record_large(key: &Caller) {
 }
 
 /// Asks for everything and reads the first bytes of the answer only.
-async fn ask(world: &World, key: &str, path: &str) -> (Wire, String) {
-    let mut wire = Wire::connect_with_room(&world.server.address, 4096).await;
+async fn ask(app: &TestApp, key: &str, path: &str) -> (RawConnection, String) {
+    let mut wire = RawConnection::connect_with_room(&app.server.address, 4096).await;
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{key}\r\n\r\n");
     assert!(wire.send(request).await);
     let heard = wire.hear_until("\r\n\r\n", SOON).await;
     (wire, heard.text.to_lowercase())
 }
 
-async fn unread_answers_have_a_share(mut world: World) {
-    let other = world.second_organization();
-    record_large(&world.key()).await;
-    record_large(&world.with_key(&other.key)).await;
+async fn unread_answers_have_a_share(mut app: TestApp) {
+    let other = app.second_organization();
+    record_large(&app.key()).await;
+    record_large(&app.with_key(&other.key)).await;
     let all = "/api/changes?per_page=100";
-    let own = format!("x-api-key: {}", world.organization.key);
+    let own = format!("x-api-key: {}", app.organization.key);
     let others = format!("x-api-key: {}", other.key);
     // One answer fits into the share of an organization, two do not.
-    world.restart_with(&["--answer-memory", "40"]).await;
-    let (unread, first) = ask(&world, &own, all).await;
+    app.restart_with(&["--answer-memory", "40"]).await;
+    let (unread, first) = ask(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
     assert!(first.contains("content-length: 7"), "{first}");
-    let (_, refused) = ask(&world, &own, all).await;
+    let (_, refused) = ask(&app, &own, all).await;
     assert!(refused.starts_with("http/1.1 429"), "{refused}");
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(refused.contains("application/problem+json"), "{refused}");
     // What is small is answered, and the other organization has its own share.
-    world.key().get("/api/changes?per_page=1").await.body(200);
-    let list = world.with_key(&other.key).get(all).await.body(200);
+    app.key().get("/api/changes?per_page=1").await.body(200);
+    let list = app.with_key(&other.key).get(all).await.body(200);
     assert_eq!(list["count"], CHANGES);
     assert_eq!(list["data"].as_array().map(Vec::len), Some(CHANGES));
     assert_eq!(list["total_pages"], 1);
     // The share is free again when the connection is gone.
     drop(unread);
-    is_answered(&world.key(), all).await;
+    is_answered(&app.key(), all).await;
     // Where the whole budget is used up, that is said.
-    world.restart_with(&["--answer-memory", "12"]).await;
-    let (unread, first) = ask(&world, &own, all).await;
+    app.restart_with(&["--answer-memory", "12"]).await;
+    let (unread, first) = ask(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
-    let (_, refused) = ask(&world, &others, all).await;
+    let (_, refused) = ask(&app, &others, all).await;
     assert!(refused.starts_with("http/1.1 503"), "{refused}");
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     drop(unread);
-    is_answered(&world.with_key(&other.key), all).await;
+    is_answered(&app.with_key(&other.key), all).await;
 }
 
 /// Asks until the answer is no refusal for want of memory.
-async fn is_answered(key: &Caller, path: &str) {
+async fn is_answered(key: &TestClient, path: &str) {
     let deadline = Instant::now() + SOON;
     loop {
         let answer = key.get(path).await;
@@ -86,37 +86,37 @@ async fn is_answered(key: &Caller, path: &str) {
 }
 
 /// Returns how much memory the service has, in MiB.
-fn memory(world: &World) -> u64 {
-    let pid = world.server.pid().to_string();
+fn memory(app: &TestApp) -> u64 {
+    let pid = app.server.pid().to_string();
     let output = Command::new("ps").args(["-o", "rss=", "-p", &pid]).output();
     let output = output.expect("ps is there").stdout;
     let kibibytes = String::from_utf8_lossy(&output).trim().parse::<u64>();
     kibibytes.expect("a number") / 1024
 }
 
-async fn downloads_wait_for_memory(mut world: World) {
-    record_large(&world.key()).await;
+async fn downloads_wait_for_memory(mut app: TestApp) {
+    record_large(&app.key()).await;
     // A download reads eight changes at a time, where two may wait.
-    world.restart_with(&["--answer-memory", "16"]).await;
-    let organization = &world.organization;
+    app.restart_with(&["--answer-memory", "16"]).await;
+    let organization = &app.organization;
     let password = &organization.password;
-    let cookie = sign_in(&world.anonymous(), &organization.email, password).await;
+    let cookie = sign_in(&app.anonymous(), &organization.email, password).await;
     let header = format!("cookie: {cookie}");
-    let before = memory(&world);
+    let before = memory(&app);
     let mut unread = Vec::new();
     for _ in 0..40 {
-        let (wire, head) = ask(&world, &header, "/changes.ndjson").await;
+        let (wire, head) = ask(&app, &header, "/changes.ndjson").await;
         assert!(head.starts_with("http/1.1 200"), "{head}");
         unread.push(wire);
     }
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        world.key().get("/api/changes?per_page=1").await.body(200);
-        let more = memory(&world).saturating_sub(before);
+        app.key().get("/api/changes?per_page=1").await.body(200);
+        let more = memory(&app).saturating_sub(before);
         assert!(more < 120, "40 downloads that nobody reads take {more} MiB");
     }
     // Those wait, and so does one more until they are gone; it lacks nothing.
-    let browser = world.anonymous().with("cookie", &cookie);
+    let browser = app.anonymous().with("cookie", &cookie);
     let download = browser.get("/changes.ndjson");
     let (answer, ()) = futures_util::join!(download, async { drop(unread) });
     answer.is(200);
@@ -124,11 +124,11 @@ async fn downloads_wait_for_memory(mut world: World) {
 }
 
 /// A stream that nobody reads keeps little in memory, and loses nothing.
-async fn streams_wait_for_memory(mut world: World) {
+async fn streams_wait_for_memory(mut app: TestApp) {
     // A share of 1 MiB has room for six of these changes.
-    world.restart_with(&["--answer-memory", "4"]).await;
-    let key = world.key();
-    let watch = || Events::open(key.request("GET", "/api/changes/stream"));
+    app.restart_with(&["--answer-memory", "4"]).await;
+    let key = app.key();
+    let watch = || EventStream::open(key.request("GET", "/api/changes/stream"));
     let (mut one, mut other) = (watch().await, watch().await);
     record_large(&key).await;
     key.change("small").await;

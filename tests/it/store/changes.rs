@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use sqlx::types::Uuid;
 
 use super::{is_not_found, open, tenant};
-use crate::world::database::{Db, fetch};
-use crate::world::{Engine, World, on_both};
+use changelog_tests::database::{Db, fetch};
+use changelog_tests::{Engine, TestApp, on_both};
 
 on_both!(
     what_is_deleted_has_never_been,
@@ -16,8 +16,8 @@ on_both!(
 );
 
 /// Everything that is kept of changes, but for the log of who did what.
-async fn kept(world: &World) -> Vec<String> {
-    let mut db = Db::open(world.engine, &world.database).await;
+async fn kept(app: &TestApp) -> Vec<String> {
+    let mut db = Db::open(app.engine, &app.database).await;
     let mut all = Vec::new();
     let rows: Vec<(Uuid, i64, String, String, Option<i64>, String)> = fetch!(
         &mut db,
@@ -41,7 +41,7 @@ async fn kept(world: &World) -> Vec<String> {
         )
     );
     all.extend(rows.iter().map(|row| format!("{row:?}")));
-    let search = match world.engine {
+    let search = match app.engine {
         Engine::Sqlite => "SELECT doc, term FROM change_search_words ORDER BY term",
         Engine::Postgres => {
             "SELECT sort_key, CAST(words AS text) FROM change_search ORDER BY sort_key"
@@ -53,8 +53,8 @@ async fn kept(world: &World) -> Vec<String> {
     all
 }
 
-async fn what_is_deleted_has_never_been(world: World) {
-    let key = world.key();
+async fn what_is_deleted_has_never_been(app: TestApp) {
+    let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -73,7 +73,7 @@ async fn what_is_deleted_has_never_been(world: World) {
     )
     .await;
     key.create("/api/changes", json!({ "title": "bare" })).await;
-    let before = kept(&world).await;
+    let before = kept(&app).await;
 
     let mut all = Vec::new();
     for body in [
@@ -98,10 +98,10 @@ async fn what_is_deleted_has_never_been(world: World) {
         }
         shown
     };
-    assert_ne!(kept(&world).await, before);
+    assert_ne!(kept(&app).await, before);
 
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     for (id, expected) in all.iter().zip(&expected) {
         let change: ChangeId = id.parse().expect("an id");
         let mut tx = store.begin().await.expect("it begins");
@@ -121,7 +121,7 @@ async fn what_is_deleted_has_never_been(world: World) {
             .await
             .problem(404, "not_found");
     }
-    assert_eq!(kept(&world).await, before);
+    assert_eq!(kept(&app).await, before);
     for (query, count) in [
         ("", 2),
         ("q=deploy", 1),
@@ -148,9 +148,9 @@ async fn what_is_deleted_has_never_been(world: World) {
     store.close().await;
 }
 
-async fn of_two_who_delete_one_finds_nothing(world: World) {
-    let key = world.key();
-    let (store, tenant) = open(&world).await;
+async fn of_two_who_delete_one_finds_nothing(app: TestApp) {
+    let key = app.key();
+    let (store, tenant) = open(&app).await;
     for _ in 0..10 {
         let id: ChangeId = key.change("once").await.parse().expect("an id");
         let delete = async || {
@@ -169,9 +169,9 @@ async fn of_two_who_delete_one_finds_nothing(world: World) {
     store.close().await;
 }
 
-async fn what_is_planned_next_is_found(world: World) {
-    let key = world.key();
-    let (store, tenant) = open(&world).await;
+async fn what_is_planned_next_is_found(app: TestApp) {
+    let key = app.key();
+    let (store, tenant) = open(&app).await;
     let at = |hour: u32| format!("2031-05-06T{hour:02}:00:00.000Z");
     let mut ids = Vec::new();
     for hour in [7, 3, 5, 1] {
@@ -208,14 +208,14 @@ async fn what_is_planned_next_is_found(world: World) {
     tx.delete_change(tenant, id).await.expect("it is there");
     tx.commit().await.expect("it commits");
     assert_eq!(titles(0, 9).await, ["At 7", "done"]);
-    let theirs = super::tenant(&store, &world.second_organization().id).await;
+    let theirs = super::tenant(&store, &app.second_organization().id).await;
     let theirs = store.scheduled_changes(theirs, Timestamp::EPOCH, 9).await;
     assert_eq!(theirs.expect("it answers"), []);
     store.close().await;
 }
 
-async fn a_walk_needs_no_count(world: World) {
-    let key = world.key();
+async fn a_walk_needs_no_count(app: TestApp) {
+    let key = app.key();
     let risks = ["low", "medium", "high"];
     for number in 0..23 {
         let body = json!({
@@ -224,7 +224,7 @@ async fn a_walk_needs_no_count(world: World) {
         });
         key.create("/api/changes", body).await;
     }
-    let (store, tenant) = open(&world).await;
+    let (store, tenant) = open(&app).await;
     for filter in [
         ChangeFilter::default(),
         ChangeFilter {

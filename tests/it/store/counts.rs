@@ -7,7 +7,7 @@ use changelog_server::store::{Scope, Store, Tenant};
 use serde_json::json;
 
 use super::{open, tenant};
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     changes_are_counted_by_day,
@@ -44,8 +44,8 @@ async fn days(
         .collect()
 }
 
-async fn changes_are_counted_by_day(world: World) {
-    let key = world.key();
+async fn changes_are_counted_by_day(app: TestApp) {
+    let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -66,7 +66,7 @@ async fn changes_are_counted_by_day(world: World) {
         });
         ids.push(key.create("/api/changes", body).await);
     }
-    let (store, tenant) = open(&world).await;
+    let (store, tenant) = open(&app).await;
     let of_service = Scope::Service(service.parse().expect("an id"));
     let on_host = Scope::Host(host.parse().expect("an id"));
     assert_eq!(
@@ -121,7 +121,7 @@ async fn changes_are_counted_by_day(world: World) {
         let total = store.total(tenant, scope).await.expect("it answers");
         assert_eq!(total, expected, "{scope:?}");
     }
-    let theirs = super::tenant(&store, &world.second_organization().id).await;
+    let theirs = super::tenant(&store, &app.second_organization().id).await;
     assert_eq!(days(&store, theirs, of_service, -9..9).await, [""; 0]);
     assert_eq!(
         store.total(theirs, of_service).await.expect("it answers"),
@@ -130,8 +130,8 @@ async fn changes_are_counted_by_day(world: World) {
     store.close().await;
 }
 
-async fn busy_services_are_found(world: World) {
-    let key = world.key();
+async fn busy_services_are_found(app: TestApp) {
+    let key = app.key();
     let mut services = BTreeMap::new();
     for name in ["one", "two", "three", "none"] {
         let id = key.create("/api/services", json!({ "name": name })).await;
@@ -151,7 +151,7 @@ async fn busy_services_are_found(world: World) {
             key.create("/api/changes", body).await;
         }
     }
-    let (store, ours) = open(&world).await;
+    let (store, ours) = open(&app).await;
     let busiest = async |days: std::ops::Range<i64>, limit| {
         let days = DAY + days.start..DAY + days.end;
         let found = store.busiest_services(ours, days, limit).await;
@@ -170,15 +170,15 @@ async fn busy_services_are_found(world: World) {
     assert_eq!(busiest(0..2, 1).await, named(&[("two", 4)]));
     assert_eq!(busiest(0..3, 2).await, named(&[("one", 6), ("two", 4)]));
     assert_eq!(busiest(3..9, 9).await, []);
-    let theirs = tenant(&store, &world.second_organization().id).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     let found = store.busiest_services(theirs, DAY..DAY + 9, 9).await;
     assert_eq!(found.expect("it answers"), []);
     store.close().await;
 }
 
-async fn services_and_hosts_are_summed_up(world: World) {
-    let key = world.key();
-    let (store, tenant) = open(&world).await;
+async fn services_and_hosts_are_summed_up(app: TestApp) {
+    let key = app.key();
+    let (store, tenant) = open(&app).await;
     let empty = store.service_page(tenant, 5, 0).await.expect("it answers");
     assert_eq!(empty, []);
     let mut services = Vec::new();

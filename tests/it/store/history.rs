@@ -6,7 +6,7 @@ use chrono::Utc;
 use serde_json::{Map, json};
 
 use super::{HERE, open, owner, tenant};
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(each_thing_has_its_history, a_history_has_an_end);
 
@@ -17,8 +17,8 @@ fn told(entries: &[Recorded]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-async fn each_thing_has_its_history(world: World) {
-    let key = world.key();
+async fn each_thing_has_its_history(app: TestApp) {
+    let key = app.key();
     // In one moment, one of many.
     let many: Vec<_> = (0..50)
         .map(|n| json!({ "title": format!("change {n}"), "occurred_at": "2020-02-02T00:00:00Z" }))
@@ -38,7 +38,7 @@ async fn each_thing_has_its_history(world: World) {
         .is(200);
     }
     key.change("another").await;
-    let (store, ours) = open(&world).await;
+    let (store, ours) = open(&app).await;
     let mut tx = store.begin().await.expect("it begins");
     let deleted = tx
         .delete_change(ours, change.id)
@@ -51,7 +51,7 @@ async fn each_thing_has_its_history(world: World) {
         label: &deleted.title,
         metadata: Map::new(),
     };
-    tx.record(ours, &owner(&world), entry, Utc::now())
+    tx.record(ours, &owner(&app), entry, Utc::now())
         .await
         .expect("it is recorded");
     tx.commit().await.expect("it commits");
@@ -71,12 +71,12 @@ async fn each_thing_has_its_history(world: World) {
     let [deleted, .., created] = history.as_slice() else {
         panic!("four of them");
     };
-    assert_eq!(deleted.entry.actor_name, world.organization.owner_name);
+    assert_eq!(deleted.entry.actor_name, app.organization.owner_name);
     assert_eq!(deleted.address, Some(HERE.to_string()));
     assert_eq!(created.entry.actor_name, "API key: terraform");
     assert_eq!(created.address.as_deref(), Some("127.0.0.1"));
     // Neither another kind of thing, nor another organization's.
-    let theirs = tenant(&store, &world.second_organization().id).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     for (tenant, kind) in [(ours, ResourceType::Host), (theirs, ResourceType::Change)] {
         let history = store
             .history(tenant, kind, change.id.0, change.created_at)
@@ -119,15 +119,11 @@ async fn each_thing_has_its_history(world: World) {
     store.close().await;
 }
 
-async fn a_history_has_an_end(world: World) {
-    let id = world.key().change("often").await;
-    let change = world
-        .key()
-        .get(&format!("/api/changes/{id}"))
-        .await
-        .data(200);
+async fn a_history_has_an_end(app: TestApp) {
+    let id = app.key().change("often").await;
+    let change = app.key().get(&format!("/api/changes/{id}")).await.data(200);
     let change: Change = serde_json::from_value(change).expect("a change");
-    let (store, tenant) = open(&world).await;
+    let (store, tenant) = open(&app).await;
     let history = async || {
         let history = store.history(tenant, ResourceType::Change, change.id.0, change.created_at);
         history.await.expect("it answers")
@@ -146,7 +142,7 @@ async fn a_history_has_an_end(world: World) {
                 label: "often",
                 metadata: Map::new(),
             };
-            tx.record(tenant, &owner(&world), entry, Utc::now())
+            tx.record(tenant, &owner(&app), entry, Utc::now())
                 .await
                 .expect("it is recorded");
         }

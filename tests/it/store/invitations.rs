@@ -5,7 +5,7 @@ use changelog_server::store::{Actor, Store, StoreError, Tenant};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{HERE, is_not_found, join, open, owner, tenant};
-use crate::world::{World, each, on_both};
+use changelog_tests::{TestApp, each, on_both};
 
 on_both!(
     an_invitation_is_taken_once,
@@ -41,16 +41,16 @@ async fn take(store: &Store, token: &str) -> Result<(Tenant, Invitation), StoreE
     Ok(found)
 }
 
-async fn an_invitation_is_taken_once(world: World) {
-    let (store, ours) = open(&world).await;
+async fn an_invitation_is_taken_once(app: TestApp) {
+    let (store, ours) = open(&app).await;
     for round in 0..10 {
         let (email, token) = (format!("Bob{round}@example.com"), format!("token {round}"));
         let new = new(&email, Role::Admin);
-        let invited = invite(&store, ours, &owner(&world), &new, &token, Utc::now()).await;
+        let invited = invite(&store, ours, &owner(&app), &new, &token, Utc::now()).await;
         let invited = invited.expect("it is made");
         assert_eq!(invited.email, email);
         assert_eq!(invited.role, Role::Admin);
-        assert_eq!(invited.invited_by, world.organization.owner_name);
+        assert_eq!(invited.invited_by, app.organization.owner_name);
         assert_eq!(
             invited.expires_at,
             invited.created_at.plus(TimeDelta::hours(72))
@@ -84,7 +84,7 @@ async fn an_invitation_is_taken_once(world: World) {
         ));
         assert_eq!(store.invitations(ours).await.expect("it answers"), []);
     }
-    let entries = world
+    let entries = app
         .browser()
         .await
         .get("/api/activity?resource=member")
@@ -98,11 +98,11 @@ async fn an_invitation_is_taken_once(world: World) {
     store.close().await;
 }
 
-async fn an_invitation_expires(world: World) {
-    let (store, ours) = open(&world).await;
+async fn an_invitation_expires(app: TestApp) {
+    let (store, ours) = open(&app).await;
     let now = Utc::now();
     let bob = new("bob@example.com", Role::Member);
-    let invited = invite(&store, ours, &owner(&world), &bob, "token", now).await;
+    let invited = invite(&store, ours, &owner(&app), &bob, "token", now).await;
     let invited = invited.expect("it is made");
     let end = invited.expires_at.millis();
     for (at, valid) in [(end - 1, true), (end, false), (end + 1, false)] {
@@ -123,10 +123,10 @@ async fn an_invitation_expires(world: World) {
     store.close().await;
 }
 
-async fn a_later_invitation_replaces_an_earlier_one(world: World) {
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
-    let actor = owner(&world);
+async fn a_later_invitation_replaces_an_earlier_one(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
+    let actor = owner(&app);
     let now = Utc::now();
     let mut all = Vec::new();
     for (millis, tenant, email, role, token) in [
@@ -158,10 +158,10 @@ async fn a_later_invitation_replaces_an_earlier_one(world: World) {
     store.close().await;
 }
 
-async fn an_invitation_can_be_withdrawn(world: World) {
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
-    let actor = owner(&world);
+async fn an_invitation_can_be_withdrawn(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
+    let actor = owner(&app);
     let bob = new("bob@example.com", Role::Member);
     let invited = invite(&store, ours, &actor, &bob, "token", Utc::now()).await;
     let id = invited.expect("it is made").id;
@@ -175,7 +175,7 @@ async fn an_invitation_can_be_withdrawn(world: World) {
     withdraw(ours).await.expect("it is there");
     assert!(is_not_found(&withdraw(ours).await));
     assert!(is_not_found(&take(&store, "token").await));
-    let entries = world
+    let entries = app
         .browser()
         .await
         .get("/api/activity?resource=member")
@@ -187,12 +187,12 @@ async fn an_invitation_can_be_withdrawn(world: World) {
     store.close().await;
 }
 
-async fn who_is_a_member_is_not_invited(world: World) {
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
+async fn who_is_a_member_is_not_invited(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     let bob = join(&store, ours, "Bob", &Role::Member).await;
     let again = new("BOB@example.com", Role::Admin);
-    let actor = owner(&world);
+    let actor = owner(&app);
     let refused = invite(&store, ours, &actor, &again, "ours", Utc::now()).await;
     assert!(matches!(refused, Err(StoreError::Conflict)), "{refused:?}");
     // Elsewhere they are not, and may join as who they are.

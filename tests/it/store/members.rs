@@ -6,7 +6,7 @@ use chrono::Utc;
 use serde_json::json;
 
 use super::{is_not_found, join, open, owner, owner_id, tenant};
-use crate::world::{World, on_both};
+use changelog_tests::{TestApp, on_both};
 
 on_both!(
     roles_are_changed_by_who_may,
@@ -49,9 +49,9 @@ fn is_forbidden(result: &Result<(), StoreError>) -> bool {
     matches!(result, Err(StoreError::Forbidden(_)))
 }
 
-async fn roles_are_changed_by_who_may(world: World) {
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
+async fn roles_are_changed_by_who_may(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     let bob = join(&store, ours, "Bob", &Role::Member).await;
     for (by, to, allowed) in [
         (Role::Viewer, Role::Viewer, false),
@@ -79,7 +79,7 @@ async fn roles_are_changed_by_who_may(world: World) {
     assert!(is_not_found(
         &set(&store, theirs, &Role::Owner, bob.id, &Role::Admin).await
     ));
-    let entries = world
+    let entries = app
         .browser()
         .await
         .get("/api/activity?resource=member")
@@ -103,13 +103,13 @@ async fn roles_are_changed_by_who_may(world: World) {
     store.close().await;
 }
 
-async fn members_are_removed_by_who_may(world: World) {
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
+async fn members_are_removed_by_who_may(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     let bob = join(&store, ours, "Bob", &Role::Member).await;
     let cleo = join(&store, ours, "Cleo", &Role::Owner).await;
     let mut tx = store.begin().await.expect("it begins");
-    tx.insert_member(theirs, &owner(&world), &bob, &Role::Viewer, Utc::now())
+    tx.insert_member(theirs, &owner(&app), &bob, &Role::Viewer, Utc::now())
         .await
         .expect("no member yet");
     for (token, tenant) in [("here", ours), ("there", theirs)] {
@@ -136,7 +136,7 @@ async fn members_are_removed_by_who_may(world: World) {
         .expect("an owner may");
     assert_eq!(
         members(&store, ours).await,
-        [(world.organization.owner_name.clone(), Role::Owner)]
+        [(app.organization.owner_name.clone(), Role::Owner)]
     );
     // Here they are nobody, there they go on.
     let session = async |token| {
@@ -145,7 +145,7 @@ async fn members_are_removed_by_who_may(world: World) {
     };
     assert_eq!(session("here").await, None);
     assert_eq!(session("there").await, Some(theirs));
-    let entries = world
+    let entries = app
         .browser()
         .await
         .get("/api/activity?resource=member")
@@ -159,9 +159,9 @@ async fn members_are_removed_by_who_may(world: World) {
     store.close().await;
 }
 
-async fn the_last_owner_stays(world: World) {
-    let (store, ours) = open(&world).await;
-    let ada = owner_id(&world);
+async fn the_last_owner_stays(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let ada = owner_id(&app);
     let bob = join(&store, ours, "Bob", &Role::Admin).await;
     let is_last = |result: Result<(), StoreError>| matches!(result, Err(StoreError::LastOwner));
     for to in [Role::Admin, Role::Member, Role::Viewer] {
@@ -181,9 +181,9 @@ async fn the_last_owner_stays(world: World) {
     store.close().await;
 }
 
-async fn of_two_owners_one_stays(world: World) {
-    let (store, ours) = open(&world).await;
-    let ada = owner_id(&world);
+async fn of_two_owners_one_stays(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let ada = owner_id(&app);
     let bob = join(&store, ours, "Bob", &Role::Owner).await;
     let is_last = |result: &Result<(), StoreError>| matches!(result, Err(StoreError::LastOwner));
     for round in 0..20 {
@@ -206,7 +206,7 @@ async fn of_two_owners_one_stays(world: World) {
         // Both are owners again.
         if members.len() == 1 {
             let mut tx = store.begin().await.expect("it begins");
-            tx.insert_member(ours, &owner(&world), &bob, &Role::Owner, Utc::now())
+            tx.insert_member(ours, &owner(&app), &bob, &Role::Owner, Utc::now())
                 .await
                 .expect("no member now");
             tx.commit().await.expect("it commits");
@@ -220,18 +220,18 @@ async fn of_two_owners_one_stays(world: World) {
     store.close().await;
 }
 
-async fn an_organization_has_a_name(world: World) {
-    let (store, ours) = open(&world).await;
+async fn an_organization_has_a_name(app: TestApp) {
+    let (store, ours) = open(&app).await;
     assert!(store.has_organizations().await.expect("it answers"));
     let organization = store.organization(ours).await.expect("it is there");
     assert_eq!(organization.name, "Acme");
     assert_eq!(organization.id, ours.id());
-    assert_eq!(organization.id, super::organization_id(&world));
+    assert_eq!(organization.id, super::organization_id(&app));
     let mut tx = store.begin().await.expect("it begins");
     tx.rename_organization(ours, "Acme & Co")
         .await
         .expect("it may");
-    tx.rename_user(owner_id(&world), "Ada L.")
+    tx.rename_user(owner_id(&app), "Ada L.")
         .await
         .expect("it may");
     tx.commit().await.expect("it commits");
@@ -242,10 +242,7 @@ async fn an_organization_has_a_name(world: World) {
         [("Ada L.".to_owned(), Role::Owner)]
     );
     assert_eq!(
-        store
-            .memberships(owner_id(&world))
-            .await
-            .expect("it answers"),
+        store.memberships(owner_id(&app)).await.expect("it answers"),
         [(ours.id(), "Acme & Co".to_owned(), Role::Owner)]
     );
     store.close().await;

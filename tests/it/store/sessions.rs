@@ -5,9 +5,9 @@ use changelog_server::store::Store;
 use chrono::{TimeDelta, Utc};
 
 use super::{is_not_found, join, open, owner, owner_id, tenant};
-use crate::world::caller::form;
-use crate::world::database::{Db, execute};
-use crate::world::{World, on_both, send};
+use changelog_tests::client::form;
+use changelog_tests::database::{Db, execute};
+use changelog_tests::{TestApp, on_both, send};
 
 on_both!(
     a_person_sees_their_sessions,
@@ -15,25 +15,25 @@ on_both!(
     a_key_names_who_made_it,
 );
 
-async fn begin(store: &Store, world: &World, token: &str, agent: Option<&str>, at: Timestamp) {
-    let ours = tenant(store, &world.organization.id).await;
+async fn begin(store: &Store, app: &TestApp, token: &str, agent: Option<&str>, at: Timestamp) {
+    let ours = tenant(store, &app.organization.id).await;
     let mut tx = store.begin().await.expect("it begins");
-    tx.insert_session(token, owner_id(world), ours, agent, at)
+    tx.insert_session(token, owner_id(app), ours, agent, at)
         .await
         .expect("it begins");
     tx.commit().await.expect("it commits");
 }
 
-async fn a_person_sees_their_sessions(world: World) {
-    let (store, _) = open(&world).await;
-    let ada = owner_id(&world);
+async fn a_person_sees_their_sessions(app: TestApp) {
+    let (store, _) = open(&app).await;
+    let ada = owner_id(&app);
     let now = Timestamp::from(Utc::now());
     let long = format!("{}\u{1f680}\u{1f680}", "x".repeat(199));
     let ago = |hours| now.plus(-TimeDelta::hours(hours));
-    begin(&store, &world, "old", Some("Old/1.0\u{7}"), ago(3)).await;
-    begin(&store, &world, "new", Some(&long), ago(1)).await;
-    begin(&store, &world, "mute", None, ago(2)).await;
-    begin(&store, &world, "ended", None, ago(24 * 7)).await;
+    begin(&store, &app, "old", Some("Old/1.0\u{7}"), ago(3)).await;
+    begin(&store, &app, "new", Some(&long), ago(1)).await;
+    begin(&store, &app, "mute", None, ago(2)).await;
+    begin(&store, &app, "ended", None, ago(24 * 7)).await;
     let sessions = store.sessions(ada, "mute", now).await.expect("it answers");
     let seen: Vec<_> = sessions
         .iter()
@@ -57,10 +57,10 @@ async fn a_person_sees_their_sessions(world: World) {
 
     // A browser says what it is when it signs in.
     let fields = [
-        ("email", world.organization.email.as_str()),
-        ("password", world.organization.password.as_str()),
+        ("email", app.organization.email.as_str()),
+        ("password", app.organization.password.as_str()),
     ];
-    let request = world.anonymous().request("POST", "/sign-in");
+    let request = app.anonymous().request("POST", "/sign-in");
     let request = request.header("user-agent", "Netscape/4.0");
     send(form(request, &fields)).await.is(303);
     let later = Timestamp::from(Utc::now());
@@ -77,13 +77,13 @@ async fn a_person_sees_their_sessions(world: World) {
     store.close().await;
 }
 
-async fn a_session_can_act_elsewhere(world: World) {
-    let (store, ours) = open(&world).await;
-    let second = world.second_organization();
+async fn a_session_can_act_elsewhere(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let second = app.second_organization();
     let theirs = tenant(&store, &second.id).await;
     let now = Timestamp::from(Utc::now());
-    begin(&store, &world, "token", None, now).await;
-    let ada = owner_id(&world);
+    begin(&store, &app, "token", None, now).await;
+    let ada = owner_id(&app);
     let bob = join(&store, theirs, "Bob", &Role::Member).await;
     let switch = async |token, user, to| {
         let mut tx = store.begin().await?;
@@ -95,10 +95,10 @@ async fn a_session_can_act_elsewhere(world: World) {
     assert!(is_not_found(&switch("token", bob.id, theirs.id()).await));
     assert!(is_not_found(&switch("nothing", ada, ours.id()).await));
     let mut tx = store.begin().await.expect("it begins");
-    let known = store.accounts(&world.organization.email).await;
+    let known = store.accounts(&app.organization.email).await;
     let known = known.expect("it answers").into_iter().next();
     let user = known.expect("it is there").user;
-    tx.insert_member(theirs, &owner(&world), &user, &Role::Viewer, Utc::now())
+    tx.insert_member(theirs, &owner(&app), &user, &Role::Viewer, Utc::now())
         .await
         .expect("no member yet");
     tx.commit().await.expect("it commits");
@@ -113,16 +113,16 @@ async fn a_session_can_act_elsewhere(world: World) {
     store.close().await;
 }
 
-async fn a_key_names_who_made_it(world: World) {
-    let (store, ours) = open(&world).await;
-    let theirs = tenant(&store, &world.second_organization().id).await;
+async fn a_key_names_who_made_it(app: TestApp) {
+    let (store, ours) = open(&app).await;
+    let theirs = tenant(&store, &app.second_organization().id).await;
     let new = NewApiKey {
         name: "from a page".to_owned(),
         expires_at: None,
     };
     let mut tx = store.begin().await.expect("it begins");
     let made = tx
-        .insert_api_key(ours, &owner(&world), &new, Utc::now())
+        .insert_api_key(ours, &owner(&app), &new, Utc::now())
         .await
         .expect("it is made");
     tx.commit().await.expect("it commits");
@@ -131,7 +131,7 @@ async fn a_key_names_who_made_it(world: World) {
         .iter()
         .map(|key| (key.name.as_str(), key.created_by.as_deref()))
         .collect();
-    let name = world.organization.owner_name.as_str();
+    let name = app.organization.owner_name.as_str();
     assert_eq!(
         seen,
         [("terraform", Some("Operator")), ("from a page", Some(name))]
@@ -140,7 +140,7 @@ async fn a_key_names_who_made_it(world: World) {
     assert_eq!(found, keys[1]);
     assert!(is_not_found(&store.api_key_of(theirs, made.id).await));
     // Of before this was kept.
-    let mut db = Db::open(world.engine, &world.database).await;
+    let mut db = Db::open(app.engine, &app.database).await;
     execute!(
         &mut db,
         sqlx::query("UPDATE api_keys SET created_by = NULL")

@@ -11,7 +11,7 @@ use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
 use super::requests::{Courier, Known};
 use super::seed;
-use crate::world::{Postgres, World};
+use changelog_tests::{Postgres, TestApp};
 
 /// How often each request is sent: a connection takes a plan that is made for
 /// any values only after five that are made for certain ones, and requests that
@@ -47,13 +47,13 @@ async fn no_statement_walks_a_table() {
     let Some(postgres) = Postgres::start_with(&SETTINGS).await else {
         return;
     };
-    let mut world = World::on_postgres(&postgres).await;
-    let known = seed::fill(&world).await;
-    explain(&world).await;
+    let mut app = TestApp::on_postgres(&postgres).await;
+    let known = seed::fill(&app).await;
+    explain(&app).await;
     // Its connections are told on beginning that they are explained.
-    world.restart().await;
-    seed::is_well_made(&world, &known).await;
-    let sent = send_everything(&world, &postgres, &known).await;
+    app.restart().await;
+    seed::is_well_made(&app, &known).await;
+    let sent = send_everything(&app, &postgres, &known).await;
     let mut explained = explained::read(&postgres.log());
     let begin = sent.first().expect("a beginning").end;
     let end = sent.last().expect("an end").end;
@@ -70,7 +70,7 @@ async fn no_statement_walks_a_table() {
     assert!(statements.len() >= 70, "only {statements:#?}");
     let generic = texts(explained.iter().filter(|one| one.is_generic()));
     assert!(generic.len() >= 30, "only {generic:#?}");
-    for table in tables(&world).await {
+    for table in tables(&app).await {
         let named =
             table == WRITTEN_BY_A_TIMER || statements.iter().any(|text| text.contains(&table));
         assert!(named, "no statement names {table}");
@@ -82,23 +82,23 @@ fn texts<'e>(explained: impl Iterator<Item = &'e Explained>) -> BTreeSet<&'e str
 }
 
 /// Has the statements of connections that begin from now on explained.
-async fn explain(world: &World) {
-    let mut connection = connect(world).await;
-    let (_, name) = world.database.rsplit_once('/').expect("a name");
+async fn explain(app: &TestApp) {
+    let mut connection = connect(app).await;
+    let (_, name) = app.database.rsplit_once('/').expect("a name");
     let statement = format!("ALTER DATABASE {name} SET auto_explain.log_min_duration = 0");
     let done = sqlx::query(AssertSqlSafe(statement)).execute(&mut connection);
     done.await.expect("a setting");
 }
 
-async fn connect(world: &World) -> PgConnection {
-    let connection = PgConnection::connect(&world.database).await;
+async fn connect(app: &TestApp) -> PgConnection {
+    let connection = PgConnection::connect(&app.database).await;
     connection.expect("PostgreSQL answers")
 }
 
 /// The tables, except for one that only pages of the
 /// dashboard name, none of which is asked for here yet.
-async fn tables(world: &World) -> Vec<String> {
-    let mut connection = connect(world).await;
+async fn tables(app: &TestApp) -> Vec<String> {
+    let mut connection = connect(app).await;
     let tables: Vec<(String,)> = sqlx::query_as(
         "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public' \
          AND tablename <> '_sqlx_migrations'",
@@ -110,7 +110,7 @@ async fn tables(world: &World) -> Vec<String> {
 }
 
 /// Sends every shape of request, and what only many changes make hard.
-async fn send_everything(world: &World, postgres: &Postgres, known: &Known) -> Vec<Sent> {
+async fn send_everything(app: &TestApp, postgres: &Postgres, known: &Known) -> Vec<Sent> {
     let log = postgres.log_file();
     let size = || {
         let length = fs::metadata(&log).expect("a log").len();
@@ -122,7 +122,7 @@ async fn send_everything(world: &World, postgres: &Postgres, known: &Known) -> V
         counts_words: COUNTED.iter().any(|query| what.ends_with(query)),
     };
     let mut all = vec![sent("the beginning")];
-    let mut courier = Courier::new(world, |what: &str| all.push(sent(what))).await;
+    let mut courier = Courier::new(app, |what: &str| all.push(sent(what))).await;
     let Known {
         service,
         host,

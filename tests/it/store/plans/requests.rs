@@ -10,10 +10,10 @@ use sqlx::{Connection, PgConnection, SqliteConnection};
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::world::caller::form;
-use crate::world::document::Document;
-use crate::world::events::Events;
-use crate::world::{Answer, Caller, Engine, World, send};
+use changelog_tests::client::form;
+use changelog_tests::event_stream::EventStream;
+use changelog_tests::openapi::Document;
+use changelog_tests::{Engine, TestApp, TestClient, TestResponse, send};
 
 /// A request that writes: method, path, body, and the status of the answer.
 type Write = (&'static str, String, Value, u16);
@@ -208,20 +208,20 @@ impl Known {
 
 /// Sends requests, and says after each what it was.
 pub(super) struct Courier<'w, F> {
-    world: &'w World,
-    key: Caller,
-    browser: Caller,
+    app: &'w TestApp,
+    key: TestClient,
+    browser: TestClient,
     after: F,
     /// Methods and paths of all that was sent.
     sent: BTreeSet<String>,
 }
 
 impl<'w, F: FnMut(&str)> Courier<'w, F> {
-    pub(super) async fn new(world: &'w World, after: F) -> Self {
+    pub(super) async fn new(app: &'w TestApp, after: F) -> Self {
         Self {
-            world,
-            key: world.key(),
-            browser: world.browser().await,
+            app,
+            key: app.key(),
+            browser: app.browser().await,
             after,
             sent: BTreeSet::new(),
         }
@@ -284,7 +284,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
                 let path = format!("/api/changes/stream?{query}");
                 let request = self.key.request("GET", &path);
                 let now = Uuid::now_v7().to_string();
-                let mut events = Events::open(request.header("last-event-id", now)).await;
+                let mut events = EventStream::open(request.header("last-event-id", now)).await;
                 events.change().await;
                 self.key.create("/api/changes", body.clone()).await;
                 events.change().await;
@@ -302,7 +302,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         body: Option<&Value>,
         request: RequestBuilder,
         status: u16,
-    ) -> Answer {
+    ) -> TestResponse {
         let answer = loop {
             let request = request.try_clone().expect("a body that is there");
             let answer = send(request).await;
@@ -342,7 +342,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
                     self.send_keyed(path, round, body, status).await;
                 }
             }
-            forget_answers(self.world).await;
+            forget_answers(self.app).await;
             for (path, name) in [
                 ("/api/changes", "title"),
                 ("/api/hosts", "hostname"),
@@ -361,8 +361,8 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     async fn sign_in_and_out(&mut self, times: usize) {
-        let anonymous = self.world.anonymous();
-        let owner = self.world.organization.clone();
+        let anonymous = self.app.anonymous();
+        let owner = self.app.organization.clone();
         let mut browser = String::new();
         for _ in 0..times {
             for (password, status) in [("not this one", 401), (&owner.password, 303)] {
@@ -387,7 +387,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
 
     /// What a person reads in a browser.
     fn pages(&self, known: &Known) -> Vec<String> {
-        let owner = &self.world.organization.owner_id;
+        let owner = &self.app.organization.owner_id;
         let mut pages: Vec<String> = [
             "/",
             "/?range=1h",
@@ -450,7 +450,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// Sends a form as the owner.
-    async fn form(&mut self, path: &str, fields: &[(&str, &str)], status: u16) -> Answer {
+    async fn form(&mut self, path: &str, fields: &[(&str, &str)], status: u16) -> TestResponse {
         let request = form(self.browser.request("POST", path), fields);
         self.send("POST", path, None, request, status).await
     }
@@ -515,7 +515,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
 
     /// Invites, withdraws, joins, promotes, switches and removes.
     async fn send_forms_about_people(&mut self, round: usize) {
-        let anonymous = self.world.anonymous();
+        let anonymous = self.app.anonymous();
         let email = format!("guest-{round}@example.org");
         let invitation = [("email", email.as_str()), ("role", "member")];
         let invite = "/settings/members/invite";
@@ -541,7 +541,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         let cookie = cookie.to_owned();
         let request = anonymous.request("GET", &path);
         self.send("GET", &path, None, request, 404).await;
-        let here = self.world.organization.id.as_str();
+        let here = self.app.organization.id.as_str();
         for (path, fields) in [
             ("/organization", vec![("organization_id", here)]),
             (
@@ -568,15 +568,15 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         self.form(&of_guest("role"), &[("role", "viewer")], 303)
             .await;
         self.form(&of_guest("remove"), &[], 303).await;
-        let me = self.world.organization.owner_id.clone();
+        let me = self.app.organization.owner_id.clone();
         self.form(&format!("/settings/members/{me}/remove"), &[], 409)
             .await;
     }
 
     async fn send_as_nobody(&mut self, times: usize) {
-        let anonymous = self.world.anonymous();
+        let anonymous = self.app.anonymous();
         let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
-        let stranger = self.world.with_key(&unknown);
+        let stranger = self.app.with_key(&unknown);
         let signed_out = anonymous.clone().with("cookie", "changelog_session=none");
         for _ in 0..times {
             for (caller, path, status) in [
@@ -638,7 +638,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     /// Requires that every operation of the API was asked for, and each list by
     /// each of its parameters.
     async fn nothing_is_left_out(&self) {
-        let document = Document::of(self.world).await;
+        let document = Document::of(self.app).await;
         let paths = document.0["paths"].as_object().expect("paths");
         for (path, operations) in paths {
             let (start, _) = path.split_once("{id}").unwrap_or((path, ""));
@@ -670,18 +670,18 @@ fn between(text: &str, before: &str, after: &str) -> String {
 }
 
 /// Makes every answer that is kept older than answers are kept.
-async fn forget_answers(world: &World) {
+async fn forget_answers(app: &TestApp) {
     let statement = "UPDATE idempotency SET created_at = 0 WHERE organization_id = $1";
-    let organization: Uuid = world.organization.id.parse().expect("an id");
-    match world.engine {
+    let organization: Uuid = app.organization.id.parse().expect("an id");
+    match app.engine {
         Engine::Sqlite => {
-            let connection = SqliteConnection::connect(&world.database).await;
+            let connection = SqliteConnection::connect(&app.database).await;
             let mut connection = connection.expect("a database");
             let update = sqlx::query(statement).bind(organization);
             update.execute(&mut connection).await.expect("answers");
         }
         Engine::Postgres => {
-            let connection = PgConnection::connect(&world.database).await;
+            let connection = PgConnection::connect(&app.database).await;
             let mut connection = connection.expect("a database");
             let update = sqlx::query(statement).bind(organization);
             update.execute(&mut connection).await.expect("answers");

@@ -7,8 +7,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
 use super::requests::Known;
-use crate::world::shape;
-use crate::world::{World, keys};
+use changelog_tests::shape;
+use changelog_tests::{TestApp, keys};
 
 /// What makes the values.
 const FUNCTIONS: [&str; 4] = [
@@ -172,10 +172,10 @@ const ACTIVITY: &str =
         FROM seed ORDER BY organization_id, id";
 
 /// Puts everything in, and returns what there is to ask for.
-pub(super) async fn fill(world: &World) -> Known {
-    let mut connection = connect(world).await;
-    let organization: Uuid = world.organization.id.parse().expect("an id");
-    let owner: Uuid = world.organization.owner_id.parse().expect("an id");
+pub(super) async fn fill(app: &TestApp) -> Known {
+    let mut connection = connect(app).await;
+    let organization: Uuid = app.organization.id.parse().expect("an id");
+    let owner: Uuid = app.organization.owner_id.parse().expect("an id");
     for statement in FUNCTIONS.iter().chain(&OTHERS) {
         execute(&mut connection, statement, None).await;
     }
@@ -210,8 +210,8 @@ pub(super) async fn fill(world: &World) -> Known {
 
 /// Connects in a way that looks up no foreign keys, which are right, and leaves
 /// a core to the other stories.
-async fn connect(world: &World) -> PgConnection {
-    let connection = PgConnection::connect(&world.database).await;
+async fn connect(app: &TestApp) -> PgConnection {
+    let connection = PgConnection::connect(&app.database).await;
     let mut connection = connection.expect("PostgreSQL answers");
     for setting in [
         "session_replication_role = replica",
@@ -259,11 +259,11 @@ async fn known(connection: &mut PgConnection) -> Known {
 
 /// Requires that the service finds and counts what was put in, by each of the
 /// ways to a list.
-pub(super) async fn is_well_made(world: &World, known: &Known) {
-    let key = world.key();
+pub(super) async fn is_well_made(app: &TestApp, known: &Known) {
+    let key = app.key();
     let path = format!("/api/changes/{}", known.change);
     let change = key.get(&path).await.data(200);
-    assert_eq!(keys(&change), shape::CHANGE);
+    assert_eq!(keys(&change), shapes::CHANGE);
     let count = async |query: String| {
         let body = key.get(&format!("/api/changes?{query}")).await.body(200);
         body["count"].as_u64().expect("a count")

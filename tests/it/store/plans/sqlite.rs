@@ -12,7 +12,7 @@ use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 use super::WRITTEN_BY_A_TIMER;
 use super::requests::{Courier, Known};
 use super::sql::{Conditions, conditions, in_short, split};
-use crate::world::{Engine, Server, World};
+use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that an index need not answer, and why.
 const LEFT_OVER: [(&str, &str, &str); 5] = [
@@ -50,10 +50,10 @@ const SMALL: [&str; 6] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_walks_a_table() {
-    let world = World::new(Engine::Sqlite).await;
-    let mut world = world.expect("SQLite is always there");
-    let statements = statements_of_everything(&mut world).await;
-    let mut schema = Schema::read(&world.database).await;
+    let app = TestApp::new(Engine::Sqlite).await;
+    let mut app = app.expect("SQLite is always there");
+    let statements = statements_of_everything(&mut app).await;
+    let mut schema = Schema::read(&app.database).await;
     let problems = schema.problems(&statements).await;
     assert!(
         problems.is_empty(),
@@ -74,29 +74,29 @@ async fn no_statement_walks_a_table() {
 }
 
 /// Asks for everything, and returns what the service has run for it.
-async fn statements_of_everything(world: &mut World) -> BTreeSet<String> {
-    let mut command = world.serve_command();
+async fn statements_of_everything(app: &mut TestApp) -> BTreeSet<String> {
+    let mut command = app.serve_command();
     command
         .env("CHANGELOG_LOG", "info,sqlx::query=debug")
         .env("CHANGELOG_LOG_FORMAT", "json");
-    world.server.kill9();
+    app.server.kill9();
     let server = Server::start(command).await;
-    world.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
-    let known = known(world).await;
-    let mut courier = Courier::new(world, |_| {}).await;
+    app.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
+    let known = known(app).await;
+    let mut courier = Courier::new(app, |_| {}).await;
     courier.send_all(&known, 2).await;
     // So that the whole log is there.
-    world.server.terminate();
-    let ended = world.server.ended(Duration::from_mins(1)).await;
+    app.server.terminate();
+    let ended = app.server.ended(Duration::from_mins(1)).await;
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
-    let log = world.server.log();
+    let log = app.server.log();
     // What comes before, the migrations, is run for nobody's request.
     let (_, log) = log.split_once("listening on http://").expect("it listened");
     log.lines().flat_map(statements).collect()
 }
 
-async fn known(world: &World) -> Known {
-    let key = world.key();
+async fn known(app: &TestApp) -> Known {
+    let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
     let host = json!({ "hostname": "web-1" });

@@ -14,27 +14,27 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 use url::Url;
 
-use super::{requirement, watchdog};
+use crate::{installed, watchdog};
 
 /// How long a page may take to come, on a machine that is busy.
 const ARRIVAL: Duration = Duration::from_secs(20);
 
 /// A browser with a profile of its own; gone when dropped.
-pub(crate) struct Chromium {
+pub struct Chromium {
     /// The only tab.
-    pub(crate) tab: Client,
+    pub tab: Client,
     driver: Child,
     _profile: TempDir,
 }
 
 impl Chromium {
     /// Starts a browser, where there is one.
-    pub(crate) async fn start() -> Option<Self> {
+    pub async fn start() -> Option<Self> {
         Self::start_with(json!({})).await
     }
 
     /// Starts a browser that runs no script of any page.
-    pub(crate) async fn without_scripts() -> Option<Self> {
+    pub async fn without_scripts() -> Option<Self> {
         const BLOCKED: u32 = 2;
         let setting = "profile.managed_default_content_settings.javascript";
         let browser = Self::start_with(json!({ setting: BLOCKED })).await?;
@@ -47,10 +47,10 @@ impl Chromium {
 
     async fn start_with(preferences: Value) -> Option<Self> {
         let (Some(browser), Some(driver)) = (
-            requirement::in_path("chromium"),
-            requirement::in_path("chromedriver"),
+            installed::in_path("chromium"),
+            installed::in_path("chromedriver"),
         ) else {
-            requirement::missing("chromium", "Chromium with its driver");
+            installed::missing("chromium", "Chromium with its driver");
             return None;
         };
         let profile = tempfile::tempdir().expect("a folder");
@@ -92,24 +92,24 @@ impl Chromium {
     }
 
     /// Goes to an address.
-    pub(crate) async fn open(&self, url: &str) {
+    pub async fn open(&self, url: &str) {
         let gone = self.tab.goto(url).await;
         gone.unwrap_or_else(|error| panic!("{url}: {error}"));
     }
 
     /// Waits until the page has an element: what a click leads to takes time.
-    pub(crate) async fn arrives_at(&self, css: &str) {
-        self.wait_for(Locator::Css(css)).await;
+    pub async fn wait_for(&self, css: &str) {
+        self.wait_for_element(Locator::Css(css)).await;
     }
 
     /// Waits until an element of the page has this text and no more.
-    pub(crate) async fn arrives_at_text(&self, text: &str) {
-        self.wait_for(Locator::XPath(&format!("//*[{}]", says(text))))
+    pub async fn wait_for_text(&self, text: &str) {
+        self.wait_for_element(Locator::XPath(&format!("//*[{}]", says(text))))
             .await;
     }
 
     /// Waits until the page is the one of an address.
-    pub(crate) async fn is_led_to(&self, url: &str) {
+    pub async fn wait_for_url(&self, url: &str) {
         let wanted = Url::parse(url).expect("an address");
         let wait = self.tab.wait().at_most(ARRIVAL);
         if let Err(error) = wait.for_url(&wanted).await {
@@ -120,7 +120,7 @@ impl Chromium {
         }
     }
 
-    async fn wait_for(&self, locator: Locator<'_>) -> Element {
+    async fn wait_for_element(&self, locator: Locator<'_>) -> Element {
         let wait = self.tab.wait().at_most(ARRIVAL);
         match wait.for_element(locator).await {
             Ok(element) => element,
@@ -132,21 +132,23 @@ impl Chromium {
     }
 
     /// Finds an element, which must come.
-    pub(crate) async fn find(&self, css: &str) -> Element {
-        self.wait_for(Locator::Css(css)).await
+    pub async fn find(&self, css: &str) -> Element {
+        self.wait_for_element(Locator::Css(css)).await
     }
 
     /// Tells whether the page has an element.
-    pub(crate) async fn has(&self, css: &str) -> bool {
+    pub async fn has(&self, css: &str) -> bool {
         !self.all(css).await.is_empty()
     }
 
-    pub(crate) async fn all(&self, css: &str) -> Vec<Element> {
+    /// Returns all elements of the page that match.
+    pub async fn all(&self, css: &str) -> Vec<Element> {
         let found = self.tab.find_all(Locator::Css(css)).await;
         found.expect("a page")
     }
 
-    pub(crate) async fn click(&self, css: &str) {
+    /// Clicks an element, once the page has it.
+    pub async fn click(&self, css: &str) {
         let clicked = self.find(css).await.click().await;
         clicked.unwrap_or_else(|error| panic!("{css} cannot be clicked: {error}"));
     }
@@ -154,10 +156,10 @@ impl Chromium {
     /// Clicks the button or link of this name in the page; where that sends a
     /// form, waits for the page that answers: until then the old one stands
     /// there, and may look alike.
-    pub(crate) async fn press(&self, name: &str) {
+    pub async fn press(&self, name: &str) {
         let is_named = says(name);
         let path = format!("//main//*[(self::button or self::a or self::summary) and {is_named}]");
-        let element = self.wait_for(Locator::XPath(&path)).await;
+        let element = self.wait_for_element(Locator::XPath(&path)).await;
         let kind = element.prop("type").await.expect("an element");
         let clicked = element.click().await;
         clicked.unwrap_or_else(|error| panic!("{name} cannot be pressed: {error}"));
@@ -170,7 +172,7 @@ impl Chromium {
     }
 
     /// Fills fields of a form, as somebody who types.
-    pub(crate) async fn fill(&self, form: &str, fields: &[(&str, &str)]) {
+    pub async fn fill(&self, form: &str, fields: &[(&str, &str)]) {
         for (name, value) in fields {
             let field = self.find(&format!("{form} [name='{name}']")).await;
             let tag = field.tag_name().await.expect("a tag");
@@ -194,18 +196,18 @@ impl Chromium {
     }
 
     /// Returns what a field holds.
-    pub(crate) async fn value(&self, css: &str) -> String {
+    pub async fn value(&self, css: &str) -> String {
         let value = self.find(css).await.prop("value").await;
         value.expect("an element").unwrap_or_default()
     }
 
     /// Returns what a person reads in an element.
-    pub(crate) async fn text_of(&self, css: &str) -> String {
+    pub async fn text_of(&self, css: &str) -> String {
         self.find(css).await.text().await.expect("its text")
     }
 
     /// Returns the texts of all elements of a kind, in their order.
-    pub(crate) async fn texts(&self, css: &str) -> Vec<String> {
+    pub async fn texts(&self, css: &str) -> Vec<String> {
         let mut texts = Vec::new();
         for element in self.all(css).await {
             texts.push(element.text().await.expect("its text"));
@@ -214,20 +216,20 @@ impl Chromium {
     }
 
     /// Runs a script in the page.
-    pub(crate) async fn script(&self, script: &str) -> Value {
+    pub async fn script(&self, script: &str) -> Value {
         let result = self.tab.execute(script, vec![]).await;
         result.unwrap_or_else(|error| panic!("{error}: {script}"))
     }
 
     /// Types keys where the focus is.
-    pub(crate) async fn keys(&self, keys: &str) {
+    pub async fn keys(&self, keys: &str) {
         let focused = self.tab.active_element().await.expect("a page");
         focused.send_keys(keys).await.expect("keys");
     }
 
     /// Has pages believe that the reader wants light or dark, and nothing that
     /// moves: a colour on its way to another is neither.
-    pub(crate) async fn prefer(&self, scheme: &str) {
+    pub async fn prefer(&self, scheme: &str) {
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
@@ -240,7 +242,7 @@ impl Chromium {
     }
 
     /// Gives pages a window of this width, whatever the real one has.
-    pub(crate) async fn become_wide(&self, width: u32) {
+    pub async fn become_wide(&self, width: u32) {
         let body = json!({
             "cmd": "Emulation.setDeviceMetricsOverride",
             "params": { "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false },
@@ -249,7 +251,7 @@ impl Chromium {
     }
 
     /// Returns what pages have said in the console since it was asked last.
-    pub(crate) async fn console(&self) -> Vec<String> {
+    pub async fn console(&self) -> Vec<String> {
         let said = self.chrome("se/log", json!({ "type": "browser" })).await;
         let entries = said.as_array().expect("a list").iter();
         entries
@@ -264,18 +266,18 @@ impl Chromium {
     }
 
     /// Returns what a person sees of the page.
-    pub(crate) async fn text(&self) -> String {
+    pub async fn text(&self) -> String {
         let body = self.tab.find(Locator::Css("body")).await.expect("a page");
         body.text().await.expect("its text")
     }
 
     /// Returns the path of the page.
-    pub(crate) async fn path(&self) -> String {
+    pub async fn path(&self) -> String {
         self.url().await.path().to_owned()
     }
 
     /// Returns the path of the page with its query string.
-    pub(crate) async fn address(&self) -> String {
+    pub async fn address(&self) -> String {
         self.url().await[url::Position::BeforePath..].to_owned()
     }
 
@@ -284,7 +286,7 @@ impl Chromium {
     }
 
     /// Returns the cookie of the session as a browser sends it.
-    pub(crate) async fn cookie(&self) -> String {
+    pub async fn cookie(&self) -> String {
         let cookie = self.tab.get_named_cookie("changelog_session").await;
         let cookie = cookie.expect("a session");
         format!("{}={}", cookie.name(), cookie.value())
@@ -341,7 +343,7 @@ fn start_driver(program: &Path) -> Option<(Child, String)> {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        super::signal(format!("-{}", self.driver.id()), "KILL");
+        crate::signal(format!("-{}", self.driver.id()), "KILL");
         let _ = self.driver.wait();
     }
 }

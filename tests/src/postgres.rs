@@ -12,10 +12,10 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use super::requirement;
+use crate::installed;
 
 /// A running instance.
-pub(crate) struct Postgres {
+pub struct Postgres {
     folder: TempDir,
     port: u16,
     databases: AtomicU32,
@@ -42,20 +42,20 @@ rm -rf "$folder"
 impl Postgres {
     /// Returns the instance that all worlds of this process share; none where
     /// the program is not installed.
-    pub(crate) async fn shared() -> Option<&'static Self> {
+    pub async fn shared() -> Option<&'static Self> {
         static SHARED: OnceCell<Option<Postgres>> = OnceCell::const_new();
         SHARED.get_or_init(Self::start).await.as_ref()
     }
 
     /// Starts an instance of its own; none where the program is not installed.
-    pub(crate) async fn start() -> Option<Self> {
+    pub async fn start() -> Option<Self> {
         Self::start_with(&[]).await
     }
 
     /// The same, with more settings.
-    pub(crate) async fn start_with(settings: &[&str]) -> Option<Self> {
+    pub async fn start_with(settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
-            requirement::missing("postgres", "PostgreSQL");
+            installed::missing("postgres", "PostgreSQL");
             return None;
         };
         let folder = tempfile::Builder::new()
@@ -135,7 +135,7 @@ impl Postgres {
     }
 
     /// Makes a fresh database and returns its address.
-    pub(crate) async fn database(&self) -> String {
+    pub async fn database(&self) -> String {
         let name = format!("world_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let mut connection = self.connect().await.expect("PostgreSQL answers");
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
@@ -147,12 +147,12 @@ impl Postgres {
     }
 
     /// Stops the processes where they stand, as a machine that hangs would.
-    pub(crate) fn suspend(&self) {
+    pub fn suspend(&self) {
         self.signal("STOP");
     }
 
     /// Lets them go on.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.signal("CONT");
     }
 
@@ -165,9 +165,9 @@ impl Postgres {
             .and_then(|pid| pid.parse().ok())
             .expect("a pid");
         // The first one first: while it stands still it starts no others.
-        super::signal(server, signal);
+        crate::signal(server, signal);
         for child in children(server) {
-            super::signal(child, signal);
+            crate::signal(child, signal);
         }
     }
 
@@ -192,17 +192,17 @@ impl Postgres {
     }
 
     /// What it logged: the place to look when a query fails.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
     /// The file that it logs to.
-    pub(crate) fn log_file(&self) -> PathBuf {
+    pub fn log_file(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 
     /// Every byte in its data folder that may hold a row.
-    pub(crate) fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 }
@@ -235,7 +235,7 @@ fn unprivileged() -> Vec<&'static str> {
     let id = Command::new("id").arg("-u").output().expect("id runs");
     if id.stdout.trim_ascii() != b"0" {
         Vec::new()
-    } else if requirement::in_path("setpriv").is_some() {
+    } else if installed::in_path("setpriv").is_some() {
         vec![
             "setpriv",
             "--reuid=postgres",

@@ -30,12 +30,12 @@ done 2>/dev/null
 "#;
 
 /// Has a server killed, or a browser's driver with its whole group, should this process not be there to do it.
-pub(super) fn server(pid: u32) {
+pub fn server(pid: u32) {
     tell(&format!("server {pid}"));
 }
 
 /// Has a folder removed, should this process not be there to do it.
-pub(super) fn folder(path: &Path) {
+pub fn folder(path: &Path) {
     tell(&format!("folder {}", path.display()));
 }
 

@@ -2,19 +2,19 @@
 
 use serde_json::{Map, Value};
 
-use super::{Answer, World};
+use crate::{TestApp, TestResponse};
 
 /// The document, and a small reader of its schemas.
-pub(crate) struct Document(pub(crate) Value);
+pub struct Document(pub Value);
 
 impl Document {
     /// Fetches it from the service.
-    pub(crate) async fn of(world: &World) -> Self {
-        Self(world.anonymous().get("/api/openapi.json").await.body(200))
+    pub async fn of(app: &TestApp) -> Self {
+        Self(app.anonymous().get("/api/openapi.json").await.body(200))
     }
 
     /// Follows references to where they lead.
-    pub(crate) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+    pub fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str() {
             Some(reference) => {
                 let pointer = reference.strip_prefix('#').expect("a local reference");
@@ -26,12 +26,12 @@ impl Document {
     }
 
     /// Returns one of the named schemas.
-    pub(crate) fn schema(&self, name: &str) -> &Value {
+    pub fn schema(&self, name: &str) -> &Value {
         &self.0["components"]["schemas"][name]
     }
 
     /// Says where a value does not match a schema.
-    pub(crate) fn mismatches(&self, place: &str, schema: &Value, value: &Value) -> Vec<String> {
+    pub fn mismatches(&self, place: &str, schema: &Value, value: &Value) -> Vec<String> {
         let schema = self.resolve(schema);
         let mut found = Vec::new();
         for (word, all) in [("allOf", true), ("oneOf", false), ("anyOf", false)] {
@@ -120,7 +120,7 @@ impl Document {
     /// Requires that an answer is documented for this operation, and has the
     /// documented shape.
     #[track_caller]
-    pub(crate) fn documents(&self, method: &str, path: &str, answer: &Answer) {
+    pub fn documents(&self, method: &str, path: &str, answer: &TestResponse) {
         let operation = &self.0["paths"][path][method];
         assert!(operation.is_object(), "{method} {path} is not documented");
         let response = self.resolve(&operation["responses"][answer.status.to_string()]);

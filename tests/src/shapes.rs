@@ -3,10 +3,10 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
-use super::text;
+use crate::text;
 
 /// The members of a host, sorted.
-pub(crate) const HOST: [&str; 11] = [
+pub const HOST: [&str; 11] = [
     "created_at",
     "description",
     "environment",
@@ -21,7 +21,7 @@ pub(crate) const HOST: [&str; 11] = [
 ];
 
 /// The members of a service, sorted.
-pub(crate) const SERVICE: [&str; 6] = [
+pub const SERVICE: [&str; 6] = [
     "color",
     "created_at",
     "description",
@@ -31,7 +31,7 @@ pub(crate) const SERVICE: [&str; 6] = [
 ];
 
 /// The members of a change in full, sorted.
-pub(crate) const CHANGE: [&str; 15] = [
+pub const CHANGE: [&str; 15] = [
     "created_at",
     "description",
     "host_ref",
@@ -50,7 +50,7 @@ pub(crate) const CHANGE: [&str; 15] = [
 ];
 
 /// The members of the answer to creating a change, sorted.
-pub(crate) const CHANGE_CREATED: [&str; 6] = [
+pub const CHANGE_CREATED: [&str; 6] = [
     "created_at",
     "id",
     "organization_id",
@@ -60,7 +60,7 @@ pub(crate) const CHANGE_CREATED: [&str; 6] = [
 ];
 
 /// The members of an entry in the activity log, sorted.
-pub(crate) const ACTIVITY: [&str; 9] = [
+pub const ACTIVITY: [&str; 9] = [
     "action",
     "actor_id",
     "actor_name",
@@ -74,7 +74,7 @@ pub(crate) const ACTIVITY: [&str; 9] = [
 
 /// Requires a UUID version 7 in lower case.
 #[track_caller]
-pub(crate) fn is_id(value: &Value) {
+pub fn is_id(value: &Value) {
     let id = text(value);
     let parsed = uuid::Uuid::parse_str(&id).unwrap_or_else(|error| panic!("{id}: {error}"));
     assert_eq!(parsed.get_version_num(), 7, "{id}");
@@ -83,7 +83,7 @@ pub(crate) fn is_id(value: &Value) {
 
 /// Requires RFC 3339 in UTC with milliseconds and `Z`.
 #[track_caller]
-pub(crate) fn is_time(value: &Value) -> DateTime<Utc> {
+pub fn is_time(value: &Value) -> DateTime<Utc> {
     let time = text(value);
     let parsed: DateTime<Utc> = time
         .parse()
@@ -94,7 +94,7 @@ pub(crate) fn is_time(value: &Value) -> DateTime<Utc> {
 
 /// Requires a time within the last minute: made just now.
 #[track_caller]
-pub(crate) fn is_recent(value: &Value) {
+pub fn is_recent(value: &Value) {
     let age = Utc::now() - is_time(value);
     assert!(
         (-1..60).contains(&age.num_seconds()),
@@ -103,6 +103,6 @@ pub(crate) fn is_recent(value: &Value) {
 }
 
 /// Writes a time as the service does.
-pub(crate) fn time(at: DateTime<Utc>) -> String {
+pub fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

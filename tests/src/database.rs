@@ -1,48 +1,51 @@
-//! The database of a world, past the service.
+//! The database of a app, past the service.
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 
-use super::Engine;
+use crate::Engine;
 
-/// One connection to the database of a world.
-pub(crate) enum Db {
+/// One connection to the database of a app.
+pub enum Db {
+    /// A connection to SQLite.
     Sqlite(SqliteConnection),
+    /// A connection to PostgreSQL.
     Postgres(PgConnection),
 }
 
 /// Runs the same statement on either database.
+#[macro_export]
 macro_rules! execute {
     ($db:expr, $query:expr) => {
         match $db {
-            $crate::world::database::Db::Sqlite(db) => {
+            $crate::database::Db::Sqlite(db) => {
                 $query.execute(&mut *db).await.expect("it runs");
             }
-            $crate::world::database::Db::Postgres(db) => {
+            $crate::database::Db::Postgres(db) => {
                 $query.execute(&mut *db).await.expect("it runs");
             }
         }
     };
 }
-pub(crate) use execute;
+pub use crate::execute;
 
 /// Reads the same rows from either database.
+#[macro_export]
 macro_rules! fetch {
     ($db:expr, $query:expr) => {
         match $db {
-            $crate::world::database::Db::Sqlite(db) => {
-                $query.fetch_all(&mut *db).await.expect("it runs")
-            }
-            $crate::world::database::Db::Postgres(db) => {
+            $crate::database::Db::Sqlite(db) => $query.fetch_all(&mut *db).await.expect("it runs"),
+            $crate::database::Db::Postgres(db) => {
                 $query.fetch_all(&mut *db).await.expect("it runs")
             }
         }
     };
 }
-pub(crate) use fetch;
+pub use crate::fetch;
 
 impl Db {
-    pub(crate) async fn open(engine: Engine, address: &str) -> Self {
+    /// Connects; a SQLite file is created when it is missing.
+    pub async fn open(engine: Engine, address: &str) -> Self {
         match engine {
             Engine::Sqlite => {
                 let options: SqliteConnectOptions = address.parse().expect("an address");
@@ -56,7 +59,8 @@ impl Db {
         }
     }
 
-    pub(crate) async fn close(self) {
+    /// Closes the connection.
+    pub async fn close(self) {
         let closed = match self {
             Self::Sqlite(db) => db.close().await,
             Self::Postgres(db) => db.close().await,

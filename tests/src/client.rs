@@ -9,24 +9,28 @@ use serde_json::{Value, json};
 
 /// Sends requests to one service in one name.
 #[derive(Clone)]
-pub(crate) struct Caller {
-    pub(crate) client: Client,
+pub struct TestClient {
+    /// The HTTP client, without redirects and with a timeout of a minute.
+    pub client: Client,
     base: String,
     headers: HeaderMap,
 }
 
 /// What a request was answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Answer {
+pub struct TestResponse {
     request: String,
-    pub(crate) status: u16,
-    pub(crate) headers: HeaderMap,
-    pub(crate) text: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub text: String,
 }
 
-impl Caller {
+impl TestClient {
     /// Makes a caller that says nothing about itself.
-    pub(crate) fn new(address: &str) -> Self {
+    pub fn new(address: &str) -> Self {
         static PROVIDER: OnceLock<()> = OnceLock::new();
         PROVIDER.get_or_init(|| {
             // Fails only when somebody else has installed one, which is as good.
@@ -46,58 +50,61 @@ impl Caller {
     }
 
     /// Adds a header to every request.
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub fn with(mut self, name: &'static str, value: &str) -> Self {
         let value = HeaderValue::from_str(value).expect("a header's value");
         self.headers.append(HeaderName::from_static(name), value);
         self
     }
 
     /// Begins a request that can be given anything.
-    pub(crate) fn request(&self, method: &str, path: &str) -> RequestBuilder {
+    pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         self.client
             .request(method, format!("{}{path}", self.base))
             .headers(self.headers.clone())
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    /// Sends a GET request.
+    pub async fn get(&self, path: &str) -> TestResponse {
         send(self.request("GET", path)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
+    /// Posts JSON.
+    pub async fn post(&self, path: &str, body: Value) -> TestResponse {
         send(self.request("POST", path).json(&body)).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+    /// Patches with JSON.
+    pub async fn patch(&self, path: &str, body: Value) -> TestResponse {
         send(self.request("PATCH", path).json(&body)).await
     }
 
     /// Posts bytes as JSON, whether they are or not.
-    pub(crate) async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> Answer {
+    pub async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> TestResponse {
         let request = self.request("POST", path);
         let request = request.header("content-type", "application/json");
         send(request.body(body.into())).await
     }
 
     /// Posts a form, as a page would.
-    pub(crate) async fn post_form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub async fn post_form(&self, path: &str, fields: &[(&str, &str)]) -> TestResponse {
         send(form(self.request("POST", path), fields)).await
     }
 
     /// Creates a change with this title and returns its id.
     #[track_caller]
-    pub(crate) fn change(&self, title: &str) -> impl Future<Output = String> {
+    pub fn change(&self, title: &str) -> impl Future<Output = String> {
         self.create("/api/changes", json!({ "title": title }))
     }
 
     /// Creates a record, which must succeed, and returns its id.
-    pub(crate) async fn create(&self, path: &str, body: Value) -> String {
+    pub async fn create(&self, path: &str, body: Value) -> String {
         text(&self.post(path, body).await.data(201)["id"])
     }
 }
 
 /// Puts form fields into a request.
-pub(crate) fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+pub fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let body = url::form_urlencoded::Serializer::new(String::new())
         .extend_pairs(fields)
         .finish();
@@ -107,17 +114,17 @@ pub(crate) fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestB
 }
 
 /// Sends a request; the service must answer it, with whatever.
-pub(crate) async fn send(request: RequestBuilder) -> Answer {
+pub async fn send(request: RequestBuilder) -> TestResponse {
     try_send(request).await.expect("the service answers")
 }
 
 /// Sends a request that may find nobody.
-pub(crate) async fn try_send(request: RequestBuilder) -> Result<Answer, reqwest::Error> {
+pub async fn try_send(request: RequestBuilder) -> Result<TestResponse, reqwest::Error> {
     let (client, request) = request.build_split();
     let request = request?;
     let name = format!("{} {}", request.method(), request.url());
     let response = client.execute(request).await?;
-    Ok(Answer {
+    Ok(TestResponse {
         request: name,
         status: response.status().as_u16(),
         headers: response.headers().clone(),
@@ -125,17 +132,17 @@ pub(crate) async fn try_send(request: RequestBuilder) -> Result<Answer, reqwest:
     })
 }
 
-impl Answer {
+impl TestResponse {
     /// Reads the body, whatever the status is.
     #[track_caller]
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.text)
             .unwrap_or_else(|error| panic!("{}: {error}: {}", self.request, self.text))
     }
 
     /// Requires this status and returns the body.
     #[track_caller]
-    pub(crate) fn body(&self, status: u16) -> Value {
+    pub fn body(&self, status: u16) -> Value {
         self.is(status);
         assert_eq!(
             self.header("content-type"),
@@ -149,7 +156,7 @@ impl Answer {
     /// Requires this status and returns what stands in the envelope, which
     /// must hold nothing else.
     #[track_caller]
-    pub(crate) fn data(&self, status: u16) -> Value {
+    pub fn data(&self, status: u16) -> Value {
         let mut body = self.body(status);
         assert_eq!(keys(&body), ["data"], "{}", self.request);
         body["data"].take()
@@ -157,12 +164,12 @@ impl Answer {
 
     /// Requires this status.
     #[track_caller]
-    pub(crate) fn is(&self, status: u16) {
+    pub fn is(&self, status: u16) {
         assert_eq!(self.status, status, "{}: {}", self.request, self.text);
     }
 
     /// Returns a header's value; empty when it is not there.
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
             .and_then(|value| value.to_str().ok())
@@ -172,7 +179,7 @@ impl Answer {
     /// Requires a problem of this status and code, in its full shape, and
     /// returns it.
     #[track_caller]
-    pub(crate) fn problem(&self, status: u16, code: &str) -> Value {
+    pub fn problem(&self, status: u16, code: &str) -> Value {
         let request = &self.request;
         self.is(status);
         assert_eq!(
@@ -219,7 +226,7 @@ impl Answer {
     /// Requires a 422 with exactly these violations, as pointer and code, in
     /// any order.
     #[track_caller]
-    pub(crate) fn violates(&self, expected: &[(&str, &str)]) {
+    pub fn violates(&self, expected: &[(&str, &str)]) {
         let problem = self.problem(422, "validation_failed");
         assert_eq!(
             violations(&problem),
@@ -231,7 +238,7 @@ impl Answer {
 
     /// The same for a 400 about the query string.
     #[track_caller]
-    pub(crate) fn violates_query(&self, expected: &[(&str, &str)]) {
+    pub fn violates_query(&self, expected: &[(&str, &str)]) {
         let problem = self.problem(400, "malformed_query");
         assert_eq!(
             violations(&problem),
@@ -267,7 +274,7 @@ fn violations(problem: &Value) -> Vec<(String, String)> {
 
 /// Returns the names of an object's members, sorted.
 #[track_caller]
-pub(crate) fn keys(value: &Value) -> Vec<&str> {
+pub fn keys(value: &Value) -> Vec<&str> {
     let object = value
         .as_object()
         .unwrap_or_else(|| panic!("not an object: {value}"));
@@ -278,7 +285,7 @@ pub(crate) fn keys(value: &Value) -> Vec<&str> {
 
 /// Returns a text out of a JSON value.
 #[track_caller]
-pub(crate) fn text(value: &Value) -> String {
+pub fn text(value: &Value) -> String {
     let text = value
         .as_str()
         .unwrap_or_else(|| panic!("not a text: {value}"));
@@ -287,7 +294,7 @@ pub(crate) fn text(value: &Value) -> String {
 
 /// Returns one member of each element of a list.
 #[track_caller]
-pub(crate) fn each<'a>(list: &'a Value, member: &str) -> Vec<&'a Value> {
+pub fn each<'a>(list: &'a Value, member: &str) -> Vec<&'a Value> {
     let list = list
         .as_array()
         .unwrap_or_else(|| panic!("not a list: {list}"));

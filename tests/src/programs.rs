@@ -5,12 +5,12 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Where `changelog-server` is.
-pub(crate) fn server() -> PathBuf {
+pub fn server() -> PathBuf {
     folder().join("changelog-server")
 }
 
 /// Where `chlog` is.
-pub(crate) fn chlog() -> PathBuf {
+pub fn chlog() -> PathBuf {
     folder().join("chlog")
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn chlog() -> PathBuf {
 /// its tests is named because that is what `cargo test --workspace` has built a
 /// moment ago; for less, cargo would compile the dependencies anew with fewer
 /// of their features.
-pub(crate) fn folder() -> &'static Path {
+pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let test = std::env::current_exe().expect("the test knows its own path");

@@ -8,7 +8,7 @@ use std::thread;
 
 /// What becomes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// It is handed on to the service.
     Open,
     /// It is taken, and nothing ever comes.
@@ -34,8 +34,9 @@ pub(crate) enum Mode {
 }
 
 /// An address that stays, in front of a service that need not.
-pub(crate) struct Gateway {
-    pub(crate) url: String,
+pub struct FaultyProxy {
+    /// The address of the proxy.
+    pub url: String,
     state: Arc<Mutex<State>>,
 }
 
@@ -46,9 +47,9 @@ struct State {
     joined: Vec<TcpStream>,
 }
 
-impl Gateway {
+impl FaultyProxy {
     /// Listens in front of a service.
-    pub(crate) fn before(service: &str, mode: Mode) -> Self {
+    pub fn before(service: &str, mode: Mode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = Arc::new(Mutex::new(State {
@@ -72,7 +73,7 @@ impl Gateway {
 
     /// Changes what becomes of connections from now on, and ends those that
     /// there are.
-    pub(crate) fn set(&self, mode: Mode) {
+    pub fn set(&self, mode: Mode) {
         let mut state = self.state.lock().expect("nobody panics with it");
         state.mode = mode;
         for connection in state.joined.drain(..) {
@@ -81,7 +82,7 @@ impl Gateway {
     }
 
     /// Puts another service behind it.
-    pub(crate) fn lead_to(&self, service: &str) {
+    pub fn lead_to(&self, service: &str) {
         let mut state = self.state.lock().expect("nobody panics with it");
         service.clone_into(&mut state.service);
     }

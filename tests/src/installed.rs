@@ -12,7 +12,7 @@ const REQUIRE: &str = "CHANGELOG_TEST_REQUIRE";
 /// Says plainly that a test is skipped, or fails it where `CHANGELOG_TEST_REQUIRE`
 /// names the program.
 #[track_caller]
-pub(crate) fn missing(name: &str, what: &str) {
+pub fn missing(name: &str, what: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let required = std::env::var(REQUIRE).unwrap_or_default();
     assert!(
@@ -30,7 +30,7 @@ pub(crate) fn missing(name: &str, what: &str) {
 }
 
 /// Finds a program in the search path.
-pub(crate) fn in_path(name: &str) -> Option<PathBuf> {
+pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|folder| folder.join(name))

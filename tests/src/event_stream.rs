@@ -10,22 +10,26 @@ const MOST: Duration = Duration::from_secs(20);
 
 /// An event.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) data: Value,
+pub struct Event {
+    /// The `id` field.
+    pub id: String,
+    /// The `event` field.
+    pub name: String,
+    /// The `data` field, read as JSON.
+    pub data: Value,
 }
 
 /// An answer that goes on.
-pub(crate) struct Events {
-    pub(crate) response: Response,
+pub struct EventStream {
+    /// The response whose body is the stream.
+    pub response: Response,
     /// What has come and is not read yet; a chunk may end within a character.
     bytes: Vec<u8>,
 }
 
-impl Events {
+impl EventStream {
     /// Opens a stream, which must come about.
-    pub(crate) async fn open(request: RequestBuilder) -> Self {
+    pub async fn open(request: RequestBuilder) -> Self {
         let response = request.send().await.expect("the service answers");
         assert_eq!(response.status(), 200);
         Self {
@@ -35,7 +39,7 @@ impl Events {
     }
 
     /// Waits for the next event; `None` when the stream has ended, or broke.
-    pub(crate) async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<Event> {
         loop {
             let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
             if let Some(end) = end {
@@ -54,7 +58,7 @@ impl Events {
     }
 
     /// Waits for the next change.
-    pub(crate) async fn change(&mut self) -> Event {
+    pub async fn change(&mut self) -> Event {
         loop {
             let event = self.next().await.expect("the stream goes on");
             if event.name == "change" {
@@ -65,16 +69,16 @@ impl Events {
     }
 
     /// Waits for so many changes, and returns their titles.
-    pub(crate) async fn titles(&mut self, count: usize) -> Vec<String> {
+    pub async fn titles(&mut self, count: usize) -> Vec<String> {
         let mut titles = Vec::new();
         while titles.len() < count {
-            titles.push(super::text(&self.change().await.data["title"]));
+            titles.push(crate::text(&self.change().await.data["title"]));
         }
         titles
     }
 
     /// Reads on until the stream ends by itself, and returns the changes.
-    pub(crate) async fn rest(mut self) -> Vec<Event> {
+    pub async fn rest(mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {
             events.push(event);

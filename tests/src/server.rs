@@ -14,10 +14,10 @@ const START: Duration = Duration::from_mins(1);
 const LISTENING: &str = "listening on http://";
 
 /// A process that serves; killed when dropped.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     /// Where it listens: `127.0.0.1:40001`.
-    pub(crate) address: String,
+    pub address: String,
     log: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -27,13 +27,13 @@ impl Server {
     ///
     /// # Errors
     /// What it said, when it ended instead.
-    pub(crate) async fn start(mut command: Command) -> Result<Self, String> {
+    pub async fn start(mut command: Command) -> Result<Self, String> {
         let mut child = command
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server is built");
-        super::watchdog::server(child.id());
+        crate::watchdog::server(child.id());
         let log = Arc::new(Mutex::new(String::new()));
         let (said, listening) = oneshot::channel();
         let stderr = child.stderr.take().expect("a pipe");
@@ -71,21 +71,22 @@ impl Server {
     }
 
     /// Everything that it wrote on standard error so far.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         self.log.lock().expect("nobody panics with it").clone()
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Asks it to end, as an operator would.
-    pub(crate) fn terminate(&self) {
-        super::signal(self.pid(), "TERM");
+    pub fn terminate(&self) {
+        crate::signal(self.pid(), "TERM");
     }
 
     /// Waits until it has ended by itself.
-    pub(crate) async fn ended(&mut self, most: Duration) -> Option<ExitStatus> {
+    pub async fn ended(&mut self, most: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + most;
         loop {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
@@ -100,7 +101,7 @@ impl Server {
     }
 
     /// Kills it without a warning.
-    pub(crate) fn kill9(&mut self) {
+    pub fn kill9(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.read_all();
@@ -125,8 +126,8 @@ impl Drop for Server {
 
 /// Begins a command of `changelog-server` that knows nothing of this machine's
 /// own settings.
-pub(crate) fn command(home: &Path) -> Command {
-    let mut command = Command::new(super::binaries::server());
+pub fn command(home: &Path) -> Command {
+    let mut command = Command::new(crate::programs::server());
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
