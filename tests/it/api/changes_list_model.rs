@@ -6,7 +6,7 @@ use chrono::DateTime;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use changelog_tests::shape;
+use changelog_tests::shapes;
 use changelog_tests::{TestApp, TestClient, each, on_both, text};
 
 on_both!(

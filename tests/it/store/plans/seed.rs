@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
 use super::requests::Known;
-use changelog_tests::shape;
+use changelog_tests::shapes;
 use changelog_tests::{TestApp, keys};
 
 /// What makes the values.
