@@ -1,37 +1,34 @@
-//! Whom keys act for, remembered for as long as nothing is committed to the
-//! database, by whatever process: so a revocation holds from the moment that it
-//! is committed, as if every request had asked.
-//!
-//! Recording changes does not touch keys. When the only transaction since the
-//! last look was one of those, what is remembered stays good.
+//! Whom API keys act for, remembered for one generation of the database: until
+//! any process commits anything other than new rows. So a revocation holds from
+//! the moment that it is committed, as if each request looked the key up.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::api_keys::{KeyHash, KeyOwner};
-use super::engine::version::{Version, Versions};
+use super::engine::{Generation, Generations};
 
-/// How many keys are remembered at most; beyond that all are forgotten.
-const MOST: usize = 1_024;
+/// The most keys that are remembered; beyond that all are forgotten.
+const MAX_KEYS: usize = 1_024;
 
-/// A memory of keys.
+/// A cache of keys.
 #[derive(Debug)]
-pub(crate) struct KeyCache {
-    versions: Versions,
+pub(super) struct KeyCache {
+    generations: Arc<Generations>,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Of which version of the database this is known.
-    version: Option<Version>,
+    /// The generation in which the keys were looked up.
+    generation: Option<Generation>,
     owners: HashMap<KeyHash, KeyOwner>,
 }
 
 impl KeyCache {
-    pub(super) fn new(versions: Versions) -> Self {
+    pub(super) fn new(generations: Arc<Generations>) -> Self {
         Self {
-            versions,
+            generations,
             known: Mutex::default(),
         }
     }
@@ -40,39 +37,27 @@ impl KeyCache {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the version of the database now.
-    pub(super) fn version(&self) -> Option<Version> {
-        self.versions.now()
+    /// Returns the generation now; `None` when it cannot be known.
+    pub(super) fn generation(&self) -> Option<Generation> {
+        self.generations.now()
     }
 
-    /// Finds a key as it was at a version.
-    pub(super) fn get(&self, version: Option<Version>, hash: &KeyHash) -> Option<KeyOwner> {
+    /// Finds a key as it was in a generation.
+    pub(super) fn get(&self, generation: Option<Generation>, hash: &KeyHash) -> Option<KeyOwner> {
         let known = self.lock();
-        (version.is_some() && known.version == version)
+        (generation.is_some() && known.generation == generation)
             .then(|| known.owners.get(hash).cloned())
             .flatten()
     }
 
-    /// Remembers a key that was looked up at this version or later. Should it
-    /// be later, the memory is of a version that is gone, and never used.
-    pub(super) fn put(&self, version: Option<Version>, hash: KeyHash, owner: KeyOwner) {
+    /// Remembers a key that was looked up in this generation or later. If it was
+    /// later, this generation is over, and the key is never found in it.
+    pub(super) fn put(&self, generation: Option<Generation>, hash: KeyHash, owner: KeyOwner) {
         let mut known = self.lock();
-        if known.version != version || known.owners.len() >= MOST {
+        if known.generation != generation || known.owners.len() >= MAX_KEYS {
             known.owners.clear();
-            known.version = version;
+            known.generation = generation;
         }
         known.owners.insert(hash, owner);
-    }
-
-    /// Notes that a transaction which touches no key was committed between two
-    /// versions.
-    pub(super) fn carry_on(&self, before: Option<Version>, after: Option<Version>) {
-        let mut known = self.lock();
-        if let (Some(before), Some(after)) = (before, after)
-            && known.version == Some(before)
-            && after.is_next_after(&before)
-        {
-            known.version = Some(after);
-        }
     }
 }

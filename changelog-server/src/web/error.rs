@@ -180,16 +180,14 @@ impl From<StoreError> for ApiError {
             // A caller that knows which name conflicts reports it instead.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
             StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),
-            StoreError::QuotaExceeded { counted, limit } => {
-                let flag = counted.flag();
+            StoreError::QuotaExceeded { noun, flag, limit } => {
                 let variable = flag
                     .trim_start_matches('-')
                     .replace('-', "_")
                     .to_uppercase();
                 let detail = format!(
-                    "the organization has {limit} {}, the most that this service allows; its \
-                     operator can allow more with {flag} or CHANGELOG_{variable}",
-                    counted.noun()
+                    "the organization has {limit} {noun}, the most that this service allows; its \
+                     operator can allow more with {flag} or CHANGELOG_{variable}"
                 );
                 Self::new(ProblemCode::QuotaExceeded, detail)
             }

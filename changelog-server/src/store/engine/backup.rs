@@ -7,8 +7,9 @@ use std::path::Path;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use super::file;
-use crate::store::{Store, StoreError};
+use super::connections::Connections;
+use super::error::StoreError;
+use super::files;
 
 /// Why no copy was made.
 #[derive(Debug, thiserror::Error)]
@@ -24,12 +25,12 @@ pub enum BackupError {
     Store(#[from] StoreError),
 }
 
-impl Store {
-    /// Writes a copy beside its final name, checks it, makes it durable, and
+impl Connections {
+    /// Writes a copy under a temporary name, checks it, makes it durable, and
     /// only then gives it its name. Only its owner can read it. Returns its size
     /// in bytes.
-    pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
-        let Some(mut connection) = self.unbounded_reader().await? else {
+    pub(crate) async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
+        let Some(mut connection) = self.readers.lists.unbounded().await? else {
             return Err(BackupError::Postgres);
         };
         if path.exists() {
@@ -53,9 +54,9 @@ impl Store {
             )
         })?;
         // SQLite writes into a file that is empty, and leaves its mode.
-        drop(file::create_new(partial)?);
+        drop(files::create_new(partial)?);
         // Unbounded in time, unlike every other statement: it reads everything.
-        // Writes go on meanwhile; their log cannot be reused, and grows.
+        // Writes continue meanwhile; their log cannot be reused, and grows.
         sqlx::query("VACUUM INTO $1")
             .bind(target)
             .execute(&mut connection)

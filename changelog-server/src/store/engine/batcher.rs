@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::error::StoreError;
-use super::fair_share::PATIENCE;
+use super::fair_share::PERMIT_TIMEOUT;
 
 /// How long a caller waits for what is to be read; it has five seconds in all.
 const DEADLINE: Duration = Duration::from_secs(4);
@@ -269,7 +269,7 @@ impl<Q, A> Lane<Q, A> {
             if asked.reply.is_closed() {
                 continue;
             }
-            if asked.since.elapsed() > PATIENCE {
+            if asked.since.elapsed() > PERMIT_TIMEOUT {
                 let _ = asked.reply.send(Err(self.refusal()));
                 continue;
             }
@@ -478,7 +478,7 @@ mod tests {
         let batcher = bench.batcher.clone();
         let late = tokio::spawn(async move { batcher.submit('a', 3).await });
         tokio::task::yield_now().await;
-        tokio::time::advance(PATIENCE + Duration::from_millis(1)).await;
+        tokio::time::advance(PERMIT_TIMEOUT + Duration::from_millis(1)).await;
         let _last = bench.ask('b', 4).await;
         go_on.send(()).unwrap();
         assert!(matches!(late.await.unwrap(), Err(StoreError::Overloaded)));

@@ -1,13 +1,13 @@
 //! Copies SQLite's write-ahead log into the database, away from the connection
 //! that writes.
 //!
-//! Most of the work, copying and syncing pages, is done while writes go on
+//! Most of the work, copying and syncing pages, is done while writes continue
 //! (`PASSIVE`). What was written meanwhile is copied under the write lock, which
-//! takes milliseconds, and only then can the log begin anew at its start. That
-//! needs every reader of the log to have finished. The service's own readers
-//! take milliseconds, for which this waits; for a long reader (a backup, a
-//! person with the `sqlite3` program) nothing waits: the log grows by what is
-//! written while the reader runs, and is truncated when it has gone.
+//! takes milliseconds, and only then can the log restart at its beginning. Every
+//! reader of the log must have finished by then. The service's own readers take
+//! milliseconds, for which the checkpoint waits. It does not wait for a long
+//! reader (a backup, a person with the `sqlite3` program): the log grows by what
+//! is written while the reader runs, and is truncated when the reader has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,39 +17,41 @@ use sqlx::{ConnectOptions, Connection};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::data_file::DataFile;
 use super::error::StoreError;
-use super::file::{DataFile, WriteLock};
-use crate::store::key_cache::KeyCache;
+use super::wal_index::WalIndex;
+use super::write_lock::WriteLock;
 
-/// From this many pages of log on (16 MiB) it is copied. Fewer, and pages that
-/// are written all the time are copied all the time; more, and a start after a
+/// The log is copied when it has this many pages (16 MiB). With fewer, pages that
+/// are written all the time are copied all the time; with more, a start after a
 /// crash takes longer.
-pub(crate) const LOG_PAGES: u32 = 4_000;
-/// How many pages may be left to copy under the write lock (4 MiB).
-const PAGES_UNDER_LOCK: i64 = 1_000;
-/// How often at most pages are copied before that, each time those that were
-/// written meanwhile.
-const PASSES: usize = 8;
+const MIN_LOG_PAGES: u32 = 4_000;
+/// The most pages that are left to be copied under the write lock (4 MiB).
+const MAX_PAGES_UNDER_LOCK: i64 = 1_000;
+/// The most passes over the log before that, each of which copies what was
+/// written during the one before.
+const MAX_PASSES: usize = 8;
 /// How long readers of the log are waited for under the write lock.
 const READERS_TIMEOUT: Duration = Duration::from_millis(25);
-/// A log file of more than this many bytes is truncated when it begins anew;
+/// A log file of more than this many bytes is truncated when it restarts;
 /// otherwise it is overwritten, which is faster to sync than a file that grows.
-const LOG_FILE_LIMIT: u64 = 64 << 20;
-/// How long after an attempt that a reader defeated the next one is made.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How often the operator is reminded of a log that cannot begin anew.
-const REMIND_AFTER: Duration = Duration::from_mins(1);
+const MAX_LOG_FILE_BYTES: u64 = 64 << 20;
+/// The time between an attempt that failed because of a reader and the next.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// The time between two warnings that the log cannot restart.
+const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Copies what readers do not keep from being copied; waits for nobody.
+/// Copies the pages that no reader needs; does not wait.
 const PASSIVE: &str = "PRAGMA wal_checkpoint(PASSIVE)";
-/// Copies all, so that the next write begins at the start of the log.
+/// Copies all pages, so that the next write begins at the start of the log.
 const RESTART: &str = "PRAGMA wal_checkpoint(RESTART)";
-/// Copies all and cuts the file to nothing.
+/// Copies all pages and truncates the file to nothing.
 const TRUNCATE: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 
-/// A way to ask for the log to be copied; it never waits.
+/// A handle to the task that copies the log.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
+    wal_index: Arc<WalIndex>,
     requests: mpsc::Sender<()>,
 }
 
@@ -58,7 +60,7 @@ impl Checkpoints {
     pub(crate) fn start(
         options: SqliteConnectOptions,
         file: Arc<DataFile>,
-        known_keys: Arc<KeyCache>,
+        wal_index: Arc<WalIndex>,
     ) -> std::io::Result<Self> {
         let (requests, requested) = mpsc::channel(1);
         let task = Task {
@@ -68,18 +70,24 @@ impl Checkpoints {
                 .pragma("wal_autocheckpoint", "0"),
             write_lock: file.another_write_lock()?,
             file,
-            known_keys,
+            wal_index: Arc::clone(&wal_index),
             connection: None,
-            reminded: None,
+            warned: None,
         };
         tokio::spawn(task.run(requested));
-        Ok(Self { requests })
+        Ok(Self {
+            wal_index,
+            requests,
+        })
     }
 
-    /// Asks for the log to be copied.
-    pub(crate) fn request(&self) {
-        // When one request waits, that is enough.
-        let _ = self.requests.try_send(());
+    /// Has the log copied when it has grown; does not wait.
+    pub(crate) fn request_if_needed(&self) {
+        let header = self.wal_index.header();
+        if header.is_some_and(|header| header.log_pages() >= MIN_LOG_PAGES) {
+            // When one request waits, that is enough.
+            let _ = self.requests.try_send(());
+        }
     }
 }
 
@@ -87,22 +95,21 @@ struct Task {
     options: SqliteConnectOptions,
     file: Arc<DataFile>,
     write_lock: WriteLock,
-    /// Reads how much the log holds.
-    known_keys: Arc<KeyCache>,
+    wal_index: Arc<WalIndex>,
     /// Opened when it is first needed: an admin command never gets there.
     connection: Option<SqliteConnection>,
-    /// When the operator was last reminded.
-    reminded: Option<Instant>,
+    /// When the operator was last warned.
+    warned: Option<Instant>,
 }
 
-/// What a checkpoint came to.
+/// The result of a checkpoint.
 #[derive(sqlx::FromRow)]
 struct Outcome {
-    /// Not 0 when another process was at it, or a reader defeated it.
+    /// Not 0 when another process was copying, or a reader prevented it.
     busy: i64,
     /// How many pages the log holds.
     log: i64,
-    /// How many of them are in the database.
+    /// How many of them were copied into the database.
     checkpointed: i64,
 }
 
@@ -116,15 +123,15 @@ impl Task {
     async fn run(mut self, mut requested: mpsc::Receiver<()>) {
         while requested.recv().await.is_some() {
             match self.checkpoint().await {
-                Ok(true) => self.reminded = None,
+                Ok(true) => self.warned = None,
                 Ok(false) => {
-                    self.remind();
-                    tokio::time::sleep(RETRY_AFTER).await;
+                    self.warn();
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the write-ahead log could not be copied");
                     self.connection = None;
-                    tokio::time::sleep(RETRY_AFTER).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
             }
         }
@@ -133,28 +140,28 @@ impl Task {
         }
     }
 
-    /// Copies the log; returns whether it can begin anew.
+    /// Copies the log; returns whether the log can restart.
     async fn checkpoint(&mut self) -> Result<bool, StoreError> {
-        self.file.is_in_place()?;
-        for _ in 0..PASSES {
+        self.file.check_in_place()?;
+        for _ in 0..MAX_PASSES {
             let outcome = self.pragma(PASSIVE).await?;
-            // What is left of what was there at the beginning of this pass is
-            // kept by a reader, which a write must not wait for.
-            if outcome.left() > PAGES_UNDER_LOCK {
+            // Pages that were there when this pass began, and are left, are
+            // needed by a reader, which a write must not wait for.
+            if outcome.left() > MAX_PAGES_UNDER_LOCK {
                 return Ok(false);
             }
-            let pages = self.known_keys.version().map(|now| now.log_pages());
+            let pages = self.wal_index.header().map(|header| header.log_pages());
             let written = i64::from(pages.unwrap_or(0)) - outcome.log;
-            if written <= PAGES_UNDER_LOCK {
+            if written <= MAX_PAGES_UNDER_LOCK {
                 break;
             }
         }
-        let _turn = self.write_lock.take().await?;
+        let _guard = self.write_lock.acquire().await?;
         let outcome = self.pragma(PASSIVE).await?;
         if outcome.busy != 0 || outcome.left() > 0 {
             return Ok(false);
         }
-        let mode = if self.file.wal_bytes() > LOG_FILE_LIMIT {
+        let mode = if self.file.wal_bytes() > MAX_LOG_FILE_BYTES {
             TRUNCATE
         } else {
             RESTART
@@ -170,17 +177,17 @@ impl Task {
         Ok(sqlx::query_as(statement).fetch_one(connection).await?)
     }
 
-    /// Tells the operator of a log that has grown and cannot begin anew.
-    fn remind(&mut self) {
+    /// Warns the operator of a log that has grown and cannot restart.
+    fn warn(&mut self) {
         let bytes = self.file.wal_bytes();
-        if bytes <= LOG_FILE_LIMIT
+        if bytes <= MAX_LOG_FILE_BYTES
             || self
                 .reminded
-                .is_some_and(|reminded| reminded.elapsed() < REMIND_AFTER)
+                .is_some_and(|warned| warned.elapsed() < WARNING_INTERVAL)
         {
             return;
         }
-        self.reminded = Some(Instant::now());
+        self.warned = Some(Instant::now());
         tracing::warn!(
             bytes,
             "the write-ahead log grows while a process reads the database: a backup, or a \

@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::store::quotas::Counted;
-
 /// PostgreSQL's code for a lock that was not had within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
@@ -34,10 +32,12 @@ pub enum StoreError {
     #[error("the organization uses its whole share of the database")]
     Overloaded,
     /// The organization would have more of something than it may.
-    #[error("the organization has {limit} {}, the most that it may have", .counted.noun())]
+    #[error("the organization has {limit} {noun}, the most that it may have")]
     QuotaExceeded {
-        /// Of what.
-        counted: Counted,
+        /// The plural noun for what is limited.
+        noun: &'static str,
+        /// The flag of the server that sets the limit.
+        flag: &'static str,
         /// How many it may have.
         limit: u32,
     },

@@ -1,25 +1,27 @@
-//! Turns that organizations share fairly: an organization holds at most its
-//! share of them at once, and those that wait are served in rotation, one
-//! organization after the other. Without this, one organization whose requests
-//! are slow takes every connection to the database from all others.
+//! Permits that organizations share fairly: an organization holds at most its
+//! share of them at once, and waiters are served in rotation, one organization
+//! after the other. Without this, one organization whose requests are slow takes
+//! every connection to the database from all others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use changelog_core::OrganizationId;
 use tokio::sync::oneshot;
 
-use crate::store::{StoreError, Tenant};
+use super::error::StoreError;
 
-/// How long a request waits for a turn. With the time limit of a statement it
-/// stays below the five seconds after which a caller must have an answer.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a request waits for a permit. Together with the time limit of a
+/// statement this is less than the five seconds after which a caller must have
+/// an answer.
+pub(crate) const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For whom a turn is taken: an organization, or the service itself (`None`),
-/// which looks up keys and sessions before it knows the organization.
-pub(crate) type Party = Option<Tenant>;
+/// Who holds a permit: an organization, or the service itself (`None`), which
+/// looks up keys and sessions before it knows the organization.
+pub(crate) type Holder = Option<OrganizationId>;
 
-/// A number of turns, and how many of them one party may hold at once.
+/// A number of permits, and how many of them one holder may have at once.
 #[derive(Debug)]
 pub(crate) struct FairShare {
     share: usize,
@@ -29,39 +31,39 @@ pub(crate) struct FairShare {
 #[derive(Debug)]
 struct State {
     free: usize,
-    parties: HashMap<Party, Queue>,
-    /// The parties that have waiters, the next to be served first.
-    rotation: VecDeque<Party>,
+    holders: HashMap<Holder, Queue>,
+    /// The holders that have waiters, the next to be served first.
+    rotation: VecDeque<Holder>,
 }
 
-/// What one party holds, and who waits for it.
+/// The permits of one holder, and its waiters.
 #[derive(Debug, Default)]
 struct Queue {
     held: usize,
-    waiters: VecDeque<oneshot::Sender<Turn>>,
+    waiters: VecDeque<oneshot::Sender<Permit>>,
 }
 
-/// A turn; it goes to the next waiter when this is dropped.
+/// A permit; it goes to the next waiter when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Permit {
     shares: Arc<FairShare>,
-    party: Party,
+    holder: Holder,
 }
 
 impl FairShare {
-    /// Makes so many turns, of which one party holds at most `share` at once.
-    pub(crate) fn new(turns: usize, share: usize) -> Arc<Self> {
+    /// Makes `permits`, of which one holder has at most `share` at once.
+    pub(crate) fn new(permits: usize, share: usize) -> Arc<Self> {
         Arc::new(Self {
             share,
             state: Mutex::new(State {
-                free: turns,
-                parties: HashMap::new(),
+                free: permits,
+                holders: HashMap::new(),
                 rotation: VecDeque::new(),
             }),
         })
     }
 
-    /// Returns how many turns one party holds at most.
+    /// Returns how many permits one holder has at most.
     pub(crate) fn share(&self) -> usize {
         self.share
     }
@@ -70,41 +72,41 @@ impl FairShare {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// After [`PATIENCE`], [`StoreError::Overloaded`] when an organization holds
+    /// After [`PERMIT_TIMEOUT`], [`StoreError::Overloaded`] when an organization holds
     /// its whole share, else [`StoreError::Unavailable`].
-    pub(crate) async fn turn(self: &Arc<Self>, party: Party) -> Result<Turn, StoreError> {
+    pub(crate) async fn acquire(self: &Arc<Self>, holder: Holder) -> Result<Permit, StoreError> {
         let waiting = {
             let mut state = self.lock();
             let State {
                 free,
-                parties,
+                holders,
                 rotation,
             } = &mut *state;
-            let queue = parties.entry(party).or_default();
+            let queue = holders.entry(holder).or_default();
             if *free > 0 && queue.held < self.share && queue.waiters.is_empty() {
                 *free -= 1;
                 queue.held += 1;
-                return Ok(self.made_out_to(party));
+                return Ok(self.permit_for(holder));
             }
             let (waiter, waiting) = oneshot::channel();
             if queue.waiters.is_empty() {
-                rotation.push_back(party);
+                rotation.push_back(holder);
             }
             queue.waiters.push_back(waiter);
             waiting
         };
-        if let Ok(Ok(turn)) = tokio::time::timeout(PATIENCE, waiting).await {
-            return Ok(turn);
+        if let Ok(Ok(permit)) = tokio::time::timeout(PERMIT_TIMEOUT, waiting).await {
+            return Ok(permit);
         }
         let held = self
             .lock()
-            .parties
-            .get(&party)
+            .holders
+            .get(&holder)
             .map_or(0, |queue| queue.held);
-        if party.is_some() && held >= self.share {
+        if holder.is_some() && held >= self.share {
             return Err(StoreError::Overloaded);
         }
         Err(StoreError::Unavailable(
@@ -112,23 +114,23 @@ impl FairShare {
         ))
     }
 
-    fn made_out_to(self: &Arc<Self>, party: Party) -> Turn {
-        Turn {
+    fn permit_for(self: &Arc<Self>, holder: Holder) -> Permit {
+        Permit {
             shares: Arc::clone(self),
-            party,
+            holder,
         }
     }
 }
 
 impl State {
-    /// Takes the next waiter that may have a turn, with its party.
-    fn next(&mut self, share: usize) -> Option<(Party, oneshot::Sender<Turn>)> {
+    /// Removes the next waiter that may have a permit, with its holder.
+    fn next(&mut self, share: usize) -> Option<(Holder, oneshot::Sender<Permit>)> {
         if self.free == 0 {
             return None;
         }
         for _ in 0..self.rotation.len() {
-            let party = self.rotation.pop_front()?;
-            let Some(queue) = self.parties.get_mut(&party) else {
+            let holder = self.rotation.pop_front()?;
+            let Some(queue) = self.holders.get_mut(&holder) else {
                 continue;
             };
             // Waiters that have given up do not count.
@@ -145,36 +147,36 @@ impl State {
                 queue.held += 1;
                 self.free -= 1;
                 if !queue.waiters.is_empty() {
-                    self.rotation.push_back(party);
+                    self.rotation.push_back(holder);
                 }
-                return Some((party, waiter));
+                return Some((holder, waiter));
             }
             if !queue.waiters.is_empty() {
-                self.rotation.push_back(party);
+                self.rotation.push_back(holder);
             } else if queue.held == 0 {
-                self.parties.remove(&party);
+                self.holders.remove(&holder);
             }
         }
         None
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.shares.lock();
         state.free += 1;
-        if let Some(queue) = state.parties.get_mut(&self.party) {
+        if let Some(queue) = state.holders.get_mut(&self.holder) {
             queue.held -= 1;
             if queue.held == 0 && queue.waiters.is_empty() {
-                state.parties.remove(&self.party);
+                state.holders.remove(&self.holder);
             }
         }
         let next = state.next(self.shares.share);
         drop(state);
-        if let Some((party, waiter)) = next {
-            // A waiter that gave up at this moment drops the turn, which passes
+        if let Some((holder, waiter)) = next {
+            // A waiter that gives up at this moment drops the permit, which passes
             // it on.
-            let _ = waiter.send(self.shares.made_out_to(party));
+            let _ = waiter.send(self.shares.permit_for(holder));
         }
     }
 }
@@ -188,58 +190,58 @@ mod tests {
 
     use super::*;
 
-    fn parties<const N: usize>() -> [Party; N] {
+    fn holders<const N: usize>() -> [Holder; N] {
         std::array::from_fn(|number| {
             let random = [u8::try_from(number).unwrap(); 10];
-            Some(Tenant(uuid_v7(Timestamp::EPOCH, None, random).into()))
+            Some(uuid_v7(Timestamp::EPOCH, None, random).into())
         })
     }
 
     #[tokio::test]
-    async fn a_party_holds_at_most_its_share_and_leaves_the_rest_to_others() {
+    async fn a_holder_holds_at_most_its_share_and_leaves_the_rest_to_others() {
         let shares = FairShare::new(3, 2);
-        let [a, b] = parties();
-        let first = shares.turn(a).await.unwrap();
-        let _second = shares.turn(a).await.unwrap();
-        let mut third = Box::pin(shares.turn(a));
+        let [a, b] = holders();
+        let first = shares.acquire(a).await.unwrap();
+        let _second = shares.acquire(a).await.unwrap();
+        let mut third = Box::pin(shares.acquire(a));
         assert!(third.as_mut().now_or_never().is_none(), "its share is two");
-        let _other = shares.turn(b).now_or_never().expect("one is left").unwrap();
+        let _other = shares.acquire(b).now_or_never().expect("one is left").unwrap();
         drop(first);
-        assert!(third.now_or_never().expect("its turn is free").is_ok());
+        assert!(third.now_or_never().expect("its permit is free").is_ok());
     }
 
     #[tokio::test]
-    async fn waiters_are_served_one_party_after_the_other() {
+    async fn waiters_are_served_one_holder_after_the_other() {
         let shares = FairShare::new(1, 1);
-        let [a, b, c] = parties();
-        let mut held = shares.turn(c).await.unwrap();
+        let [a, b, c] = holders();
+        let mut held = shares.acquire(c).await.unwrap();
         let mut waiting = Vec::new();
         // Three of the first wait before one of the second comes.
-        for party in [a, a, a, b] {
-            let mut turn = Box::pin(shares.turn(party).fuse());
-            assert!(turn.as_mut().now_or_never().is_none());
-            waiting.push(turn);
+        for holder in [a, a, a, b] {
+            let mut permit = Box::pin(shares.acquire(holder).fuse());
+            assert!(permit.as_mut().now_or_never().is_none());
+            waiting.push(permit);
         }
         let mut order = Vec::new();
         while order.len() < 4 {
             drop(held);
             held = waiting
                 .iter_mut()
-                .filter(|turn| !turn.is_terminated())
-                .find_map(|turn| turn.as_mut().now_or_never())
+                .filter(|permit| !permit.is_terminated())
+                .find_map(|permit| permit.as_mut().now_or_never())
                 .expect("one of them has it")
                 .unwrap();
-            order.push(held.party);
+            order.push(held.holder);
         }
         assert_eq!(order, [a, b, a, a]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_with_who_is_to_blame() {
+    async fn waiting_ends_with_the_reason() {
         let shares = FairShare::new(2, 2);
-        let [a, b] = parties();
-        let _held = (shares.turn(a).await.unwrap(), shares.turn(a).await.unwrap());
-        let (own, other) = tokio::join!(shares.turn(a), shares.turn(b));
+        let [a, b] = holders();
+        let _held = (shares.acquire(a).await.unwrap(), shares.acquire(a).await.unwrap());
+        let (own, other) = tokio::join!(shares.acquire(a), shares.acquire(b));
         assert!(matches!(own, Err(StoreError::Overloaded)), "{own:?}");
         assert!(
             matches!(other, Err(StoreError::Unavailable(_))),
@@ -248,19 +250,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_leaves_nothing_behind() {
+    async fn a_waiter_that_gives_up_leaves_nothing_behind() {
         let shares = FairShare::new(1, 1);
-        let [a, b] = parties();
-        let held = shares.turn(a).await.unwrap();
+        let [a, b] = holders();
+        let held = shares.acquire(a).await.unwrap();
         for _ in 0..100 {
-            assert!(shares.turn(b).now_or_never().is_none());
+            assert!(shares.acquire(b).now_or_never().is_none());
         }
         drop(held);
-        drop(shares.turn(a).now_or_never().expect("it is free"));
+        drop(shares.acquire(a).now_or_never().expect("it is free"));
         let state = shares.lock();
         assert_eq!(state.free, 1);
         assert!(
-            state.parties.is_empty() && state.rotation.is_empty(),
+            state.holders.is_empty() && state.rotation.is_empty(),
             "{state:?}"
         );
     }

@@ -11,17 +11,17 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
+use super::backend::{Engine, STATEMENT_TIMEOUT};
 use super::checkpoint::Checkpoints;
+use super::connections::{Connections, ReaderGroups, SqliteParts};
+use super::data_file::{self, DataFile};
+use super::error::StoreError;
 use super::fair_share::FairShare;
-use super::file::{self, DataFile};
+use super::generation::Generations;
 use super::readers::{READ_TIMEOUT, Readers};
-use super::version::Versions;
+use super::wal_index::WalIndex;
 use super::writer::Writer;
-use super::{Engine, STATEMENT_TIMEOUT};
-use crate::store::feed::Feed;
-use crate::store::index::counts;
-use crate::store::key_cache::KeyCache;
-use crate::store::{Database, Groups, Quotas, Store, StoreError};
+use super::{files, write_lock};
 
 /// How long a caller waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,9 +34,9 @@ const CACHE_KIB: &str = "-4000";
 const HEALTH_CONNECTIONS: usize = 1;
 const SYSTEM_CONNECTIONS: usize = 2;
 const POINT_CONNECTIONS: usize = 2;
-/// SQLite's transactions that wait for the writer or have it; the rest waits in
+/// SQLite's transactions that wait for the writer or have it; the others wait in
 /// the queues of their organizations.
-const SQLITE_WRITE_TURNS: usize = 16;
+const SQLITE_WRITE_PERMITS: usize = 16;
 
 /// How much of the database this process uses, and how much of that is for one
 /// organization.
@@ -164,24 +164,25 @@ impl OpenError {
     }
 }
 
-/// What a served store holds on to besides itself: SQLite's serve lock.
-type ServeLock = Option<std::fs::File>;
+/// SQLite's serve lock, held by the process that serves the database.
+pub(crate) type ServeLock = Option<std::fs::File>;
 
-impl Store {
-    /// Opens the database at an address and migrates its schema. The lock that
-    /// comes with it must be held for as long as the process serves.
-    pub async fn open(
-        address: &str,
-        purpose: Purpose,
-        capacity: Capacity,
-    ) -> Result<(Self, ServeLock), OpenError> {
-        if address.starts_with("sqlite:") {
-            open_sqlite(address, purpose, capacity).await
-        } else if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            Ok((open_postgres(address, purpose, capacity).await?, None))
-        } else {
-            Err(OpenError::Address)
-        }
+/// Opens the database at an address and migrates its schema. The lock that is
+/// returned with it must be held for as long as the process serves. On PostgreSQL
+/// at most `write_batches` batches of writes run at the same time.
+pub(crate) async fn open(
+    address: &str,
+    purpose: Purpose,
+    capacity: Capacity,
+    write_batches: usize,
+) -> Result<(Connections, ServeLock), OpenError> {
+    if address.starts_with("sqlite:") {
+        open_sqlite(address, purpose, capacity).await
+    } else if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        let connections = open_postgres(address, purpose, capacity, write_batches).await?;
+        Ok((connections, None))
+    } else {
+        Err(OpenError::Address)
     }
 }
 
@@ -189,7 +190,7 @@ async fn open_sqlite(
     address: &str,
     purpose: Purpose,
     capacity: Capacity,
-) -> Result<(Store, ServeLock), OpenError> {
+) -> Result<(Connections, ServeLock), OpenError> {
     let options = SqliteConnectOptions::from_str(address)
         .map_err(OpenError::MalformedAddress)?
         .create_if_missing(true)
@@ -208,11 +209,11 @@ async fn open_sqlite(
     if purpose == Purpose::Copy {
         std::fs::metadata(&path).map_err(in_path)?;
     } else {
-        file::prepare(&path).map_err(in_path)?;
+        files::prepare(&path).map_err(in_path)?;
     }
     let serve_lock = match purpose {
         Purpose::Create | Purpose::Administer | Purpose::Copy => None,
-        Purpose::Serve => match file::serve_lock(&path).map_err(in_path)? {
+        Purpose::Serve => match data_file::serve_lock(&path).map_err(in_path)? {
             None => return Err(OpenError::Served(path)),
             lock => lock,
         },
@@ -225,42 +226,37 @@ async fn open_sqlite(
     // which a task of its own copies into the database.
     let writing = options.clone().pragma("wal_autocheckpoint", "0");
     let writer = writing.connect().await.map_err(OpenError::Connect)?;
-    let known_keys = Versions::open(&path).map_err(in_path)?;
-    let known_keys = Arc::new(KeyCache::new(known_keys));
+    let wal_index = Arc::new(WalIndex::open(&path).map_err(in_path)?);
+    let generations = Arc::new(Generations::new(Arc::clone(&wal_index)));
     let checkpoints =
-        Checkpoints::start(options.clone(), Arc::clone(&file), Arc::clone(&known_keys))
-            .map_err(in_path)?;
+        Checkpoints::start(options.clone(), Arc::clone(&file), wal_index).map_err(in_path)?;
     let writer = Writer::start(
         writing,
         writer,
         Arc::clone(&file),
-        Arc::clone(&known_keys),
+        Arc::clone(&generations),
         checkpoints,
     );
     let reading = options.read_only(true).create_if_missing(false);
     let group = |connections, share| Readers::sqlite(&reading, connections, share);
     let lists = Capacity::sqlite_lists();
-    let database = Database {
-        readers: Groups {
+    let connections = Connections {
+        readers: ReaderGroups {
             health: group(HEALTH_CONNECTIONS, HEALTH_CONNECTIONS),
             system: group(SYSTEM_CONNECTIONS, SYSTEM_CONNECTIONS),
             points: group(POINT_CONNECTIONS, capacity.share_of(POINT_CONNECTIONS)),
             lists: group(lists, capacity.share_of(lists)),
         },
         writes: Engine::Sqlite(writer),
-        write_turns: FairShare::new(
-            SQLITE_WRITE_TURNS,
-            capacity.share_of(SQLITE_WRITE_TURNS / 2),
+        write_permits: FairShare::new(
+            SQLITE_WRITE_PERMITS,
+            capacity.share_of(SQLITE_WRITE_PERMITS / 2),
         ),
-        // One writer, for all of them together.
-        creation_batches: (1, 1),
-        feed: Feed::default(),
-        quotas: Quotas::default(),
+        // There is one writer.
+        write_batches: (1, 1),
+        sqlite: Some(SqliteParts { file, generations }),
     };
-    Ok((
-        Store::new(database, Some(file), Some(known_keys)),
-        serve_lock,
-    ))
+    Ok((connections, serve_lock))
 }
 
 /// Brings the schema of a SQLite database up to date, unless another process
@@ -275,7 +271,7 @@ async fn migrate_sqlite(
         source,
     };
     // sqlx's own migration lock does nothing on SQLite.
-    let _turn = file::turn_of(path).await?;
+    let _guard = write_lock::acquire(path).await?;
     let mut connection = options.connect().await.map_err(OpenError::Connect)?;
     let migrator = sqlx::migrate!("migrations/sqlite");
     let needed = newest(&migrator);
@@ -284,7 +280,7 @@ async fn migrate_sqlite(
     let mut lock = None;
     if found < needed && !is_ours {
         // Held until the schema is up to date: nobody begins to serve meanwhile.
-        lock = file::serve_lock(path).map_err(in_path)?;
+        lock = data_file::serve_lock(path).map_err(in_path)?;
         if lock.is_none() {
             return Err(OpenError::OldSchema { found, needed });
         }
@@ -326,13 +322,14 @@ async fn open_postgres(
     address: &str,
     purpose: Purpose,
     capacity: Capacity,
-) -> Result<Store, OpenError> {
+    write_batches: usize,
+) -> Result<Connections, OpenError> {
     let started = Instant::now();
     let patience = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
         .with_max_delay(Duration::from_secs(2))
         .without_max_times();
-    (|| open_postgres_now(address, purpose, capacity))
+    (|| open_postgres_now(address, purpose, capacity, write_batches))
         .retry(patience)
         .when(|error| {
             purpose == Purpose::Serve && error.passes() && started.elapsed() < START_TIMEOUT
@@ -347,7 +344,8 @@ async fn open_postgres_now(
     address: &str,
     purpose: Purpose,
     capacity: Capacity,
-) -> Result<Store, OpenError> {
+    write_batches: usize,
+) -> Result<Connections, OpenError> {
     let options = PgConnectOptions::from_str(address)
         .map_err(OpenError::MalformedAddress)?
         .application_name("changelog-server")
@@ -399,11 +397,10 @@ async fn open_postgres_now(
     let rest = connections - HEALTH_CONNECTIONS - SYSTEM_CONNECTIONS - POINT_CONNECTIONS;
     let writing = rest / 2;
     let lists = rest - writing;
-    // One batch more than an organization may have is for the others.
-    let creation_batches = writing.div_ceil(2).min(counts::SLOTS + 1);
-    let transactions = writing - creation_batches;
-    let database = Database {
-        readers: Groups {
+    let write_batches = writing.div_ceil(2).min(write_batches);
+    let transactions = writing - write_batches;
+    Ok(Connections {
+        readers: ReaderGroups {
             health: group(HEALTH_CONNECTIONS, HEALTH_CONNECTIONS),
             system: group(SYSTEM_CONNECTIONS, SYSTEM_CONNECTIONS),
             points: group(POINT_CONNECTIONS, capacity.share_of(POINT_CONNECTIONS)),
@@ -411,10 +408,9 @@ async fn open_postgres_now(
         },
         // The client gives up at the same moment; this ends what it left behind.
         writes: Engine::Postgres(pool(writing, STATEMENT_TIMEOUT)),
-        write_turns: FairShare::new(transactions, capacity.share_of(transactions)),
-        creation_batches: (creation_batches, (creation_batches - 1).max(1)),
-        feed: Feed::default(),
-        quotas: Quotas::default(),
-    };
-    Ok(Store::new(database, None, None))
+        write_permits: FairShare::new(transactions, capacity.share_of(transactions)),
+        // One batch is kept for other organizations.
+        write_batches: (write_batches, (write_batches - 1).max(1)),
+        sqlite: None,
+    })
 }

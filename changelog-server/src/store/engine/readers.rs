@@ -1,9 +1,9 @@
 //! Connections that read. They are in groups, so that one kind of work does not
 //! wait for another, and within a group organizations share them fairly.
 //!
-//! On SQLite a statement that has run out of time is interrupted, because the
-//! one who waited for it has left and it would go on to take a processor and its
-//! connection from others. On PostgreSQL `statement_timeout` does that.
+//! On SQLite a statement that exceeds its time is interrupted: its caller has
+//! left, and it would keep a processor and its connection from others. On
+//! PostgreSQL `statement_timeout` does that.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,17 @@ use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
 
-use super::fair_share::{FairShare, Party, Turn};
-use super::{Engine, bounded};
-use crate::store::{Store, StoreError};
+use super::backend::{Engine, bounded};
+use super::error::StoreError;
+use super::fair_share::{FairShare, Holder, Permit};
 
-/// How long a statement that reads may run before the database ends it. It is
-/// shorter than what its caller waits, so that the caller hears why.
+/// How long a statement that reads may run before the database ends it: less
+/// than its caller waits, so that the caller gets the reason.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// After how many of SQLite's instructions the time is looked at; a thousand
+/// The number of SQLite's instructions between two looks at the time; a thousand
 /// take some ten microseconds.
-const INSTRUCTIONS: i32 = 1_000;
+const INSTRUCTIONS_PER_CHECK: i32 = 1_000;
 
 /// A group of connections that read.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ pub(crate) struct Readers {
 pub(crate) type Lease = Engine<SqliteLease, PostgresLease>;
 
 impl Readers {
-    /// Makes a group of so many connections, which are opened as they are
-    /// needed; one organization uses at most `share` of them at once.
+    /// Makes a group of `connections`, which are opened when they are needed; one
+    /// organization uses at most `share` of them at once.
     pub(crate) fn sqlite(options: &SqliteConnectOptions, connections: usize, share: usize) -> Self {
         Self {
             connections: Engine::Sqlite(Arc::new(SqliteReaders {
@@ -59,13 +59,13 @@ impl Readers {
     }
 
     /// Waits for a connection for an organization, or for the service itself.
-    pub(crate) async fn lease(&self, party: Party) -> Result<Lease, StoreError> {
-        let turn = self.shares.turn(party).await?;
+    pub(crate) async fn lease(&self, holder: Holder) -> Result<Lease, StoreError> {
+        let permit = self.shares.acquire(holder).await?;
         Ok(match &self.connections {
-            Engine::Sqlite(readers) => Engine::Sqlite(readers.lease(turn).await?),
+            Engine::Sqlite(readers) => Engine::Sqlite(readers.lease(permit).await?),
             Engine::Postgres(pool) => Engine::Postgres(PostgresLease {
                 connection: bounded(pool.acquire()).await?,
-                _turn: turn,
+                _permit: permit,
             }),
         })
     }
@@ -75,13 +75,22 @@ impl Readers {
         self.shares.share()
     }
 
-    /// Closes the connections that nobody uses.
+    /// Opens a connection to SQLite whose statements may take as long as they
+    /// need; `None` on PostgreSQL.
+    pub(crate) async fn unbounded(&self) -> Result<Option<SqliteConnection>, StoreError> {
+        match &self.connections {
+            Engine::Sqlite(readers) => Ok(Some(readers.options.connect().await?)),
+            Engine::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// Closes the idle connections.
     pub(crate) async fn close(&self) {
         match &self.connections {
             Engine::Sqlite(readers) => {
                 let idle = std::mem::take(&mut *readers.idle());
                 for reader in idle {
-                    // What cannot be closed in order goes with the process.
+                    // What cannot be closed in order is closed with the process.
                     let _ = reader.connection.close().await;
                 }
             }
@@ -90,23 +99,12 @@ impl Readers {
     }
 }
 
-impl Store {
-    /// Opens a connection to SQLite whose statements may take as long as they
-    /// need; `None` on PostgreSQL.
-    pub(crate) async fn unbounded_reader(&self) -> Result<Option<SqliteConnection>, StoreError> {
-        match &self.database.readers.lists.connections {
-            Engine::Sqlite(readers) => Ok(Some(readers.options.connect().await?)),
-            Engine::Postgres(_) => Ok(None),
-        }
-    }
-}
-
-/// SQLite's connections of a group: as many as it has turns.
+/// SQLite's connections of a group: as many as it has permits.
 #[derive(Debug)]
 pub(crate) struct SqliteReaders {
     options: SqliteConnectOptions,
     idle: Mutex<Vec<Reader>>,
-    /// What deadlines are counted from.
+    /// When the group was made: deadlines are counted from then.
     started: Instant,
 }
 
@@ -123,7 +121,7 @@ impl SqliteReaders {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn lease(self: &Arc<Self>, turn: Turn) -> Result<SqliteLease, StoreError> {
+    async fn lease(self: &Arc<Self>, permit: Permit) -> Result<SqliteLease, StoreError> {
         let idle = self.idle().pop();
         let reader = match idle {
             Some(reader) => reader,
@@ -134,7 +132,7 @@ impl SqliteReaders {
         Ok(SqliteLease {
             reader: Some(reader),
             readers: Arc::clone(self),
-            _turn: turn,
+            _permit: permit,
         })
     }
 
@@ -146,7 +144,7 @@ impl SqliteReaders {
         connection
             .lock_handle()
             .await?
-            .set_progress_handler(INSTRUCTIONS, move || {
+            .set_progress_handler(INSTRUCTIONS_PER_CHECK, move || {
                 millis(started) < until.load(Ordering::Relaxed)
             });
         Ok(Reader {
@@ -164,15 +162,15 @@ fn millis_of(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// One of SQLite's connections; what it still runs when this is dropped is
-/// interrupted.
+/// One of SQLite's connections; a statement that still runs when this is dropped
+/// is interrupted.
 #[derive(Debug)]
 pub(crate) struct SqliteLease {
     /// Taken only when this is dropped.
     reader: Option<Reader>,
     readers: Arc<SqliteReaders>,
     /// Free again after the connection is back.
-    _turn: Turn,
+    _permit: Permit,
 }
 
 impl Drop for SqliteLease {
@@ -189,14 +187,14 @@ impl Deref for SqliteLease {
 
     fn deref(&self) -> &SqliteConnection {
         let reader = self.reader.as_ref();
-        &reader.expect("it is there until the lease ends").connection
+        &reader.expect("a lease has the connection until it is dropped").connection
     }
 }
 
 impl DerefMut for SqliteLease {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         let reader = self.reader.as_mut();
-        &mut reader.expect("it is there until the lease ends").connection
+        &mut reader.expect("a lease has the connection until it is dropped").connection
     }
 }
 
@@ -205,7 +203,7 @@ impl DerefMut for SqliteLease {
 pub(crate) struct PostgresLease {
     connection: PoolConnection<Postgres>,
     /// Free again after the connection is back.
-    _turn: Turn,
+    _permit: Permit,
 }
 
 impl Deref for PostgresLease {

@@ -1,21 +1,22 @@
 //! SQLite's one writer. Writes that wait at the same moment share one COMMIT,
-//! and so one fsync, without knowing of each other.
+//! and so one fsync, independently of each other.
 //!
-//! The writer is a task that owns the connection. [`Writer::begin`] asks it for
-//! the connection and gets it, inside a savepoint, as a [`SqliteTx`].
-//! [`SqliteTx::commit`] gives the connection back and waits; the writer releases
-//! the savepoint and hands the connection to the next in line. When nobody
-//! waits, or the group is full or old, it runs COMMIT and tells everybody in the
-//! group. A `SqliteTx` that is dropped (an error, a cancelled request) is
-//! rolled back to its savepoint, and the rest of the group goes on.
+//! The writer is a task that owns the connection and takes jobs from a queue: it
+//! lends the connection to a transaction ([`Writer::begin`]), or runs a script
+//! ([`Writer::run`]). Each job of a group has a savepoint of its own. When no
+//! other job waits, or the group is full or old, the writer runs COMMIT and
+//! answers all jobs of the group. A job that fails, or whose [`SqliteTx`] is
+//! dropped without a commit, is rolled back to its savepoint, and the rest of
+//! the group continues.
 //!
 //! When COMMIT fails, or SQLite itself rolled the whole transaction back (disk
-//! full, an I/O error), which shows in a savepoint that is gone, everybody in
-//! the group gets the error. After an I/O error of COMMIT that is
-//! [`StoreError::Uncertain`]: what could not be synced may be there all the same.
+//! full, an I/O error), which shows in a savepoint that is gone, all jobs of the
+//! group fail. After an I/O error of COMMIT they fail with
+//! [`StoreError::Uncertain`]: what could not be synced may be recorded
+//! nevertheless.
 //!
-//! A request whose caller has gone, because its time ran out, is dropped before
-//! the work begins.
+//! A job whose caller has left, because its time ran out, is dropped before it
+//! begins.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -25,142 +26,152 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
-use super::Script;
-use super::checkpoint::{self, Checkpoints};
+use super::checkpoint::Checkpoints;
+use super::data_file::DataFile;
 use super::error::StoreError;
-use super::file::{DataFile, Turn};
-use super::version::Version;
-use crate::store::key_cache::KeyCache;
+use super::generation::Generations;
+use super::script::Script;
+use super::write_lock::LockGuard;
 
-/// The most writes that share a COMMIT.
-const GROUP_SIZE: usize = 256;
-/// How long a group may wait for its COMMIT while more writes arrive.
-const GROUP_AGE: Duration = Duration::from_millis(20);
-/// How many writes may wait for the writer before a caller waits for a place.
-const QUEUE: usize = 1_024;
-/// How long the writer waits for one statement or for a caller to give the
-/// connection back. A caller that holds on to it for longer loses it.
-const LEASE: Duration = Duration::from_secs(10);
+/// The most jobs that share a COMMIT.
+const MAX_GROUP_JOBS: usize = 256;
+/// How long a group may wait for its COMMIT while more jobs arrive.
+const MAX_GROUP_AGE: Duration = Duration::from_millis(20);
+/// How many jobs the queue holds; beyond that a caller waits to submit one.
+const MAX_QUEUED_JOBS: usize = 1_024;
+/// How long the writer waits for one statement, or for a transaction to return
+/// the connection. A transaction that holds it for longer loses it.
+const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Waiting = oneshot::Sender<Result<(), StoreError>>;
-type Borrower = oneshot::Sender<Result<SqliteTx, StoreError>>;
+/// Who waits for the COMMIT of a job.
+type CommitWaiter = oneshot::Sender<Result<(), StoreError>>;
 
-impl Request {
-    /// Returns whether nobody waits for the outcome any more.
+/// A handle to the task that writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    queue: mpsc::Sender<Job>,
+}
+
+enum Job {
+    /// Lends the connection to a transaction.
+    Transaction(oneshot::Sender<Result<SqliteTx, StoreError>>),
+    /// Runs a script.
+    Script(Box<Script<Sqlite>>, CommitWaiter),
+}
+
+impl Job {
+    /// Returns whether its caller has left.
     fn is_abandoned(&self) -> bool {
         match self {
-            Self::Lend(borrower) => borrower.is_closed(),
-            Self::Run(_, waiting) => waiting.is_closed(),
+            Self::Transaction(reply) => reply.is_closed(),
+            Self::Script(_, waiter) => waiter.is_closed(),
+        }
+    }
+
+    fn refuse(self, error: StoreError) {
+        match self {
+            Self::Transaction(reply) => drop(reply.send(Err(error))),
+            Self::Script(_, waiter) => drop(waiter.send(Err(error))),
         }
     }
 }
 
-/// A way to the task that writes.
-#[derive(Clone, Debug)]
-pub(crate) struct Writer {
-    queue: mpsc::Sender<Request>,
-}
-
-/// What the writer is asked for.
-enum Request {
-    /// The connection, for a transaction.
-    Lend(Borrower),
-    /// To run statements that are a transaction of their own, from BEGIN to
-    /// COMMIT.
-    Run(Box<Script<Sqlite>>, Waiting),
-}
-
 impl Writer {
     /// Starts the task that owns the connection; it ends when every `Writer`
-    /// is gone.
+    /// is dropped.
     pub(crate) fn start(
         options: SqliteConnectOptions,
         connection: SqliteConnection,
         file: Arc<DataFile>,
-        known_keys: Arc<KeyCache>,
+        generations: Arc<Generations>,
         checkpoints: Checkpoints,
     ) -> Self {
-        let (queue, requests) = mpsc::channel(QUEUE);
+        let (queue, jobs) = mpsc::channel(MAX_QUEUED_JOBS);
         let task = Task {
             options,
             file,
-            known_keys,
+            generations,
             checkpoints,
             connection: Some(Box::new(connection)),
-            requests,
-            late: None,
+            jobs,
+            next: None,
         };
         tokio::spawn(task.run());
         Self { queue }
     }
 
-    /// Waits for the connection, inside a savepoint of its own.
+    /// Waits for the connection, inside a savepoint.
     pub(crate) async fn begin(&self) -> Result<SqliteTx, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request::Lend(reply);
-        self.queue.send(request).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        self.submit(Job::Transaction(reply)).await?;
+        answer.await.map_err(|_| stopped())?
     }
 
-    /// Runs a transaction that is known from the beginning and touches no key:
-    /// in one go, because each way to the connection's thread and back costs two switches of
-    /// thread.
-    pub(crate) async fn run(&self, mut script: Script<Sqlite>) -> Result<(), StoreError> {
-        script.statement("COMMIT");
-        let script = Box::new(script);
-        let (done, answer) = oneshot::channel();
-        let request = Request::Run(script, done);
-        self.queue.send(request).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
-    }
-
-    /// Begins a transaction for [`Self::run`].
+    /// Begins a script for [`Self::run`].
     pub(crate) fn script() -> Script<Sqlite> {
         let mut script = Script::new();
-        script.statement("BEGIN IMMEDIATE");
+        script.statement("SAVEPOINT job");
         script
+    }
+
+    /// Runs a script that only adds rows, and waits for its COMMIT. In one go,
+    /// because each statement by itself costs two switches of thread.
+    pub(crate) async fn run(&self, mut script: Script<Sqlite>) -> Result<(), StoreError> {
+        // The outermost savepoint is a transaction, and its release a COMMIT.
+        script.statement("RELEASE job");
+        let (waiter, answer) = oneshot::channel();
+        self.submit(Job::Script(Box::new(script), waiter)).await?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    async fn submit(&self, job: Job) -> Result<(), StoreError> {
+        self.queue.send(job).await.map_err(|_| stopped())
     }
 }
 
-fn gone() -> StoreError {
+fn stopped() -> StoreError {
     StoreError::Unavailable("the writer has stopped".into())
 }
 
-/// The connection on loan to one transaction.
+/// The connection while it is lent to one transaction.
 #[derive(Debug)]
 pub(crate) struct SqliteTx {
-    /// Taken only when the loan ends.
+    /// `None` only after it was released.
     connection: Option<Box<SqliteConnection>>,
-    back: Option<oneshot::Sender<Returned>>,
+    release: Option<oneshot::Sender<Released>>,
 }
 
+/// The connection as a transaction returns it.
 #[derive(Debug)]
-struct Returned {
+struct Released {
     connection: Box<SqliteConnection>,
-    /// Whom to tell of the COMMIT; `None` rolls back.
-    commit: Option<Waiting>,
+    /// Who waits for the COMMIT; `None` rolls back.
+    commit: Option<CommitWaiter>,
 }
 
 impl SqliteTx {
-    /// Gives the connection back and waits until COMMIT has returned.
+    /// Returns the connection and waits until COMMIT has returned.
     ///
     /// # Errors
     /// [`StoreError::Uncertain`] when it is not known whether COMMIT took place.
     pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
-        let (done, answer) = oneshot::channel();
-        if !self.give_back(Some(done)) {
-            return Err(gone());
+        let (waiter, answer) = oneshot::channel();
+        if !self.release(Some(waiter)) {
+            return Err(stopped());
         }
         answer
             .await
             .map_err(|_| StoreError::Uncertain("the writer has stopped".into()))?
     }
 
-    /// Returns whether the writer took the connection back: it may have given
-    /// it up, or be gone with the runtime. Then nobody commits.
-    fn give_back(&mut self, commit: Option<Waiting>) -> bool {
-        match (self.connection.take(), self.back.take()) {
-            (Some(connection), Some(back)) => back.send(Returned { connection, commit }).is_ok(),
+    /// Returns the connection. Returns whether the writer took it: the writer may
+    /// have given it up, or have ended with the runtime; then nothing is
+    /// committed.
+    fn release(&mut self, commit: Option<CommitWaiter>) -> bool {
+        match (self.connection.take(), self.release.take()) {
+            (Some(connection), Some(release)) => {
+                release.send(Released { connection, commit }).is_ok()
+            }
             _ => false,
         }
     }
@@ -168,7 +179,7 @@ impl SqliteTx {
 
 impl Drop for SqliteTx {
     fn drop(&mut self) {
-        self.give_back(None);
+        self.release(None);
     }
 }
 
@@ -176,47 +187,90 @@ impl Deref for SqliteTx {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
-        self.connection
-            .as_ref()
-            .expect("the connection is there until the loan ends")
+        let connection = self.connection.as_ref();
+        connection.expect("a transaction has the connection until it is released")
     }
 }
 
 impl DerefMut for SqliteTx {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
-        self.connection
-            .as_mut()
-            .expect("the connection is there until the loan ends")
+        let connection = self.connection.as_mut();
+        connection.expect("a transaction has the connection until it is released")
+    }
+}
+
+/// Jobs that share a COMMIT.
+#[derive(Default)]
+struct Group {
+    state: State,
+    /// Of jobs that succeeded.
+    waiters: Vec<CommitWaiter>,
+    /// Of scripts that failed by themselves.
+    failed: Vec<(CommitWaiter, StoreError)>,
+    /// Whether the connection was lent: then it is not known what was written.
+    was_lent: bool,
+}
+
+/// Where the transaction of a group is between two jobs.
+#[derive(Clone, Copy, Default)]
+enum State {
+    #[default]
+    NotBegun,
+    /// Begun, outside of any savepoint.
+    Begun,
+    /// Inside the savepoint of the last job, which the next job or the COMMIT
+    /// releases: a statement by itself costs two switches of thread.
+    InSavepoint,
+}
+
+impl State {
+    /// Returns what is executed to begin a savepoint.
+    fn begin_savepoint(self) -> &'static str {
+        match self {
+            Self::NotBegun => "BEGIN IMMEDIATE; SAVEPOINT job",
+            Self::Begun => "SAVEPOINT job",
+            Self::InSavepoint => "RELEASE job; SAVEPOINT job",
+        }
+    }
+
+    /// Returns what is executed before a script, which begins its own savepoint.
+    fn before_script(self) -> Option<&'static str> {
+        match self {
+            Self::NotBegun => Some("BEGIN IMMEDIATE"),
+            Self::Begun => None,
+            Self::InSavepoint => Some("RELEASE job"),
+        }
+    }
+
+    /// Returns what is executed to commit.
+    fn commit(self) -> &'static str {
+        match self {
+            Self::NotBegun | Self::Begun => "COMMIT",
+            Self::InSavepoint => "RELEASE job; COMMIT",
+        }
     }
 }
 
 struct Task {
     options: SqliteConnectOptions,
     file: Arc<DataFile>,
-    known_keys: Arc<KeyCache>,
+    generations: Arc<Generations>,
     checkpoints: Checkpoints,
     /// `None` after it was lost; the next group opens another.
     connection: Option<Box<SqliteConnection>>,
-    requests: mpsc::Receiver<Request>,
-    /// What was asked for when a group was full.
-    late: Option<Request>,
+    jobs: mpsc::Receiver<Job>,
+    /// The next job, when it was taken from the queue already.
+    next: Option<Job>,
 }
 
 impl Task {
     async fn run(mut self) {
-        while let Some(first) = self.next().await {
-            match self.open_group().await {
-                Ok(turn) => match first {
-                    Request::Lend(first) => self.lend_to_group(turn, first).await,
-                    Request::Run(mut script, waiting) => {
-                        let outcome = self.run_script(&mut script).await;
-                        drop(turn);
-                        let _ = waiting.send(outcome);
-                    }
-                },
+        while let Some(first) = self.wait_for_job().await {
+            match self.prepare().await {
+                Ok(guard) => self.run_group(guard, first).await,
                 Err(error) => self.refuse_all(first, &error),
             }
-            self.bound_log();
+            self.checkpoints.request_if_needed();
         }
         if let Some(connection) = self.connection.take() {
             // Checkpoints and removes the write-ahead log.
@@ -224,183 +278,228 @@ impl Task {
         }
     }
 
-    /// Lends the connection to a group and tells everybody what became of it.
-    async fn lend_to_group(&mut self, turn: Turn, first: Borrower) {
-        let mut group = Vec::new();
-        let result = self.fill_group(first, &mut group).await;
-        // The turn goes on before anybody is told: another process must not
-        // wait for our callers.
-        drop(turn);
-        if let Err(error) = &result {
-            tracing::error!(%error, writes = group.len(), "a group of writes failed");
-            self.abandon().await;
+    /// Waits for a job whose caller still waits: what was answered with a timeout
+    /// must not be recorded afterwards.
+    async fn wait_for_job(&mut self) -> Option<Job> {
+        if self.has_next() {
+            return self.next.take();
         }
-        for waiting in group {
-            // Of what failed with the group, nobody is at fault.
+        loop {
+            let job = self.jobs.recv().await?;
+            if !job.is_abandoned() {
+                return Some(job);
+            }
+        }
+    }
+
+    /// Returns whether a job waits already, whose caller still waits.
+    fn has_next(&mut self) -> bool {
+        while self.next.as_ref().is_none_or(Job::is_abandoned) {
+            match self.jobs.try_recv() {
+                Ok(job) => self.next = Some(job),
+                Err(_) => {
+                    self.next = None;
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Acquires the write lock and makes sure of the file and the connection.
+    async fn prepare(&mut self) -> Result<LockGuard, StoreError> {
+        self.file.check_in_place()?;
+        let guard = self.file.lock_for_writing().await?;
+        if self.connection.is_none() {
+            self.connection = Some(Box::new(self.options.connect().await?));
+        }
+        Ok(guard)
+    }
+
+    /// Refuses a job and all that wait: each of them would wait as long as the
+    /// first did.
+    fn refuse_all(&mut self, first: Job, error: &StoreError) {
+        let mut job = Some(first);
+        while let Some(refused) = job {
+            refused.refuse(error.clone());
+            job = self.next.take().or_else(|| self.jobs.try_recv().ok());
+        }
+    }
+
+    /// Runs a group of jobs and answers them.
+    async fn run_group(&mut self, guard: LockGuard, first: Job) {
+        let before = self.generations.before();
+        let mut group = Group::default();
+        let result = self.fill_group(first, &mut group).await;
+        if result.is_ok() && !group.was_lent {
+            self.generations.extend(&before);
+        }
+        // The lock is released before callers are answered: another process must
+        // not wait for them.
+        drop(guard);
+        if let Err(error) = &result {
+            tracing::error!(%error, writes = group.waiters.len(), "a group of writes failed");
+            self.roll_back().await;
+        }
+        for waiter in group.waiters {
+            // No job is at fault when its group fails.
             let outcome = result.clone().map_err(|error| match error {
                 error @ (StoreError::Unavailable(_) | StoreError::Uncertain(_)) => error,
                 other => StoreError::Unavailable(other.to_string()),
             });
-            let _ = waiting.send(outcome);
+            let _ = waiter.send(outcome);
+        }
+        for (waiter, error) in group.failed {
+            let _ = waiter.send(Err(error));
         }
     }
 
-    /// Refuses a request and all that wait behind it: each of them would wait
-    /// as long as the first did.
-    fn refuse_all(&mut self, first: Request, error: &StoreError) {
-        let mut request = Some(first);
-        while let Some(refused) = request {
-            match refused {
-                Request::Lend(borrower) => drop(borrower.send(Err(error.clone()))),
-                Request::Run(_, waiting) => drop(waiting.send(Err(error.clone()))),
-            }
-            request = self.requests.try_recv().ok();
-        }
-    }
-
-    /// Runs a transaction in one go. Not bounded: an fsync takes as long as it
-    /// takes, and a COMMIT whose outcome is unknown would be worse than a late
-    /// one.
-    async fn run_script(&mut self, script: &mut Script<Sqlite>) -> Result<(), StoreError> {
-        let Some(connection) = self.connection.as_mut() else {
-            return Err(gone());
-        };
-        let before = self.known_keys.version();
-        let outcome = script.execute(connection).await;
-        match &outcome {
-            Ok(()) => {
-                let after = self.known_keys.version();
-                self.known_keys.carry_on(before, after);
-            }
-            Err(_) => self.abandon().await,
-        }
-        outcome.map_err(StoreError::of_commit)
-    }
-
-    /// Waits for what is next that somebody still waits for: what was answered
-    /// with a timeout must not be recorded afterwards.
-    async fn next(&mut self) -> Option<Request> {
-        loop {
-            let next = match self.late.take() {
-                Some(late) => late,
-                None => self.requests.recv().await?,
-            };
-            if !next.is_abandoned() {
-                return Some(next);
-            }
-        }
-    }
-
-    /// Returns what waits already, like [`Self::next`].
-    fn next_now(&mut self) -> Option<Request> {
-        loop {
-            let next = self.requests.try_recv().ok()?;
-            if !next.is_abandoned() {
-                return Some(next);
-            }
-        }
-    }
-
-    /// Takes the turn and makes sure of the file.
-    async fn open_group(&mut self) -> Result<Turn, StoreError> {
-        self.file.is_in_place()?;
-        let turn = self.file.turn().await?;
-        if self.connection.is_none() {
-            self.connection = Some(Box::new(self.options.connect().await?));
-        }
-        Ok(turn)
-    }
-
-    /// Lends the connection to one after the other and commits. An error means
-    /// that the whole group is lost.
-    async fn fill_group(
-        &mut self,
-        first: Borrower,
-        group: &mut Vec<Waiting>,
-    ) -> Result<(), StoreError> {
+    /// Runs one job after the other and commits. An error means that the whole
+    /// group has failed.
+    async fn fill_group(&mut self, first: Job, group: &mut Group) -> Result<(), StoreError> {
         let opened = Instant::now();
-        let mut borrower = first;
-        let mut begin = "BEGIN IMMEDIATE; SAVEPOINT one";
+        let mut job = first;
         loop {
-            self.lend(borrower, begin, group).await?;
-            let full = group.len() >= GROUP_SIZE || opened.elapsed() >= GROUP_AGE;
-            match self.next_now() {
-                Some(Request::Lend(next)) if !full => borrower = next,
-                // What came too late for this group begins the next one.
-                late => {
-                    self.late = late;
-                    return self.commit().await;
+            match job {
+                Job::Script(script, waiter)
+                    if matches!(group.state, State::NotBegun) && !self.has_next() =>
+                {
+                    self.run_alone(script, waiter, group).await;
+                    return Ok(());
+                }
+                Job::Script(script, waiter) => self.run_script(script, waiter, group).await?,
+                Job::Transaction(reply) => self.lend(reply, group).await?,
+            }
+            let full = group.waiters.len() >= MAX_GROUP_JOBS || opened.elapsed() >= MAX_GROUP_AGE;
+            match self.has_next().then(|| self.next.take()).flatten() {
+                Some(next) if !full => job = next,
+                next => {
+                    self.next = next;
+                    return self.commit(group.state).await;
                 }
             }
-            self.execute("RELEASE one").await?;
-            begin = "SAVEPOINT one";
         }
     }
 
-    /// Lends the connection to one borrower, inside a savepoint that is left
-    /// for what comes next to end: each statement by itself costs two switches
-    /// of thread.
+    /// Runs a script that is the only job of its group, from its beginning to its
+    /// COMMIT in one go. Not bounded, like [`Self::commit`].
+    async fn run_alone(
+        &mut self,
+        mut script: Box<Script<Sqlite>>,
+        waiter: CommitWaiter,
+        group: &mut Group,
+    ) {
+        let outcome = match self.connection.as_mut() {
+            Some(connection) => script.execute(connection).await,
+            None => Err(sqlx::Error::WorkerCrashed),
+        };
+        match outcome {
+            Ok(()) => group.waiters.push(waiter),
+            Err(error) => {
+                self.roll_back().await;
+                let error = StoreError::of_commit(error);
+                group.failed.push((waiter, error));
+            }
+        }
+    }
+
+    /// Runs a script that is one of several jobs.
+    async fn run_script(
+        &mut self,
+        mut script: Box<Script<Sqlite>>,
+        waiter: CommitWaiter,
+        group: &mut Group,
+    ) -> Result<(), StoreError> {
+        if let Some(statement) = group.state.before_script() {
+            if let Err(error) = self.execute(statement).await {
+                group.waiters.push(waiter);
+                return Err(error);
+            }
+        }
+        let Some(connection) = self.connection.as_mut() else {
+            group.waiters.push(waiter);
+            return Err(stopped());
+        };
+        match tokio::time::timeout(STEP_TIMEOUT, script.execute(connection)).await {
+            Ok(Ok(())) => {
+                group.waiters.push(waiter);
+                group.state = State::Begun;
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                group.failed.push((waiter, error.into()));
+                group.state = State::InSavepoint;
+                self.execute("ROLLBACK TO job").await
+            }
+            Err(_) => {
+                group.waiters.push(waiter);
+                Err(no_answer())
+            }
+        }
+    }
+
+    /// Lends the connection to one transaction.
     async fn lend(
         &mut self,
-        borrower: Borrower,
-        begin: &'static str,
-        group: &mut Vec<Waiting>,
+        reply: oneshot::Sender<Result<SqliteTx, StoreError>>,
+        group: &mut Group,
     ) -> Result<(), StoreError> {
-        if let Err(error) = self.execute(begin).await {
-            let _ = borrower.send(Err(error.clone()));
+        if let Err(error) = self.execute(group.state.begin_savepoint()).await {
+            let _ = reply.send(Err(error.clone()));
             return Err(error);
         }
+        group.state = State::InSavepoint;
+        group.was_lent = true;
         let Some(connection) = self.connection.take() else {
-            return Err(gone());
+            return Err(stopped());
         };
-        let (back, returned) = oneshot::channel();
-        let loan = SqliteTx {
+        let (release, released) = oneshot::channel();
+        let tx = SqliteTx {
             connection: Some(connection),
-            back: Some(back),
+            release: Some(release),
         };
-        // A borrower that went away meanwhile drops the loan, which returns it.
-        let _ = borrower.send(Ok(loan));
-        let returned = tokio::time::timeout(LEASE, returned).await;
-        let Ok(Ok(Returned { connection, commit })) = returned else {
+        // A caller that has left meanwhile drops the transaction, which releases
+        // the connection.
+        let _ = reply.send(Ok(tx));
+        let released = tokio::time::timeout(STEP_TIMEOUT, released).await;
+        let Ok(Ok(Released { connection, commit })) = released else {
             return Err(StoreError::Unavailable(
                 "a write held the connection for too long".into(),
             ));
         };
         self.connection = Some(connection);
-        if let Some(waiting) = commit {
-            // In the group whatever happens next: it must be told either way.
-            group.push(waiting);
+        if let Some(waiter) = commit {
+            // In the group whatever happens next: it must be answered either way.
+            group.waiters.push(waiter);
             Ok(())
         } else {
-            self.execute("ROLLBACK TO one").await
+            self.execute("ROLLBACK TO job").await
         }
     }
 
-    async fn commit(&mut self) -> Result<(), StoreError> {
-        // Not bounded: an fsync takes as long as it takes, and a COMMIT whose
-        // outcome is unknown would be worse than a late one.
+    /// Commits a group. Not bounded: an fsync takes as long as it takes, and a
+    /// COMMIT whose outcome is unknown would be worse than a late one.
+    async fn commit(&mut self, state: State) -> Result<(), StoreError> {
         let Some(connection) = self.connection.as_mut() else {
-            return Err(gone());
+            return Err(stopped());
         };
-        let committed = connection.execute("RELEASE one; COMMIT").await;
+        let committed = connection.execute(state.commit()).await;
         committed.map(drop).map_err(StoreError::of_commit)
     }
 
     async fn execute(&mut self, statement: &'static str) -> Result<(), StoreError> {
         let Some(connection) = self.connection.as_mut() else {
-            return Err(gone());
+            return Err(stopped());
         };
-        match tokio::time::timeout(LEASE, connection.execute(statement)).await {
+        match tokio::time::timeout(STEP_TIMEOUT, connection.execute(statement)).await {
             Ok(result) => Ok(result.map(drop)?),
-            Err(_) => Err(StoreError::Unavailable(
-                "the database did not answer in time".into(),
-            )),
+            Err(_) => Err(no_answer()),
         }
     }
 
     /// Rolls back what is left of a failed group. A connection that cannot even
     /// do that is replaced.
-    async fn abandon(&mut self) {
+    async fn roll_back(&mut self) {
         let Some(connection) = self.connection.as_mut() else {
             return;
         };
@@ -409,12 +508,8 @@ impl Task {
             self.connection = None;
         }
     }
+}
 
-    /// Has the write-ahead log copied when it has grown.
-    fn bound_log(&self) {
-        let grown = |version: Version| version.log_pages() >= checkpoint::LOG_PAGES;
-        if self.known_keys.version().is_some_and(grown) {
-            self.checkpoints.request();
-        }
-    }
+fn no_answer() -> StoreError {
+    StoreError::Unavailable("the database did not answer in time".into())
 }

@@ -1,0 +1,143 @@
+//! The database as the rest of the store uses it: [`Database`] reads, [`Tx`]
+//! writes. Both have their methods in one file a noun, next to the SQL. Every
+//! method that touches rows of an organization takes a [`Tenant`].
+
+use std::path::Path;
+
+use changelog_core::ids::uuid_v7;
+use chrono::{DateTime, Utc};
+use sqlx::types::Uuid;
+
+use super::engine::{
+    self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection,
+};
+use super::quotas::Quotas;
+use super::tenant::Tenant;
+
+/// Over how many rows each kept count is spread on PostgreSQL, so that as many
+/// transactions of one organization can add to it at the same time.
+pub(super) const COUNT_SLOTS: usize = 4;
+
+/// The database; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pub(super) connections: Connections,
+    pub(super) quotas: Quotas,
+}
+
+/// A transaction: dropped without [`Tx::commit`], it leaves nothing.
+#[derive(Debug)]
+pub struct Tx {
+    pub(super) connection: TxConnection,
+    /// Which row of a kept count this transaction adds to.
+    pub(super) slot: i64,
+    /// Returned when this transaction is about to commit, so that another one of
+    /// the organization, or of another, may begin.
+    permit: Option<Permit>,
+    pub(super) quotas: Quotas,
+}
+
+impl Database {
+    pub(super) fn new(connections: Connections) -> Self {
+        Self {
+            connections,
+            quotas: Quotas::default(),
+        }
+    }
+
+    /// Begins a transaction of the service itself: of a user who is not known
+    /// yet, or of the operator.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        let permit = self.connections.write_permit(None).await?;
+        self.begin_with(Some(permit)).await
+    }
+
+    /// Begins a transaction of an organization.
+    ///
+    /// # Errors
+    /// [`StoreError::Overloaded`] when the organization has too many others.
+    pub async fn begin_for(&self, tenant: Tenant) -> Result<Tx, StoreError> {
+        let permit = self.connections.write_permit(Some(tenant.id())).await?;
+        self.begin_with(Some(permit)).await
+    }
+
+    /// Begins a transaction of a batch, which has its own limits.
+    pub(super) async fn begin_batch(&self) -> Result<Tx, StoreError> {
+        self.begin_with(None).await
+    }
+
+    async fn begin_with(&self, permit: Option<Permit>) -> Result<Tx, StoreError> {
+        let connection = self.connections.begin().await?;
+        let slot = match &connection {
+            Engine::Sqlite(_) => 0,
+            Engine::Postgres(_) => rand::random_range(0..COUNT_SLOTS as i64),
+        };
+        Ok(Tx {
+            connection,
+            slot,
+            permit,
+            quotas: self.quotas,
+        })
+    }
+
+    /// Waits for a connection for lists, searches and counts.
+    pub(super) async fn reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
+        self.connections.reader(tenant.id()).await
+    }
+
+    /// Waits for a connection for single rows that are found by a key.
+    pub(super) async fn point_reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
+        self.connections.point_reader(tenant.id()).await
+    }
+
+    /// Waits for a connection for what is read before the organization is known.
+    pub(super) async fn system(&self) -> Result<Lease, StoreError> {
+        self.connections.system().await
+    }
+
+    /// Makes a round trip that reads a real page of the database, and makes sure
+    /// that a database file is still where it was and can be written.
+    ///
+    /// # Errors
+    /// [`StoreError::Blocked`] when writes have waited for another process for
+    /// some seconds.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        if let Some(sqlite) = &self.connections.sqlite {
+            sqlite.file.check_in_place()?;
+            sqlite.file.check_writable()?;
+        }
+        self.connections.ping().await
+    }
+
+    /// Writes a checked copy of a SQLite database to a path and returns its size
+    /// in bytes.
+    pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
+        self.connections.backup(path).await
+    }
+}
+
+impl Tx {
+    /// Ends the transaction: when this returns `Ok`, it survives a power cut.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`] when it is not known whether it took place.
+    pub async fn commit(self) -> Result<(), StoreError> {
+        match self.connection {
+            Engine::Sqlite(tx) => {
+                // Transactions that wait for the same COMMIT do not delay the
+                // next one.
+                let committed = tx.commit();
+                drop(self.permit);
+                committed.await
+            }
+            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await,
+        }
+    }
+}
+
+/// Makes an id for something that happens now; ids of one millisecond keep the
+/// order in which they were made.
+pub(crate) fn new_id(now: DateTime<Utc>) -> Uuid {
+    let nanos_of_milli = now.timestamp_subsec_nanos() % 1_000_000;
+    uuid_v7(now.into(), Some(nanos_of_milli), rand::random())
+}

@@ -1,0 +1,82 @@
+//! One SQL text for two databases: the enum that distinguishes them, and the
+//! macros that run one piece of code on either.
+
+use std::time::Duration;
+
+use super::error::StoreError;
+
+/// Something that exists once for each database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Engine<S, P> {
+    /// The embedded database.
+    Sqlite(S),
+    /// PostgreSQL.
+    Postgres(P),
+}
+
+/// How long one statement may take. A stopped PostgreSQL never answers, and
+/// sqlx bounds only the wait for a connection. Together with that wait it
+/// stays below the five seconds after which a caller must have an answer.
+pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_millis(2_500);
+
+/// Runs the same piece of code on either database: the body is a future that
+/// sqlx makes, written once.
+macro_rules! on {
+    ($target:expr, |$db:ident| $body:expr) => {
+        match $target {
+            $crate::store::engine::Engine::Sqlite($db) => {
+                $crate::store::engine::bounded($body).await
+            }
+            $crate::store::engine::Engine::Postgres($db) => {
+                $crate::store::engine::bounded($body).await
+            }
+        }
+    };
+}
+pub(crate) use on;
+
+/// Executes a query within a transaction on either database, and returns how
+/// many rows it touched.
+macro_rules! execute {
+    ($tx:expr, $query:expr) => {
+        match &mut $tx.connection {
+            $crate::store::engine::Engine::Sqlite(db) => {
+                $crate::store::engine::bounded($query.execute(&mut **db))
+                    .await
+                    .map(|done| done.rows_affected())
+            }
+            $crate::store::engine::Engine::Postgres(db) => {
+                $crate::store::engine::bounded($query.execute(&mut **db))
+                    .await
+                    .map(|done| done.rows_affected())
+            }
+        }
+    };
+}
+pub(crate) use execute;
+
+/// Waits for a statement, but not for ever.
+pub(crate) async fn bounded<T>(
+    statement: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(STATEMENT_TIMEOUT, statement).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(StoreError::Unavailable(
+            "the database did not answer in time".into(),
+        )),
+    }
+}
+
+/// Waits for a COMMIT, but not for ever. The outcome of one that does not
+/// return is not known.
+pub(crate) async fn committed(
+    commit: impl Future<Output = Result<(), sqlx::Error>>,
+) -> Result<(), StoreError> {
+    match tokio::time::timeout(STATEMENT_TIMEOUT, commit).await {
+        Ok(result) => result.map_err(StoreError::of_commit),
+        Err(_) => Err(StoreError::Uncertain(
+            "the database did not answer in time".into(),
+        )),
+    }
+}
+

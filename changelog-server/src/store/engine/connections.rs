@@ -1,0 +1,134 @@
+//! The connections to the database: groups that read, and the way to write.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use changelog_core::OrganizationId;
+use sqlx::{PgPool, Postgres};
+use tokio::time::timeout;
+
+use super::backend::{Engine, bounded, on};
+use super::data_file::DataFile;
+use super::error::StoreError;
+use super::fair_share::{FairShare, Holder, Permit};
+use super::generation::Generations;
+use super::readers::{Lease, Readers};
+use super::writer::{SqliteTx, Writer};
+
+/// How long a database may take to show that it answers at all.
+const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The connection that one transaction runs on.
+pub(crate) type TxConnection = Engine<SqliteTx, sqlx::Transaction<'static, Postgres>>;
+
+/// The connections to one database; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Connections {
+    pub(crate) readers: ReaderGroups,
+    /// How writes begin: the writer on SQLite, a pool on PostgreSQL.
+    pub(crate) writes: Engine<Writer, PgPool>,
+    /// The permits of transactions that take more than one statement's time.
+    pub(crate) write_permits: Arc<FairShare>,
+    /// The most batches of writes that run at the same time: in all, and of one
+    /// organization.
+    pub(crate) write_batches: (usize, usize),
+    /// What exists on SQLite only.
+    pub(crate) sqlite: Option<SqliteParts>,
+}
+
+/// What exists on SQLite only.
+#[derive(Clone, Debug)]
+pub(crate) struct SqliteParts {
+    pub(crate) file: Arc<DataFile>,
+    pub(crate) generations: Arc<Generations>,
+}
+
+/// The groups of connections that read; none waits for another.
+#[derive(Clone, Debug)]
+pub(crate) struct ReaderGroups {
+    /// For health checks.
+    pub(crate) health: Readers,
+    /// For what is read before the organization is known: keys, sessions, users.
+    pub(crate) system: Readers,
+    /// For single rows that are found by a key.
+    pub(crate) points: Readers,
+    /// For everything else: lists, searches, counts.
+    pub(crate) lists: Readers,
+}
+
+impl Connections {
+    /// Begins a transaction.
+    pub(crate) async fn begin(&self) -> Result<TxConnection, StoreError> {
+        Ok(match &self.writes {
+            Engine::Sqlite(writer) => Engine::Sqlite(writer.begin().await?),
+            Engine::Postgres(pool) => Engine::Postgres(bounded(pool.begin()).await?),
+        })
+    }
+
+    /// Waits until an organization may begin a transaction that takes more than
+    /// one statement's time.
+    pub(crate) async fn write_permit(&self, holder: Holder) -> Result<Permit, StoreError> {
+        let permit = self.write_permits.acquire(holder).await;
+        self.unless_away(permit).await
+    }
+
+    /// Waits for a connection for what is read before the organization is known.
+    pub(crate) async fn system(&self) -> Result<Lease, StoreError> {
+        self.readers.system.lease(None).await
+    }
+
+    /// Waits for a connection for lists, searches and counts.
+    pub(crate) async fn reader(&self, organization: OrganizationId) -> Result<Lease, StoreError> {
+        let lease = self.readers.lists.lease(Some(organization)).await;
+        self.unless_away(lease).await
+    }
+
+    /// Waits for a connection for single rows that are found by a key.
+    pub(crate) async fn point_reader(
+        &self,
+        organization: OrganizationId,
+    ) -> Result<Lease, StoreError> {
+        let lease = self.readers.points.lease(Some(organization)).await;
+        self.unless_away(lease).await
+    }
+
+    /// Replaces [`StoreError::Overloaded`] when the database does not answer:
+    /// then it is not the organization's own requests that take its share.
+    async fn unless_away<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        match result {
+            Err(StoreError::Overloaded) => match timeout(PING_TIMEOUT, self.ping()).await {
+                Ok(Ok(())) => Err(StoreError::Overloaded),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(StoreError::Unavailable(
+                    "the database does not answer".into(),
+                )),
+            },
+            result => result,
+        }
+    }
+
+    /// Makes a round trip that reads a real page of the database.
+    pub(crate) async fn ping(&self) -> Result<(), StoreError> {
+        let mut lease = self.readers.health.lease(None).await?;
+        let _: Option<(i64,)> = on!(&mut lease, |db| {
+            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
+        })?;
+        Ok(())
+    }
+
+    /// Closes the connections; on SQLite this folds in the write-ahead log.
+    pub(crate) async fn close(&self) {
+        let ReaderGroups {
+            health,
+            system,
+            points,
+            lists,
+        } = &self.readers;
+        for readers in [health, system, points, lists] {
+            readers.close().await;
+        }
+        if let Engine::Postgres(pool) = &self.writes {
+            pool.close().await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What a statement that is put together from parts needs to know of its
+//! database, and the parts that several statements share.
+
+use serde_json::Map;
+use sqlx::types::{Json, Uuid};
+use sqlx::{Database, Postgres, QueryBuilder, Sqlite};
+
+/// What the two databases call differently, for queries that are put together.
+pub(crate) trait Dialect: Database {
+    /// Whether several statements can be sent as one text.
+    const SCRIPTS: bool;
+    /// Whether the changes of all organizations share one list of places,
+    /// because a place is the number of the row.
+    const ONE_LIST: bool;
+
+    /// Adds a value to a query.
+    fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
+
+    /// Runs a query, and keeps what it was prepared to, or not.
+    fn execute(
+        query: &mut QueryBuilder<Self>,
+        keep: bool,
+        connection: &mut Self::Connection,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// A value of a query that is put together for either database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Value<'v> {
+    Uuid(Uuid),
+    MaybeUuid(Option<Uuid>),
+    Text(&'v str),
+    MaybeText(Option<&'v str>),
+    Number(i64),
+    MaybeNumber(Option<i64>),
+    Bytes(&'v [u8]),
+    Json(&'v Map<String, serde_json::Value>),
+}
+
+macro_rules! dialect {
+    ($database:ty, scripts: $scripts:literal, one_list: $one_list:literal) => {
+        impl Dialect for $database {
+            const SCRIPTS: bool = $scripts;
+            const ONE_LIST: bool = $one_list;
+
+            fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>) {
+                match value {
+                    Value::Uuid(value) => query.push_bind(value),
+                    Value::MaybeUuid(value) => query.push_bind(value),
+                    Value::Text(value) => query.push_bind(value),
+                    Value::MaybeText(value) => query.push_bind(value),
+                    Value::Number(value) => query.push_bind(value),
+                    Value::MaybeNumber(value) => query.push_bind(value),
+                    Value::Bytes(value) => query.push_bind(value),
+                    Value::Json(value) => query.push_bind(Json(value)),
+                };
+            }
+
+            async fn execute(
+                query: &mut QueryBuilder<Self>,
+                keep: bool,
+                connection: &mut Self::Connection,
+            ) -> Result<(), sqlx::Error> {
+                query.build().persistent(keep).execute(connection).await?;
+                Ok(())
+            }
+        }
+    };
+}
+dialect!(Sqlite, scripts: true, one_list: true);
+dialect!(Postgres, scripts: false, one_list: false);
+
+impl From<Uuid> for Value<'_> {
+    fn from(value: Uuid) -> Self {
+        Self::Uuid(value)
+    }
+}
+
+impl From<Option<Uuid>> for Value<'_> {
+    fn from(value: Option<Uuid>) -> Self {
+        Self::MaybeUuid(value)
+    }
+}
+
+impl<'v> From<&'v str> for Value<'v> {
+    fn from(value: &'v str) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<'v> From<Option<&'v str>> for Value<'v> {
+    fn from(value: Option<&'v str>) -> Self {
+        Self::MaybeText(value)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<Option<i64>> for Value<'_> {
+    fn from(value: Option<i64>) -> Self {
+        Self::MaybeNumber(value)
+    }
+}
+
+impl<'v> From<&'v [u8]> for Value<'v> {
+    fn from(value: &'v [u8]) -> Self {
+        Self::Bytes(value)
+    }
+}
+
+impl<'v> From<&'v Map<String, serde_json::Value>> for Value<'v> {
+    fn from(value: &'v Map<String, serde_json::Value>) -> Self {
+        Self::Json(value)
+    }
+}
+
+/// Writes `VALUES (…), (…)`; both databases name the columns `column1`,
+/// `column2` and so on.
+pub(crate) fn push_values<'v, DB: Dialect, const N: usize>(
+    query: &mut QueryBuilder<DB>,
+    rows: impl IntoIterator<Item = [Value<'v>; N]>,
+) {
+    for (number, row) in rows.into_iter().enumerate() {
+        query.push(if number == 0 { "VALUES (" } else { "), (" });
+        for (number, value) in row.into_iter().enumerate() {
+            if number > 0 {
+                query.push(", ");
+            }
+            DB::bind(query, value);
+        }
+    }
+    query.push(")");
+}
+
+/// Writes how many rows to read and how many to leave out before them. What can
+/// be is written out: SQLite's planner looks at a limit that is bound (and for
+/// the search index at an offset), and prepares the statement anew each time
+/// because the next one may differ, which doubled what a list costs.
+pub(crate) fn push_limit<DB: Dialect>(query: &mut QueryBuilder<DB>, limit: u64, offset: i64) {
+    query.push(" LIMIT ").push(limit);
+    if offset > 0 {
+        query.push(" OFFSET ");
+        DB::bind(query, offset.into());
+    }
+}
+

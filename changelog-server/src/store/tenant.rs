@@ -1,0 +1,54 @@
+//! The organization that a request acts in, and who acts.
+
+use std::net::IpAddr;
+
+use changelog_core::{OrganizationId, UserId};
+use sqlx::types::Uuid;
+
+/// The organization that a request acts in. Only the store makes one, when it
+/// finds a key, a session or an organization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tenant(pub(super) OrganizationId);
+
+impl Tenant {
+    /// Returns the organization's id.
+    pub fn id(self) -> OrganizationId {
+        self.0
+    }
+
+    /// Returns the id as the database takes it.
+    pub(super) fn uuid(self) -> Uuid {
+        self.0.0
+    }
+}
+
+/// Who acts, as the activity log names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The user; `None` for an API key and for the operator.
+    pub person: Option<UserId>,
+    /// The name of the user, or `API key: ` and the key's name.
+    pub name: String,
+    /// From where; `None` for the operator, who needs no network.
+    pub address: Option<IpAddr>,
+}
+
+impl Actor {
+    /// A user who is at an address.
+    pub fn person(person: UserId, name: &str, address: IpAddr) -> Self {
+        Self {
+            person: Some(person),
+            name: name.to_owned(),
+            address: Some(address),
+        }
+    }
+
+    /// The operator at the server's own command line.
+    pub fn operator() -> Self {
+        Self {
+            person: None,
+            name: "Operator".to_owned(),
+            address: None,
+        }
+    }
+}
