@@ -19,7 +19,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::clock::Clock;
 use crate::memory::{AnswerMemory, Holder, Permit};
-use crate::store::feed::{Entry, Recorded, first_entry_at, overlapping};
+use crate::store::feed::Entry;
+use crate::store::recorded::{Recorded, first_entry_at, overlapping};
 use crate::store::{Store, StoreError, Tenant};
 use crate::web::ApiError;
 use crate::web::client_limit::{ClientLimit, ClientPermit};

@@ -22,7 +22,8 @@ use super::caller::API_KEY_HEADER;
 use crate::app::App;
 use crate::live::{Told, Watch};
 use crate::memory::{self, Holder};
-use crate::store::feed::{Entry, Recorded, moment, overlapping};
+use crate::store::feed::Entry;
+use crate::store::recorded::{Recorded, moment, overlapping};
 use crate::store::{StoreError, Tenant, Wanted};
 use crate::web::{ApiError, ApiResult, Request, reply};
 

@@ -15,7 +15,7 @@ use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
 use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
-use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 const COLUMNS: &str = "
 SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
@@ -242,14 +242,14 @@ impl From<Row> for Recorded {
     }
 }
 
-impl Store {
+impl Database {
     /// Lists entries of an organization's activity log, newest first.
     pub async fn activity(
         &self,
         tenant: Tenant,
         filter: &ActivityFilter,
     ) -> Result<Vec<Recorded>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(COLUMNS);
             push_page(&mut query, tenant, filter);
             // LEFT, so that SQLite begins with the page.
@@ -273,7 +273,7 @@ impl Store {
         id: Uuid,
         created_at: Timestamp,
     ) -> Result<Vec<Recorded>, StoreError> {
-        let mut rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let mut rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(OF_THING)
                 .bind(tenant.uuid())
                 .bind(id)
@@ -282,7 +282,7 @@ impl Store {
         })?;
         if rows.len() < HISTORY {
             let next = created_at.plus(TimeDelta::milliseconds(1));
-            let created: Option<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+            let created: Option<Row> = on!(&mut self.reader(tenant).await?, |db| {
                 sqlx::query_as(CREATED)
                     .bind(tenant.uuid())
                     .bind(id)
@@ -298,12 +298,11 @@ impl Store {
 
     /// Lists the distinct actors that have entries, by name.
     pub async fn actors(&self, tenant: Tenant) -> Result<Vec<NamedActor>, StoreError> {
-        let rows: Vec<(Option<Uuid>, String)> =
-            on!(&mut self.database.reader(tenant).await?, |db| {
-                sqlx::query_as(ACTORS)
-                    .bind(tenant.uuid())
-                    .fetch_all(&mut **db)
-            })?;
+        let rows: Vec<(Option<Uuid>, String)> = on!(&mut self.reader(tenant).await?, |db| {
+            sqlx::query_as(ACTORS)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
+        })?;
         let actor = |(id, actor_name): (Option<Uuid>, String)| NamedActor {
             actor_id: id.map(UserId),
             actor_name,

@@ -14,13 +14,10 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
-use super::engine::batcher::Answers;
+use super::engine::Answers;
 use super::engine::{execute, on, push_values};
 use super::sessions::CLOCKS_DIFFER;
-use super::{Actor, Counted, Database, Store, StoreError, Tenant, Tx, new_id};
-
-/// How many keys are looked up by one statement at most.
-pub(super) const MOST: usize = 64;
+use super::{Actor, Counted, Database, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
 INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at,
@@ -115,7 +112,7 @@ impl From<Row> for ApiKey {
 /// The SHA-256 of a key, all that is kept of its value.
 pub(super) type KeyHash = Vec<u8>;
 
-fn hash(key: &str) -> KeyHash {
+pub(super) fn hash(key: &str) -> KeyHash {
     Sha256::digest(key).to_vec()
 }
 
@@ -162,28 +159,10 @@ impl From<OwnerRow> for KeyOwner {
     }
 }
 
-impl Store {
-    /// Finds whom a key acts for, as of now or later: a key revoked a moment
-    /// ago, by any process, is seen revoked.
-    pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
-        let hash = hash(key);
-        let Some(known) = &self.known_keys else {
-            return self.keys.read((), hash).await;
-        };
-        let version = known.version();
-        if let Some(owner) = known.get(version, &hash) {
-            return Ok(Some(owner));
-        }
-        let owner = self.keys.read((), hash.clone()).await?;
-        if let Some(owner) = &owner {
-            known.put(version, hash, owner.clone());
-        }
-        Ok(owner)
-    }
-
+impl Database {
     /// Lists the keys of an organization, oldest first.
     pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -193,18 +172,16 @@ impl Store {
 
     /// Finds a key by its id, with the organization that it acts for.
     pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
-        let row: Row = on!(&mut self.database.system().await?, |db| sqlx::query_as(
-            BY_ID
-        )
-        .bind(id.0)
-        .fetch_one(&mut **db))?;
+        let row: Row = on!(&mut self.system().await?, |db| sqlx::query_as(BY_ID)
+            .bind(id.0)
+            .fetch_one(&mut **db))?;
         let key = ApiKey::from(row);
         Ok((Tenant(key.organization_id), key))
     }
 
     /// Finds a key of an organization.
     pub async fn api_key_of(&self, tenant: Tenant, id: ApiKeyId) -> Result<ApiKey, StoreError> {
-        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
+        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -265,7 +242,7 @@ impl Tx {
                 .bind(new.expires_at.map(Timestamp::millis))
                 .bind(&actor.name)
         )?;
-        self.keep_quota(tenant, Counted::ApiKeys).await?;
+        self.check_quota(tenant, Counted::ApiKeys).await?;
         self.record(
             tenant,
             actor,

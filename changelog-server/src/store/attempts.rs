@@ -16,7 +16,7 @@ use sqlx::types::Uuid;
 
 use super::engine::{execute, on};
 use super::sessions::{CLOCKS_DIFFER, hash};
-use super::{Store, StoreError, Tx};
+use super::{Database, StoreError, Tx};
 use crate::web::client_limit::network_of;
 
 /// Failed sign-ins are forgotten after this long without another.
@@ -149,14 +149,14 @@ impl Bucket {
     }
 }
 
-impl Store {
+impl Database {
     /// Returns the accounts that a browser has signed in to.
     pub async fn accounts_of_browser(
         &self,
         token: &str,
         now: Timestamp,
     ) -> Result<Vec<UserId>, StoreError> {
-        let mut lease = self.database.system().await?;
+        let mut lease = self.system().await?;
         let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(KNOWN)
             .bind(hash(token))
             .bind(now.plus(-BROWSER_TTL).millis())

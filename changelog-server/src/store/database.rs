@@ -7,22 +7,30 @@ use std::path::Path;
 use changelog_core::ids::uuid_v7;
 use chrono::{DateTime, Utc};
 use sqlx::types::Uuid;
+use tokio::sync::mpsc;
 
 use super::engine::{
-    self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection,
+    self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection, execute, on,
 };
-use super::quotas::Quotas;
+use super::feed::{Entry, Feed};
+use super::quotas::{self, Counted, Quotas};
 use super::tenant::Tenant;
 
 /// Over how many rows each kept count is spread on PostgreSQL, so that as many
 /// transactions of one organization can add to it at the same time.
 pub(super) const COUNT_SLOTS: usize = 4;
 
+/// When an organization is this close to a limit, transactions that add to it
+/// count one after the other on PostgreSQL. More than may add at the same moment.
+const EXACT_COUNT_MARGIN: i64 = 100;
+
 /// The database; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
     pub(super) connections: Connections,
     pub(super) quotas: Quotas,
+    /// Announces what was recorded here.
+    pub(super) feed: Feed,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -42,6 +50,7 @@ impl Database {
         Self {
             connections,
             quotas: Quotas::default(),
+            feed: Feed::default(),
         }
     }
 
@@ -109,6 +118,12 @@ impl Database {
         self.connections.ping().await
     }
 
+    /// Begins to announce what this process records for an organization; an
+    /// earlier follower of it gets nothing more.
+    pub fn follow(&self, tenant: Tenant) -> mpsc::Receiver<Entry> {
+        self.feed.follow(tenant)
+    }
+
     /// Writes a checked copy of a SQLite database to a path and returns its size
     /// in bytes.
     pub async fn backup(&self, path: &Path) -> Result<u64, BackupError> {
@@ -132,6 +147,53 @@ impl Tx {
             }
             Engine::Postgres(transaction) => engine::committed(transaction.commit()).await,
         }
+    }
+}
+
+impl Tx {
+    /// Makes sure that the organization is still within its quota after something
+    /// was added; otherwise this transaction must not be committed.
+    ///
+    /// # Errors
+    /// [`StoreError::QuotaExceeded`].
+    pub(super) async fn check_quota(
+        &mut self,
+        tenant: Tenant,
+        counted: Counted,
+    ) -> Result<(), StoreError> {
+        let Some(limit) = counted.limit(&self.quotas) else {
+            return Ok(());
+        };
+        let most = i64::from(limit);
+        let mut count = self.count(tenant, counted, most + 1).await?;
+        if count > most - EXACT_COUNT_MARGIN && matches!(self.connection, Engine::Postgres(_)) {
+            execute!(self, sqlx::query(quotas::LOCK).bind(tenant.uuid()))?;
+            count = self.count(tenant, counted, most + 1).await?;
+        }
+        if count <= most {
+            return Ok(());
+        }
+        Err(StoreError::QuotaExceeded {
+            noun: counted.noun(),
+            flag: counted.flag(),
+            limit,
+        })
+    }
+
+    /// Counts, but no further than to `most`.
+    async fn count(
+        &mut self,
+        tenant: Tenant,
+        counted: Counted,
+        most: i64,
+    ) -> Result<i64, StoreError> {
+        let (count,): (i64,) = on!(&mut self.connection, |db| {
+            sqlx::query_as(counted.count_statement())
+                .bind(tenant.uuid())
+                .bind(most)
+                .fetch_one(&mut **db)
+        })?;
+        Ok(count)
     }
 }
 

@@ -1,48 +1,17 @@
-//! Which changes were recorded, in the order of recording: not of `occurred_at`,
-//! which may be long ago, and so not of the changes' own ids, but of the ids of
-//! the entries that record their creation.
-//!
-//! An entry gets its id when its request is handled, and is seen when it is
-//! committed, so that one may appear behind another of a later id. Whoever
-//! follows the entries looks again at what is younger than [`OVERLAP`].
+//! Announces within this process which changes were recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use changelog_core::ids::first_uuid_at;
-use changelog_core::{Action, ActivityId, Change, ChangeId, Timestamp};
-use chrono::TimeDelta;
-use sqlx::types::{Text, Uuid};
+use changelog_core::{ActivityId, ChangeId};
 use tokio::sync::mpsc;
 
-use super::engine::on;
-use super::index::search::Terms;
-use super::index::sort_key;
-use super::{ChangeJson, Draft, Store, StoreError, Tenant};
+use super::tenant::Tenant;
 
-/// How long after its id was made an entry may still appear: a request may take
-/// 20 s, its transaction as much again, and the clocks of several servers may
-/// disagree by the rest.
-pub(crate) const OVERLAP: Duration = Duration::from_mins(1);
+/// How many entries may wait for a follower; beyond that they are left out.
+const MAX_WAITING_ENTRIES: usize = 4_096;
 
-/// How many entries one statement reads; the statement has the number too.
-const MOST: usize = 1_000;
-
-/// Creations among whatever was done to changes. Which entries are creations is
-/// told by the caller, because the index knows the kind of thing only. LEFT, so
-/// that SQLite begins with the page, which the index alone has.
-const SINCE: &str = "
-SELECT a.id, a.resource_id, a.action
-FROM (SELECT id FROM activity
-      WHERE organization_id = $1 AND resource_type = 'change' AND id >= $2
-      ORDER BY id LIMIT 1000) AS page
-LEFT JOIN activity a ON a.organization_id = $1 AND a.id = page.id ORDER BY page.id";
-
-/// How many entries may wait for whoever follows them.
-const WAITING: usize = 4_096;
-
-/// The entry that records the creation of a change.
+/// The entry of the activity log that records the creation of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its id, which orders by the time of recording.
@@ -51,45 +20,9 @@ pub struct Entry {
     pub change: ChangeId,
 }
 
-/// Some entries in the order of their ids.
-#[derive(Debug)]
-pub struct Entries {
-    /// The creations among them.
-    pub created: Vec<Entry>,
-    /// From where to read on; `None` when these were all.
-    pub next: Option<ActivityId>,
-}
-
-/// A change that was recorded, as it is now.
-#[derive(Debug)]
-pub struct Recorded {
-    /// The entry that records its creation.
-    pub entry: Entry,
-    /// Its detail shape.
-    pub json: String,
-    /// What it is found by.
-    pub terms: Terms,
-}
-
-/// Returns the first id that an entry of a moment can have.
-pub(crate) fn first_entry_at(at: Timestamp) -> ActivityId {
-    ActivityId(first_uuid_at(at))
-}
-
-/// Returns from where to read again when everything up to a moment was read.
-pub(crate) fn overlapping(at: Timestamp) -> ActivityId {
-    let overlap = TimeDelta::from_std(OVERLAP).unwrap_or_default();
-    first_entry_at(at.plus(-overlap))
-}
-
-/// Returns when the id of an entry was made.
-pub(crate) fn moment(id: ActivityId) -> Timestamp {
-    sort_key::moment(id.0)
-}
-
-/// Tells who follows an organization what this process has recorded. A hint:
-/// another process may have recorded something too, and what does not fit is
-/// left out; whoever follows must look by itself from time to time.
+/// The followers, one for each organization. What they receive is a hint:
+/// another process may have recorded something too, so that a follower must read
+/// the database from time to time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Feed(Arc<Mutex<HashMap<Tenant, mpsc::Sender<Entry>>>>);
 
@@ -98,98 +31,26 @@ impl Feed {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells of changes that were committed.
-    pub(super) fn tell(&self, recorded: &[&Draft]) {
-        let mut followed = self.lock();
-        if followed.is_empty() {
-            return;
-        }
-        for draft in recorded {
-            let (tenant, entry) = draft.entry();
-            if let Some(follower) = followed.get(&tenant)
-                && let Err(mpsc::error::TrySendError::Closed(_)) = follower.try_send(entry)
-            {
-                followed.remove(&tenant);
-            }
-        }
-    }
-}
-
-impl Store {
-    /// Begins to tell of what this process records for an organization; who
-    /// followed it before is told no more.
-    pub fn follow(&self, tenant: Tenant) -> mpsc::Receiver<Entry> {
-        let (follower, entries) = mpsc::channel(WAITING);
-        self.database.feed.lock().insert(tenant, follower);
+    /// Begins to announce what this process records for an organization; an
+    /// earlier follower of it gets nothing more.
+    pub(super) fn follow(&self, tenant: Tenant) -> mpsc::Receiver<Entry> {
+        let (follower, entries) = mpsc::channel(MAX_WAITING_ENTRIES);
+        self.lock().insert(tenant, follower);
         entries
     }
 
-    /// Reads the next entries about changes from an id on.
-    pub async fn entries_from(
-        &self,
-        tenant: Tenant,
-        from: ActivityId,
-    ) -> Result<Entries, StoreError> {
-        let rows: Vec<(Uuid, Uuid, Text<Action>)> =
-            on!(&mut self.database.reader(tenant).await?, |db| {
-                sqlx::query_as(SINCE)
-                    .bind(tenant.uuid())
-                    .bind(from.0)
-                    .fetch_all(&mut **db)
-            })?;
-        let last = rows.last().filter(|_| rows.len() >= MOST);
-        Ok(Entries {
-            next: last.map(|(id, ..)| ActivityId(Uuid::from_u128(id.as_u128() + 1))),
-            created: rows
-                .into_iter()
-                .filter(|(.., Text(action))| *action == Action::Created)
-                .map(|(id, change, _)| Entry {
-                    id: id.into(),
-                    change: change.into(),
-                })
-                .collect(),
-        })
-    }
-
-    /// Reads the changes that entries record; those that were deleted meanwhile
-    /// are left out.
-    pub async fn recorded(
-        &self,
-        tenant: Tenant,
-        entries: &[Entry],
-    ) -> Result<Vec<Recorded>, StoreError> {
-        let found = self.changes_of(tenant, entries.iter().map(|entry| entry.change));
-        let mut found: HashMap<ChangeId, ChangeJson> = found.await?.into_iter().collect();
-        let mut recorded = Vec::new();
-        for entry in entries {
-            let Some(json) = found.remove(&entry.change) else {
-                continue;
-            };
-            let change: Change = json.parse()?;
-            recorded.push(Recorded {
-                entry: *entry,
-                terms: Terms::of(&change),
-                json: json.0,
-            });
+    /// Announces creations that were committed.
+    pub(super) fn announce(&self, created: impl Iterator<Item = (Tenant, Entry)>) {
+        let mut followers = self.lock();
+        if followers.is_empty() {
+            return;
         }
-        Ok(recorded)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::engine::explain;
-
-    #[tokio::test]
-    async fn entries_are_found_by_an_index_in_their_order() {
-        let plan = explain::of(SINCE).await;
-        assert!(
-            plan.iter().any(|step| step.starts_with(
-                "SEARCH activity USING COVERING INDEX activity_by_resource \
-                 (organization_id=? AND resource_type=? AND id>?)"
-            )),
-            "{plan:?}"
-        );
+        for (tenant, entry) in created {
+            if let Some(follower) = followers.get(&tenant)
+                && let Err(mpsc::error::TrySendError::Closed(_)) = follower.try_send(entry)
+            {
+                followers.remove(&tenant);
+            }
+        }
     }
 }

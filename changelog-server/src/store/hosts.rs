@@ -10,7 +10,7 @@ use super::activity::difference;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on};
 use super::summaries::{Column, Summary, page, page_after};
-use super::{Counted, Store, StoreError, Tenant, Tx, new_id};
+use super::{Counted, Database, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
@@ -82,10 +82,10 @@ impl Row {
     }
 }
 
-impl Store {
+impl Database {
     /// Lists the hosts of an organization, ordered by hostname.
     pub async fn hosts(&self, tenant: Tenant) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(&mut **db)
         })?;
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
@@ -99,7 +99,7 @@ impl Store {
         after: &str,
         limit: u64,
     ) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = page_after(PAGE, tenant, "hostname_folded", after, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -108,7 +108,7 @@ impl Store {
 
     /// Lists the ids and names of the hosts of an organization, ordered by name.
     pub async fn host_names(&self, tenant: Tenant) -> Result<Vec<(HostId, String)>, StoreError> {
-        let rows: Vec<(Uuid, String)> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(NAMES)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -127,7 +127,7 @@ impl Store {
         limit: u64,
         offset: u64,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = page(PAGE, tenant, "hostname_folded", limit, offset);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -141,7 +141,7 @@ impl Store {
     /// Finds a host of an organization by its name, without regard to ASCII
     /// case.
     pub async fn host_named(&self, tenant: Tenant, name: &str) -> Result<Option<Host>, StoreError> {
-        let row: Option<Row> = on!(&mut self.database.point_reader(tenant).await?, |db| {
+        let row: Option<Row> = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
@@ -152,7 +152,7 @@ impl Store {
 
     /// Finds a host of an organization.
     pub async fn host(&self, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
-        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
+        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -207,7 +207,7 @@ impl Tx {
         if inserted == 0 {
             return Err(StoreError::Conflict);
         }
-        self.keep_quota(tenant, Counted::Hosts).await?;
+        self.check_quota(tenant, Counted::Hosts).await?;
         Ok(host)
     }
 

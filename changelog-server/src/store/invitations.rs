@@ -13,7 +13,7 @@ use sqlx::types::{Text, Uuid};
 use super::activity::Entry;
 use super::engine::{execute, on};
 use super::sessions::hash;
-use super::{Actor, Counted, Store, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Counted, Database, StoreError, Tenant, Tx, new_id};
 
 /// How long an invitation can be accepted.
 const VALID: TimeDelta = TimeDelta::hours(72);
@@ -95,11 +95,11 @@ impl From<Row> for (Tenant, Invitation) {
     }
 }
 
-impl Store {
+impl Database {
     /// Lists the invitations of an organization that nobody has accepted, newest
     /// first; those that have expired are among them until they are deleted.
     pub async fn invitations(&self, tenant: Tenant) -> Result<Vec<Invitation>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -117,12 +117,10 @@ impl Store {
         token: &str,
         now: Timestamp,
     ) -> Result<(Tenant, String, Invitation), StoreError> {
-        let found: NamedRow = on!(&mut self.database.system().await?, |db| sqlx::query_as(
-            BY_TOKEN
-        )
-        .bind(hash(token))
-        .bind(now.millis())
-        .fetch_one(&mut **db))?;
+        let found: NamedRow = on!(&mut self.system().await?, |db| sqlx::query_as(BY_TOKEN)
+            .bind(hash(token))
+            .bind(now.millis())
+            .fetch_one(&mut **db))?;
         let (tenant, invitation) = found.row.into();
         Ok((tenant, found.name, invitation))
     }
@@ -169,7 +167,7 @@ impl Tx {
                 .bind(created_at.millis())
                 .bind(invitation.expires_at.millis())
         )?;
-        self.keep_quota(tenant, Counted::Members).await?;
+        self.check_quota(tenant, Counted::Members).await?;
         let role = json!({ "role": invitation.role });
         let entry = entry(Action::Invited, &invitation, &role);
         self.record(tenant, actor, entry, now).await?;

@@ -9,7 +9,7 @@ use sqlx::types::{Text, Uuid};
 
 use super::activity::Entry;
 use super::engine::{execute, on};
-use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 /// How many accounts an address may have, each vouched for by another
 /// organization.
@@ -134,10 +134,10 @@ impl From<MemberRow> for Member {
     }
 }
 
-impl Store {
+impl Database {
     /// Lists the members of an organization, by name.
     pub async fn members(&self, tenant: Tenant) -> Result<Vec<Member>, StoreError> {
-        let rows: Vec<MemberRow> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<MemberRow> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(OF_ORGANIZATION)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -151,10 +151,9 @@ impl Store {
         &self,
         user: UserId,
     ) -> Result<Vec<(OrganizationId, String, Role)>, StoreError> {
-        let rows: Vec<(Uuid, String, Text<Role>)> =
-            on!(&mut self.database.system().await?, |db| {
-                sqlx::query_as(OF_USER).bind(user.0).fetch_all(&mut **db)
-            })?;
+        let rows: Vec<(Uuid, String, Text<Role>)> = on!(&mut self.system().await?, |db| {
+            sqlx::query_as(OF_USER).bind(user.0).fetch_all(&mut **db)
+        })?;
         Ok(rows
             .into_iter()
             .map(|(id, name, role)| (id.into(), name, role.0))
@@ -166,7 +165,7 @@ impl Store {
     /// an organization are left out.
     pub async fn accounts(&self, email: &str) -> Result<Vec<Account>, StoreError> {
         let folded = fold_email(email);
-        let mut lease = self.database.system().await?;
+        let mut lease = self.system().await?;
         let rows: Vec<Row> = on!(&mut lease, |db| sqlx::query_as(BY_EMAIL)
             .bind(&folded)
             .fetch_all(&mut **db))?;
@@ -175,7 +174,7 @@ impl Store {
 
     /// Finds the organization that a person joined first.
     pub async fn first_membership(&self, user: UserId) -> Result<Option<Tenant>, StoreError> {
-        let found: Option<(Uuid,)> = on!(&mut self.database.system().await?, |db| {
+        let found: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {
             sqlx::query_as(FIRST_MEMBERSHIP)
                 .bind(user.0)
                 .fetch_optional(&mut **db)

@@ -1,48 +1,52 @@
-//! Everything that is kept, on SQLite or on PostgreSQL.
+//! Everything that the service keeps, on SQLite or on PostgreSQL.
 //!
-//! [`Store`] reads, [`Tx`] writes; both have their methods in one file a noun,
-//! beside the SQL. A [`Tenant`] can only be made in here, by looking up a key,
-//! a session or an organization, and every method that touches an
-//! organization's rows takes one: what belongs to another organization cannot
-//! be asked for by accident.
+//! [`Database`] reads, [`Tx`] writes; both have their methods in one file a noun,
+//! next to the SQL. [`Store`] adds what requests share: batches and the cache of
+//! keys. Only the store makes a [`Tenant`], when it finds a key, a session or an
+//! organization, and every method that touches rows of an organization takes
+//! one, so that rows of another organization cannot be read by accident.
+//!
+//! The layers, each of which imports only from those above it in this list:
+//!
+//! - `engine`: connections, dialects, the writer, locks, batches;
+//! - `tenant`, `quotas`, `feed`, `database`: what every noun needs;
+//! - `index`: sort keys, counts and the search index;
+//! - the nouns;
+//! - this file.
 
 pub(crate) mod activity;
 mod api_keys;
 mod attempts;
 mod changes;
+mod database;
 pub(crate) mod engine;
 pub(crate) mod feed;
 mod hosts;
 mod idempotency;
 pub(crate) mod index;
 mod invitations;
-mod key_cache;
+mod key_lookup;
 mod members;
 mod moments;
 mod organizations;
 mod quotas;
+pub(crate) mod recorded;
 mod services;
 mod sessions;
 mod summaries;
+mod tenant;
 
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::ops::Deref;
 
-use changelog_core::ids::uuid_v7;
-use changelog_core::{ChangeId, OrganizationId, Timestamp};
-use chrono::{DateTime, Utc};
-use sqlx::PgPool;
-use sqlx::types::Uuid;
-use tokio::time::timeout;
+use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
 pub use attempts::Bucket;
 pub use changes::{ChangeJson, ChangeList, Compared, Created, Creation, Draft};
-pub use engine::backup::BackupError;
-pub use engine::error::StoreError;
-pub use engine::open::{Capacity, OpenError, Purpose};
+pub(crate) use database::new_id;
+pub use database::{Database, Tx};
+pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub use index::counts::{DayCount, Scope};
 pub use index::search::{Terms, Wanted};
@@ -51,303 +55,108 @@ pub use quotas::{Counted, Quotas};
 pub(crate) use sessions::CLOCKS_DIFFER;
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;
+pub use tenant::{Actor, Tenant};
 
-use api_keys::KeyHash;
-use changes::list::Page;
-use engine::batcher::{Batcher, Limits};
-use engine::fair_share::{FairShare, Party, Turn};
-use engine::file::DataFile;
-use engine::readers::{Lease, Readers};
-use engine::writer::Writer;
-use engine::{Connection, Engine, execute, on};
-use feed::Feed;
-use index::counts;
-use key_cache::KeyCache;
+use changes::list::Lists;
+use engine::{Batcher, ServeLock, execute};
+use key_lookup::KeyLookup;
 
-/// How long a database may take to show that it answers at all.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The organization that a request acts in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Tenant(OrganizationId);
-
-impl Tenant {
-    /// Returns the organization's id.
-    pub fn id(self) -> OrganizationId {
-        self.0
-    }
-
-    /// Returns the id as the database takes it.
-    fn uuid(self) -> Uuid {
-        self.0.0
-    }
-}
-
-/// Who acts, as the activity log names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Actor {
-    /// The person; `None` for an API key and for the operator.
-    pub person: Option<changelog_core::UserId>,
-    /// The name of the person, or `API key: ` and the key's name.
-    pub name: String,
-    /// From where; `None` for the operator, who needs no network.
-    pub address: Option<IpAddr>,
-}
-
-impl Actor {
-    /// A person who is at an address.
-    pub fn person(person: changelog_core::UserId, name: &str, address: IpAddr) -> Self {
-        Self {
-            person: Some(person),
-            name: name.to_owned(),
-            address: Some(address),
-        }
-    }
-
-    /// The operator at the server's own command line.
-    pub fn operator() -> Self {
-        Self {
-            person: None,
-            name: "Operator".to_owned(),
-            address: None,
-        }
-    }
-}
-
-/// Everything that is kept; cheap to clone.
+/// The database and what requests share; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
-    /// Where SQLite's file is; nothing on PostgreSQL.
-    file: Option<Arc<DataFile>>,
-    /// Whom keys act for, by their hashes.
-    keys: Batcher<(), KeyHash, Option<KeyOwner>>,
-    /// What is remembered of that, on SQLite.
-    known_keys: Option<Arc<KeyCache>>,
+    keys: KeyLookup,
     changes_by_id: Batcher<Tenant, (Tenant, ChangeId), ChangeJson>,
-    /// Pages of changes: together where it pays, one by one where it does not.
-    pages: Engine<Batcher<Tenant, Page, ChangeList>, ()>,
+    lists: Lists,
     creations: Batcher<Tenant, Creation, Created>,
 }
 
-/// The connections.
-#[derive(Clone, Debug)]
-pub(crate) struct Database {
-    readers: Groups,
-    /// How writes begin: the writer on SQLite, a pool on PostgreSQL.
-    writes: Engine<Writer, PgPool>,
-    /// The turns of transactions that take more than one statement's time.
-    write_turns: Arc<FairShare>,
-    /// Batches of creations that run at the same time, in all and of one
-    /// organization.
-    creation_batches: (usize, usize),
-    /// Who is told of what was recorded here.
-    feed: Feed,
-    /// How many things an organization may have.
-    quotas: Quotas,
-}
+/// What requests do not share is read from the database itself.
+impl Deref for Store {
+    type Target = Database;
 
-/// The groups of connections that read; none waits for another.
-#[derive(Clone, Debug)]
-struct Groups {
-    /// For health checks.
-    health: Readers,
-    /// For what is read before the organization is known: keys, sessions,
-    /// people.
-    system: Readers,
-    /// For single rows, found by a key.
-    points: Readers,
-    /// For everything else: lists, searches, counts.
-    lists: Readers,
-}
-
-/// A transaction: dropped without [`Tx::commit`], it leaves nothing.
-#[derive(Debug)]
-pub struct Tx {
-    connection: Connection,
-    /// Which row of a kept count this transaction adds to.
-    slot: i64,
-    /// Free for another transaction of the organization, or of another, when
-    /// this one is about to commit.
-    turn: Option<Turn>,
-    quotas: Quotas,
-}
-
-impl Database {
-    async fn begin(&self) -> Result<Tx, StoreError> {
-        let (connection, slot) = match &self.writes {
-            Engine::Sqlite(writer) => (Engine::Sqlite(writer.begin().await?), 0),
-            Engine::Postgres(pool) => {
-                let transaction = engine::bounded(pool.begin()).await?;
-                (Engine::Postgres(transaction), counts::random_slot())
-            }
-        };
-        Ok(Tx {
-            connection,
-            slot,
-            quotas: self.quotas,
-            turn: None,
-        })
-    }
-
-    /// Waits for a connection for lists, searches and counts.
-    async fn reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
-        let lease = self.readers.lists.lease(Some(tenant)).await;
-        self.unless_away(lease).await
-    }
-
-    /// Waits for a connection for single rows that are found by a key.
-    async fn point_reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
-        let lease = self.readers.points.lease(Some(tenant)).await;
-        self.unless_away(lease).await
-    }
-
-    /// Replaces a refusal for the organization's share where it is the database
-    /// that does not answer: then nobody's requests end.
-    async fn unless_away<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
-        match result {
-            Err(StoreError::Overloaded) => match timeout(ANSWER_TIMEOUT, self.ping()).await {
-                Ok(Ok(())) => Err(StoreError::Overloaded),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(StoreError::Unavailable(
-                    "the database does not answer".into(),
-                )),
-            },
-            result => result,
-        }
-    }
-
-    /// Makes a round trip that reads a real page of the database.
-    async fn ping(&self) -> Result<(), StoreError> {
-        let mut lease = self.readers.health.lease(None).await?;
-        let _: Option<(i64,)> = on!(&mut lease, |db| {
-            sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
-        })?;
-        Ok(())
-    }
-
-    /// Waits for a connection for what is read before the organization is known.
-    async fn system(&self) -> Result<Lease, StoreError> {
-        self.readers.system.lease(None).await
+    fn deref(&self) -> &Database {
+        &self.database
     }
 }
 
 impl Store {
-    /// Puts the store together; must be called within a tokio runtime.
-    fn new(
-        database: Database,
-        file: Option<Arc<DataFile>>,
-        known_keys: Option<Arc<KeyCache>>,
-    ) -> Self {
-        let work = database.clone();
-        let keys = Batcher::new(
-            Limits {
-                batches: 1,
-                batches_of_lane: 1,
-                size: api_keys::MOST,
-                mixed: false,
-                weight: |_| 1,
-            },
-            move |hashes| api_keys::owners(work.clone(), hashes),
-        );
-        let work = database.clone();
-        let changes_by_id = Batcher::new(
-            Limits {
-                batches: usize::MAX,
-                batches_of_lane: 1,
-                size: changes::MOST,
-                mixed: false,
-                weight: |_| 1,
-            },
-            move |ids| changes::by_id(work.clone(), ids),
-        );
-        let pages = match &database.writes {
-            Engine::Sqlite(_) => {
-                let work = database.clone();
-                Engine::Sqlite(Batcher::new(
-                    Limits {
-                        batches: usize::MAX,
-                        batches_of_lane: database.readers.lists.share(),
-                        size: changes::list::MAX_BATCH,
-                        mixed: false,
-                        weight: Page::weight,
-                    },
-                    move |pages| changes::list::pages(work.clone(), pages),
-                ))
-            }
-            Engine::Postgres(_) => Engine::Postgres(()),
-        };
-        let work = database.clone();
-        let (batches, batches_of_lane) = database.creation_batches;
-        let creations = Batcher::new(
-            Limits {
-                batches,
-                batches_of_lane,
-                size: changes::create::MAX_BATCH,
-                mixed: true,
-                weight: Creation::changes,
-            },
-            move |creations| changes::create::create_batch(work.clone(), creations),
-        );
-        Self {
+    /// Opens the database at an address and migrates its schema. The lock that is
+    /// returned with it must be held for as long as the process serves.
+    pub async fn open(
+        address: &str,
+        purpose: Purpose,
+        capacity: Capacity,
+    ) -> Result<(Self, ServeLock), OpenError> {
+        // One batch more than an organization may have is for the others.
+        let write_batches = database::COUNT_SLOTS + 1;
+        let (connections, serve_lock) =
+            engine::open(address, purpose, capacity, write_batches).await?;
+        let database = Database::new(connections);
+        let store = Self {
+            keys: KeyLookup::new(&database),
+            changes_by_id: changes::batcher(&database),
+            lists: Lists::new(&database),
+            creations: changes::create::batcher(&database),
             database,
-            file,
-            keys,
-            known_keys,
-            changes_by_id,
-            pages,
-            creations,
-        }
+        };
+        Ok((store, serve_lock))
     }
 
-    /// Limits how many things an organization may have; without this there is no
-    /// limit, as for the operator.
+    /// Limits how many of each thing an organization may have; without this there
+    /// is no limit, as for the operator.
     #[must_use]
     pub fn with_quotas(mut self, quotas: Quotas) -> Self {
         self.database.quotas = quotas;
         self
     }
 
-    /// Begins a transaction of the service itself: of a person who is not known
-    /// yet, or of the operator.
-    pub async fn begin(&self) -> Result<Tx, StoreError> {
-        self.begin_in_turn(None).await
+    /// Finds whom a key acts for, as of now or later: a key revoked a moment
+    /// ago, by any process, is found revoked.
+    pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
+        self.keys.owner(key).await
     }
 
-    /// Begins a transaction of an organization.
+    /// Finds a change of an organization.
+    pub async fn change(&self, tenant: Tenant, id: ChangeId) -> Result<ChangeJson, StoreError> {
+        self.changes_by_id.read(tenant, (tenant, id)).await
+    }
+
+    /// Lists a page of the changes that match, newest first, with their exact
+    /// count.
+    pub async fn changes(
+        &self,
+        tenant: Tenant,
+        filter: &ChangeFilter,
+    ) -> Result<ChangeList, StoreError> {
+        self.lists.page(tenant, filter, true).await
+    }
+
+    /// Reads a page of the changes that match, newest first, without counting
+    /// them: the changes in their detail shape, as JSON with commas between, as
+    /// in [`ChangeList::json`]. To read all pages, each continues `before` the
+    /// last change of the one before it.
+    pub async fn changes_without_count(
+        &self,
+        tenant: Tenant,
+        filter: &ChangeFilter,
+    ) -> Result<String, StoreError> {
+        Ok(self.lists.page(tenant, filter, false).await?.json)
+    }
+
+    /// Creates changes; when this returns `Ok`, they survive a power cut.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] when the organization has too many others.
-    pub async fn begin_for(&self, tenant: Tenant) -> Result<Tx, StoreError> {
-        self.begin_in_turn(Some(tenant)).await
+    /// [`StoreError::Invalid`] when the organization does not have a service or
+    /// host of a change, or a millisecond is full; [`StoreError::Locked`] when the
+    /// first request with the same idempotency key is still running;
+    /// [`StoreError::KeyReused`] when it had another body.
+    pub async fn create_changes(&self, creation: Creation) -> Result<Created, StoreError> {
+        self.creations.submit(creation.tenant(), creation).await
     }
 
-    async fn begin_in_turn(&self, party: Party) -> Result<Tx, StoreError> {
-        let turn = self.database.write_turns.turn(party).await;
-        let turn = self.database.unless_away(turn).await?;
-        let tx = self.database.begin().await?;
-        Ok(Tx {
-            turn: Some(turn),
-            ..tx
-        })
-    }
-
-    /// Makes a round trip that reads a real page of the database, and makes
-    /// sure that a database file is still where it was and can be written.
-    ///
-    /// # Errors
-    /// [`StoreError::Blocked`] when writes have waited for another process for
-    /// some seconds.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        if let Some(file) = &self.file {
-            file.is_in_place()?;
-            file.is_writable()?;
-        }
-        self.database.ping().await
-    }
-
-    /// Deletes what has outlived its time: idempotency answers, sessions, failed
-    /// sign-ins, known browsers, and invitations. Returns how many rows went.
+    /// Deletes what has expired: idempotency keys, sessions, failed sign-ins, known
+    /// browsers and invitations. Returns the number of deleted rows.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let mut deleted = 0;
         for (statement, kept) in [
@@ -358,8 +167,8 @@ impl Store {
             (invitations::PURGE, invitations::EXPIRED_KEPT),
         ] {
             let before = now.plus(-kept).millis();
-            // A thousand at a time: a million in one transaction would keep
-            // everybody else from writing for as long as that takes.
+            // A thousand rows at a time: no other transaction can write during a
+            // transaction, which takes long for a million rows.
             loop {
                 let mut tx = self.begin().await?;
                 let rows = execute!(tx, sqlx::query(statement).bind(before))?;
@@ -373,45 +182,8 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Closes the connections; on SQLite the write-ahead log is folded in.
+    /// Closes the connections; on SQLite this folds in the write-ahead log.
     pub async fn close(self) {
-        let Groups {
-            health,
-            system,
-            points,
-            lists,
-        } = &self.database.readers;
-        for readers in [health, system, points, lists] {
-            readers.close().await;
-        }
-        if let Engine::Postgres(pool) = &self.database.writes {
-            pool.close().await;
-        }
+        self.database.connections.close().await;
     }
-}
-
-impl Tx {
-    /// Ends the transaction: when this returns `Ok`, it survives a power cut.
-    ///
-    /// # Errors
-    /// [`StoreError::Uncertain`] when it is not known whether it took place.
-    pub async fn commit(self) -> Result<(), StoreError> {
-        match self.connection {
-            Engine::Sqlite(loan) => {
-                // Transactions that wait for the same COMMIT do not hold up the
-                // next one.
-                let committed = loan.commit();
-                drop(self.turn);
-                committed.await
-            }
-            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await,
-        }
-    }
-}
-
-/// Makes an id for something that happens now; ids of one millisecond keep the
-/// order in which they were made.
-pub(crate) fn new_id(now: DateTime<Utc>) -> Uuid {
-    let nanos_of_milli = now.timestamp_subsec_nanos() % 1_000_000;
-    uuid_v7(now.into(), Some(nanos_of_milli), rand::random())
 }

@@ -4,7 +4,7 @@
 use changelog_core::Timestamp;
 
 use super::engine::{execute, on};
-use super::{Store, StoreError};
+use super::{Database, StoreError};
 
 const LATEST: &str = "SELECT moment FROM latest_moment WHERE id = 1";
 
@@ -17,13 +17,11 @@ const RESET: &str = "
 INSERT INTO latest_moment (id, moment) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET moment = excluded.moment";
 
-impl Store {
+impl Database {
     /// Returns the latest moment that was kept, if any was.
     pub async fn latest_moment(&self) -> Result<Option<Timestamp>, StoreError> {
-        let found: Option<(i64,)> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
-            LATEST
-        )
-        .fetch_optional(&mut **db))?;
+        let found: Option<(i64,)> = on!(&mut self.system().await?, |db| sqlx::query_as(LATEST)
+            .fetch_optional(&mut **db))?;
         Ok(found.map(|(millis,)| Timestamp::from_millis(millis)))
     }
 

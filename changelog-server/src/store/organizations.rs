@@ -8,7 +8,7 @@ use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
 use super::engine::{execute, on};
-use super::{Actor, Store, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
 INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, $3, $4)";
@@ -44,17 +44,17 @@ impl From<Row> for Organization {
     }
 }
 
-impl Store {
+impl Database {
     /// Lists every organization, by name.
     pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.system().await?, |db| sqlx::query_as(ALL)
+        let rows: Vec<Row> = on!(&mut self.system().await?, |db| sqlx::query_as(ALL)
             .fetch_all(&mut **db))?;
         Ok(rows.into_iter().map(Organization::from).collect())
     }
 
     /// Reads the organization that somebody acts in.
     pub async fn organization(&self, tenant: Tenant) -> Result<Organization, StoreError> {
-        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
+        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .fetch_one(&mut **db)
@@ -64,7 +64,7 @@ impl Store {
 
     /// Tells whether there is any organization yet.
     pub async fn has_organizations(&self) -> Result<bool, StoreError> {
-        let any: Option<(Uuid,)> = on!(&mut self.database.system().await?, |db| {
+        let any: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {
             sqlx::query_as(ANY).fetch_optional(&mut **db)
         })?;
         Ok(any.is_some())

@@ -1,12 +1,5 @@
-//! How many things one organization may have: what one makes is paid for by
-//! all.
-
-use super::engine::{Engine, execute, on};
-use super::{StoreError, Tenant, Tx};
-
-/// From this many below a limit on, those who add count one after the other on
-/// PostgreSQL. More than may add at the same moment.
-const NEAR: i64 = 100;
+//! How many hosts, services, members and API keys one organization may have:
+//! the database of all organizations holds them.
 
 /// Counts, but no further than to a limit.
 macro_rules! count {
@@ -19,29 +12,29 @@ const HOSTS: &str = count!("SELECT 1 FROM hosts WHERE organization_id = $1");
 const SERVICES: &str = count!("SELECT 1 FROM services WHERE organization_id = $1");
 const API_KEYS: &str =
     count!("SELECT 1 FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL");
-/// Who was invited takes a place until the invitation is withdrawn or expires.
+/// An invitation counts until it is withdrawn or deleted after it has expired.
 const MEMBERS: &str = count!(
     "SELECT 1 FROM memberships WHERE organization_id = $1 \
      UNION ALL SELECT 1 FROM invitations WHERE organization_id = $1"
 );
 
-/// Lets those who add count one after the other.
-const LOCK: &str = "UPDATE organizations SET name = name WHERE id = $1";
+/// Lets transactions that add to an organization count one after the other.
+pub(super) const LOCK: &str = "UPDATE organizations SET name = name WHERE id = $1";
 
-/// How many things one organization may have; without a number, any.
+/// How many of each one organization may have; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
     /// Hosts.
     pub hosts: Option<u32>,
     /// Services.
     pub services: Option<u32>,
-    /// Members, with those who are invited.
+    /// Members and invitations.
     pub members: Option<u32>,
     /// API keys that are not revoked.
     pub api_keys: Option<u32>,
 }
 
-/// What is counted.
+/// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Hosts.
@@ -55,8 +48,8 @@ pub enum Counted {
 }
 
 impl Counted {
-    /// Returns how people call them.
-    pub fn noun(self) -> &'static str {
+    /// Returns the plural noun.
+    pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Hosts => "hosts",
             Self::Services => "services",
@@ -66,7 +59,7 @@ impl Counted {
     }
 
     /// Returns the flag by which an operator sets the limit.
-    pub fn flag(self) -> &'static str {
+    pub(super) fn flag(self) -> &'static str {
         match self {
             Self::Hosts => "--max-hosts",
             Self::Services => "--max-services",
@@ -75,67 +68,23 @@ impl Counted {
         }
     }
 
-    fn statement(self) -> &'static str {
+    /// Returns the limit for it.
+    pub(super) fn limit(self, quotas: &Quotas) -> Option<u32> {
+        match self {
+            Self::Hosts => quotas.hosts,
+            Self::Services => quotas.services,
+            Self::Members => quotas.members,
+            Self::ApiKeys => quotas.api_keys,
+        }
+    }
+
+    /// Returns the statement that counts them, up to a limit.
+    pub(super) fn count_statement(self) -> &'static str {
         match self {
             Self::Hosts => HOSTS,
             Self::Services => SERVICES,
             Self::Members => MEMBERS,
             Self::ApiKeys => API_KEYS,
         }
-    }
-}
-
-impl Tx {
-    /// Makes sure that what was just added to an organization is not one too
-    /// many; otherwise this transaction must not be committed.
-    ///
-    /// # Errors
-    /// [`StoreError::QuotaExceeded`].
-    pub(super) async fn keep_quota(
-        &mut self,
-        tenant: Tenant,
-        counted: Counted,
-    ) -> Result<(), StoreError> {
-        let Quotas {
-            hosts,
-            services,
-            members,
-            api_keys,
-        } = self.quotas;
-        let limit = match counted {
-            Counted::Hosts => hosts,
-            Counted::Services => services,
-            Counted::Members => members,
-            Counted::ApiKeys => api_keys,
-        };
-        let Some(limit) = limit else {
-            return Ok(());
-        };
-        let most = i64::from(limit);
-        let mut count = self.count(tenant, counted, most + 1).await?;
-        if count > most - NEAR && matches!(self.connection, Engine::Postgres(_)) {
-            execute!(self, sqlx::query(LOCK).bind(tenant.uuid()))?;
-            count = self.count(tenant, counted, most + 1).await?;
-        }
-        if count > most {
-            Err(StoreError::QuotaExceeded { counted, limit })
-        } else {
-            Ok(())
-        }
-    }
-
-    async fn count(
-        &mut self,
-        tenant: Tenant,
-        counted: Counted,
-        most: i64,
-    ) -> Result<i64, StoreError> {
-        let (count,): (i64,) = on!(&mut self.connection, |db| {
-            sqlx::query_as(counted.statement())
-                .bind(tenant.uuid())
-                .bind(most)
-                .fetch_one(&mut **db)
-        })?;
-        Ok(count)
     }
 }

@@ -13,7 +13,7 @@ use super::activity::difference;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on, push_values};
 use super::summaries::{Column, Summary, page, page_after};
-use super::{Counted, Store, StoreError, Tenant, Tx, new_id};
+use super::{Counted, Database, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
 SELECT id, name, description, color, created_at
@@ -72,10 +72,10 @@ impl Row {
     }
 }
 
-impl Store {
+impl Database {
     /// Lists the services of an organization, ordered by name.
     pub async fn services(&self, tenant: Tenant) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(&mut **db)
         })?;
         Ok(rows
@@ -92,7 +92,7 @@ impl Store {
         after: &str,
         limit: u64,
     ) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = page_after(PAGE, tenant, "name_folded", after, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -108,7 +108,7 @@ impl Store {
         &self,
         tenant: Tenant,
     ) -> Result<Vec<(ServiceId, String)>, StoreError> {
-        let rows: Vec<(Uuid, String)> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(NAMES)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -127,7 +127,7 @@ impl Store {
         limit: u64,
         offset: u64,
     ) -> Result<Vec<Summary<Service>>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = page(PAGE, tenant, "name_folded", limit, offset);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -148,7 +148,7 @@ impl Store {
         if ids.len() == 0 {
             return Ok(HashMap::new());
         }
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(
                 "SELECT s.id, s.name, s.description, s.color, s.created_at FROM (",
             );
@@ -172,7 +172,7 @@ impl Store {
         tenant: Tenant,
         name: &str,
     ) -> Result<Option<Service>, StoreError> {
-        let row: Option<Row> = on!(&mut self.database.point_reader(tenant).await?, |db| {
+        let row: Option<Row> = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
@@ -183,7 +183,7 @@ impl Store {
 
     /// Finds a service of an organization.
     pub async fn service(&self, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
-        let row: Row = on!(&mut self.database.point_reader(tenant).await?, |db| {
+        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -231,7 +231,7 @@ impl Tx {
         if inserted == 0 {
             return Err(StoreError::Conflict);
         }
-        self.keep_quota(tenant, Counted::Services).await?;
+        self.check_quota(tenant, Counted::Services).await?;
         Ok(service)
     }
 

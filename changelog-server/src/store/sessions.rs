@@ -7,7 +7,7 @@ use sqlx::FromRow;
 use sqlx::types::{Text, Uuid};
 
 use super::engine::{execute, on};
-use super::{Store, StoreError, Tenant, Tx};
+use super::{Database, StoreError, Tenant, Tx};
 
 /// A session ends after this long without a request.
 pub(super) const IDLE: TimeDelta = TimeDelta::days(7);
@@ -133,7 +133,7 @@ fn has_ended(created_at: Timestamp, last_seen_at: Timestamp, now: Timestamp) -> 
         || created_at.max(last_seen_at) > now.plus(CLOCKS_DIFFER)
 }
 
-impl Store {
+impl Database {
     /// Finds the session of a token, unless it has ended.
     pub async fn session(
         &self,
@@ -141,11 +141,9 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<Session>, StoreError> {
         let hash = hash(token);
-        let row: Option<Row> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
-            BY_TOKEN
-        )
-        .bind(&hash)
-        .fetch_optional(&mut **db))?;
+        let row: Option<Row> = on!(&mut self.system().await?, |db| sqlx::query_as(BY_TOKEN)
+            .bind(&hash)
+            .fetch_optional(&mut **db))?;
         Ok(row.and_then(|row| {
             let created = Timestamp::from_millis(row.created_at);
             let seen = Timestamp::from_millis(row.last_seen_at);
@@ -171,11 +169,9 @@ impl Store {
         token: &str,
         now: Timestamp,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let rows: Vec<InfoRow> = on!(&mut self.database.system().await?, |db| sqlx::query_as(
-            OF_USER
-        )
-        .bind(user.0)
-        .fetch_all(&mut **db))?;
+        let rows: Vec<InfoRow> = on!(&mut self.system().await?, |db| sqlx::query_as(OF_USER)
+            .bind(user.0)
+            .fetch_all(&mut **db))?;
         let current = hash(token);
         let info = |row: InfoRow| SessionInfo {
             created_at: Timestamp::from_millis(row.created_at),

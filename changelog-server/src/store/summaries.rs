@@ -11,7 +11,7 @@ use super::activity::clamped;
 use super::engine::{Dialect, on, push_limit, push_values};
 use super::index::counts::{Scope, unsigned};
 use super::index::sort_key;
-use super::{Store, StoreError, Tenant};
+use super::{Database, StoreError, Tenant};
 
 /// A service or a host, with what its changes look like from afar.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Column {
     }
 }
 
-impl Store {
+impl Database {
     /// Adds to services or hosts, in their order, what there is about their
     /// changes.
     pub(super) async fn summarize<T>(
@@ -61,7 +61,7 @@ impl Store {
         }
         let ids: Vec<Uuid> = records.iter().map(|(id, _)| *id).collect();
         let rows: Vec<(Uuid, i64, Option<Uuid>)> =
-            on!(&mut self.database.reader(tenant).await?, |db| async {
+            on!(&mut self.reader(tenant).await?, |db| async {
                 let mut query = select(tenant, column, &ids);
                 query.build_query_as().fetch_all(&mut **db).await
             })?;

@@ -28,7 +28,8 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn database_files(app: &TestApp) -> Vec<PathBuf> {
-    let companions = ["wal", "shm", "turn", "next", "serve"].map(|name| companion(app, name));
+    let companions =
+        ["wal", "shm", "write-lock", "queue-lock", "serve-lock"].map(|name| companion(app, name));
     [app.file()].into_iter().chain(companions).collect()
 }
 
@@ -64,7 +65,7 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
     let key = app.key();
     key.change("before").await;
     // Like an admin command that was stopped while it wrote.
-    let lock = companion(&app, "turn");
+    let lock = companion(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("it is free soon");
 
@@ -131,7 +132,7 @@ async fn what_nobody_waits_for_is_not_recorded() {
     let app = app().await;
     let key = app.key();
     key.change("before").await;
-    let lock = companion(&app, "turn");
+    let lock = companion(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("it is free soon");
     // One that waits for the lock, and ten behind it whose callers leave.
@@ -174,7 +175,7 @@ async fn what_nobody_waits_for_is_not_recorded() {
 async fn a_server_starts_only_when_it_can_write() {
     let mut app = app().await;
     app.server.kill9();
-    let lock = companion(&app, "turn");
+    let lock = companion(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("nobody else runs");
     let output = run(app.serve_command(), "");

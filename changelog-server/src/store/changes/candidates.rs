@@ -11,7 +11,7 @@ use sqlx::types::{Text, Uuid};
 use super::{REFERENCES, broken};
 use crate::store::engine::{Dialect, on, push_limit};
 use crate::store::index::sort_key;
-use crate::store::{Store, StoreError, Tenant};
+use crate::store::{Database, StoreError, Tenant};
 
 /// A row of what [`select`] writes.
 type Row = (
@@ -33,7 +33,7 @@ pub enum Compared {
     Host(HostId),
 }
 
-impl Store {
+impl Database {
     /// Reads what the newest changes of a time are ranked by; the time is in
     /// milliseconds since 1970.
     pub async fn candidates(
@@ -43,7 +43,7 @@ impl Store {
         millis: Range<i64>,
         limit: u64,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = select(tenant, compared, millis, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

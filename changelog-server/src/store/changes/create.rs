@@ -18,17 +18,17 @@ use sqlx::{Postgres, QueryBuilder, Sqlite};
 use super::ChangeRow;
 use super::draft::Draft;
 use crate::store::activity::{self, Entry, NewEntry};
-use crate::store::engine::batcher::Answers;
-use crate::store::engine::writer::Writer;
-use crate::store::engine::{Dialect, Engine, Script, on, push_values};
+use crate::store::engine::{
+    Answers, Batcher, Dialect, Engine, Limits, Script, Writer, on, push_values,
+};
 use crate::store::idempotency::{self, KeyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
 use crate::store::index::sort_key;
-use crate::store::{Database, Store, StoreError, Tenant, Tx};
+use crate::store::{Database, StoreError, Tenant, Tx};
 
 /// How many changes one transaction creates at most, unless one request has
 /// more. Other writers wait for such a transaction for some ten milliseconds.
-pub(in crate::store) const MAX_BATCH: usize = 128;
+const MAX_BATCH: usize = 128;
 /// How often a request is tried because the sort key of an id was taken.
 const MAX_ATTEMPTS: usize = 20;
 /// How many sort keys one search for a free one reads.
@@ -78,9 +78,9 @@ impl Creation {
         }
     }
 
-    /// Returns how many changes it creates.
-    pub(in crate::store) fn changes(&self) -> usize {
-        self.drafts.len()
+    /// Returns the organization.
+    pub(in crate::store) fn tenant(&self) -> Tenant {
+        self.tenant
     }
 
     /// Returns where a draft is in the request, as a JSON pointer.
@@ -118,27 +118,27 @@ impl Creation {
     }
 }
 
-impl Store {
-    /// Creates changes; when this returns `Ok`, they survive a power cut.
-    ///
-    /// # Errors
-    /// [`StoreError::Invalid`] when the organization does not have a service or
-    /// host of a change, or a millisecond is full; [`StoreError::Locked`] when the
-    /// first request with the same idempotency key is still running;
-    /// [`StoreError::KeyReused`] when it had another body.
-    pub async fn create_changes(&self, creation: Creation) -> Result<Created, StoreError> {
-        self.creations.submit(creation.tenant, creation).await
-    }
+/// Makes the batcher of creations.
+pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation, Created> {
+    let (batches, batches_of_lane) = database.connections.write_batches;
+    let database = database.clone();
+    Batcher::new(
+        Limits {
+            batches,
+            batches_of_lane,
+            size: MAX_BATCH,
+            mixed: true,
+            weight: |creation: &Creation| creation.drafts.len(),
+        },
+        move |creations| create_batch(database.clone(), creations),
+    )
 }
 
 /// Runs creations in one transaction. They are first written without any check:
 /// keys are usually new, services and hosts exist, and sort keys are free. If the
 /// database refuses one, all are checked and written again; if it still refuses,
 /// each is written by itself.
-pub(in crate::store) async fn create_batch(
-    database: Database,
-    creations: Vec<Creation>,
-) -> Answers<Created> {
+async fn create_batch(database: Database, creations: Vec<Creation>) -> Answers<Created> {
     let database = &database;
     let written = match database.insert(&creations).await {
         Ok(()) => Ok(creations.iter().map(|one| Ok(one.created())).collect()),
@@ -192,7 +192,7 @@ fn may_be_of_one(error: &StoreError) -> bool {
 
 /// Checks requests, and writes those that pass, in one transaction.
 async fn check_then_insert(database: &Database, creations: &[Creation]) -> Answers<Created> {
-    let mut tx = database.begin().await?;
+    let mut tx = database.begin_batch().await?;
     let existing = tx.look_up(creations).await?;
     let answers: Vec<_> = creations.iter().map(|one| existing.check(one)).collect();
     let fresh: Vec<&Creation> = creations
@@ -346,11 +346,11 @@ impl Database {
     /// Writes creations in one transaction, unchecked.
     async fn insert(&self, creations: &[Creation]) -> Result<(), StoreError> {
         let creations: Vec<&Creation> = creations.iter().collect();
-        if let Engine::Sqlite(writer) = &self.writes {
+        if let Engine::Sqlite(writer) = &self.connections.writes {
             let script = script(Writer::script(), &creations, &[], 0);
             writer.run(script).await?;
         } else {
-            let mut tx = self.begin().await?;
+            let mut tx = self.begin_batch().await?;
             tx.write(&creations, &[]).await?;
             tx.commit().await?;
         }
@@ -360,8 +360,8 @@ impl Database {
 
     /// Reports changes that were committed to the followers of their organizations.
     fn notify(&self, creations: &[&Creation]) {
-        let drafts: Vec<&Draft> = creations.iter().flat_map(|one| &one.drafts).collect();
-        self.feed.tell(&drafts);
+        let drafts = creations.iter().flat_map(|one| &one.drafts);
+        self.feed.announce(drafts.map(Draft::entry));
     }
 
     /// Gives other ids to those drafts whose sort keys are taken, by other changes

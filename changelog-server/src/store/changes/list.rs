@@ -13,19 +13,20 @@ use sqlx::{QueryBuilder, Sqlite};
 
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
-use crate::store::engine::batcher::Answers;
-use crate::store::engine::{self, Dialect, Engine, Script, on, push_limit};
+use crate::store::engine::{
+    self, Answers, Batcher, Dialect, Engine, Limits, Script, on, push_limit,
+};
 use crate::store::index::counts::{Kind, Scope, Start};
 use crate::store::index::search::{self, SearchDialect, Wanted};
 use crate::store::index::sort_key;
-use crate::store::{Database, Store, StoreError, Tenant};
+use crate::store::{Database, StoreError, Tenant};
 
 /// From this many changes to leave out on, it pays to find where the page
 /// begins by the kept counts (five short queries) instead of walking there.
 const FAR: i64 = 2_000;
 
 /// How many pages are read together at most.
-pub(in crate::store) const MAX_BATCH: usize = 8;
+const MAX_BATCH: usize = 8;
 
 /// A page of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,73 +65,81 @@ enum Source {
     Search(String),
 }
 
-impl Store {
-    /// Lists a page of the changes that match, newest first, with their exact
-    /// count.
-    pub async fn changes(
-        &self,
-        tenant: Tenant,
-        filter: &ChangeFilter,
-    ) -> Result<ChangeList, StoreError> {
-        self.page(tenant, filter, true).await
+/// Reads lists of changes.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Lists {
+    database: Database,
+    /// On SQLite, where it pays, pages are read together.
+    pages: Option<Batcher<Tenant, Page, ChangeList>>,
+}
+
+impl Lists {
+    /// Makes a reader of lists; must be called within a tokio runtime.
+    pub(in crate::store) fn new(database: &Database) -> Self {
+        let work = database.clone();
+        let limits = Limits {
+            batches: usize::MAX,
+            batches_of_lane: database.connections.readers.lists.share(),
+            size: MAX_BATCH,
+            mixed: false,
+            weight: Page::weight,
+        };
+        let is_sqlite = matches!(database.connections.writes, Engine::Sqlite(_));
+        Self {
+            database: database.clone(),
+            pages: is_sqlite.then(|| Batcher::new(limits, move |some| pages(work.clone(), some))),
+        }
     }
 
-    /// Reads a page of the changes that match, newest first, without counting
-    /// them: the changes in their detail shape, as JSON with commas between, as
-    /// in [`ChangeList::json`]. For walking all of them, each page continues
-    /// `before` the last change of the one before it.
-    pub async fn changes_without_count(
-        &self,
-        tenant: Tenant,
-        filter: &ChangeFilter,
-    ) -> Result<String, StoreError> {
-        Ok(self.page(tenant, filter, false).await?.json)
-    }
-
-    async fn page(
+    /// Reads a page of the changes that match, newest first, and counts all that
+    /// match if this is wanted.
+    pub(in crate::store) async fn page(
         &self,
         tenant: Tenant,
         filter: &ChangeFilter,
         counted: bool,
     ) -> Result<ChangeList, StoreError> {
-        let source = self.source(tenant, filter).await?;
+        let source = source(&self.database, tenant, filter).await?;
         let mut page = Page::new(tenant, filter, source, counted);
         if let Some(id) = filter.before {
             page.start.before = sort_key::of(id.0).unwrap_or(i64::MAX);
         }
         if page.is_far() {
-            page.start = self.start_of_page(page.kind(), page.start).await?;
+            page.start = self.database.start_of_page(page.kind(), page.start).await?;
         }
         match &self.pages {
-            Engine::Sqlite(pages) => pages.read(tenant, page).await,
-            Engine::Postgres(()) => page.read(&self.database).await,
+            Some(pages) => pages.read(tenant, page).await,
+            None => page.read(&self.database).await,
         }
-    }
-
-    /// Chooses what a list is read off.
-    async fn source(&self, tenant: Tenant, filter: &ChangeFilter) -> Result<Source, StoreError> {
-        let wanted = Wanted::of(filter);
-        let things = usize::from(filter.service_id.is_some())
-            + usize::from(filter.host_id.is_some())
-            + filter.tags.len();
-        let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
-        // Risk and status have an index together; the rest has one each.
-        let indexed = things == 0 || (things == 1 && kinds == 0);
-        if wanted.words.is_empty() && indexed {
-            return Ok(match filter.tags.first() {
-                Some(tag) => Source::Tag(tag.clone()),
-                None => Source::Changes,
-            });
-        }
-        let terms = search::terms(&self.database, tenant, &wanted).await?;
-        Ok(Source::Search(terms))
     }
 }
 
+/// Chooses what a list is read off.
+async fn source(
+    database: &Database,
+    tenant: Tenant,
+    filter: &ChangeFilter,
+) -> Result<Source, StoreError> {
+    let wanted = Wanted::of(filter);
+    let things = usize::from(filter.service_id.is_some())
+        + usize::from(filter.host_id.is_some())
+        + filter.tags.len();
+    let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
+    // Risk and status have an index together; the rest has one each.
+    let indexed = things == 0 || (things == 1 && kinds == 0);
+    if wanted.words.is_empty() && indexed {
+        return Ok(match filter.tags.first() {
+            Some(tag) => Source::Tag(tag.clone()),
+            None => Source::Changes,
+        });
+    }
+    let terms = search::terms(database, tenant, &wanted).await?;
+    Ok(Source::Search(terms))
+}
 /// Reads pages on SQLite. Those whose statements read the same, up to the
 /// values, go together: a list takes its connection's thread 55 µs, waking that
 /// thread and being woken by it takes as long.
-pub(in crate::store) async fn pages(database: Database, pages: Vec<Page>) -> Answers<ChangeList> {
+async fn pages(database: Database, pages: Vec<Page>) -> Answers<ChangeList> {
     let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (number, page) in pages.iter().enumerate() {
         alike
@@ -223,7 +232,7 @@ impl Page {
     /// Returns for how many of [`MAX_BATCH`] it counts: all of them where reading
     /// it may take a large part of the time that a statement has, because many
     /// words of the index begin like one of its words.
-    pub(in crate::store) fn weight(&self) -> usize {
+    fn weight(&self) -> usize {
         match &self.source {
             Source::Search(terms) if search::expands_words(terms) => MAX_BATCH,
             _ => 1,

@@ -20,20 +20,19 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::batcher::Answers;
-use super::engine::{Dialect, Script, Value, execute, on, push_values};
+use super::engine::{Answers, Batcher, Dialect, Limits, Script, Value, execute, on, push_values};
 use super::index::counts::{self, Counted};
 use super::index::search::{self, Marks, SearchDialect};
 use super::index::sort_key;
-use super::{Database, Store, StoreError, Tenant, Tx};
+use super::{Database, StoreError, Tenant, Tx};
 
 pub use candidates::Compared;
 pub use create::{Created, Creation};
 pub use draft::Draft;
 pub use list::ChangeList;
 
-/// How many changes are read by one statement at most.
-pub(super) const MOST: usize = 64;
+/// The most changes that one statement reads by id.
+const MAX_BATCH: usize = 64;
 
 /// The JSON of a change: what is kept of it ends with a text and a brace.
 const JSON: &str = "rtrim(c.document, '}') || ',\"service\":' || COALESCE(s.reference, 'null')
@@ -67,12 +66,7 @@ fn broken(error: &serde_json::Error) -> StoreError {
     )))
 }
 
-impl Store {
-    /// Finds a change of an organization.
-    pub async fn change(&self, tenant: Tenant, id: ChangeId) -> Result<ChangeJson, StoreError> {
-        self.changes_by_id.read(tenant, (tenant, id)).await
-    }
-
+impl Database {
     /// Finds some changes of an organization, in the order of the ids; those that
     /// it does not have are left out.
     pub async fn changes_of(
@@ -82,8 +76,8 @@ impl Store {
     ) -> Result<Vec<(ChangeId, ChangeJson)>, StoreError> {
         let wanted: Vec<_> = ids.into_iter().map(|id| (tenant, id)).collect();
         let mut all = Vec::new();
-        for wanted in wanted.chunks(MOST) {
-            let found = by_id(self.database.clone(), wanted.to_vec()).await?;
+        for wanted in wanted.chunks(MAX_BATCH) {
+            let found = by_id(self.clone(), wanted.to_vec()).await?;
             for ((_, id), json) in wanted.iter().zip(found) {
                 match json {
                     Err(StoreError::NotFound) => {}
@@ -95,11 +89,23 @@ impl Store {
     }
 }
 
+/// Makes the batcher that finds changes by id.
+pub(super) fn batcher(database: &Database) -> Batcher<Tenant, (Tenant, ChangeId), ChangeJson> {
+    let database = database.clone();
+    Batcher::new(
+        Limits {
+            batches: usize::MAX,
+            batches_of_lane: 1,
+            size: MAX_BATCH,
+            mixed: false,
+            weight: |_| 1,
+        },
+        move |ids| by_id(database.clone(), ids),
+    )
+}
+
 /// Finds changes of one organization.
-pub(super) async fn by_id(
-    database: Database,
-    wanted: Vec<(Tenant, ChangeId)>,
-) -> Answers<ChangeJson> {
+async fn by_id(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Answers<ChangeJson> {
     let Some((tenant, _)) = wanted.first() else {
         return Ok(Vec::new());
     };

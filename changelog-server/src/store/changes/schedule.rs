@@ -5,9 +5,9 @@ use sqlx::QueryBuilder;
 
 use super::{ChangeJson, JSON, REFERENCES};
 use crate::store::engine::{Dialect, on, push_limit};
-use crate::store::{Store, StoreError, Tenant};
+use crate::store::{Database, StoreError, Tenant};
 
-impl Store {
+impl Database {
     /// Lists the planned changes that are scheduled for a moment or later, the
     /// soonest first.
     pub async fn scheduled_changes(
@@ -16,7 +16,7 @@ impl Store {
         from: Timestamp,
         limit: u64,
     ) -> Result<Vec<Change>, StoreError> {
-        let rows: Vec<(String,)> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<(String,)> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = scheduled(tenant, from, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;

@@ -79,4 +79,3 @@ pub(crate) async fn committed(
         )),
     }
 }
-

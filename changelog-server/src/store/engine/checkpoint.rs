@@ -182,7 +182,7 @@ impl Task {
         let bytes = self.file.wal_bytes();
         if bytes <= MAX_LOG_FILE_BYTES
             || self
-                .reminded
+                .warned
                 .is_some_and(|warned| warned.elapsed() < WARNING_INTERVAL)
         {
             return;

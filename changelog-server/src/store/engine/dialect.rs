@@ -147,4 +147,3 @@ pub(crate) fn push_limit<DB: Dialect>(query: &mut QueryBuilder<DB>, limit: u64, 
         DB::bind(query, offset.into());
     }
 }
-

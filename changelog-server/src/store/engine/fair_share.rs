@@ -205,7 +205,11 @@ mod tests {
         let _second = shares.acquire(a).await.unwrap();
         let mut third = Box::pin(shares.acquire(a));
         assert!(third.as_mut().now_or_never().is_none(), "its share is two");
-        let _other = shares.acquire(b).now_or_never().expect("one is left").unwrap();
+        let _other = shares
+            .acquire(b)
+            .now_or_never()
+            .expect("one is left")
+            .unwrap();
         drop(first);
         assert!(third.now_or_never().expect("its permit is free").is_ok());
     }
@@ -240,7 +244,10 @@ mod tests {
     async fn waiting_ends_with_the_reason() {
         let shares = FairShare::new(2, 2);
         let [a, b] = holders();
-        let _held = (shares.acquire(a).await.unwrap(), shares.acquire(a).await.unwrap());
+        let _held = (
+            shares.acquire(a).await.unwrap(),
+            shares.acquire(a).await.unwrap(),
+        );
         let (own, other) = tokio::join!(shares.acquire(a), shares.acquire(b));
         assert!(matches!(own, Err(StoreError::Overloaded)), "{own:?}");
         assert!(

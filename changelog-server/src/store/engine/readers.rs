@@ -187,14 +187,18 @@ impl Deref for SqliteLease {
 
     fn deref(&self) -> &SqliteConnection {
         let reader = self.reader.as_ref();
-        &reader.expect("a lease has the connection until it is dropped").connection
+        &reader
+            .expect("a lease has the connection until it is dropped")
+            .connection
     }
 }
 
 impl DerefMut for SqliteLease {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         let reader = self.reader.as_mut();
-        &mut reader.expect("a lease has the connection until it is dropped").connection
+        &mut reader
+            .expect("a lease has the connection until it is dropped")
+            .connection
     }
 }
 

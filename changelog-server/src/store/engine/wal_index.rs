@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn one_commit_is_told_from_several() {
-        let [one, two, three] = [u32::MAX, 0, 1]
-            .map(|commits| Header::of_copies(&copies(LAYOUT, commits)).unwrap());
+        let [one, two, three] =
+            [u32::MAX, 0, 1].map(|commits| Header::of_copies(&copies(LAYOUT, commits)).unwrap());
         assert!(two.is_next_after(&one) && three.is_next_after(&two));
         assert!(!three.is_next_after(&one) && !one.is_next_after(&one));
     }

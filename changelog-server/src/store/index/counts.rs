@@ -18,16 +18,7 @@ use sqlx::{FromRow, QueryBuilder};
 use super::search::Marks;
 use super::sort_key;
 use crate::store::engine::{Dialect, Script, Value, on};
-use crate::store::{Store, StoreError, Tenant};
-
-/// How many rows one count is spread over on PostgreSQL: one for each
-/// transaction that a server writes changes in at once.
-pub(crate) const SLOTS: usize = 4;
-
-/// Picks the slot of a transaction.
-pub(crate) fn random_slot() -> i64 {
-    rand::random_range(0..i64::try_from(SLOTS).unwrap_or(1))
-}
+use crate::store::{Database, StoreError, Tenant};
 
 /// All time.
 const ALWAYS: i64 = 0;
@@ -333,7 +324,7 @@ pub(crate) struct Start {
     pub(crate) rest: i64,
 }
 
-impl Store {
+impl Database {
     /// Counts the changes of some days, numbered from one to before another
     /// since 1970 in UTC, by risk and status: oldest first, without days that
     /// have none. Tags are not counted by day.
@@ -347,7 +338,7 @@ impl Store {
             Scope::Organization => DAY,
             Scope::Service(_) | Scope::Host(_) | Scope::Tag(_) => DAY_OF_THING,
         };
-        let rows: Vec<DayRow> = on!(&mut self.database.reader(tenant).await?, |db| {
+        let rows: Vec<DayRow> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(DAILY)
                 .bind(tenant.uuid())
                 .bind(scope.key())
@@ -372,7 +363,7 @@ impl Store {
             risk_level: None,
             status: None,
         };
-        let (total,): (i64,) = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let (total,): (i64,) = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new("SELECT ");
             kind.push_all(&mut query, &scope);
             query.build_query_as().fetch_one(&mut **db).await
@@ -389,7 +380,7 @@ impl Store {
         days: Range<i64>,
         limit: u64,
     ) -> Result<Vec<(Service, u64)>, StoreError> {
-        let rows: Vec<(String, i64)> = on!(&mut self.database.reader(tenant).await?, |db| async {
+        let rows: Vec<(String, i64)> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(BUSIEST);
             query.push(limit);
             query
@@ -424,16 +415,15 @@ impl Store {
         let mut within = 0..i64::MAX / SPANS[0] * SPANS[0];
         for span in SPANS {
             let numbers = within.start / span..within.end / span;
-            let spans: Vec<(i64, i64)> =
-                on!(&mut self.database.reader(kind.tenant).await?, |db| async {
-                    let mut query = QueryBuilder::new(
-                        "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
-                    );
-                    kind.push(&mut query);
-                    push_spans(&mut query, &Scope::Organization, span, numbers);
-                    query.push(" GROUP BY start ORDER BY start DESC");
-                    query.build_query_as().fetch_all(&mut **db).await
-                })?;
+            let spans: Vec<(i64, i64)> = on!(&mut self.reader(kind.tenant).await?, |db| async {
+                let mut query = QueryBuilder::new(
+                    "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
+                );
+                kind.push(&mut query);
+                push_spans(&mut query, &Scope::Organization, span, numbers);
+                query.push(" GROUP BY start ORDER BY start DESC");
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
             for (number, n) in spans {
                 if rest < n {
                     within = number * span..(number + 1) * span;

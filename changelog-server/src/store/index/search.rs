@@ -241,7 +241,7 @@ pub(crate) async fn terms(
 ) -> Result<String, StoreError> {
     let prefix = prefix(tenant);
     let mut query = String::new();
-    match &database.writes {
+    match &database.connections.writes {
         Engine::Sqlite(_) => {
             for word in words {
                 let word = format!("{prefix}{word}");
