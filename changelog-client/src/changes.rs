@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 
-use changelog_core::change::MAX_PER_PAGE;
+use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{
     Around, AroundFilter, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, HostId, Link,
     NewChange, NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
@@ -46,7 +46,7 @@ impl Changes {
         }
     }
 
-    /// Starts several changes at once: 1 to [`MAX_CHANGES`](crate::MAX_CHANGES)
+    /// Starts several changes at once: 1 to [`MAX_BULK_CHANGES`](crate::limits::MAX_BULK_CHANGES)
     /// of them, and at most 256 KiB as JSON.
     pub fn create_many(&self, changes: impl IntoIterator<Item = NewChange>) -> CreateChanges {
         CreateChanges {

@@ -54,7 +54,7 @@ mod send;
 mod services;
 mod watch;
 
-pub use changelog_core::change::MAX_CHANGES;
+pub use changelog_core::limits;
 pub use changelog_core::{
     Around, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment,
     Health, HealthStatus, Host, HostId, HostPatch, HostRef, KeyInfo, Link, NewChange, NewHost,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::ids::{ActivityId, UserId};
+use crate::limits::{DEFAULT_ACTIVITY_ENTRIES, MAX_ACTIVITY_ENTRIES};
 use crate::problem::{Code, Invalid};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
@@ -11,10 +12,6 @@ use crate::wire_enum::wire_enum;
 
 /// The value of `actor_id` that selects what API keys did.
 pub const API_KEY_ACTOR: &str = "__api_key__";
-/// How many entries an answer has when nothing is said.
-pub const DEFAULT_LIMIT: u64 = 50;
-/// How many entries an answer has at most.
-pub const MAX_LIMIT: u64 = 100;
 
 wire_enum! {
     /// What was done.
@@ -138,7 +135,7 @@ pub enum ActorFilter {
 /// Which entries to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityFilter {
-    /// At most this many entries, 1 to [`MAX_LIMIT`].
+    /// At most this many entries, 1 to [`MAX_ACTIVITY_ENTRIES`].
     pub limit: u64,
     /// Leave out this many of the newest.
     pub offset: u64,
@@ -151,7 +148,7 @@ pub struct ActivityFilter {
 impl Default for ActivityFilter {
     fn default() -> Self {
         Self {
-            limit: DEFAULT_LIMIT,
+            limit: DEFAULT_ACTIVITY_ENTRIES,
             offset: 0,
             resource: None,
             actor: None,
@@ -166,8 +163,8 @@ impl ActivityFilter {
         let mut filter = Self {
             limit: query
                 .number("limit", 1)
-                .unwrap_or(DEFAULT_LIMIT)
-                .min(MAX_LIMIT),
+                .unwrap_or(DEFAULT_ACTIVITY_ENTRIES)
+                .min(MAX_ACTIVITY_ENTRIES),
             offset: query.number("offset", 0).unwrap_or(0),
             resource: query.parsed("resource"),
             actor: None,

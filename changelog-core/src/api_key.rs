@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ApiKeyId, OrganizationId};
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
+use crate::limits::MAX_NAME_CHARS;
 use crate::organization::Plan;
 use crate::problem::{Code, Violations};
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
 /// Every key begins so, which lets secret scanners find one.
@@ -141,15 +142,21 @@ pub struct NewApiKey {
 impl Input for NewApiKey {
     const FIELDS: &'static [&'static str] = &["name", "expires_at"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            name: fields.required_text("name"),
-            expires_at: fields.parsed("expires_at"),
+            name: object.required_string("name"),
+            expires_at: object.parsed("expires_at"),
         }
     }
 
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
-        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::Name);
+        rules::text(
+            problems,
+            "/name",
+            &mut self.name,
+            1..=MAX_NAME_CHARS,
+            TextKind::Name,
+        );
         if let Some(at) = self.expires_at
             && at <= now
         {

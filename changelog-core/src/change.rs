@@ -1,9 +1,11 @@
-//! Changes: what was done, or will be, to the infrastructure.
+//! Changes to the infrastructure, done or planned.
 
 pub mod around;
 mod export_row;
+pub mod fields;
 mod filter;
 mod input;
+mod link;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +15,9 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
 pub use export_row::ExportRow;
-pub use filter::{ChangeFilter, DEFAULT_PER_PAGE, MAX_PER_PAGE};
-pub use input::{
-    ChangePatch, MAX_CHANGES, MAX_CLOCK_SKEW, MAX_LINKS, MAX_TAGS, MAX_TEXT, MAX_URL, NewChange,
-    NewChanges,
-};
+pub use filter::ChangeFilter;
+pub use input::{ChangePatch, NewChange, NewChanges};
+pub use link::Link;
 
 wire_enum! {
     /// How dangerous a change is.
@@ -43,33 +43,6 @@ wire_enum! {
         /// Undone, or failed.
         RolledBack = "rolled_back",
     }
-}
-
-/// Something to look at beside a change: the pipeline run, the commit, the ticket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Link {
-    /// What it is; 1 to 100 characters.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            min_length = 1,
-            max_length = 100,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-            example = "pipeline"
-        )
-    )]
-    pub label: String,
-    /// Where it is: an `http` or `https` address of at most 2048 characters.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 2048,
-            format = "uri",
-            example = "https://ci.example.com/runs/42"
-        )
-    )]
-    pub url: String,
 }
 
 /// The service of a change, as far as the change shows it.

@@ -1,163 +1,117 @@
-//! Changes as rows of a table, for CSV: the same columns from `chlog` and from
-//! the dashboard's download, and read again by `chlog import`.
+//! Changes as rows of CSV: `chlog` and the dashboard write them, `chlog import`
+//! reads them.
+//!
+//! A list in a cell is a JSON array.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::change::Change;
+use crate::change::fields::{FIELDS, FieldKind};
 use crate::text::is_format;
 
-/// The columns of a change.
-pub const CHANGE: [&str; 17] = [
-    "id",
-    "title",
-    "description",
-    "risk_level",
-    "status",
-    "impact",
-    "service_id",
-    "service",
-    "host_id",
-    "host",
-    "tags",
-    "links",
-    "scheduled_for",
-    "occurred_at",
-    "organization_id",
-    "created_at",
-    "updated_at",
-];
+/// The id, the service and host by name, and what the service sets.
+const COLUMN_COUNT: usize = FIELDS.len() + 6;
 
-/// Returns one cell a column, empty where there is no value. Tags stand with
-/// semicolons between them, links as `label=address`; a semicolon within one, or
-/// an equals sign within a label, has a backslash in front.
-pub fn change(change: &Change) -> [String; 17] {
-    let service = change.service.as_ref();
-    let host = change.host_ref.as_ref();
-    let links = change.links.iter();
-    let links: Vec<String> = links
-        .map(|link| format!("{}={}", escaped(&link.label, "=;"), escaped(&link.url, ";")))
-        .collect();
-    let tags: Vec<String> = change.tags.iter().map(|tag| escaped(tag, ";")).collect();
-    [
-        change.id.to_string(),
-        change.title.clone(),
-        or_empty(change.description.as_ref()),
-        change.risk_level.to_string(),
-        change.status.to_string(),
-        or_empty(change.impact.as_ref()),
-        or_empty(service.map(|service| service.id)),
-        or_empty(service.map(|service| &service.name)),
-        or_empty(host.map(|host| host.id)),
-        or_empty(host.map(|host| &host.hostname)),
-        tags.join(";"),
-        links.join(";"),
-        or_empty(change.scheduled_for),
-        change.occurred_at.to_string(),
-        change.organization_id.to_string(),
-        change.created_at.to_string(),
-        change.updated_at.to_string(),
-    ]
+/// The columns of a change.
+pub const COLUMNS: [&str; COLUMN_COUNT] = {
+    let mut columns = ["id"; COLUMN_COUNT];
+    let (mut column, mut index) = (1, 0);
+    while index < FIELDS.len() {
+        columns[column] = FIELDS[index].name;
+        column += 1;
+        if let Some(name) = name_column(&FIELDS[index].kind) {
+            columns[column] = name;
+            column += 1;
+        }
+        index += 1;
+    }
+    columns[column] = "organization_id";
+    columns[column + 1] = "created_at";
+    columns[column + 2] = "updated_at";
+    columns
+};
+
+/// Returns the column with the name of what a field has the id of.
+const fn name_column(kind: &FieldKind) -> Option<&'static str> {
+    match kind {
+        FieldKind::Service => Some("service"),
+        FieldKind::Host => Some("host"),
+        _ => None,
+    }
+}
+
+/// Returns one cell for each of [`COLUMNS`], empty where there is no value.
+pub fn row(change: &Change) -> Vec<String> {
+    let mut cells = Vec::with_capacity(COLUMN_COUNT);
+    cells.push(change.id.to_string());
+    for field in FIELDS {
+        let cell = match field.kind {
+            FieldKind::Title => change.title.clone(),
+            FieldKind::LongText(text) => (text.of)(change).clone().unwrap_or_default(),
+            FieldKind::RiskLevel => change.risk_level.to_string(),
+            FieldKind::Status => change.status.to_string(),
+            FieldKind::Service => {
+                let service = change.service.as_ref();
+                cells.push(or_empty(service.map(|service| service.id)));
+                or_empty(service.map(|service| &service.name))
+            }
+            FieldKind::Host => {
+                let host = change.host_ref.as_ref();
+                cells.push(or_empty(host.map(|host| host.id)));
+                or_empty(host.map(|host| &host.hostname))
+            }
+            FieldKind::Tags => list(&change.tags),
+            FieldKind::Links => list(&change.links),
+            FieldKind::ScheduledFor => or_empty(change.scheduled_for),
+            FieldKind::OccurredAt => change.occurred_at.to_string(),
+        };
+        cells.push(cell);
+    }
+    cells.push(change.organization_id.to_string());
+    cells.push(change.created_at.to_string());
+    cells.push(change.updated_at.to_string());
+    cells
 }
 
 fn or_empty(value: Option<impl Display>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Puts a backslash in front of these marks, and of backslashes.
-fn escaped(text: &str, marks: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c == '\\' || marks.contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
+fn list<T: Serialize>(elements: &[T]) -> String {
+    if elements.is_empty() {
+        return String::new();
     }
-    out
+    // Strings and objects of strings always serialize.
+    serde_json::to_string(elements).unwrap_or_default()
 }
 
-/// Splits a text at a mark that has no backslash in front, at most into so many
-/// parts, and takes the backslashes away from the last split on.
-fn split(text: &str, mark: char, most: usize) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        let is_split = c == mark && parts.len() < most;
-        if is_split {
-            parts.push(String::new());
-        }
-        let Some(part) = parts.last_mut() else {
-            break;
-        };
-        match c {
-            _ if is_split => {}
-            '\\' => {
-                part.push(c);
-                part.extend(chars.next());
-            }
-            _ => part.push(c),
-        }
-    }
-    parts
-}
-
-/// Takes the backslashes away that [`escaped`] put there. One that stands in
-/// front of anything else, as in a path of Windows, is what it is.
-fn unescaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match chars.peek() {
-            Some(&next @ ('\\' | ';' | '=')) if c == '\\' => {
-                out.push(next);
-                chars.next();
-            }
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
-/// Makes the object that a row stands for out of its cells, as [`change`] wrote
-/// them; an empty cell is no value. What is in it is checked by whoever reads
-/// the object.
+/// Returns the object that a row describes, from pairs of column and cell. An
+/// empty cell has no value. The values are checked by the reader of the object.
 pub fn object<'a>(row: impl IntoIterator<Item = (&'a str, &'a str)>) -> Map<String, Value> {
     let mut object = Map::new();
     for (column, cell) in row {
         let cell = unguarded(cell);
-        let cell = cell.as_ref();
         if cell.trim().is_empty() {
             continue;
         }
-        let parts = || {
-            let parts = split(cell, ';', usize::MAX);
-            parts.into_iter().filter(|part| !part.trim().is_empty())
-        };
         let value = match column {
-            "tags" => parts().map(|tag| unescaped(&tag)).collect(),
-            "links" => parts().map(|link| read_link(&link)).collect(),
-            _ => cell.into(),
+            // A cell that is not JSON stays a string, which is then reported as
+            // a value of the wrong type.
+            "tags" | "links" => serde_json::from_str(&cell).unwrap_or(cell.as_ref().into()),
+            _ => cell.as_ref().into(),
         };
         object.insert(column.to_owned(), value);
     }
     object
 }
 
-fn read_link(link: &str) -> Value {
-    let mut parts = split(link, '=', 2).into_iter().map(|part| unescaped(&part));
-    match (parts.next(), parts.next()) {
-        (Some(label), Some(url)) => json!({ "label": label, "url": url }),
-        // Refused with its place, as any link without an address is.
-        (label, _) => json!({ "label": label }),
-    }
-}
-
-/// Keeps a spreadsheet from taking a cell for a formula: whoever writes a
-/// title must not run something at whoever opens the table. Where commas are
-/// decimal, spreadsheets split at semicolons, so what follows one is guarded as
-/// well.
+/// Protects a cell from being run as a formula by a spreadsheet: an apostrophe
+/// before it makes it text. Some spreadsheets split lines at semicolons, so each
+/// part after a semicolon is protected as well.
 pub fn guarded(cell: String) -> String {
     if !cell.split(';').any(looks_like_formula) {
         return cell;
@@ -175,8 +129,8 @@ pub fn guarded(cell: String) -> String {
     guarded
 }
 
-/// Takes the protection of [`guarded`] away. What looks protected of itself was
-/// protected once more, so that nothing is lost.
+/// Removes the protection of [`guarded`]. A cell that looked protected before was
+/// protected once more, so nothing is lost.
 pub fn unguarded(cell: &str) -> Cow<'_, str> {
     let without = |part| match str::strip_prefix(part, "'") {
         Some(rest) if looks_like_formula(rest) => rest,
@@ -189,8 +143,8 @@ pub fn unguarded(cell: &str) -> Cow<'_, str> {
     parts.join(";").into()
 }
 
-/// Returns whether a spreadsheet may take a cell for a formula, or would without
-/// the apostrophes and the invisible characters before it.
+/// Returns whether a spreadsheet may run a cell as a formula, or would without
+/// the apostrophes and invisible characters before it.
 fn looks_like_formula(cell: &str) -> bool {
     let is_skipped =
         |c: char| c == '\'' || is_format(c) || (c.is_whitespace() && !matches!(c, '\t' | '\r'));
@@ -201,7 +155,11 @@ fn looks_like_formula(cell: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
     #[test]
     fn formulas_are_disarmed() {
@@ -227,29 +185,42 @@ mod tests {
             assert_eq!(guarded(cell.to_owned()), expected);
             assert_eq!(unguarded(expected), cell);
         }
-        // Not protected by us, and not touched.
+        // Not protected by `guarded`, and left as it is.
         assert_eq!(unguarded("=1"), "=1");
     }
 
     #[test]
-    fn lists_in_a_cell_come_back() {
-        let tags = ["a", "b;c", "d\\", "e=f", "\\;"];
-        let links = [
-            ("run", "https://e.com/?a=b;c"),
-            ("a=b;c", "https://e.com/\\"),
-        ];
-        let cell: Vec<String> = tags.iter().map(|tag| escaped(tag, ";")).collect();
-        let row = object([("tags", cell.join(";").as_str()), ("title", "")]);
-        assert_eq!(Value::Object(row), json!({ "tags": tags }));
-        let cell: Vec<String> = links
-            .iter()
-            .map(|(label, url)| format!("{}={}", escaped(label, "=;"), escaped(url, ";")))
-            .collect();
-        let row = object([("links", cell.join(";").as_str())]);
-        let expected: Vec<Value> = links
-            .iter()
-            .map(|(label, url)| json!({ "label": label, "url": url }))
-            .collect();
-        assert_eq!(Value::Object(row), json!({ "links": expected }));
+    fn a_row_is_read_as_it_was_written() {
+        let change: Change = serde_json::from_value(json!({
+            "id": ID, "title": "=1+1", "description": "a\nb;=c", "risk_level": "high",
+            "status": "completed", "impact": null,
+            "service": { "id": ID, "name": "payments", "color": "#fff" },
+            "host_ref": null,
+            "tags": ["a", "b;c", "d\\", "e=f", "\"g\"", ";=1", "-h"],
+            "links": [{ "label": "a=b;c", "url": "https://e.com/?a=b;-c" }],
+            "scheduled_for": null, "occurred_at": "2026-01-01T00:00:00.000Z",
+            "organization_id": ID, "created_at": "2026-01-01T00:00:00.000Z",
+            "updated_at": "2026-01-01T00:00:00.000Z",
+        }))
+        .unwrap();
+        let cells: Vec<String> = row(&change).into_iter().map(guarded).collect();
+        assert_eq!(cells.len(), COLUMNS.len());
+        let object = object(COLUMNS.into_iter().zip(cells.iter().map(String::as_str)));
+        let expected = json!({
+            "id": ID, "title": "=1+1", "description": "a\nb;=c", "risk_level": "high",
+            "status": "completed", "service_id": ID, "service": "payments",
+            "tags": change.tags, "links": change.links,
+            "occurred_at": change.occurred_at, "organization_id": ID,
+            "created_at": change.created_at, "updated_at": change.updated_at,
+        });
+        assert_eq!(Value::Object(object), expected);
+    }
+
+    #[test]
+    fn a_cell_that_is_no_list_is_left_for_the_rules() {
+        for cell in ["a;b", "[a]", "7"] {
+            let object = object([("tags", cell)]);
+            assert!(!object["tags"].is_array(), "{cell}");
+        }
     }
 }

@@ -3,20 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{HostId, OrganizationId};
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
+use crate::limits::{MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_NAME_CHARS, MAX_ROLES};
 use crate::problem::Violations;
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
-
-/// The longest description, in characters.
-pub const MAX_DESCRIPTION: usize = 1_000;
-/// The longest fully qualified domain name, in characters.
-pub const MAX_FQDN: usize = 253;
-/// The longest operating system, in characters.
-pub const MAX_OS: usize = 100;
-/// The most roles of one host.
-pub const MAX_ROLES: usize = 50;
 
 wire_enum! {
     /// Where a host runs.
@@ -91,26 +83,11 @@ pub struct Host {
 #[serde(deny_unknown_fields)]
 pub struct NewHost {
     /// 1 to 100 characters; unique in the organization without regard to ASCII case.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            min_length = 1,
-            max_length = 100,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-            example = "web-1"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
     pub hostname: String,
     /// At most 253 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 253,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-            example = "web-1.example.com"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Fqdn>))]
     pub fqdn: Option<String>,
     /// IPv4 or IPv6.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,14 +95,7 @@ pub struct NewHost {
     pub ip_address: Option<String>,
     /// At most 100 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 100,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-            example = "Debian 12"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OptionalName>))]
     pub os: Option<String>,
     /// `on-prem` when not supplied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,18 +105,11 @@ pub struct NewHost {
     pub environment: Option<Environment>,
     /// At most 50 names of 1 to 100 characters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 50, example = json!(["web", "cache"])))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Roles>))]
     pub roles: Vec<String>,
     /// At most 1000 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 1000,
-            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
-            example = "Behind the balancer"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HostDescription>))]
     pub description: Option<String>,
 }
 
@@ -162,16 +125,16 @@ impl Input for NewHost {
         "description",
     ];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            hostname: fields.required_text("hostname"),
-            fqdn: fields.text("fqdn"),
-            ip_address: fields.text("ip_address"),
-            os: fields.text("os"),
-            platform: fields.parsed("platform"),
-            environment: fields.parsed("environment"),
-            roles: fields.texts("roles", MAX_ROLES).unwrap_or_default(),
-            description: fields.text("description"),
+            hostname: object.required_string("hostname"),
+            fqdn: object.string("fqdn"),
+            ip_address: object.string("ip_address"),
+            os: object.string("os"),
+            platform: object.parsed("platform"),
+            environment: object.parsed("environment"),
+            roles: object.strings("roles", MAX_ROLES).unwrap_or_default(),
+            description: object.string("description"),
         }
     }
 
@@ -180,7 +143,13 @@ impl Input for NewHost {
         check_fqdn(problems, &mut self.fqdn);
         check_ip_address(problems, &mut self.ip_address);
         check_os(problems, &mut self.os);
-        rules::names(problems, "/roles", &mut self.roles, MAX_ROLES, Lines::Key);
+        rules::names(
+            problems,
+            "/roles",
+            &mut self.roles,
+            MAX_ROLES,
+            TextKind::Key,
+        );
         check_description(problems, &mut self.description);
     }
 }
@@ -192,19 +161,11 @@ impl Input for NewHost {
 pub struct HostPatch {
     /// As on create.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            nullable = false,
-            min_length = 1,
-            max_length = 100,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name, required = false))]
     pub hostname: Option<String>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 253, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Fqdn>))]
     pub fqdn: Option<Option<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -212,7 +173,7 @@ pub struct HostPatch {
     pub ip_address: Option<Option<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 100, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OptionalName>))]
     pub os: Option<Option<String>>,
     /// As on create; null leaves it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -223,29 +184,29 @@ pub struct HostPatch {
     pub environment: Option<Option<Environment>>,
     /// As on create, replacing the whole list; null empties it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 50))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Roles>))]
     pub roles: Option<Vec<String>>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 1000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HostDescription>))]
     pub description: Option<Option<String>>,
 }
 
 impl Input for HostPatch {
     const FIELDS: &'static [&'static str] = NewHost::FIELDS;
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            hostname: fields.patch_required_text("hostname"),
-            fqdn: fields.patch("fqdn", Fields::text),
-            ip_address: fields.patch("ip_address", Fields::text),
-            os: fields.patch("os", Fields::text),
-            platform: fields.parsed("platform"),
-            environment: fields.patch("environment", Fields::parsed),
-            roles: fields
-                .patch("roles", |fields, name| fields.texts(name, MAX_ROLES))
+            hostname: object.patch_required_string("hostname"),
+            fqdn: object.patch("fqdn", ObjectReader::string),
+            ip_address: object.patch("ip_address", ObjectReader::string),
+            os: object.patch("os", ObjectReader::string),
+            platform: object.parsed("platform"),
+            environment: object.patch("environment", ObjectReader::parsed),
+            roles: object
+                .patch("roles", |object, name| object.strings(name, MAX_ROLES))
                 .map(Option::unwrap_or_default),
-            description: fields.patch("description", Fields::text),
+            description: object.patch("description", ObjectReader::string),
         }
     }
 
@@ -263,7 +224,7 @@ impl Input for HostPatch {
             check_os(problems, os);
         }
         if let Some(roles) = &mut self.roles {
-            rules::names(problems, "/roles", roles, MAX_ROLES, Lines::Key);
+            rules::names(problems, "/roles", roles, MAX_ROLES, TextKind::Key);
         }
         if let Some(description) = &mut self.description {
             check_description(problems, description);
@@ -272,11 +233,17 @@ impl Input for HostPatch {
 }
 
 fn check_hostname(problems: &mut Violations, hostname: &mut String) {
-    rules::text(problems, "/hostname", hostname, 1..=100, Lines::Key);
+    rules::text(
+        problems,
+        "/hostname",
+        hostname,
+        1..=MAX_NAME_CHARS,
+        TextKind::Key,
+    );
 }
 
 fn check_fqdn(problems: &mut Violations, fqdn: &mut Option<String>) {
-    rules::optional_text(problems, "/fqdn", fqdn, MAX_FQDN, Lines::One);
+    rules::optional_text(problems, "/fqdn", fqdn, MAX_FQDN_CHARS, TextKind::Line);
 }
 
 fn check_ip_address(problems: &mut Violations, address: &mut Option<String>) {
@@ -286,7 +253,7 @@ fn check_ip_address(problems: &mut Violations, address: &mut Option<String>) {
 }
 
 fn check_os(problems: &mut Violations, os: &mut Option<String>) {
-    rules::optional_text(problems, "/os", os, MAX_OS, Lines::One);
+    rules::optional_text(problems, "/os", os, MAX_NAME_CHARS, TextKind::Line);
 }
 
 fn check_description(problems: &mut Violations, description: &mut Option<String>) {
@@ -294,8 +261,8 @@ fn check_description(problems: &mut Violations, description: &mut Option<String>
         problems,
         "/description",
         description,
-        MAX_DESCRIPTION,
-        Lines::Many,
+        MAX_HOST_DESCRIPTION_CHARS,
+        TextKind::MultiLine,
     );
 }
 
@@ -336,10 +303,10 @@ mod tests {
     #[test]
     fn texts_at_their_limits() {
         for (field, least, most) in [
-            ("hostname", 1, 100),
-            ("fqdn", 0, MAX_FQDN),
-            ("os", 0, MAX_OS),
-            ("description", 0, MAX_DESCRIPTION),
+            ("hostname", 1, MAX_NAME_CHARS),
+            ("fqdn", 0, MAX_FQDN_CHARS),
+            ("os", 0, MAX_NAME_CHARS),
+            ("description", 0, MAX_HOST_DESCRIPTION_CHARS),
         ] {
             let pointer = format!("/{field}");
             for letter in ["x", "é", "🚀"] {

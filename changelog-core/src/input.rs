@@ -21,7 +21,7 @@ pub trait Input: Sized {
     const FIELDS: &'static [&'static str];
 
     /// Takes the fields; a value of the wrong type is reported and left out.
-    fn read(fields: &mut Fields<'_>) -> Self;
+    fn read(object: &mut ObjectReader<'_>) -> Self;
 
     /// Normalizes the values (trims, collapses) and reports every broken rule.
     fn check(&mut self, problems: &mut Violations, now: Timestamp);
@@ -74,7 +74,7 @@ pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError>
 /// Every broken rule.
 pub fn from_object<T: Input>(object: Map<String, Value>, now: Timestamp) -> Result<T, Invalid> {
     let mut problems = Violations::default();
-    let mut fields = Fields::new(object, String::new(), T::FIELDS, &mut problems);
+    let mut fields = ObjectReader::new(object, String::new(), T::FIELDS, &mut problems);
     let mut input = T::read(&mut fields);
     fields.finish();
     input.check(&mut problems, now);
@@ -82,7 +82,7 @@ pub fn from_object<T: Input>(object: Map<String, Value>, now: Timestamp) -> Resu
 }
 
 /// The members of one JSON object, taken one by one.
-pub struct Fields<'a> {
+pub struct ObjectReader<'a> {
     object: Map<String, Value>,
     /// The JSON Pointer of the object; empty for the body itself.
     place: String,
@@ -90,7 +90,7 @@ pub struct Fields<'a> {
     problems: &'a mut Violations,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ObjectReader<'a> {
     fn new(
         object: Map<String, Value>,
         place: String,
@@ -122,7 +122,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a member as it is: `None` when absent, `Some(Value::Null)` for null.
-    pub(crate) fn raw(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.object.remove(name)
     }
 
@@ -137,8 +137,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a text; null is as if absent.
-    pub fn text(&mut self, name: &str) -> Option<String> {
-        match self.raw(name)? {
+    pub fn string(&mut self, name: &str) -> Option<String> {
+        match self.take(name)? {
             Value::Null => None,
             Value::String(text) => Some(text),
             other => {
@@ -149,18 +149,18 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a text that must be there.
-    pub fn required_text(&mut self, name: &str) -> String {
+    pub fn required_string(&mut self, name: &str) -> String {
         let absent = matches!(self.object.get(name), None | Some(Value::Null));
         if absent {
             self.problems
                 .add(self.pointer(name), Code::Required, "is required");
         }
-        self.text(name).unwrap_or_default()
+        self.string(name).unwrap_or_default()
     }
 
     /// Takes a text of a certain form: an id, a time, a word of an enum.
     pub fn parsed<T: FromStr<Err = BadValue>>(&mut self, name: &str) -> Option<T> {
-        let text = self.text(name)?;
+        let text = self.string(name)?;
         match text.parse() {
             Ok(value) => Some(value),
             Err(bad) => {
@@ -172,7 +172,7 @@ impl<'a> Fields<'a> {
 
     /// Takes a list of at most so many strings; null is as if absent. Of a longer
     /// list no element is looked at.
-    pub fn texts(&mut self, name: &str, max: usize) -> Option<Vec<String>> {
+    pub fn strings(&mut self, name: &str, max: usize) -> Option<Vec<String>> {
         let elements = self.list(name, max)?;
         let mut texts = Vec::with_capacity(elements.len());
         for (index, element) in elements.into_iter().enumerate() {
@@ -195,7 +195,7 @@ impl<'a> Fields<'a> {
         name: &str,
         max: usize,
         known: &'static [&'static str],
-        read: impl Fn(&mut Fields<'_>) -> T,
+        read: impl Fn(&mut ObjectReader<'_>) -> T,
     ) -> Option<Vec<T>> {
         let elements = self.list(name, max)?;
         let mut objects = Vec::with_capacity(elements.len());
@@ -203,7 +203,7 @@ impl<'a> Fields<'a> {
             let place = format!("{}/{name}/{index}", self.place);
             match element {
                 Value::Object(object) => {
-                    let mut fields = Fields::new(object, place, known, self.problems);
+                    let mut fields = ObjectReader::new(object, place, known, self.problems);
                     objects.push(read(&mut fields));
                     fields.finish();
                 }
@@ -211,7 +211,7 @@ impl<'a> Fields<'a> {
                     self.wrong_type(&format!("{name}/{index}"), "an object", &other);
                     // Keeps its place, so that those after it keep theirs.
                     let mut reported = Violations::default();
-                    let mut fields = Fields::new(Map::new(), place, known, &mut reported);
+                    let mut fields = ObjectReader::new(Map::new(), place, known, &mut reported);
                     objects.push(read(&mut fields));
                 }
             }
@@ -220,7 +220,7 @@ impl<'a> Fields<'a> {
     }
 
     fn list(&mut self, name: &str, max: usize) -> Option<Vec<Value>> {
-        match self.raw(name)? {
+        match self.take(name)? {
             Value::Null => None,
             Value::Array(elements) => {
                 let pointer = self.pointer(name);
@@ -241,7 +241,7 @@ impl<'a> Fields<'a> {
 
     /// Reports a member that exists on create and cannot be changed later.
     pub fn refuse_immutable(&mut self, name: &str, reason: &str) {
-        if self.raw(name).is_some() {
+        if self.take(name).is_some() {
             self.problems
                 .add(self.pointer(name), Code::Immutable, reason);
         }
@@ -255,14 +255,14 @@ impl<'a> Fields<'a> {
         take: impl FnOnce(&mut Self, &str) -> Option<T>,
     ) -> Option<Option<T>> {
         if self.is_null(name) {
-            self.raw(name);
+            self.take(name);
             return Some(None);
         }
         take(self, name).map(Some)
     }
 
     /// Reads a text of a patch that can be set, but not taken away.
-    pub fn patch_required_text(&mut self, name: &str) -> Option<String> {
+    pub fn patch_required_string(&mut self, name: &str) -> Option<String> {
         if self.is_null(name) {
             self.problems.add(
                 self.pointer(name),
@@ -270,7 +270,7 @@ impl<'a> Fields<'a> {
                 "is required and cannot be null",
             );
         }
-        self.text(name)
+        self.string(name)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::InvitationId;
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
 use crate::problem::Violations;
 use crate::time::Timestamp;
 use crate::user::{User, check_email};
@@ -92,10 +92,10 @@ pub struct NewInvitation {
 impl Input for NewInvitation {
     const FIELDS: &'static [&'static str] = &["email", "role"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            email: fields.required_text("email"),
-            role: fields.parsed("role").unwrap_or(Role::Member),
+            email: object.required_string("email"),
+            role: object.parsed("role").unwrap_or(Role::Member),
         }
     }
 

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::OrganizationId;
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
+use crate::limits::MAX_NAME_CHARS;
 use crate::problem::Violations;
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
@@ -51,15 +52,21 @@ pub struct NewOrganization {
 impl Input for NewOrganization {
     const FIELDS: &'static [&'static str] = &["name", "plan"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            name: fields.required_text("name"),
-            plan: fields.parsed("plan").unwrap_or(Plan::Free),
+            name: object.required_string("name"),
+            plan: object.parsed("plan").unwrap_or(Plan::Free),
         }
     }
 
     fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
-        rules::text(problems, "/name", &mut self.name, 1..=100, Lines::Name);
+        rules::text(
+            problems,
+            "/name",
+            &mut self.name,
+            1..=MAX_NAME_CHARS,
+            TextKind::Name,
+        );
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::MAX_VIOLATIONS;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
@@ -259,9 +260,6 @@ impl fmt::Display for Violation {
         }
     }
 }
-
-/// How many violations are reported; the others are only counted.
-pub const MAX_VIOLATIONS: usize = 100;
 
 /// The violations found so far: one for each pointer, the first one. The first
 /// [`MAX_VIOLATIONS`] are kept, the others are counted.

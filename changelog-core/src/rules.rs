@@ -3,16 +3,17 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use crate::limits::MAX_NAME_CHARS;
 use crate::problem::{BadValue, Code, Violations};
 use crate::text::{composed, is_format, is_joiner};
 
 /// What a text may have in it, besides characters that are seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lines {
+pub(crate) enum TextKind {
     /// No control characters.
-    One,
+    Line,
     /// Line feeds and tabs.
-    Many,
+    MultiLine,
     /// A name that people read: no control and no format characters, but joiners
     /// between characters beyond ASCII. Letters and marks are composed.
     Name,
@@ -21,9 +22,9 @@ pub(crate) enum Lines {
     Key,
 }
 
-impl Lines {
+impl TextKind {
     /// Finds what must not be in a text, with the kind of character that it is.
-    fn refuses(self, text: &str) -> Option<(char, &'static str)> {
+    fn forbidden(self, text: &str) -> Option<(char, &'static str)> {
         if text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
             return None;
         }
@@ -31,11 +32,11 @@ impl Lines {
         let mut characters = text.chars().peekable();
         while let Some(c) = characters.next() {
             let after = characters.peek().copied().unwrap_or(' ');
-            if c.is_control() && !(self == Self::Many && matches!(c, '\n' | '\t')) {
+            if c.is_control() && !(self == Self::MultiLine && matches!(c, '\n' | '\t')) {
                 return Some((c, "control"));
             }
             let refused = match self {
-                Self::One | Self::Many => false,
+                Self::Line | Self::MultiLine => false,
                 Self::Name if is_joiner(c) => before.is_ascii() || after.is_ascii(),
                 Self::Name => is_format(c),
                 Self::Key => is_format(c) || matches!(c, '\u{fe00}'..='\u{fe0f}'),
@@ -48,17 +49,6 @@ impl Lines {
         None
     }
 }
-
-/// A name in a list: a tag, a role. 1 to 100 characters.
-#[cfg(feature = "openapi")]
-#[derive(utoipa::ToSchema)]
-#[schema(
-    min_length = 1,
-    max_length = 100,
-    pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-    example = "prod"
-)]
-pub(crate) struct Name(#[allow(dead_code)] String);
 
 /// Quotes what was given for an error message, cut to a bearable length.
 pub(crate) fn quoted(given: &str) -> String {
@@ -91,9 +81,9 @@ pub(crate) fn text(
     pointer: &str,
     value: &mut String,
     length: RangeInclusive<usize>,
-    lines: Lines,
+    kind: TextKind,
 ) {
-    if lines == Lines::Many && value.contains('\r') {
+    if kind == TextKind::MultiLine && value.contains('\r') {
         // What a form or a Windows editor sends for a line feed.
         *value = value.replace("\r\n", "\n");
     }
@@ -101,12 +91,12 @@ pub(crate) fn text(
     if trimmed.len() != value.len() {
         *value = trimmed.to_owned();
     }
-    if matches!(lines, Lines::Name | Lines::Key) && !value.is_ascii() {
+    if matches!(kind, TextKind::Name | TextKind::Key) && !value.is_ascii() {
         *value = composed(value);
     }
-    if let Some((bad, kind)) = lines.refuses(value) {
+    if let Some((bad, class)) = kind.forbidden(value) {
         let message = format!(
-            "must not contain {kind} characters, got U+{:04X}",
+            "must not contain {class} characters, got U+{:04X}",
             u32::from(bad)
         );
         return problems.add(pointer, Code::ControlCharacter, message);
@@ -132,10 +122,10 @@ pub(crate) fn optional_text(
     pointer: &str,
     value: &mut Option<String>,
     most: usize,
-    lines: Lines,
+    kind: TextKind,
 ) {
     if let Some(value) = value {
-        text(problems, pointer, value, 0..=most, lines);
+        text(problems, pointer, value, 0..=most, kind);
     }
 }
 
@@ -161,7 +151,7 @@ pub(crate) fn names(
     pointer: &str,
     names: &mut [String],
     most: usize,
-    lines: Lines,
+    kind: TextKind,
 ) {
     if !at_most(problems, pointer, names, most) {
         return;
@@ -171,8 +161,8 @@ pub(crate) fn names(
             problems,
             &format!("{pointer}/{index}"),
             name,
-            1..=100,
-            lines,
+            1..=MAX_NAME_CHARS,
+            kind,
         );
     }
 }
@@ -206,10 +196,10 @@ mod tests {
 
     #[test]
     fn names_that_look_the_same_are_the_same() {
-        let read = |text: &str, lines| {
+        let read = |text: &str, kind| {
             let mut problems = Violations::default();
             let mut value = text.to_owned();
-            super::text(&mut problems, "/name", &mut value, 1..=100, lines);
+            super::text(&mut problems, "/name", &mut value, 1..=100, kind);
             problems.into_result(value).ok()
         };
         for (name, as_name, as_key) in [
@@ -225,10 +215,14 @@ mod tests {
             ("👩\u{200d}👧", Some("👩\u{200d}👧"), None),
             ("می\u{200c}خواهم", Some("می\u{200c}خواهم"), None),
         ] {
-            assert_eq!(read(name, Lines::Name).as_deref(), as_name, "{name:?}");
-            assert_eq!(read(name, Lines::Key).as_deref(), as_key, "{name:?}");
+            assert_eq!(read(name, TextKind::Name).as_deref(), as_name, "{name:?}");
+            assert_eq!(read(name, TextKind::Key).as_deref(), as_key, "{name:?}");
             // What people write comes back as they wrote it.
-            assert_eq!(read(name, Lines::One).as_deref(), Some(name), "{name:?}");
+            assert_eq!(
+                read(name, TextKind::Line).as_deref(),
+                Some(name),
+                "{name:?}"
+            );
         }
     }
 }

@@ -3,15 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{OrganizationId, ServiceId};
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
+use crate::limits::{MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MIN_SERVICE_NAME_CHARS};
 use crate::problem::Violations;
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
 /// The color of a service for which none was chosen.
 pub const DEFAULT_COLOR: &str = "#6366f1";
-/// The longest description, in characters.
-pub const MAX_DESCRIPTION: usize = 20_000;
 
 /// A service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,44 +39,26 @@ pub struct Service {
 #[serde(deny_unknown_fields)]
 pub struct NewService {
     /// 2 to 100 characters; unique in the organization without regard to ASCII case.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            min_length = 2,
-            max_length = 100,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-            example = "payments"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ServiceName))]
     pub name: String,
     /// At most 20000 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 20000,
-            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
-            example = "Takes card payments"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<String>,
     /// A hex color; `#6366f1` when not supplied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(pattern = "^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$", example = "#6366f1")
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,
 }
 
 impl Input for NewService {
     const FIELDS: &'static [&'static str] = &["name", "description", "color"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            name: fields.required_text("name"),
-            description: fields.text("description"),
-            color: fields.text("color"),
+            name: object.required_string("name"),
+            description: object.string("description"),
+            color: object.string("color"),
         }
     }
 
@@ -97,37 +78,26 @@ impl Input for NewService {
 pub struct ServicePatch {
     /// As on create.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            nullable = false,
-            min_length = 2,
-            max_length = 100,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ServiceName, required = false))]
     pub name: Option<String>,
     /// As on create; null takes it away.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<Option<String>>,
     /// As on create; null leaves it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(pattern = "^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$")
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,
 }
 
 impl Input for ServicePatch {
     const FIELDS: &'static [&'static str] = NewService::FIELDS;
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            name: fields.patch_required_text("name"),
-            description: fields.patch("description", Fields::text),
-            color: fields.text("color"),
+            name: object.patch_required_string("name"),
+            description: object.patch("description", ObjectReader::string),
+            color: object.string("color"),
         }
     }
 
@@ -145,7 +115,13 @@ impl Input for ServicePatch {
 }
 
 fn check_name(problems: &mut Violations, name: &mut String) {
-    rules::text(problems, "/name", name, 2..=100, Lines::Key);
+    rules::text(
+        problems,
+        "/name",
+        name,
+        MIN_SERVICE_NAME_CHARS..=MAX_NAME_CHARS,
+        TextKind::Key,
+    );
 }
 
 fn check_description(problems: &mut Violations, description: &mut Option<String>) {
@@ -153,8 +129,8 @@ fn check_description(problems: &mut Violations, description: &mut Option<String>
         problems,
         "/description",
         description,
-        MAX_DESCRIPTION,
-        Lines::Many,
+        MAX_LONG_TEXT_CHARS,
+        TextKind::MultiLine,
     );
 }
 
@@ -204,9 +180,9 @@ mod tests {
             ("name", 100, None),
             ("name", 101, Some(Code::TooLong)),
             ("description", 0, None),
-            ("description", MAX_DESCRIPTION - 1, None),
-            ("description", MAX_DESCRIPTION, None),
-            ("description", MAX_DESCRIPTION + 1, Some(Code::TooLong)),
+            ("description", MAX_LONG_TEXT_CHARS - 1, None),
+            ("description", MAX_LONG_TEXT_CHARS, None),
+            ("description", MAX_LONG_TEXT_CHARS + 1, Some(Code::TooLong)),
         ] {
             for letter in ["x", "🚀"] {
                 both(field, &json!(letter.repeat(size)), code.as_ref());

@@ -3,9 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::UserId;
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
+use crate::limits::{
+    MAX_EMAIL_CHARS, MAX_NAME_CHARS, MAX_PASSWORD_CHARS, MIN_EMAIL_CHARS, MIN_PASSWORD_CHARS,
+};
 use crate::problem::{Code, Violations};
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::text::words;
 use crate::time::Timestamp;
 
@@ -33,10 +36,10 @@ pub struct UserInput {
 impl Input for UserInput {
     const FIELDS: &'static [&'static str] = &["name", "password"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            name: fields.required_text("name"),
-            password: fields.required_text("password"),
+            name: object.required_string("name"),
+            password: object.required_string("password"),
         }
     }
 
@@ -60,11 +63,11 @@ pub struct OwnerInput {
 impl Input for OwnerInput {
     const FIELDS: &'static [&'static str] = &["email", "name", "password"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            email: fields.required_text("email"),
-            name: fields.required_text("name"),
-            password: fields.required_text("password"),
+            email: object.required_string("email"),
+            name: object.required_string("name"),
+            password: object.required_string("password"),
         }
     }
 
@@ -87,10 +90,10 @@ pub struct Credentials {
 impl Input for Credentials {
     const FIELDS: &'static [&'static str] = &["email", "password"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
+    fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
-            email: fields.required_text("email"),
-            password: fields.required_text("password"),
+            email: object.required_string("email"),
+            password: object.required_string("password"),
         }
     }
 
@@ -100,9 +103,6 @@ impl Input for Credentials {
     }
 }
 
-/// The longest mail address, in characters.
-pub const MAX_EMAIL: usize = 254;
-
 /// Returns the form in which addresses are compared: without case.
 pub fn fold_email(email: &str) -> String {
     // A NUL cannot be in a text of PostgreSQL; no address has this either.
@@ -110,7 +110,13 @@ pub fn fold_email(email: &str) -> String {
 }
 
 pub(crate) fn check_email(problems: &mut Violations, email: &mut String) {
-    rules::text(problems, "/email", email, 3..=MAX_EMAIL, Lines::Key);
+    rules::text(
+        problems,
+        "/email",
+        email,
+        MIN_EMAIL_CHARS..=MAX_EMAIL_CHARS,
+        TextKind::Key,
+    );
     let well_formed = email.split_once('@').is_some_and(|(local, domain)| {
         !local.is_empty() && !domain.is_empty() && !domain.contains('@')
     }) && !email.contains(char::is_whitespace);
@@ -126,7 +132,7 @@ pub(crate) fn check_email(problems: &mut Violations, email: &mut String) {
 /// Checks the name of a person. The names by which the activity log calls API keys
 /// and the operator are nobody's, however they are written.
 pub fn check_name(problems: &mut Violations, name: &mut String) {
-    rules::text(problems, "/name", name, 1..=100, Lines::Name);
+    rules::text(problems, "/name", name, 1..=MAX_NAME_CHARS, TextKind::Name);
     let folded: String = words(name).concat();
     if folded == "operator" || folded.starts_with("apikey") {
         let message = "must not be Operator or begin with API key: these names are reserved in the \
@@ -139,10 +145,12 @@ pub fn check_name(problems: &mut Violations, name: &mut String) {
 /// server, which knows the list.
 pub fn check_password(problems: &mut Violations, password: &str) {
     let count = password.chars().count();
-    let message = || format!("must have 12 to 256 characters, got {count}");
-    if count < 12 {
+    let message = || {
+        format!("must have {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters, got {count}")
+    };
+    if count < MIN_PASSWORD_CHARS {
         problems.add("/password", Code::TooShort, message());
-    } else if count > 256 {
+    } else if count > MAX_PASSWORD_CHARS {
         problems.add("/password", Code::TooLong, message());
     }
 }

@@ -1,6 +1,6 @@
 //! `chlog around`: what changed before a moment, the most suspicious first.
 
-use changelog_core::change::around::{DEFAULT_LIMIT, MAX_LIMIT};
+use changelog_core::limits::{DEFAULT_SUSPECTS, MAX_SUSPECTS};
 use clap::Args;
 
 use crate::base::failure::{Outcome, note};
@@ -37,8 +37,8 @@ pub(crate) struct AroundArgs {
         short = 'L',
         long,
         value_name = "COUNT",
-        default_value_t = DEFAULT_LIMIT,
-        value_parser = clap::value_parser!(u64).range(1..=MAX_LIMIT)
+        default_value_t = DEFAULT_SUSPECTS,
+        value_parser = clap::value_parser!(u64).range(1..=MAX_SUSPECTS)
     )]
     limit: u64,
 }

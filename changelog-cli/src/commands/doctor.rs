@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use changelog_client::{Client, Error, ErrorKind, KeyInfo, Probe};
 use changelog_core::api_key::{is_well_formed, mask};
-use changelog_core::change::MAX_CLOCK_SKEW;
+use changelog_core::limits::MAX_CLOCK_SKEW;
 use changelog_core::{Health, Timestamp};
 use chrono::{DateTime, TimeDelta, Utc};
 use secrecy::ExposeSecret;

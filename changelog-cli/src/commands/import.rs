@@ -7,7 +7,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use changelog_client::{Client, Error, MAX_CHANGES, Violation};
+use changelog_client::limits::MAX_BULK_CHANGES;
+use changelog_client::{Client, Error, Violation};
 use changelog_core::{ChangeId, Timestamp};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -278,7 +279,7 @@ fn parts(records: &[Record]) -> Vec<Range<usize>> {
     while start < records.len() {
         let mut end = start;
         let mut size = 0;
-        while let Some(one) = records.get(end).filter(|_| end - start < MAX_CHANGES) {
+        while let Some(one) = records.get(end).filter(|_| end - start < MAX_BULK_CHANGES) {
             size += serde_json::to_vec(&one.record.change).map_or(0, |json| json.len() + 1);
             if size > MAX_BODY && end > start {
                 break;

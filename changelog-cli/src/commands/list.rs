@@ -1,7 +1,7 @@
 //! `chlog list`: finds changes, newest first.
 
 use changelog_client::Client;
-use changelog_core::change::MAX_PER_PAGE;
+use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeFilter};
 use clap::Args;
 use futures_util::TryStreamExt;

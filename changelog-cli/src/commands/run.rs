@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use changelog_core::change::MAX_TEXT;
+use changelog_core::limits::{MAX_LONG_TEXT_CHARS, MAX_TITLE_CHARS};
 use changelog_core::{ChangeId, ChangePatch, Input, NewChange, RiskLevel, Status};
 use clap::Args;
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
 use crate::base::time;
 use crate::environment::app::App;
-use crate::environment::context::{Context, ContextArgs, MAX_TITLE, cut};
+use crate::environment::context::{Context, ContextArgs, cut};
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 use crate::input::flags::{ChangeFields, risk};
 use crate::recording::run_recorder::Recording;
@@ -193,7 +193,7 @@ fn title(program: &OsString, context: &Context) -> String {
         .take(MAX_NAME)
         .collect();
     match &context.place {
-        Some(place) => cut(&format!("Run {} ({place})", name.trim()), MAX_TITLE),
+        Some(place) => cut(&format!("Run {} ({place})", name.trim()), MAX_TITLE_CHARS),
         None => format!("Run {}", name.trim()),
     }
 }
@@ -276,13 +276,13 @@ fn described(args: &RunArgs, how: &str) -> String {
     let given = args.fields.description.as_deref().map(str::trim);
     let text = match given.filter(|given| !given.is_empty()) {
         Some(given) => {
-            let room = MAX_TEXT.saturating_sub(ours.chars().count() + 2);
+            let room = MAX_LONG_TEXT_CHARS.saturating_sub(ours.chars().count() + 2);
             let given: String = given.chars().take(room).collect();
             format!("{given}\n\n{ours}")
         }
         None => ours,
     };
-    text.chars().take(MAX_TEXT).collect()
+    text.chars().take(MAX_LONG_TEXT_CHARS).collect()
 }
 
 #[cfg(test)]

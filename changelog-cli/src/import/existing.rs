@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use changelog_client::Client;
-use changelog_core::change::MAX_PER_PAGE;
+use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeFilter, ChangeId, RiskLevel, Status, Timestamp};
 use chrono::TimeDelta;
 use futures_util::TryStreamExt;

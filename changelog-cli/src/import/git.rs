@@ -4,15 +4,12 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use changelog_core::change::MAX_TEXT;
+use changelog_core::limits::{MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_TITLE_CHARS};
 use changelog_core::{NewChange, Status, Timestamp};
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
 use crate::environment::git;
 
-/// The longest title and the longest tag, in characters.
-const MAX_TITLE: usize = 300;
-const MAX_TAG: usize = 100;
 /// Of how many characters a commit is told in a title.
 const SHORT: usize = 7;
 /// The parts of a merge: hash, committer's time, subject, body.
@@ -78,11 +75,11 @@ struct Found {
 impl Found {
     fn into_change(self, repository: Option<&str>) -> NewChange {
         let mut tags = Vec::new();
-        tags.extend(repository.map(|name| shortened(&format!("repo={name}"), MAX_TAG)));
+        tags.extend(repository.map(|name| shortened(&format!("repo={name}"), MAX_NAME_CHARS)));
         tags.push(format!("commit={}", self.commit));
         NewChange {
-            title: shortened(&one_line(&self.title), MAX_TITLE),
-            description: Some(shortened(&lines(&self.description), MAX_TEXT))
+            title: shortened(&one_line(&self.title), MAX_TITLE_CHARS),
+            description: Some(shortened(&lines(&self.description), MAX_LONG_TEXT_CHARS))
                 .filter(|text| !text.is_empty()),
             status: Some(Status::Completed),
             tags,

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use changelog_core::change::ExportRow;
 use changelog_core::input::{from_json, from_object};
+use changelog_core::limits::MAX_BODY_BYTES;
 use changelog_core::text::closest;
 use changelog_core::{Input, InputError, Invalid, Timestamp, csv as cells};
 use clap::ValueEnum;
@@ -13,7 +14,7 @@ use super::{Record, Rejected};
 use crate::base::failure::{Failure, Outcome};
 
 /// The largest body of a request, in bytes, less what stands around a change.
-pub(crate) const MAX_BODY: usize = 256 * 1024 - 1024;
+pub(crate) const MAX_BODY: usize = MAX_BODY_BYTES - 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How a file of changes is written.
@@ -167,7 +168,7 @@ fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
             return Err(Failure::usage(format!(
                 "the header has {name:?}, which is no column{meant}"
             ))
-            .hint(format!("the columns are {}", cells::CHANGE.join(", "))));
+            .hint(format!("the columns are {}", cells::COLUMNS.join(", "))));
         }
         if columns.contains(&name) {
             return Err(Failure::usage(format!("the header has {name} twice")));

@@ -21,14 +21,14 @@ pub(crate) trait Record: Serialize {
 
 impl Record for Change {
     const KIND: &'static str = "change";
-    const COLUMNS: &'static [&'static str] = &csv::CHANGE;
+    const COLUMNS: &'static [&'static str] = &csv::COLUMNS;
 
     fn id(&self) -> String {
         self.id.to_string()
     }
 
     fn cells(&self) -> Vec<String> {
-        csv::change(self).into()
+        csv::row(self)
     }
 }
 

@@ -416,7 +416,7 @@ fn seconds(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use changelog_core::change::MAX_TEXT;
+    use changelog_core::limits::MAX_LONG_TEXT_CHARS;
 
     fn summary(actions: &[Action]) -> Summary {
         let mut summary = Summary {
@@ -502,7 +502,11 @@ mod tests {
         }
         long.ending = Ending::Failed;
         let text = long.description();
-        assert!(text.chars().count() < MAX_TEXT, "{}", text.chars().count());
+        assert!(
+            text.chars().count() < MAX_LONG_TEXT_CHARS,
+            "{}",
+            text.chars().count()
+        );
         assert!(!text.contains('\u{1b}'));
     }
 

@@ -9,19 +9,11 @@ use serde::{Deserialize, Serialize};
 use super::{Change, HostRef, RiskLevel, ServiceRef, Status};
 use crate::host::Environment;
 use crate::ids::{ChangeId, HostId, ServiceId};
+use crate::limits::{DEFAULT_SUSPECTS, DEFAULT_WINDOW_MINUTES, MAX_SUSPECTS, MAX_WINDOW_MINUTES};
 use crate::problem::{Code, Invalid};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
-
-/// How many minutes are looked back when nothing is said.
-pub const DEFAULT_WINDOW: u64 = 120;
-/// How many minutes are looked back at most: a week.
-pub const MAX_WINDOW: u64 = 7 * 24 * 60;
-/// How many changes are answered when nothing is said.
-pub const DEFAULT_LIMIT: u64 = 20;
-/// How many changes are answered at most.
-pub const MAX_LIMIT: u64 = 100;
 
 /// Points of a change to the service that is asked about.
 const SERVICE: u32 = 40;
@@ -48,9 +40,9 @@ pub struct AroundFilter {
     pub service_id: Option<ServiceId>,
     /// The host that was affected.
     pub host_id: Option<HostId>,
-    /// How many minutes to look back, 1 to [`MAX_WINDOW`].
+    /// How many minutes to look back, 1 to [`MAX_WINDOW_MINUTES`].
     pub window_minutes: u64,
-    /// How many changes to answer, 1 to [`MAX_LIMIT`].
+    /// How many changes to answer, 1 to [`MAX_SUSPECTS`].
     pub limit: u64,
 }
 
@@ -60,8 +52,8 @@ impl Default for AroundFilter {
             at: None,
             service_id: None,
             host_id: None,
-            window_minutes: DEFAULT_WINDOW,
-            limit: DEFAULT_LIMIT,
+            window_minutes: DEFAULT_WINDOW_MINUTES,
+            limit: DEFAULT_SUSPECTS,
         }
     }
 }
@@ -75,15 +67,17 @@ impl AroundFilter {
             at: query.parsed("at"),
             service_id: query.parsed("service_id"),
             host_id: query.parsed("host_id"),
-            window_minutes: query.number("window_minutes", 1).unwrap_or(DEFAULT_WINDOW),
+            window_minutes: query
+                .number("window_minutes", 1)
+                .unwrap_or(DEFAULT_WINDOW_MINUTES),
             limit: query
                 .number("limit", 1)
-                .unwrap_or(DEFAULT_LIMIT)
-                .min(MAX_LIMIT),
+                .unwrap_or(DEFAULT_SUSPECTS)
+                .min(MAX_SUSPECTS),
         };
-        if filter.window_minutes > MAX_WINDOW {
+        if filter.window_minutes > MAX_WINDOW_MINUTES {
             let message = format!(
-                "must be at most {MAX_WINDOW} (7 days), got {}",
+                "must be at most {MAX_WINDOW_MINUTES} (7 days), got {}",
                 filter.window_minutes
             );
             query.add("window_minutes", Code::OutOfRange, message);

@@ -4,11 +4,13 @@
 use serde_json::Value;
 
 use super::NewChange;
+use crate::csv::COLUMNS;
 use crate::host::Environment;
 use crate::ids::{ChangeId, OrganizationId};
-use crate::input::{Fields, Input};
+use crate::input::{Input, ObjectReader};
+use crate::limits::{MAX_NAME_CHARS, MIN_SERVICE_NAME_CHARS};
 use crate::problem::{Code, Violations};
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
 /// A change that was made elsewhere, with its service and host by their names:
@@ -33,48 +35,39 @@ pub struct ExportRow {
     pub host_environment: Option<Environment>,
 }
 
-impl Input for ExportRow {
-    const FIELDS: &'static [&'static str] = &[
-        "id",
-        "title",
-        "description",
-        "risk_level",
-        "status",
-        "impact",
-        "service_id",
-        "service",
-        "host_id",
-        "host",
-        "host_ref",
-        "tags",
-        "links",
-        "scheduled_for",
-        "occurred_at",
-        "organization_id",
-        "created_at",
-        "updated_at",
-    ];
+/// The columns of CSV, and the member that JSON has instead of `host`.
+const NAMES: [&str; COLUMNS.len() + 1] = {
+    let mut names = ["host_ref"; COLUMNS.len() + 1];
+    names
+        .split_at_mut(COLUMNS.len())
+        .0
+        .copy_from_slice(&COLUMNS);
+    names
+};
 
-    fn read(fields: &mut Fields<'_>) -> Self {
-        let mut change = NewChange::read(fields);
-        let service = Reference::read(fields, "service", "name");
-        let host = Reference::read(fields, "host_ref", "hostname");
+impl Input for ExportRow {
+    const FIELDS: &'static [&'static str] = &NAMES;
+
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        let mut change = NewChange::read(object);
+        let service = Reference::read(object, "service", "name");
+        let host = Reference::read(object, "host_ref", "hostname");
         let host = if host.name.is_some() {
             host
         } else {
-            Reference::read(fields, "host", "hostname")
+            Reference::read(object, "host", "hostname")
         };
         change.service_id = change
             .service_id
             .or_else(|| service.member("id")?.parse().ok());
         change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
-        let organization: Option<OrganizationId> = fields.parsed("organization_id");
+        let organization: Option<OrganizationId> = object.parsed("organization_id");
         // When it was recorded there says nothing about here.
         for name in ["created_at", "updated_at", "host", "host_ref"] {
-            fields.raw(name);
+            object.take(name);
         }
         Self {
-            id: fields.parsed("id"),
+            id: object.parsed("id"),
             is_export: organization.is_some(),
             change,
             service_color: service.member("color").map(str::to_owned),
@@ -94,10 +87,16 @@ impl Input for ExportRow {
             problems.add("/occurred_at", Code::Required, message);
         }
         if let Some(name) = &mut self.service {
-            rules::text(problems, "/service", name, 2..=100, Lines::Key);
+            rules::text(
+                problems,
+                "/service",
+                name,
+                MIN_SERVICE_NAME_CHARS..=MAX_NAME_CHARS,
+                TextKind::Key,
+            );
         }
         if let Some(name) = &mut self.host {
-            rules::text(problems, "/host", name, 1..=100, Lines::Key);
+            rules::text(problems, "/host", name, 1..=MAX_NAME_CHARS, TextKind::Key);
         }
     }
 }
@@ -117,9 +116,9 @@ struct Reference {
 }
 
 impl Reference {
-    fn read(fields: &mut Fields<'_>, field: &str, name: &str) -> Self {
+    fn read(object: &mut ObjectReader<'_>, field: &str, name: &str) -> Self {
         let some = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-        match fields.raw(field) {
+        match object.take(field) {
             None | Some(Value::Null) => Self::default(),
             Some(Value::String(text)) => Self {
                 name: some(&text),
@@ -130,7 +129,7 @@ impl Reference {
                 object,
             },
             Some(other) => {
-                fields.wrong_type(field, "a name, or an object as in an export", &other);
+                object.wrong_type(field, "a name, or an object as in an export", &other);
                 Self::default()
             }
         }

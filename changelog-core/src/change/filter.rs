@@ -1,19 +1,11 @@
 //! Which changes to list, as a query string says it.
 
-use super::input::MAX_TAGS;
 use super::{RiskLevel, Status};
 use crate::ids::{ChangeId, HostId, ServiceId};
+use crate::limits::{DEFAULT_PER_PAGE, MAX_PER_PAGE, MAX_QUERY_WORDS, MAX_TAGS};
 use crate::problem::{Code, Invalid};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
-
-/// How many changes a page has when nothing is said.
-pub const DEFAULT_PER_PAGE: u64 = 25;
-/// How many changes a page has at most.
-pub const MAX_PER_PAGE: u64 = 100;
-/// How many words `q` may have, once those are left out that are said twice or
-/// that another word of it begins with: each is a look into the index.
-pub(super) const MAX_WORDS: usize = 16;
 
 /// Which changes to list, and which page of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,9 +98,9 @@ impl ChangeFilter {
             query.add("tag", Code::TooMany, message);
         }
         let words = filter.words().len();
-        if words > MAX_WORDS {
+        if words > MAX_QUERY_WORDS {
             let message = format!(
-                "must have at most {MAX_WORDS} different words, got {words}; a word that is a prefix \
+                "must have at most {MAX_QUERY_WORDS} different words, got {words}; a word that is a prefix \
                  of another word does not count"
             );
             query.add("q", Code::TooMany, message);

@@ -1,54 +1,32 @@
-//! What makes a change and what changes one, with the rules of both.
+//! Input for creating and updating changes, with its rules.
 
-use chrono::TimeDelta;
+use std::collections::HashSet;
+
 use serde::Serialize;
 
-use super::{Link, RiskLevel, Status};
-use crate::ids::{HostId, ServiceId};
-use crate::input::{Fields, Input};
+use super::fields::{FIELDS, FieldKind, NAMES, long_texts};
+use super::{Change, Link, RiskLevel, Status, link};
+use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
+use crate::input::{Input, ObjectReader};
+use crate::limits::{
+    MAX_BULK_CHANGES, MAX_CLOCK_SKEW, MAX_LONG_TEXT_CHARS, MAX_TAGS, MAX_TITLE_CHARS,
+    MIN_TITLE_CHARS,
+};
 use crate::problem::{Code, Violations};
-use crate::rules::{self, Lines};
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
-/// The longest description and impact, in characters.
-pub const MAX_TEXT: usize = 20_000;
-/// The most tags of one change.
-pub const MAX_TAGS: usize = 20;
-/// The most links of one change.
-pub const MAX_LINKS: usize = 10;
-/// The longest address of a link, in characters.
-pub const MAX_URL: usize = 2_048;
-/// The most changes that are made at once.
-pub const MAX_CHANGES: usize = 500;
-/// How far in the future `occurred_at` may lie, for clocks that differ.
-pub const MAX_CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
-
-/// What makes a change.
+/// Input for creating a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewChange {
-    /// 3 to 300 characters.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            min_length = 3,
-            max_length = 300,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
-            example = "Deploy api 2.3"
-        )
-    )]
+    /// What was done, in one line.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Title))]
     pub title: String,
-    /// At most 20000 characters.
+    /// What was done and how to undo it, in Markdown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 20000,
-            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
-            example = "Rolls out the new rate limiter."
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<String>,
     /// A service of the organization.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,83 +34,70 @@ pub struct NewChange {
     /// A host of the organization.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_id: Option<HostId>,
-    /// `low` when not supplied.
+    /// The risk level; `low` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
-    /// `planned` when not supplied.
+    /// The status; `planned` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// At most 20000 characters.
+    /// What to expect from the change, in Markdown.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            max_length = 20000,
-            pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$",
-            example = "Two minutes of read-only mode"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub impact: Option<String>,
-    /// At most 20 of 1 to 100 characters each; duplicates collapse.
+    /// The tags; duplicates are removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 20, example = json!(["terraform", "prod"])))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Tags>))]
     pub tags: Vec<String>,
-    /// At most 10.
+    /// The links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Link>>, max_items = 10))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Links>))]
     pub links: Vec<Link>,
-    /// When it is scheduled.
+    /// The time for which the change is scheduled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_for: Option<Timestamp>,
-    /// When it happened, if not now: from 1970 on, and at most five minutes
-    /// ahead of the service's clock.
+    /// The time at which the change happened; now by default. From 1970 until 5
+    /// minutes after the server time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = "2026-01-15T08:30:00.000Z"))]
     pub occurred_at: Option<Timestamp>,
 }
 
 impl Input for NewChange {
-    const FIELDS: &'static [&'static str] = &[
-        "title",
-        "description",
-        "service_id",
-        "host_id",
-        "risk_level",
-        "status",
-        "impact",
-        "tags",
-        "links",
-        "scheduled_for",
-        "occurred_at",
-    ];
+    const FIELDS: &'static [&'static str] = &NAMES;
 
-    fn read(fields: &mut Fields<'_>) -> Self {
-        Self {
-            title: fields.required_text("title"),
-            description: fields.text("description"),
-            service_id: fields.parsed("service_id"),
-            host_id: fields.parsed("host_id"),
-            risk_level: fields.parsed("risk_level"),
-            status: fields.parsed("status"),
-            impact: fields.text("impact"),
-            tags: fields.texts("tags", MAX_TAGS).unwrap_or_default(),
-            links: read_links(fields, "links").unwrap_or_default(),
-            scheduled_for: fields.parsed("scheduled_for"),
-            occurred_at: fields.parsed("occurred_at"),
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        let mut new = Self {
+            title: object.required_string("title"),
+            service_id: object.parsed("service_id"),
+            host_id: object.parsed("host_id"),
+            risk_level: object.parsed("risk_level"),
+            status: object.parsed("status"),
+            tags: object.strings("tags", MAX_TAGS).unwrap_or_default(),
+            links: link::read(object, "links").unwrap_or_default(),
+            scheduled_for: object.parsed("scheduled_for"),
+            occurred_at: object.parsed("occurred_at"),
+            ..Self::default()
+        };
+        for (name, text) in long_texts() {
+            *(text.of_new_mut)(&mut new) = object.string(name);
         }
+        new
     }
 
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
         check_title(problems, &mut self.title);
-        check_long(problems, "/description", &mut self.description);
-        check_long(problems, "/impact", &mut self.impact);
+        for (name, text) in long_texts() {
+            check_long_text(problems, name, (text.of_new_mut)(self));
+        }
         check_tags(problems, &mut self.tags);
-        check_links(problems, &mut self.links);
+        link::check(problems, &mut self.links);
         if let Some(at) = self.occurred_at {
             let latest = now.plus(MAX_CLOCK_SKEW);
+            let minutes = MAX_CLOCK_SKEW.num_minutes();
             if at > latest {
-                let message =
-                    format!("must be at most 5 minutes after the server time ({now}), got {at}");
+                let message = format!(
+                    "must be at most {minutes} minutes after the server time ({now}), got {at}"
+                );
                 problems.add("/occurred_at", Code::OutOfRange, message);
             } else if at < Timestamp::EPOCH {
                 let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
@@ -142,22 +107,55 @@ impl Input for NewChange {
     }
 }
 
-/// What makes several changes at once: all of them, or none when one breaks a
-/// rule.
+impl NewChange {
+    /// Returns the change that this input creates, without its service and host,
+    /// whose names the input does not have.
+    pub fn into_change(
+        self,
+        id: ChangeId,
+        organization_id: OrganizationId,
+        now: Timestamp,
+    ) -> Change {
+        Change {
+            id,
+            title: self.title,
+            description: self.description,
+            risk_level: self.risk_level.unwrap_or(RiskLevel::Low),
+            status: self.status.unwrap_or(Status::Planned),
+            impact: self.impact,
+            service: None,
+            host_ref: None,
+            tags: self.tags,
+            links: self.links,
+            scheduled_for: self.scheduled_for,
+            occurred_at: self.occurred_at.unwrap_or(now),
+            organization_id,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+}
+
+/// Input for creating several changes: all of them, or none when one is invalid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewChanges {
-    /// 1 to 500.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 500))]
+    /// The changes, in the order in which they are created.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NewChanges))]
     pub changes: Vec<NewChange>,
 }
 
 impl Input for NewChanges {
     const FIELDS: &'static [&'static str] = &["changes"];
 
-    fn read(fields: &mut Fields<'_>) -> Self {
-        let changes = fields.objects("changes", MAX_CHANGES, NewChange::FIELDS, NewChange::read);
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        let changes = object.objects(
+            "changes",
+            MAX_BULK_CHANGES,
+            NewChange::FIELDS,
+            NewChange::read,
+        );
         Self {
             changes: changes.unwrap_or_default(),
         }
@@ -165,13 +163,10 @@ impl Input for NewChanges {
 
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
         if self.changes.is_empty() {
-            problems.add(
-                "/changes",
-                Code::Required,
-                "must contain at least one change",
-            );
+            let message = "must contain at least one change";
+            problems.add("/changes", Code::Required, message);
         }
-        if !rules::at_most(problems, "/changes", &self.changes, MAX_CHANGES) {
+        if !rules::at_most(problems, "/changes", &self.changes, MAX_BULK_CHANGES) {
             return;
         }
         for (index, change) in self.changes.iter_mut().enumerate() {
@@ -182,164 +177,156 @@ impl Input for NewChanges {
     }
 }
 
-/// What changes a change; what is absent stays as it is.
+/// Input for updating a change. Absent fields keep their value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ChangePatch {
-    /// As on create.
+    /// The new title.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "openapi",
-        schema(
-            nullable = false,
-            min_length = 3,
-            max_length = 300,
-            pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
-        )
-    )]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Title, required = false))]
     pub title: Option<String>,
-    /// As on create; null takes it away.
+    /// The new description; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<Option<String>>,
-    /// As on create; null takes it away.
+    /// The new service; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ServiceId>))]
     pub service_id: Option<Option<ServiceId>>,
-    /// As on create; null takes it away.
+    /// The new host; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<HostId>))]
     pub host_id: Option<Option<HostId>>,
-    /// As on create; null leaves it.
+    /// The new risk level; null keeps the present one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
-    /// As on create; null leaves it.
+    /// The new status; null keeps the present one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// As on create; null takes it away.
+    /// The new impact; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, max_length = 20000, pattern = "^([^\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f]|\\r\\n)*$"))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub impact: Option<Option<String>>,
-    /// As on create, replacing the whole list; null empties it.
+    /// The new tags, which replace all tags; null removes all tags.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::rules::Name>>, max_items = 20))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Tags>))]
     pub tags: Option<Vec<String>>,
-    /// As on create, replacing the whole list; null empties it.
+    /// The new links, which replace all links; null removes all links.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(max_items = 10))]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Links>))]
     pub links: Option<Vec<Link>>,
-    /// As on create; null takes it away.
+    /// The new scheduled time; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Timestamp>))]
     pub scheduled_for: Option<Option<Timestamp>>,
 }
 
 impl Input for ChangePatch {
-    const FIELDS: &'static [&'static str] = &[
-        "title",
-        "description",
-        "service_id",
-        "host_id",
-        "risk_level",
-        "status",
-        "impact",
-        "tags",
-        "links",
-        "scheduled_for",
-    ];
+    /// All but the last one, `occurred_at`.
+    const FIELDS: &'static [&'static str] = NAMES.split_at(NAMES.len() - 1).0;
 
-    fn read(fields: &mut Fields<'_>) -> Self {
-        fields.refuse_immutable(
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        object.refuse_immutable(
             "occurred_at",
             "cannot be changed: the id and the order of a change are derived from it",
         );
-        Self {
-            title: fields.patch_required_text("title"),
-            description: fields.patch("description", Fields::text),
-            service_id: fields.patch("service_id", Fields::parsed),
-            host_id: fields.patch("host_id", Fields::parsed),
-            risk_level: fields.parsed("risk_level"),
-            status: fields.parsed("status"),
-            impact: fields.patch("impact", Fields::text),
-            tags: fields
-                .patch("tags", |fields, name| fields.texts(name, MAX_TAGS))
+        let mut patch = Self {
+            title: object.patch_required_string("title"),
+            service_id: object.patch("service_id", ObjectReader::parsed),
+            host_id: object.patch("host_id", ObjectReader::parsed),
+            risk_level: object.parsed("risk_level"),
+            status: object.parsed("status"),
+            tags: object
+                .patch("tags", |object, name| object.strings(name, MAX_TAGS))
                 .map(Option::unwrap_or_default),
-            links: fields
-                .patch("links", read_links)
+            links: object
+                .patch("links", link::read)
                 .map(Option::unwrap_or_default),
-            scheduled_for: fields.patch("scheduled_for", Fields::parsed),
+            scheduled_for: object.patch("scheduled_for", ObjectReader::parsed),
+            ..Self::default()
+        };
+        for (name, text) in long_texts() {
+            *(text.of_patch_mut)(&mut patch) = object.patch(name, ObjectReader::string);
         }
+        patch
     }
 
     fn check(&mut self, problems: &mut Violations, _now: Timestamp) {
         if let Some(title) = &mut self.title {
             check_title(problems, title);
         }
-        if let Some(description) = &mut self.description {
-            check_long(problems, "/description", description);
-        }
-        if let Some(impact) = &mut self.impact {
-            check_long(problems, "/impact", impact);
+        for (name, text) in long_texts() {
+            if let Some(text) = (text.of_patch_mut)(self) {
+                check_long_text(problems, name, text);
+            }
         }
         if let Some(tags) = &mut self.tags {
             check_tags(problems, tags);
         }
         if let Some(links) = &mut self.links {
-            check_links(problems, links);
+            link::check(problems, links);
         }
     }
 }
 
-fn read_links(fields: &mut Fields<'_>, name: &str) -> Option<Vec<Link>> {
-    fields.objects(name, MAX_LINKS, &["label", "url"], |link| Link {
-        label: link.required_text("label"),
-        url: link.required_text("url"),
-    })
+impl ChangePatch {
+    /// Sets the fields of a change that this update has, except the service and
+    /// the host, whose names the update does not have.
+    pub fn apply(mut self, change: &mut Change) {
+        fn set<T>(value: &mut T, new: Option<T>) {
+            if let Some(new) = new {
+                *value = new;
+            }
+        }
+        for field in FIELDS {
+            match field.kind {
+                FieldKind::Title => set(&mut change.title, self.title.take()),
+                FieldKind::LongText(text) => {
+                    set((text.of_mut)(change), (text.of_patch_mut)(&mut self).take());
+                }
+                FieldKind::RiskLevel => set(&mut change.risk_level, self.risk_level.take()),
+                FieldKind::Status => set(&mut change.status, self.status.take()),
+                FieldKind::Tags => set(&mut change.tags, self.tags.take()),
+                FieldKind::Links => set(&mut change.links, self.links.take()),
+                FieldKind::ScheduledFor => {
+                    set(&mut change.scheduled_for, self.scheduled_for.take());
+                }
+                FieldKind::Service | FieldKind::Host | FieldKind::OccurredAt => {}
+            }
+        }
+    }
 }
 
 fn check_title(problems: &mut Violations, title: &mut String) {
-    rules::text(problems, "/title", title, 3..=300, Lines::One);
-}
-
-fn check_long(problems: &mut Violations, pointer: &str, text: &mut Option<String>) {
-    rules::optional_text(problems, pointer, text, MAX_TEXT, Lines::Many);
+    let chars = MIN_TITLE_CHARS..=MAX_TITLE_CHARS;
+    rules::text(problems, "/title", title, chars, TextKind::Line);
 }
 
 fn check_tags(problems: &mut Violations, tags: &mut Vec<String>) {
-    rules::names(problems, "/tags", tags, MAX_TAGS, Lines::One);
+    rules::names(problems, "/tags", tags, MAX_TAGS, TextKind::Line);
     if tags.len() > MAX_TAGS {
         return;
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     tags.retain(|tag| seen.insert(tag.clone()));
 }
 
-fn check_links(problems: &mut Violations, links: &mut [Link]) {
-    if !rules::at_most(problems, "/links", links, MAX_LINKS) {
-        return;
-    }
-    for (index, link) in links.iter_mut().enumerate() {
-        let pointer = format!("/links/{index}/label");
-        rules::text(problems, &pointer, &mut link.label, 1..=100, Lines::One);
-        let pointer = format!("/links/{index}/url");
-        rules::text(problems, &pointer, &mut link.url, 1..=MAX_URL, Lines::One);
-        let web = url::Url::parse(&link.url)
-            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        if !web {
-            let given = rules::quoted(&link.url);
-            let message = format!("must be an http or https URL, got {given}");
-            problems.add(pointer, Code::InvalidFormat, message);
-        }
-    }
+fn check_long_text(problems: &mut Violations, name: &str, text: &mut Option<String>) {
+    let pointer = format!("/{name}");
+    let kind = TextKind::MultiLine;
+    rules::optional_text(problems, &pointer, text, MAX_LONG_TEXT_CHARS, kind);
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
+    use chrono::TimeDelta;
+
     use super::*;
     use crate::input::{InputError, from_json};
+    use crate::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_URL_CHARS};
 
     fn now() -> Timestamp {
         "2026-11-21T08:30:00.000Z".parse().unwrap()
@@ -379,9 +366,9 @@ mod tests {
     #[test]
     fn texts_at_their_limits() {
         for (field, most) in [
-            ("title", 300),
-            ("description", MAX_TEXT),
-            ("impact", MAX_TEXT),
+            ("title", MAX_TITLE_CHARS),
+            ("description", MAX_LONG_TEXT_CHARS),
+            ("impact", MAX_LONG_TEXT_CHARS),
         ] {
             let pointer = format!("/{field}");
             for letter in ["x", "é", "🚀"] {
@@ -437,9 +424,9 @@ mod tests {
         for (size, code) in [
             (0, Some(Code::TooShort)),
             (1, None),
-            (99, None),
-            (100, None),
-            (101, Some(Code::TooLong)),
+            (MAX_NAME_CHARS - 1, None),
+            (MAX_NAME_CHARS, None),
+            (MAX_NAME_CHARS + 1, Some(Code::TooLong)),
         ] {
             let expected = |pointer| code.clone().map(|code| (pointer, code));
             both(
@@ -451,9 +438,9 @@ mod tests {
             both("links", &list, expected("/links/0/label").as_slice());
         }
         for (size, code) in [
-            (MAX_URL - 1, None),
-            (MAX_URL, None),
-            (MAX_URL + 1, Some(Code::TooLong)),
+            (MAX_URL_CHARS - 1, None),
+            (MAX_URL_CHARS, None),
+            (MAX_URL_CHARS + 1, Some(Code::TooLong)),
         ] {
             let url = format!("https://e.com/{}", "x".repeat(size - 14));
             let expected = code.map(|code| ("/links/0/url", code));

@@ -1,7 +1,8 @@
 //! Signing in and out, and the switch from one organization to another.
 
 use askama::Template;
-use changelog_core::user::{MAX_EMAIL, fold_email};
+use changelog_core::limits::MAX_EMAIL_CHARS;
+use changelog_core::user::fold_email;
 use changelog_core::{OrganizationId, ProblemCode, Timestamp, User};
 use http::{HeaderValue, header};
 
@@ -114,7 +115,7 @@ pub(super) async fn check(
 ) -> Result<Checked, ApiError> {
     let password = password.to_owned();
     let folded = fold_email(email);
-    if folded.chars().count() > MAX_EMAIL || !folded.contains('@') {
+    if folded.chars().count() > MAX_EMAIL_CHARS || !folded.contains('@') {
         // Nobody has it, and saying so takes as long as anything else.
         ticket.verify(password, Vec::new()).await?;
         return Ok(Checked::Wrong);

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use changelog_client::limits::MAX_BULK_CHANGES;
 use changelog_client::{
-    Client, DbStatus, Environment, ErrorKind, MAX_CHANGES, NewChange, Platform, RetryPolicy,
-    RiskLevel, Status, Timestamp,
+    Client, DbStatus, Environment, ErrorKind, NewChange, Platform, RetryPolicy, RiskLevel, Status,
+    Timestamp,
 };
 use chrono::{TimeDelta, Utc};
 use futures_util::TryStreamExt;
@@ -244,12 +245,14 @@ async fn many_are_made_at_once_or_none(app: TestApp) {
     let number = |index: usize| entitled(index, format!("number {index}"));
     let made = client
         .changes()
-        .create_many((0..MAX_CHANGES).map(number))
+        .create_many((0..MAX_BULK_CHANGES).map(number))
         .send()
         .await
         .expect("made");
     let titles: Vec<String> = made.iter().map(|made| made.title.clone()).collect();
-    let expected: Vec<String> = (0..MAX_CHANGES).map(|index| number(index).title).collect();
+    let expected: Vec<String> = (0..MAX_BULK_CHANGES)
+        .map(|index| number(index).title)
+        .collect();
     assert_eq!(titles, expected, "in the order given");
     let stream = client.changes().list().stream();
     let listed: Vec<_> = stream
@@ -281,7 +284,7 @@ async fn many_are_made_at_once_or_none(app: TestApp) {
     assert_eq!(again.expect("the same answer"), first);
     assert_ne!(twice().send().await.expect("made"), first);
     let page = client.changes().list().send().await.expect("a page");
-    assert_eq!(page.count, MAX_CHANGES as u64 + 4);
+    assert_eq!(page.count, MAX_BULK_CHANGES as u64 + 4);
 }
 
 /// The service goes away and comes back at the same address: whoever retries

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anstream::adapter::strip_str;
-use changelog_core::change::{MAX_LINKS, MAX_TAGS, MAX_TEXT};
+use changelog_core::limits::{MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_TAGS};
 use changelog_core::{Change, ChangePatch, Input, NewChange};
 use clap::{Args, Subcommand};
 
@@ -399,7 +399,7 @@ fn draft(app: &App, summary: &Summary, flags: &Flags, tag: Option<String>) -> Ou
     let said = summary.description();
     let description = match &fields.description {
         Some(given) => {
-            let room = MAX_TEXT.saturating_sub(said.chars().count() + 2);
+            let room = MAX_LONG_TEXT_CHARS.saturating_sub(said.chars().count() + 2);
             format!("{}\n\n{said}", cut(given.trim_end(), room))
         }
         None => said,

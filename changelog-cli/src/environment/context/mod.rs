@@ -9,7 +9,7 @@ mod checkout;
 mod ci;
 mod forge;
 
-use changelog_core::change::{MAX_LINKS, MAX_TAGS, MAX_URL};
+use changelog_core::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS};
 use changelog_core::{Link, NewChange};
 use clap::Args;
 use url::Url;
@@ -17,9 +17,6 @@ use url::Url;
 use checkout::Checkout;
 use ci::{Ref, Run};
 
-/// The most characters of a title, a tag and a link's label.
-pub(crate) const MAX_TITLE: usize = 300;
-const MAX_NAME: usize = 100;
 /// How much of a commit's id stands in tags and titles.
 const SHORT: usize = 7;
 
@@ -118,7 +115,7 @@ impl Context {
             let what = place.as_ref().unwrap_or(&by);
             let subject = subject.and_then(|text| clean(&text));
             let subject = subject.map(|text| format!(": {text}")).unwrap_or_default();
-            cut(&format!("deploy {what}{subject}"), MAX_TITLE)
+            cut(&format!("deploy {what}{subject}"), MAX_TITLE_CHARS)
         });
         Self {
             title,
@@ -143,7 +140,7 @@ impl Context {
         for tag in &self.tags {
             let key = tag.split_inclusive('=').next().unwrap_or(tag);
             let given = tags.iter().any(|given| given.starts_with(key));
-            if !given && tags.len() < MAX_TAGS && tag.chars().count() <= MAX_NAME {
+            if !given && tags.len() < MAX_TAGS && tag.chars().count() <= MAX_NAME_CHARS {
                 tags.push(tag.clone());
             }
         }
@@ -154,7 +151,7 @@ impl Context {
             let given = links.iter().any(|given| {
                 given.label.trim().eq_ignore_ascii_case(&link.label) || given.url == link.url
             });
-            if !given && links.len() < MAX_LINKS && link.url.chars().count() <= MAX_URL {
+            if !given && links.len() < MAX_LINKS && link.url.chars().count() <= MAX_URL_CHARS {
                 links.push(link.clone());
             }
         }
@@ -262,7 +259,7 @@ mod tests {
         let mut long = checkout();
         long.subject = Some("é".repeat(400));
         let title = Context::of(Some(run()), long).title.unwrap();
-        assert_eq!(title.chars().count(), MAX_TITLE);
+        assert_eq!(title.chars().count(), MAX_TITLE_CHARS);
         let bare = Context::of(
             Some(Run {
                 system: "jenkins",

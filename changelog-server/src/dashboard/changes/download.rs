@@ -3,7 +3,7 @@
 
 use backon::{ConstantBuilder, Retryable};
 use bytes::Bytes;
-use changelog_core::change::MAX_PER_PAGE;
+use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeFilter, csv};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
@@ -17,14 +17,14 @@ use crate::web::{ApiResult, Request, blocking_pool, reply};
 
 /// `GET /changes.csv`
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
-    let head = csv_row(csv::CHANGE.map(str::to_owned));
+    let head = csv_row(csv::COLUMNS.map(str::to_owned).into());
     download(
         app,
         request,
         "csv",
         "text/csv; charset=utf-8",
         head,
-        |change| csv_row(csv::change(&change)),
+        |change| csv_row(csv::row(&change)),
     )
     .await
 }
@@ -120,11 +120,11 @@ fn chunks(
 }
 
 /// Writes a row, RFC 4180.
-fn csv_row(cells: [String; csv::CHANGE.len()]) -> Vec<u8> {
+fn csv_row(cells: Vec<String>) -> Vec<u8> {
     let mut writer = ::csv::WriterBuilder::new()
         .terminator(::csv::Terminator::CRLF)
         .from_writer(Vec::new());
     // Writing to memory cannot fail.
-    let _ = writer.write_record(cells.map(csv::guarded));
+    let _ = writer.write_record(cells.into_iter().map(csv::guarded));
     writer.into_inner().unwrap_or_default()
 }

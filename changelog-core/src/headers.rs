@@ -1,0 +1,12 @@
+//! The names of the API's HTTP headers, in lower case.
+
+/// The request header that carries the API key.
+pub const API_KEY: &str = "x-api-key";
+/// The request header that names a create, so that it can be repeated safely.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The response header that is `true` when the response repeats an earlier one.
+pub const IDEMPOTENT_REPLAYED: &str = "idempotent-replayed";
+/// The request header that resumes a stream after an event.
+pub const LAST_EVENT_ID: &str = "last-event-id";
+/// The response header with the id of the request in the server's log.
+pub const REQUEST_ID: &str = "x-request-id";

@@ -1,0 +1,74 @@
+//! The limits of the API, each once.
+//!
+//! The rules, the OpenAPI document, the SDK, `chlog` and the dashboard use these
+//! constants. Lengths of text are in characters (Unicode scalar values).
+
+use chrono::TimeDelta;
+
+/// The shortest title of a change, in characters.
+pub const MIN_TITLE_CHARS: usize = 3;
+/// The longest title of a change, in characters.
+pub const MAX_TITLE_CHARS: usize = 300;
+/// The longest multi-line text (the description or impact of a change, the
+/// description of a service), in characters.
+pub const MAX_LONG_TEXT_CHARS: usize = 20_000;
+/// The longest name, tag, role or label of a link, in characters.
+pub const MAX_NAME_CHARS: usize = 100;
+/// The longest URL of a link, in characters.
+pub const MAX_URL_CHARS: usize = 2_048;
+/// The most tags of a change, and the most tags in a filter.
+pub const MAX_TAGS: usize = 20;
+/// The most links of a change.
+pub const MAX_LINKS: usize = 10;
+
+/// The shortest name of a service, in characters.
+pub const MIN_SERVICE_NAME_CHARS: usize = 2;
+/// The longest fully qualified domain name of a host, in characters.
+pub const MAX_FQDN_CHARS: usize = 253;
+/// The longest description of a host, in characters.
+pub const MAX_HOST_DESCRIPTION_CHARS: usize = 1_000;
+/// The most roles of a host.
+pub const MAX_ROLES: usize = 50;
+
+/// The shortest email address, in characters.
+pub const MIN_EMAIL_CHARS: usize = 3;
+/// The longest email address, in characters.
+pub const MAX_EMAIL_CHARS: usize = 254;
+/// The shortest password, in characters.
+pub const MIN_PASSWORD_CHARS: usize = 12;
+/// The longest password, in characters.
+pub const MAX_PASSWORD_CHARS: usize = 256;
+
+/// The number of changes on a page by default.
+pub const DEFAULT_PER_PAGE: u64 = 25;
+/// The most changes on a page; a larger `per_page` is reduced to it.
+pub const MAX_PER_PAGE: u64 = 100;
+/// The most different words in a search; each is a lookup in the index. See
+/// [`crate::text::query_words`].
+pub const MAX_QUERY_WORDS: usize = 16;
+/// The number of entries in a list of the activity log by default.
+pub const DEFAULT_ACTIVITY_ENTRIES: u64 = 50;
+/// The most entries in a list of the activity log; a larger `limit` is reduced
+/// to it.
+pub const MAX_ACTIVITY_ENTRIES: u64 = 100;
+/// The number of suspects by default.
+pub const DEFAULT_SUSPECTS: u64 = 20;
+/// The most suspects; a larger `limit` is reduced to it.
+pub const MAX_SUSPECTS: u64 = 100;
+/// The period in which suspects are searched by default, in minutes.
+pub const DEFAULT_WINDOW_MINUTES: u64 = 120;
+/// The longest period in which suspects are searched, in minutes: 7 days.
+pub const MAX_WINDOW_MINUTES: u64 = 7 * 24 * 60;
+
+/// The largest body of a request, in bytes.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// The most changes in one bulk request.
+pub const MAX_BULK_CHANGES: usize = 500;
+/// The most violations in an error body; further ones are only counted.
+pub const MAX_VIOLATIONS: usize = 100;
+/// The longest idempotency key, in printable ASCII characters.
+pub const MAX_IDEMPOTENCY_KEY_CHARS: usize = 255;
+/// How long the server remembers an idempotency key.
+pub const IDEMPOTENCY_TTL: TimeDelta = TimeDelta::hours(48);
+/// How far `occurred_at` may be after the server time, because clocks differ.
+pub const MAX_CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
