@@ -249,7 +249,8 @@ async fn bad_lines_are_set_aside(app: TestApp) {
 
 async fn tables_are_read(app: TestApp) {
     let table = "\u{feff}title,occurred_at,risk_level,tags,links,service,description\r\n\
-        \"Deploy \"\"api\"\", 2\",2026-01-01T00:00:00+01:00,high,a;b,run=https://e.com/?a=b,web,\"One\nTwo\"\r\n\
+        \"Deploy \"\"api\"\", 2\",2026-01-01T00:00:00+01:00,high,\
+        \"[\"\"a\"\", \"\"b\"\"]\",\"[{\"\"label\"\":\"\"run\"\",\"\"url\"\":\"\"https://e.com/?a=b\"\"}]\",web,\"One\nTwo\"\r\n\
         '=1+1,2026-01-02T00:00:00Z,,,,,\r\n\
         too,few\r\n\
         bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n";
