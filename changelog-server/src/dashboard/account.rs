@@ -6,7 +6,7 @@ use changelog_core::{Invalid, UserInput, Violations};
 
 use crate::app::App;
 use crate::dashboard::auth;
-use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::limits::TooMany;
@@ -49,7 +49,7 @@ async fn show_account(
     let person = &viewer.session.person;
     let page = Page {
         viewer,
-        name: name.unwrap_or_else(|| Form::showing([("name", person.name.clone())])),
+        name: name.unwrap_or_else(|| Form::with_values([("name", person.name.clone())])),
         password: password.unwrap_or_default(),
         sessions: app
             .store
@@ -142,12 +142,12 @@ async fn new_password(
     app: &App,
     ticket: &Ticket,
 ) -> Result<Result<String, Invalid>, ApiError> {
-    const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("password", Kind::Required)];
-    let with_name = Form::showing([
+    const FIELDS: &[Field] = &[Field::required("name"), Field::required("password")];
+    let with_name = Form::with_values([
         ("name", name.to_owned()),
         ("password", form.value("password").to_owned()),
     ]);
-    let person: UserInput = match with_name.create(&FIELDS, app.now().into()).await {
+    let person: UserInput = match with_name.create(FIELDS, app.now().into()).await {
         Ok(person) => person,
         Err(invalid) => return Ok(Err(invalid)),
     };

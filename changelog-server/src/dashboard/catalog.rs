@@ -1,179 +1,258 @@
-//! What services and hosts have in common: a list with counts, and a page each
-//! with its changes and its year.
+//! The pages of services and of hosts: a list with counts, and a page for each
+//! item with its changes and its year.
+
+use std::fmt::Display;
+use std::str::FromStr;
 
 use askama::Template;
-use changelog_core::{Change, ChangeFilter, ChangeId, Environment, Platform, Timestamp};
+use changelog_core::problem::BadValue;
+use changelog_core::{Action, Change, ChangeFilter, ChangeId, Input, Timestamp};
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
 
 use crate::app::App;
-use crate::dashboard::parts::charts;
-use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
-use crate::store::{Scope, StoreError};
+use crate::dashboard::parts::{assets, charts, format, page};
+use crate::store::activity::{self, Entry};
+use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
 use crate::web::{ApiError, ApiResult, Request};
 
-/// How many a page.
-pub(super) const PER_PAGE: u64 = 50;
-/// How many changes are shown of one.
-const CHANGES: u64 = 15;
+/// The items on one page of a list.
+const ITEMS_PER_PAGE: u64 = 50;
+/// The newest changes that the page of an item shows.
+const CHANGES_SHOWN: u64 = 15;
 
-/// What tells services from hosts.
-pub(super) struct Kind {
+/// The address and the words of the pages.
+pub(super) struct Texts {
     pub(super) section: Section,
-    path: &'static str,
-    noun: &'static str,
-    plural: &'static str,
-    /// What the column of names is called, and the one beside it.
-    column: &'static str,
-    about: &'static str,
-    /// A command that makes one.
-    example: &'static str,
+    pub(super) path: &'static str,
+    pub(super) noun: &'static str,
+    pub(super) heading: &'static str,
+    /// The headings of the list's first two columns.
+    pub(super) name_column: &'static str,
+    pub(super) summary_column: &'static str,
+    /// A command that creates an item.
+    pub(super) create_command: &'static str,
 }
 
-pub(super) const SERVICES: Kind = Kind {
-    section: Section::Services,
-    path: "/services",
-    noun: "service",
-    plural: "Services",
-    column: "Name",
-    about: "Description",
-    example: "chlog service create payments",
-};
-
-pub(super) const HOSTS: Kind = Kind {
-    section: Section::Hosts,
-    path: "/hosts",
-    noun: "host",
-    plural: "Hosts",
-    column: "Hostname",
-    about: "Where and what for",
-    example: "chlog host create web-1",
-};
-
-/// A row of the list.
-pub(super) struct Row {
-    pub(super) id: String,
+/// One item, for its page.
+pub(super) struct ItemView {
     pub(super) name: String,
-    pub(super) about: String,
-    pub(super) changes: u64,
-    pub(super) last: Option<(ChangeId, Timestamp)>,
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) description: Option<String>,
+    pub(super) created_at: Timestamp,
+    /// The form with the present values.
+    pub(super) form: Form,
+}
+
+/// What differs between services and hosts.
+pub(super) trait CatalogPage: 'static {
+    const TEXTS: Texts;
+    /// The fields of the form; the first is the name, which is unique.
+    const FIELDS: &'static [Field];
+
+    type Id: FromStr<Err = BadValue> + Copy + Display + Send + Sync;
+    type Item: Send + Sync;
+    type New: Input + Send + Sync + 'static;
+    type Patch: Input + Send + Sync + 'static;
+
+    /// Returns `limit` items with their counts, after the first `offset`.
+    fn list(
+        store: &Store,
+        tenant: Tenant,
+        limit: u64,
+        offset: u64,
+    ) -> impl Future<Output = Result<Vec<Summary<Self::Item>>, StoreError>> + Send;
+
+    /// Returns one item.
+    fn get(
+        store: &Store,
+        tenant: Tenant,
+        id: Self::Id,
+    ) -> impl Future<Output = Result<Self::Item, StoreError>> + Send;
+
+    /// Creates an item.
+    fn create(
+        tx: &mut Tx,
+        tenant: Tenant,
+        new: &Self::New,
+        now: DateTime<Utc>,
+    ) -> impl Future<Output = Result<Self::Item, StoreError>> + Send;
+
+    /// Updates an item; returns it with the changed fields.
+    fn update(
+        tx: &mut Tx,
+        tenant: Tenant,
+        id: Self::Id,
+        patch: &Self::Patch,
+    ) -> impl Future<Output = Result<(Self::Item, Map<String, Value>), StoreError>> + Send;
+
+    /// Returns the entry of the activity log for an action on an item.
+    fn log_entry(action: Action, item: &Self::Item, metadata: Map<String, Value>) -> Entry<'_>;
+
+    /// Returns the filter that selects the changes of an item.
+    fn changes_of(id: Self::Id) -> ChangeFilter;
+
+    /// Returns the scope that counts the changes of an item.
+    fn scope(id: Self::Id) -> Scope<'static>;
+
+    fn id(item: &Self::Item) -> Self::Id;
+
+    /// Returns the name and the second column of an item in the list.
+    fn columns(item: Self::Item) -> (String, String);
+
+    fn view(item: Self::Item) -> ItemView;
+}
+
+struct Row {
+    id: String,
+    name: String,
+    summary: String,
+    changes: u64,
+    last: Option<(ChangeId, Timestamp)>,
 }
 
 #[derive(Template)]
 #[template(path = "catalog/list.html")]
-struct List<'a> {
+struct ListPage<'a> {
     viewer: &'a Viewer,
-    kind: &'a Kind,
+    texts: Texts,
+    fields: &'static [Field],
     rows: Vec<Row>,
     pager: Pager,
     form: Form,
-    environments: &'static [&'static str],
-    platforms: &'static [&'static str],
 }
 
-/// Reads which page of the list is asked for.
-pub(super) fn offset(request: &Request) -> u64 {
-    let form = request.query_form();
-    form.value("offset").parse().unwrap_or(0)
+/// `GET /services`, `GET /hosts`
+pub(super) async fn list<P: CatalogPage>(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, P::TEXTS.section).await?;
+    list_page::<P>(&app, &request, &viewer, Form::default()).await
 }
 
-/// Shows the list; one row more than a page says that there are more.
-pub(super) fn list(
+async fn list_page<P: CatalogPage>(
+    app: &App,
+    request: &Request,
     viewer: &Viewer,
-    kind: &Kind,
-    mut rows: Vec<Row>,
-    offset: u64,
     form: Form,
 ) -> ApiResult {
-    let most = usize::try_from(PER_PAGE).unwrap_or(usize::MAX);
-    let has_more = rows.len() > most;
-    rows.truncate(most);
+    let offset = request.query_form().value("offset").parse().unwrap_or(0);
+    // One more item than the page shows reveals whether there are more.
+    let mut items = P::list(&app.store, viewer.tenant(), ITEMS_PER_PAGE + 1, offset).await?;
+    let has_more = items.len() as u64 > ITEMS_PER_PAGE;
+    if has_more {
+        items.pop();
+    }
+    let rows = items.into_iter().map(|summary| {
+        let id = P::id(&summary.record).to_string();
+        let (name, about) = P::columns(summary.record);
+        Row {
+            id,
+            name,
+            summary: about,
+            changes: summary.changes,
+            last: summary.last,
+        }
+    });
     let status = if form.is_refused() { 422 } else { 200 };
-    let page = List {
+    let page = ListPage {
         viewer,
-        kind,
-        rows,
-        pager: Pager::of_offset(kind.path, "", PER_PAGE, offset, has_more),
+        texts: P::TEXTS,
+        fields: P::FIELDS,
+        rows: rows.collect(),
+        pager: Pager::of_offset(P::TEXTS.path, "", ITEMS_PER_PAGE, offset, has_more),
         form,
-        environments: Environment::WORDS,
-        platforms: Platform::WORDS,
     };
     page::render(status, &page)
 }
 
-/// One service or host, as its page shows it.
-pub(super) struct Thing {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) facts: Vec<(&'static str, String)>,
-    pub(super) about: Option<String>,
-    pub(super) created_at: Timestamp,
-    /// Its changes: the filter, its query string, and what counts them.
-    pub(super) filter: ChangeFilter,
-    pub(super) query: String,
-    /// The command that logs one.
-    pub(super) log: String,
+/// `POST /services`, `POST /hosts`
+pub(super) async fn create<P: CatalogPage>(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::write(&app, &request, P::TEXTS.section).await?;
+    let form = request.form().await?;
+    match insert::<P>(&app, &viewer, &form).await {
+        Ok(id) => Ok(page::see_other(&address::<P>(id))),
+        Err(error) => {
+            let form = refuse::<P>(form, error)?;
+            list_page::<P>(&app, &request, &viewer, form).await
+        }
+    }
+}
+
+async fn insert<P: CatalogPage>(
+    app: &App,
+    viewer: &Viewer,
+    form: &Form,
+) -> Result<P::Id, StoreError> {
+    let (tenant, now) = (viewer.tenant(), app.now());
+    let new: P::New = form.create(P::FIELDS, now.into()).await?;
+    let mut tx = app.store.begin_for(tenant).await?;
+    let item = P::create(&mut tx, tenant, &new, now).await?;
+    let entry = P::log_entry(Action::Created, &item, Map::new());
+    tx.record(tenant, &viewer.actor(), entry, now).await?;
+    tx.commit().await?;
+    Ok(P::id(&item))
 }
 
 #[derive(Template)]
-#[template(path = "catalog/one.html")]
-struct One<'a> {
+#[template(path = "catalog/item.html")]
+struct ItemPage<'a> {
     viewer: &'a Viewer,
-    kind: &'a Kind,
+    texts: Texts,
+    fields: &'static [Field],
     id: String,
-    name: String,
-    facts: Vec<(&'static str, String)>,
-    about: Option<String>,
-    created_at: Timestamp,
+    item: ItemView,
     count: u64,
     changes: Vec<Change>,
+    /// The query string of the list of its changes.
     query: String,
-    log: String,
+    /// The command that logs a change of it.
+    log_command: String,
     calendar: String,
     form: Form,
-    environments: &'static [&'static str],
-    platforms: &'static [&'static str],
 }
 
-/// Shows one.
-pub(super) async fn one(
+/// `GET /services/ID`, `GET /hosts/ID`
+pub(super) async fn get<P: CatalogPage>(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, P::TEXTS.section).await?;
+    item_page::<P>(&app, &request, &viewer, request.id()?, None).await
+}
+
+async fn item_page<P: CatalogPage>(
     app: &App,
     request: &Request,
     viewer: &Viewer,
-    kind: &Kind,
-    thing: Thing,
-    scope: Scope<'_>,
-    form: Form,
+    id: P::Id,
+    refused: Option<Form>,
 ) -> ApiResult {
     let tenant = viewer.tenant();
+    let mut item = P::view(P::get(&app.store, tenant, id).await?);
     let filter = ChangeFilter {
-        per_page: CHANGES,
-        ..thing.filter
+        per_page: CHANGES_SHOWN,
+        ..P::changes_of(id)
     };
     let list = app.store.changes(tenant, &filter).await?;
     let today = app.now().timestamp().div_euclid(86_400);
     let days = app
         .store
-        .daily_counts(tenant, scope, charts::year(today))
+        .daily_counts(tenant, P::scope(id), charts::year(today))
         .await?;
-    let is_refused = form.is_refused();
-    let page = One {
+    let noun = P::TEXTS.noun;
+    let query = format::query(&format!("{noun}_id"), id);
+    let is_refused = refused.is_some();
+    let page = ItemPage {
         viewer,
-        kind,
-        calendar: charts::calendar(&days, today, &thing.query),
-        id: thing.id,
-        name: thing.name,
-        facts: thing.facts,
-        about: thing.about,
-        created_at: thing.created_at,
+        texts: P::TEXTS,
+        fields: P::FIELDS,
+        id: id.to_string(),
+        form: refused.unwrap_or_else(|| std::mem::take(&mut item.form)),
+        item,
         count: list.count,
         changes: list.parse()?,
-        query: thing.query,
-        log: thing.log,
-        form,
-        environments: Environment::WORDS,
-        platforms: Platform::WORDS,
+        calendar: charts::calendar(&days, today, &query),
+        query,
+        log_command: format!("chlog log --{noun} {id} \"what was done\""),
     };
     if is_refused {
         page::render(422, &page)
@@ -182,19 +261,50 @@ pub(super) async fn one(
     }
 }
 
-/// Notes in a form why something was not saved: a rule, or a name that is taken.
-pub(super) fn refuse(form: Form, error: StoreError, field: &str) -> Result<Form, ApiError> {
-    match error {
-        StoreError::Invalid(invalid) => Ok(form.refuse(&invalid)),
-        StoreError::Conflict => {
-            let name = form.value(field).trim().to_owned();
-            Ok(form.refuse_field(field, format!("{name:?} exists already")))
+/// `POST /services/ID`, `POST /hosts/ID`
+pub(super) async fn update<P: CatalogPage>(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::write(&app, &request, P::TEXTS.section).await?;
+    let id: P::Id = request.id()?;
+    let form = request.form().await?;
+    match save::<P>(&app, &viewer, id, &form).await {
+        Ok(()) => Ok(page::see_other(&address::<P>(id))),
+        Err(error) => {
+            let form = refuse::<P>(form, error)?;
+            item_page::<P>(&app, &request, &viewer, id, Some(form)).await
         }
-        error => Err(error.into()),
     }
 }
 
-/// A text, or a dash where there is none.
-pub(super) fn or_none(text: Option<impl ToString>) -> String {
-    text.map_or_else(|| "none".to_owned(), |text| text.to_string())
+async fn save<P: CatalogPage>(
+    app: &App,
+    viewer: &Viewer,
+    id: P::Id,
+    form: &Form,
+) -> Result<(), StoreError> {
+    let (tenant, now) = (viewer.tenant(), app.now());
+    let patch: P::Patch = form.patch(P::FIELDS, now.into()).await?;
+    let mut tx = app.store.begin_for(tenant).await?;
+    let (item, changes) = P::update(&mut tx, tenant, id, &patch).await?;
+    if !changes.is_empty() {
+        let entry = P::log_entry(Action::Updated, &item, activity::changed(changes));
+        tx.record(tenant, &viewer.actor(), entry, now).await?;
+    }
+    tx.commit().await
+}
+
+fn address<P: CatalogPage>(id: P::Id) -> String {
+    format!("{}/{id}", P::TEXTS.path)
+}
+
+/// Adds to the form why it was not saved: a broken rule or a name in use.
+fn refuse<P: CatalogPage>(form: Form, error: StoreError) -> Result<Form, ApiError> {
+    match error {
+        StoreError::Invalid(invalid) => Ok(form.refuse(&invalid)),
+        StoreError::Conflict => {
+            let name_field = P::FIELDS[0].name;
+            let name = form.value(name_field).trim().to_owned();
+            Ok(form.refuse_field(name_field, format!("{name:?} exists already")))
+        }
+        error => Err(error.into()),
+    }
 }

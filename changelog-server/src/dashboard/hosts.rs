@@ -1,173 +1,150 @@
-//! `/hosts`: the list, one host, and what makes and changes one.
+//! `/hosts`
 
-use changelog_core::{Action, ChangeFilter, Host, HostId, HostPatch, NewHost};
-use serde_json::Map;
+use changelog_core::{
+    Action, ChangeFilter, Environment, Host, HostId, HostPatch, NewHost, Platform,
+};
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value};
 
-use super::catalog::{self, HOSTS, Row, Thing, or_none};
-use crate::app::App;
-use crate::dashboard::parts::form::{self, Form, Kind};
-use crate::dashboard::parts::format;
-use crate::dashboard::parts::page;
-use crate::dashboard::parts::viewer::Viewer;
-use crate::store::activity::{self, Entry};
-use crate::store::{Scope, StoreError, Summary};
-use crate::web::{ApiResult, Request};
+use super::catalog::{CatalogPage, ItemView, Texts};
+use crate::dashboard::parts::form::{self, Field, FieldKind, Form};
+use crate::dashboard::parts::viewer::Section;
+use crate::store::activity::Entry;
+use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
 
-/// The fields of the form, and what they are in the API.
-const FIELDS: [(&str, Kind); 8] = [
-    ("hostname", Kind::Required),
-    ("fqdn", Kind::Optional),
-    ("ip_address", Kind::Optional),
-    ("os", Kind::Optional),
-    ("platform", Kind::Optional),
-    ("environment", Kind::Optional),
-    ("roles", Kind::List),
-    ("description", Kind::Optional),
-];
+pub(super) struct Hosts;
 
-impl From<Summary<Host>> for Row {
-    fn from(summary: Summary<Host>) -> Self {
-        let Summary {
-            record,
-            changes,
-            last,
-        } = summary;
-        Self {
-            id: record.id.to_string(),
-            name: record.hostname,
-            about: match record.environment {
-                Some(environment) => format!("{}, {environment}", record.platform),
-                None => record.platform.to_string(),
+impl CatalogPage for Hosts {
+    const TEXTS: Texts = Texts {
+        section: Section::Hosts,
+        path: "/hosts",
+        noun: "host",
+        heading: "Hosts",
+        name_column: "Hostname",
+        summary_column: "Platform and environment",
+        create_command: "chlog host create web-1",
+    };
+
+    const FIELDS: &'static [Field] = &[
+        Field::new("hostname", FieldKind::Required, "Hostname")
+            .hint("1 to 100 characters. Must be unique; case does not matter."),
+        Field::new(
+            "environment",
+            FieldKind::Choice {
+                words: Environment::WORDS,
+                none: Some("unknown"),
             },
-            changes,
-            last,
-        }
+            "Environment",
+        ),
+        Field::new(
+            "platform",
+            FieldKind::Choice {
+                words: Platform::WORDS,
+                none: None,
+            },
+            "Platform",
+        ),
+        Field::new("fqdn", FieldKind::Optional, "Fully qualified domain name"),
+        Field::new("ip_address", FieldKind::Optional, "IP address").hint("IPv4 or IPv6."),
+        Field::new("os", FieldKind::Optional, "Operating system"),
+        Field::new("roles", FieldKind::List, "Roles").hint("Separated by commas."),
+        Field::new("description", FieldKind::LongText, "Description"),
+    ];
+
+    type Id = HostId;
+    type Item = Host;
+    type New = NewHost;
+    type Patch = HostPatch;
+
+    async fn list(
+        store: &Store,
+        tenant: Tenant,
+        limit: u64,
+        offset: u64,
+    ) -> Result<Vec<Summary<Host>>, StoreError> {
+        store.host_page(tenant, limit, offset).await
     }
-}
 
-/// `GET /hosts`
-pub(super) async fn list(app: App, request: Request) -> ApiResult {
-    let viewer = Viewer::read(&app, &request, HOSTS.section).await?;
-    list_page(&app, &request, &viewer, Form::default()).await
-}
-
-async fn list_page(app: &App, request: &Request, viewer: &Viewer, form: Form) -> ApiResult {
-    let offset = catalog::offset(request);
-    let page = app
-        .store
-        .host_page(viewer.tenant(), catalog::PER_PAGE + 1, offset)
-        .await?;
-    let rows = page.into_iter().map(Row::from).collect();
-    catalog::list(viewer, &HOSTS, rows, offset, form)
-}
-
-/// `POST /hosts`
-pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
-    let viewer = Viewer::write(&app, &request, HOSTS.section).await?;
-    let form = request.form().await?;
-    match insert(&app, &viewer, &form).await {
-        Ok(id) => Ok(page::see_other(&format!("/hosts/{id}"))),
-        Err(error) => {
-            let form = catalog::refuse(form, error, "hostname")?;
-            list_page(&app, &request, &viewer, form).await
-        }
+    async fn get(store: &Store, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
+        store.host(tenant, id).await
     }
-}
 
-async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<HostId, StoreError> {
-    let now = app.now();
-    let new: NewHost = form.create(&FIELDS, now.into()).await?;
-    let mut tx = app.store.begin_for(viewer.tenant()).await?;
-    let host = tx.insert_host(viewer.tenant(), &new, now).await?;
-    let entry = Entry::of_host(Action::Created, &host, Map::new());
-    tx.record(viewer.tenant(), &viewer.actor(), entry, now)
-        .await?;
-    tx.commit().await?;
-    Ok(host.id)
-}
+    async fn create(
+        tx: &mut Tx,
+        tenant: Tenant,
+        new: &NewHost,
+        now: DateTime<Utc>,
+    ) -> Result<Host, StoreError> {
+        tx.insert_host(tenant, new, now).await
+    }
 
-/// `GET /hosts/ID`
-pub(super) async fn one(app: App, request: Request) -> ApiResult {
-    let viewer = Viewer::read(&app, &request, HOSTS.section).await?;
-    let host = app.store.host(viewer.tenant(), request.id()?).await?;
-    let form = shown(&host);
-    one_page(&app, &request, &viewer, host, form).await
-}
+    async fn update(
+        tx: &mut Tx,
+        tenant: Tenant,
+        id: HostId,
+        patch: &HostPatch,
+    ) -> Result<(Host, Map<String, Value>), StoreError> {
+        tx.update_host(tenant, id, patch).await
+    }
 
-/// Fills the form with what a host is.
-fn shown(host: &Host) -> Form {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let environment = host.environment.as_ref().map(ToString::to_string);
-    Form::showing([
-        ("hostname", host.hostname.clone()),
-        ("fqdn", text(&host.fqdn)),
-        ("ip_address", text(&host.ip_address)),
-        ("os", text(&host.os)),
-        ("platform", host.platform.to_string()),
-        ("environment", text(&environment)),
-        ("roles", form::listed(&host.roles)),
-        ("description", text(&host.description)),
-    ])
-}
+    fn log_entry(action: Action, host: &Host, metadata: Map<String, Value>) -> Entry<'_> {
+        Entry::of_host(action, host, metadata)
+    }
 
-async fn one_page(
-    app: &App,
-    request: &Request,
-    viewer: &Viewer,
-    host: Host,
-    form: Form,
-) -> ApiResult {
-    let id = host.id;
-    let thing = Thing {
-        id: id.to_string(),
-        query: format::query("host_id", id),
-        filter: ChangeFilter {
+    fn changes_of(id: HostId) -> ChangeFilter {
+        ChangeFilter {
             host_id: Some(id),
             ..ChangeFilter::default()
-        },
-        created_at: host.created_at,
-        facts: vec![
-            ("Environment", or_none(host.environment)),
-            ("Platform", host.platform.to_string()),
-            ("Full name", or_none(host.fqdn)),
-            ("IP address", or_none(host.ip_address)),
-            ("System", or_none(host.os)),
-            (
-                "Roles",
-                or_none(Some(host.roles.join(", ")).filter(|roles| !roles.is_empty())),
-            ),
-        ],
-        about: host.description,
-        log: format!("chlog log --host {id} \"what was done\""),
-        name: host.hostname,
-    };
-    let scope = Scope::Host(id);
-    catalog::one(app, request, viewer, &HOSTS, thing, scope, form).await
-}
-
-/// `POST /hosts/ID`
-pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
-    let viewer = Viewer::write(&app, &request, HOSTS.section).await?;
-    let id: HostId = request.id()?;
-    let form = request.form().await?;
-    match save(&app, &viewer, id, &form).await {
-        Ok(()) => Ok(page::see_other(&format!("/hosts/{id}"))),
-        Err(error) => {
-            let form = catalog::refuse(form, error, "hostname")?;
-            let host = app.store.host(viewer.tenant(), id).await?;
-            one_page(&app, &request, &viewer, host, form).await
         }
     }
-}
 
-async fn save(app: &App, viewer: &Viewer, id: HostId, form: &Form) -> Result<(), StoreError> {
-    let patch: HostPatch = form.patch(&FIELDS, app.now().into()).await?;
-    let mut tx = app.store.begin_for(viewer.tenant()).await?;
-    let (host, changes) = tx.update_host(viewer.tenant(), id, &patch).await?;
-    if !changes.is_empty() {
-        let entry = Entry::of_host(Action::Updated, &host, activity::changed(changes));
-        tx.record(viewer.tenant(), &viewer.actor(), entry, app.now())
-            .await?;
+    fn scope(id: HostId) -> Scope<'static> {
+        Scope::Host(id)
     }
-    tx.commit().await
+
+    fn id(host: &Host) -> HostId {
+        host.id
+    }
+
+    fn columns(host: Host) -> (String, String) {
+        let summary = match host.environment {
+            Some(environment) => format!("{}, {environment}", host.platform),
+            None => host.platform.to_string(),
+        };
+        (host.hostname, summary)
+    }
+
+    fn view(host: Host) -> ItemView {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let environment = host.environment.as_ref().map(ToString::to_string);
+        let form = Form::with_values([
+            ("hostname", host.hostname.clone()),
+            ("environment", text(&environment)),
+            ("platform", host.platform.to_string()),
+            ("fqdn", text(&host.fqdn)),
+            ("ip_address", text(&host.ip_address)),
+            ("os", text(&host.os)),
+            ("roles", form::join_list(&host.roles)),
+            ("description", text(&host.description)),
+        ]);
+        let roles = host.roles.join(", ");
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+        ItemView {
+            facts: vec![
+                ("Environment", or_none(environment)),
+                ("Platform", host.platform.to_string()),
+                ("Domain name", or_none(host.fqdn)),
+                ("IP address", or_none(host.ip_address)),
+                ("Operating system", or_none(host.os)),
+                (
+                    "Roles",
+                    or_none(Some(roles).filter(|roles| !roles.is_empty())),
+                ),
+            ],
+            name: host.hostname,
+            description: host.description,
+            created_at: host.created_at,
+            form,
+        }
+    }
 }

@@ -14,7 +14,7 @@ use http::{HeaderValue, header};
 
 use super::auth::{Checked, begin_session, check};
 use crate::app::App;
-use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::{Actor, StoreError};
@@ -156,8 +156,8 @@ async fn newcomer(
     invitation: &Invitation,
     organization: &str,
 ) -> Result<Result<UserInput, Form>, ApiError> {
-    const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("password", Kind::Required)];
-    let person: UserInput = match form.create(&FIELDS, app.now().into()).await {
+    const FIELDS: &[Field] = &[Field::required("name"), Field::required("password")];
+    let person: UserInput = match form.create(FIELDS, app.now().into()).await {
         Ok(person) => person,
         Err(invalid) => return Ok(Err(form.clone().refuse(&invalid))),
     };

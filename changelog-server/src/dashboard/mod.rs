@@ -19,7 +19,9 @@ use warp::path;
 
 use crate::app::App;
 use crate::web::route::{Endpoint, Routes, at, at_id};
+use hosts::Hosts;
 use parts::assets;
+use services::Services;
 use settings::{api_keys, members, organization};
 
 pub(crate) use parts::markdown::Markdown;
@@ -30,26 +32,28 @@ pub(crate) fn routes(app: &App) -> Routes {
     let pages: Vec<Endpoint> = vec![
         at(path::end()).get(overview::get),
         at(path!("changes"))
-            .get(changes::list)
-            .post(changes::create),
+            .get(changes::list::get)
+            .post(changes::edit::create),
         at(path!("changes.csv")).get(changes::download::as_csv),
         at(path!("changes.ndjson")).get(changes::download::as_ndjson),
-        at(path!("changes" / "new")).get(changes::new),
+        at(path!("changes" / "new")).get(changes::edit::new_form),
         at_id(path!("changes" / String))
-            .get(changes::one)
-            .post(changes::update),
-        at_id(path!("changes" / String / "edit")).get(changes::edit),
-        at_id(path!("changes" / String / "delete")).post(changes::delete),
+            .get(changes::detail::get)
+            .post(changes::edit::update),
+        at_id(path!("changes" / String / "edit")).get(changes::edit::edit_form),
+        at_id(path!("changes" / String / "delete")).post(changes::delete::delete),
         at(path!("services"))
-            .get(services::list)
-            .post(services::create),
+            .get(catalog::list::<Services>)
+            .post(catalog::create::<Services>),
         at_id(path!("services" / String))
-            .get(services::one)
-            .post(services::update),
-        at(path!("hosts")).get(hosts::list).post(hosts::create),
+            .get(catalog::get::<Services>)
+            .post(catalog::update::<Services>),
+        at(path!("hosts"))
+            .get(catalog::list::<Hosts>)
+            .post(catalog::create::<Hosts>),
         at_id(path!("hosts" / String))
-            .get(hosts::one)
-            .post(hosts::update),
+            .get(catalog::get::<Hosts>)
+            .post(catalog::update::<Hosts>),
         at(path!("activity")).get(activity::get),
         at(path!("settings")).get(settings::first),
         at(path!("settings" / "api-keys"))

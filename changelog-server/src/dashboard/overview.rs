@@ -2,63 +2,22 @@
 
 use askama::Template;
 use changelog_core::{Change, ChangeFilter, Service, Status, Timestamp};
-use chrono::{SecondsFormat, TimeDelta, Timelike};
 
 use crate::app::App;
 use crate::dashboard::parts::charts::{self, Share};
+use crate::dashboard::parts::time_ranges::TIME_RANGES;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::Scope;
 use crate::web::{ApiResult, Request};
 
-/// A span of time that ends now.
-pub(super) struct Preset {
-    name: &'static str,
-    pub(super) label: &'static str,
-    /// What it is, after "the last".
-    span: &'static str,
-    minutes: i64,
-}
-
-/// What people reach for first.
-pub(super) const PRESETS: [Preset; 5] = [
-    Preset::new("1h", "1 h", "hour", 60),
-    Preset::new("4h", "4 h", "4 hours", 4 * 60),
-    Preset::new("1d", "1 day", "day", 24 * 60),
-    Preset::new("1w", "1 week", "week", 7 * 24 * 60),
-    Preset::new("1m", "1 month", "month", 30 * 24 * 60),
-];
-/// Which one is shown when none was chosen.
-const USUAL: usize = 2;
+/// The index of the time range that is shown by default.
+const DEFAULT_RANGE: usize = 2;
 /// How many changes are shown of each list.
 const MOST: u64 = 12;
 const MOST_RUNNING: u64 = 5;
 /// How many days the busiest services are found in.
 const BUSY_DAYS: i64 = 7;
-
-impl Preset {
-    const fn new(
-        name: &'static str,
-        label: &'static str,
-        span: &'static str,
-        minutes: i64,
-    ) -> Self {
-        Self {
-            name,
-            label,
-            span,
-            minutes,
-        }
-    }
-
-    /// Returns when it begins, to the minute, so that a page does not change
-    /// with every second.
-    pub(super) fn start(&self, now: Timestamp) -> String {
-        let start = now.plus(-TimeDelta::minutes(self.minutes)).to_datetime();
-        let start = start.with_second(0).unwrap_or(start);
-        start.to_rfc3339_opts(SecondsFormat::Secs, true)
-    }
-}
 
 struct Choice {
     name: &'static str,
@@ -71,7 +30,7 @@ struct Choice {
 struct Overview<'a> {
     viewer: &'a Viewer,
     is_new: bool,
-    presets: Vec<Choice>,
+    time_ranges: Vec<Choice>,
     range: &'static str,
     since: String,
     count: u64,
@@ -92,12 +51,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let (store, tenant) = (&app.store, viewer.tenant());
     let now = Timestamp::from(app.now());
     let form = request.query_form();
-    let chosen = PRESETS
+    let chosen = TIME_RANGES
         .iter()
-        .position(|preset| preset.name == form.value("range"))
-        .unwrap_or(USUAL);
-    let preset = &PRESETS[chosen];
-    let since = preset.start(now);
+        .position(|range| range.name == form.value("range"))
+        .unwrap_or(DEFAULT_RANGE);
+    let range = &TIME_RANGES[chosen];
+    let since = range.start(now);
     let page_of = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
     let today = now.millis().div_euclid(86_400_000);
     // Nothing of it needs anything else of it.
@@ -130,16 +89,16 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let page = Overview {
         viewer: &viewer,
         is_new: last.count == 0 && newest.is_none(),
-        presets: PRESETS
+        time_ranges: TIME_RANGES
             .iter()
             .enumerate()
-            .map(|(number, preset)| Choice {
-                name: preset.name,
-                label: preset.label,
+            .map(|(number, range)| Choice {
+                name: range.name,
+                label: range.label,
                 is_current: number == chosen,
             })
             .collect(),
-        range: preset.span,
+        range: range.words,
         since,
         count: last.count,
         changes: last.parse()?,

@@ -5,7 +5,7 @@ use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Plan, ProblemCode, 
 
 use super::auth::begin_session;
 use crate::app::App;
-use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::{assets, page};
 use crate::passwords::Ticket;
 use crate::store::Actor;
@@ -102,16 +102,16 @@ async fn founding(
     ticket: &Ticket,
     form: &Form,
 ) -> Result<Result<(NewOrganization, OwnerInput), Form>, ApiError> {
-    const NAME: [(&str, Kind); 1] = [("name", Kind::Required)];
-    const OWNER: [(&str, Kind); 3] = [
-        ("name", Kind::Required),
-        ("email", Kind::Required),
-        ("password", Kind::Required),
+    const ORGANIZATION: &[Field] = &[Field::required("name")];
+    const OWNER: &[Field] = &[
+        Field::required("name"),
+        Field::required("email"),
+        Field::required("password"),
     ];
     let now = Timestamp::from(app.now());
-    let named = Form::showing([("name", form.value("organization").to_owned())]);
-    let organization = named.create::<NewOrganization>(&NAME, now).await;
-    let owner = form.create::<OwnerInput>(&OWNER, now).await;
+    let named = Form::with_values([("name", form.value("organization").to_owned())]);
+    let organization = named.create::<NewOrganization>(ORGANIZATION, now).await;
+    let owner = form.create::<OwnerInput>(OWNER, now).await;
     let mut refused = form.clone();
     if let Err(invalid) = &organization {
         for violation in &invalid.violations {

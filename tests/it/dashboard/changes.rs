@@ -118,7 +118,7 @@ pub(super) async fn a_change_comes_and_goes(app: &TestApp, browser: &Chromium) {
     assert_eq!(change["links"], link, "what was not touched stays");
 
     // Moved by a button.
-    browser.press("Roll back").await;
+    browser.press("Mark as rolled back").await;
     browser.wait_for("main .status.rolled_back").await;
     assert_eq!(read().await["status"], "rolled_back");
     let history = browser.text_of("[data-live='history']").await;

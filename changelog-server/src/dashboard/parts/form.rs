@@ -1,6 +1,6 @@
-//! Forms: what was typed, as the JSON object that the API would have been sent,
-//! so that both have the same rules; and what was wrong with it, beside its
-//! field, with everything that was typed still there.
+//! Forms: what was typed, as the JSON object that the API would receive, so that
+//! both have the same rules; and the errors, next to their fields, with everything
+//! that was typed still there.
 
 use std::collections::BTreeMap;
 
@@ -10,50 +10,112 @@ use serde_json::{Map, Value, json};
 
 use crate::web::{ApiError, Request, blocking_pool};
 
-/// How many fields a form may have; no page has half as many. A field is looked
-/// up by going through all of them.
+/// The most fields of a form; no page has half as many. Each lookup of a field
+/// goes through all of them.
 const MAX_FIELDS: usize = 100;
 
-/// The fields of a form that was sent.
+/// A submitted form.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Form {
     values: Vec<(String, String)>,
-    /// What was wrong, by field; what belongs to none is under "".
+    /// The error messages of each field; those of the whole form are under "".
     errors: BTreeMap<String, Vec<String>>,
 }
 
-/// How a field of a form becomes a member of an object.
+/// A field of a form, which is a member of the API's object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    /// A text that must be there.
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) kind: FieldKind,
+    pub(crate) label: &'static str,
+    /// Explains the field below it; may be empty.
+    pub(crate) hint: &'static str,
+}
+
+/// How a field is shown, and how it becomes JSON.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FieldKind {
+    /// A line of text that is not optional.
     Required,
-    /// A text; nothing when it is empty.
+    /// A line of text; null when it is empty.
     Optional,
-    /// Names with commas between them.
+    /// Several lines of text; null when they are empty.
+    LongText,
+    /// Names, separated by commas.
     List,
-    /// One `label=address` a line.
+    /// One `label=url` per line.
     Links,
-    /// A moment as browsers give it, in UTC, or RFC 3339.
-    Moment,
+    /// A time in UTC as browsers send it, or in RFC 3339.
+    Time,
+    /// One of some words.
+    Choice {
+        words: &'static [&'static str],
+        /// The label of the empty choice, where there is one.
+        none: Option<&'static str>,
+    },
+}
+
+impl Field {
+    pub(crate) const fn new(name: &'static str, kind: FieldKind, label: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            label,
+            hint: "",
+        }
+    }
+
+    pub(crate) const fn hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// Returns a required field that the template writes itself, with its label.
+    pub(crate) const fn required(name: &'static str) -> Self {
+        Self::new(name, FieldKind::Required, "")
+    }
+
+    pub(crate) fn is_required(&self) -> bool {
+        matches!(self.kind, FieldKind::Required)
+    }
+
+    pub(crate) fn is_multiline(&self) -> bool {
+        matches!(self.kind, FieldKind::LongText | FieldKind::Links)
+    }
+
+    /// Returns the words of a choice and the label of the empty one.
+    pub(crate) fn choices(&self) -> Option<(&'static [&'static str], &'static str)> {
+        match self.kind {
+            FieldKind::Choice { words, none } => Some((words, none.unwrap_or_default())),
+            _ => None,
+        }
+    }
+
+    /// Returns the type of the HTML input.
+    pub(crate) fn input_type(&self) -> &'static str {
+        match self.kind {
+            FieldKind::Time => "datetime-local",
+            _ => "text",
+        }
+    }
 }
 
 impl Request {
-    /// Reads the form that was sent.
+    /// Reads the form in the body.
     pub(crate) async fn form(&mut self) -> Result<Form, ApiError> {
         let body = self
             .body_of_type("application/x-www-form-urlencoded")
             .await?;
         let size = body.len();
-        let form = blocking_pool::run_sized(size, move || Form::of(&body)).await;
+        let form = blocking_pool::run_sized(size, move || Form::parse(&body)).await;
         if form.values.len() > MAX_FIELDS {
             return Err(ApiError::new(ProblemCode::MalformedBody, too_many_fields()));
         }
         Ok(form)
     }
 
-    /// Reads the query string as the form that it was sent by.
+    /// Reads the query string as a form.
     pub(crate) fn query_form(&self) -> Form {
-        let mut form = Form::of(self.query.as_bytes());
+        let mut form = Form::parse(self.query.as_bytes());
         if form.values.len() > MAX_FIELDS {
             form.values.clear();
             form = form.refuse_field("", too_many_fields());
@@ -67,8 +129,8 @@ fn too_many_fields() -> String {
 }
 
 impl Form {
-    /// Reads at most one field more than a form may have.
-    fn of(encoded: &[u8]) -> Self {
+    /// Reads at most [`MAX_FIELDS`] and one more.
+    fn parse(encoded: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(encoded).into_owned();
         Self {
             values: pairs.take(MAX_FIELDS + 1).collect(),
@@ -76,8 +138,8 @@ impl Form {
         }
     }
 
-    /// Makes a form that shows values.
-    pub(crate) fn showing<const N: usize>(values: [(&str, String); N]) -> Self {
+    /// Creates a form with values.
+    pub(crate) fn with_values<'n>(values: impl IntoIterator<Item = (&'n str, String)>) -> Self {
         Self {
             values: values
                 .into_iter()
@@ -92,7 +154,7 @@ impl Form {
         self.sent(name).unwrap_or_default()
     }
 
-    /// Returns whether a field was sent, be it empty.
+    /// Returns whether a field was sent, even if it is empty.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.sent(name).is_some()
     }
@@ -108,20 +170,20 @@ impl Form {
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Reads the form as what makes something: what is empty is absent.
+    /// Reads the form as input for creating something: empty fields are absent.
     pub(crate) async fn create<T: Input + Send + 'static>(
         &self,
-        fields: &'static [(&str, Kind)],
+        fields: &'static [Field],
         now: Timestamp,
     ) -> Result<T, Invalid> {
         self.read(fields, now, |value| !value.is_null()).await
     }
 
-    /// Reads the form as what changes something: what was not sent stays, what
-    /// is empty goes.
+    /// Reads the form as an update: fields that were not sent keep their value,
+    /// empty fields are cleared.
     pub(crate) async fn patch<T: Input + Send + 'static>(
         &self,
-        fields: &'static [(&str, Kind)],
+        fields: &'static [Field],
         now: Timestamp,
     ) -> Result<T, Invalid> {
         self.read(fields, now, |_| true).await
@@ -130,7 +192,7 @@ impl Form {
     /// Reads a large form on the blocking pool.
     async fn read<T: Input + Send + 'static>(
         &self,
-        fields: &'static [(&str, Kind)],
+        fields: &'static [Field],
         now: Timestamp,
         keep: fn(&Value) -> bool,
     ) -> Result<T, Invalid> {
@@ -144,18 +206,18 @@ impl Form {
         blocking_pool::run_sized(size, read).await
     }
 
-    fn object(&self, fields: &[(&str, Kind)]) -> Map<String, Value> {
-        let sent = fields.iter().filter_map(|(name, kind)| {
-            let text = self.sent(name)?;
-            Some(((*name).to_owned(), kind.read(text)))
+    fn object(&self, fields: &[Field]) -> Map<String, Value> {
+        let sent = fields.iter().filter_map(|field| {
+            let text = self.sent(field.name)?;
+            Some((field.name.to_owned(), field.kind.to_json(text)))
         });
         sent.collect()
     }
 
-    /// Notes what was wrong.
+    /// Adds the violations to the errors.
     pub(crate) fn refuse(mut self, invalid: &Invalid) -> Self {
         for violation in &invalid.violations {
-            // A JSON Pointer, or a parameter of the address.
+            // A JSON Pointer or a query parameter.
             let mut tokens = violation.pointer.split(['/', '?']).skip(1);
             let field = tokens.next().unwrap_or_default().to_owned();
             let message = match tokens.next().and_then(|index| index.parse::<usize>().ok()) {
@@ -165,13 +227,13 @@ impl Form {
             self.errors.entry(field).or_default().push(message);
         }
         if invalid.more > 0 {
-            let message = format!("{} more rules are broken", invalid.more);
+            let message = format!("{} more errors", invalid.more);
             self.errors.entry(String::new()).or_default().push(message);
         }
         self
     }
 
-    /// Notes that a field, or the whole for "", was refused.
+    /// Adds an error to a field, or with "" to the whole form.
     pub(crate) fn refuse_field(mut self, field: &str, message: impl Into<String>) -> Self {
         let messages = self.errors.entry(field.to_owned()).or_default();
         messages.push(message.into());
@@ -182,7 +244,7 @@ impl Form {
         !self.errors.is_empty()
     }
 
-    /// Returns everything that is wrong, with the names of the fields.
+    /// Returns all error messages with the names of their fields.
     pub(crate) fn all_errors(&self) -> impl Iterator<Item = String> {
         let errors = self.errors.iter();
         errors.flat_map(|(field, messages)| {
@@ -192,12 +254,12 @@ impl Form {
         })
     }
 
-    /// Returns what is wrong with no field that the page shows.
+    /// Returns the error messages of the whole form.
     pub(crate) fn general(&self) -> &[String] {
         self.errors("")
     }
 
-    /// Returns what is wrong with a field.
+    /// Returns the error messages of a field.
     pub(crate) fn errors(&self, name: &str) -> &[String] {
         self.errors.get(name).map_or(&[], Vec::as_slice)
     }
@@ -206,37 +268,42 @@ impl Form {
         !self.errors(name).is_empty()
     }
 
-    /// Returns the ids of the elements that say what is wrong with a field.
+    /// Returns the ids of the elements with the error messages of a field.
     pub(crate) fn described_by(&self, name: &str) -> String {
         let ids = (1..=self.errors(name).len()).map(|number| format!("{name}-error-{number}"));
         ids.collect::<Vec<_>>().join(" ")
     }
 }
 
-impl Kind {
-    fn read(self, text: &str) -> Value {
+impl FieldKind {
+    fn to_json(self, text: &str) -> Value {
         match self {
             Self::Required => json!(text),
             _ if text.trim().is_empty() => Value::Null,
-            Self::Optional => json!(text.replace("\r\n", "\n")),
-            Self::List => list(text).into(),
+            Self::Optional | Self::LongText | Self::Choice { .. } => {
+                json!(text.replace("\r\n", "\n"))
+            }
+            Self::List => parse_list(text).into(),
             Self::Links => {
                 let lines = text.lines().map(str::trim);
-                lines.filter(|line| !line.is_empty()).map(link).collect()
+                lines
+                    .filter(|line| !line.is_empty())
+                    .map(parse_link)
+                    .collect()
             }
-            Self::Moment => json!(moment(text.trim())),
+            Self::Time => json!(rfc3339(text.trim())),
         }
     }
 }
 
-/// Reads names with commas between them; one with a comma in it stands in
-/// quotation marks, as in CSV.
-pub(crate) fn list(text: &str) -> Vec<String> {
+/// Splits names at commas; a name that contains a comma is in quotation marks, as
+/// in CSV.
+pub(crate) fn parse_list(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut name = String::new();
     let mut is_quoted = false;
-    // Whether the name has anything but white space; looking at all of it for
-    // each quotation mark would take the square of its length.
+    // Whether the name is white space so far. Trimming it at each quotation mark
+    // would take quadratic time.
     let mut is_blank = true;
     let mut characters = text.chars().peekable();
     while let Some(c) = characters.next() {
@@ -266,30 +333,30 @@ pub(crate) fn list(text: &str) -> Vec<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// Writes names as [`list`] reads them.
-pub(crate) fn listed(names: &[String]) -> String {
-    let quoted = |name: &String| {
+/// Joins names for [`parse_list`].
+pub(crate) fn join_list(names: &[String]) -> String {
+    let quote = |name: &String| {
         if name.contains([',', '"']) {
             format!("\"{}\"", name.replace('"', "\"\""))
         } else {
             name.clone()
         }
     };
-    names.iter().map(quoted).collect::<Vec<_>>().join(", ")
+    names.iter().map(quote).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads a line of the field for links.
-fn link(line: &str) -> Value {
+/// Reads a line of a field for links.
+fn parse_link(line: &str) -> Value {
     let (label, url) = match line.split_once('=') {
-        // The sign may be a part of the address.
+        // Else the sign is part of the URL.
         Some((label, url)) if !label.contains("://") => (label.trim(), url.trim()),
         _ => ("link", line),
     };
     json!({ "label": label, "url": url })
 }
 
-/// Makes RFC 3339 of what a field for a moment in UTC gives.
-pub(crate) fn moment(text: &str) -> String {
+/// Converts the value of an input for a time in UTC to RFC 3339.
+pub(crate) fn rfc3339(text: &str) -> String {
     let is_local = text.contains('T') && !text.ends_with(['Z', 'z']);
     match text.len() {
         16 if is_local => format!("{text}:00Z"),
@@ -303,59 +370,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_become_what_the_api_takes() {
+    fn fields_become_the_json_of_the_api() {
         for (kind, text, expected) in [
-            (Kind::Required, "", json!("")),
-            (Kind::Optional, " ", Value::Null),
-            (Kind::Optional, "a\r\nb", json!("a\nb")),
-            (Kind::List, " a, b ,, c", json!(["a", "b", "c"])),
-            (Kind::List, " , ", json!([])),
+            (FieldKind::Required, "", json!("")),
+            (FieldKind::Optional, " ", Value::Null),
+            (FieldKind::Optional, "a\r\nb", json!("a\nb")),
+            (FieldKind::List, " a, b ,, c", json!(["a", "b", "c"])),
+            (FieldKind::List, " , ", json!([])),
             (
-                Kind::List,
+                FieldKind::List,
                 "a,\"b, c\",\"d\"\"e\"",
                 json!(["a", "b, c", "d\"e"]),
             ),
             (
-                Kind::Links,
+                FieldKind::Links,
                 "run = https://a/b?c=d\r\n\r\nhttps://e/?f=g",
                 json!([{"label": "run", "url": "https://a/b?c=d"},
                        {"label": "link", "url": "https://e/?f=g"}]),
             ),
             (
-                Kind::Moment,
+                FieldKind::Time,
                 "2026-11-21T08:30",
                 json!("2026-11-21T08:30:00Z"),
             ),
             (
-                Kind::Moment,
+                FieldKind::Time,
                 "2026-11-21T08:30:05",
                 json!("2026-11-21T08:30:05Z"),
             ),
             (
-                Kind::Moment,
+                FieldKind::Time,
                 "2026-11-21T08:30:05.123",
                 json!("2026-11-21T08:30:05.123Z"),
             ),
             (
-                Kind::Moment,
+                FieldKind::Time,
                 "2026-11-21T08:30:05+01:00",
                 json!("2026-11-21T08:30:05+01:00"),
             ),
-            (Kind::Moment, "soon", json!("soon")),
+            (FieldKind::Time, "soon", json!("soon")),
         ] {
-            assert_eq!(kind.read(text), expected, "{text:?}");
+            assert_eq!(kind.to_json(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn lists_are_read_as_they_were_written() {
+    fn joined_lists_are_parsed_back() {
         for names in [
             vec![],
             vec!["one"],
             vec!["a,b", "c", "d\"e", "f;g", "'h'", "=i"],
         ] {
             let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-            assert_eq!(list(&listed(&names)), names);
+            assert_eq!(parse_list(&join_list(&names)), names);
         }
     }
 }

@@ -8,4 +8,6 @@ pub(super) mod format;
 pub(super) mod markdown;
 pub(super) mod page;
 pub(super) mod pager;
+pub(super) mod query_string;
+pub(super) mod time_ranges;
 pub(super) mod viewer;

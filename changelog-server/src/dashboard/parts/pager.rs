@@ -1,33 +1,32 @@
-//! The way from one page of a list to the next.
+//! Links to the previous and the next page of a list.
 
-use changelog_core::query::Pairs;
+use super::query_string::{address, with};
 
-/// Where the pages before and after are, and which one this is.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(crate) previous: Option<String>,
     pub(crate) next: Option<String>,
-    pub(crate) told: String,
+    /// Which page this is; empty if that is unknown.
+    pub(crate) position: String,
 }
 
 impl Pager {
-    /// Makes the pager of a list that is exactly counted.
+    /// Returns the pager of a list with a known count.
     pub(crate) fn of_pages(path: &str, query: &str, page: u64, per_page: u64, count: u64) -> Self {
         let pages = count.div_ceil(per_page.max(1));
-        let told = match count {
-            0 => String::new(),
-            _ => format!("Page {page} of {pages}"),
-        };
-        let address = |page| address(path, query, "page", page);
+        let to = |page: u64| address(path, &with(query, "page", page));
         Self {
-            previous: (page > 1 && count > 0).then(|| address((page - 1).min(pages))),
-            next: (page < pages).then(|| address(page + 1)),
-            told,
+            previous: (page > 1 && count > 0).then(|| to((page - 1).min(pages))),
+            next: (page < pages).then(|| to(page + 1)),
+            position: if count == 0 {
+                String::new()
+            } else {
+                format!("Page {page} of {pages}")
+            },
         }
     }
 
-    /// Makes the pager of a list of which nobody knows how long it is, but that
-    /// there is more.
+    /// Returns the pager of a list of unknown length.
     pub(crate) fn of_offset(
         path: &str,
         query: &str,
@@ -35,22 +34,42 @@ impl Pager {
         offset: u64,
         has_more: bool,
     ) -> Self {
-        let address = |offset| address(path, query, "offset", offset);
+        let to = |offset: u64| address(path, &with(query, "offset", offset));
         Self {
-            previous: (offset > 0).then(|| address(offset.saturating_sub(limit))),
-            next: has_more.then(|| address(offset.saturating_add(limit))),
-            told: String::new(),
+            previous: (offset > 0).then(|| to(offset.saturating_sub(limit))),
+            next: has_more.then(|| to(offset.saturating_add(limit))),
+            position: String::new(),
         }
     }
 }
 
-fn address(path: &str, query: &str, name: &str, value: u64) -> String {
-    let mut pairs = Pairs::default();
-    for (found, kept) in form_urlencoded::parse(query.as_bytes()) {
-        if found != name {
-            pairs.push(&found, kept);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(pager: &Pager) -> (Option<&str>, Option<&str>) {
+        (pager.previous.as_deref(), pager.next.as_deref())
     }
-    pairs.push(name, value);
-    format!("{path}?{}", pairs.finish())
+
+    #[test]
+    fn pages_have_neighbours_within_the_list() {
+        let pager = |page| Pager::of_pages("/changes", "tag=a&page=9", page, 25, 60);
+        assert_eq!(links(&pager(1)), (None, Some("/changes?tag=a&page=2")));
+        assert_eq!(links(&pager(3)), (Some("/changes?tag=a&page=2"), None));
+        // From beyond the end back to the last page.
+        assert_eq!(links(&pager(9)), (Some("/changes?tag=a&page=3"), None));
+        assert_eq!(
+            links(&Pager::of_pages("/changes", "", 2, 25, 0)),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn offsets_stay_within_their_range() {
+        let pager = Pager::of_offset("/activity", "", 50, 20, true);
+        assert_eq!(
+            links(&pager),
+            (Some("/activity?offset=0"), Some("/activity?offset=70"))
+        );
+    }
 }

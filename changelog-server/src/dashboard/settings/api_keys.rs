@@ -5,12 +5,17 @@ use changelog_core::{ApiKey, CreatedApiKey, NewApiKey, Plan, Timestamp};
 use chrono::TimeDelta;
 
 use crate::app::App;
-use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
-const FIELDS: [(&str, Kind); 2] = [("name", Kind::Required), ("expires_at", Kind::Moment)];
+const FIELDS: &[Field] = &[
+    Field::new("name", FieldKind::Required, "Name")
+        .hint("What the key is for, such as terraform. The activity log shows this name."),
+    Field::new("expires_at", FieldKind::Time, "Expires at (UTC)")
+        .hint("Leave empty for a key that does not expire."),
+];
 
 /// A key that expires within this is marked.
 const SOON: TimeDelta = TimeDelta::days(14);
@@ -45,6 +50,7 @@ struct ApiKeys<'a> {
     keys: Vec<Row>,
     created: Option<CreatedApiKey>,
     url: &'a str,
+    fields: &'static [Field],
     form: Form,
 }
 
@@ -72,6 +78,7 @@ async fn show_keys(
             .collect(),
         url: &app.url(),
         created,
+        fields: FIELDS,
         form,
     };
     let status = if page.form.is_refused() { 422 } else { 200 };
@@ -83,7 +90,7 @@ pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     let now = app.now();
-    let new: NewApiKey = match form.create(&FIELDS, now.into()).await {
+    let new: NewApiKey = match form.create(FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => return show_keys(&app, &viewer, None, form.refuse(&invalid)).await,
     };

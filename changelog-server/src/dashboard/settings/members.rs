@@ -4,13 +4,13 @@ use askama::Template;
 use changelog_core::{Invitation, Member, NewInvitation, ProblemCode, Role, UserId};
 
 use crate::app::App;
-use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::StoreError;
 use crate::web::{ApiError, ApiResult, Request, session};
 
-const FIELDS: [(&str, Kind); 2] = [("email", Kind::Required), ("role", Kind::Required)];
+const FIELDS: &[Field] = &[Field::required("email"), Field::required("role")];
 
 #[derive(Template)]
 #[template(path = "settings/members.html")]
@@ -39,7 +39,7 @@ impl Default for Besides {
             invited: None,
             problem: None,
             // Not the most powerful role by accident.
-            form: Form::showing([("role", Role::Member.to_string())]),
+            form: Form::with_values([("role", Role::Member.to_string())]),
         }
     }
 }
@@ -78,7 +78,7 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
         form,
         ..Besides::default()
     };
-    let new: NewInvitation = match form.create(&FIELDS, now.into()).await {
+    let new: NewInvitation = match form.create(FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => {
             let besides = refused(form.refuse(&invalid));

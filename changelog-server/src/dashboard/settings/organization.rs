@@ -4,18 +4,20 @@ use askama::Template;
 use changelog_core::{NewOrganization, Organization};
 
 use crate::app::App;
-use crate::dashboard::parts::form::{Form, Kind};
+use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
-const FIELDS: [(&str, Kind); 1] = [("name", Kind::Required)];
+const FIELDS: &[Field] =
+    &[Field::new("name", FieldKind::Required, "Name").hint("1 to 100 characters.")];
 
 #[derive(Template)]
 #[template(path = "settings/organization.html")]
 struct Page<'a> {
     viewer: &'a Viewer,
     organization: Organization,
+    fields: &'static [Field],
     form: Form,
 }
 
@@ -23,10 +25,11 @@ struct Page<'a> {
 pub(crate) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Settings).await?;
     let organization = app.store.organization(viewer.tenant()).await?;
-    let form = Form::showing([("name", organization.name.clone())]);
+    let form = Form::with_values([("name", organization.name.clone())]);
     let page = Page {
         viewer: &viewer,
         organization,
+        fields: FIELDS,
         form,
     };
     page::render(200, &page)
@@ -37,7 +40,7 @@ pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
     let form = request.form().await?;
     match form
-        .create::<NewOrganization>(&FIELDS, app.now().into())
+        .create::<NewOrganization>(FIELDS, app.now().into())
         .await
     {
         Ok(new) => {
@@ -50,6 +53,7 @@ pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
             let page = Page {
                 organization: app.store.organization(viewer.tenant()).await?,
                 viewer: &viewer,
+                fields: FIELDS,
                 form: form.refuse(&invalid),
             };
             page::render(422, &page)

@@ -1,0 +1,100 @@
+//! `GET /changes/ID`
+
+use std::sync::Arc;
+
+use askama::Template;
+use changelog_core::{Change, ChangeFilter, ResourceType, Status};
+use chrono::TimeDelta;
+
+use super::find;
+use crate::app::App;
+use crate::dashboard::parts::activity_rows::ActivityRow;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
+use crate::web::{ApiResult, Request, blocking_pool};
+
+/// Other changes are shown if they happened within this time before or after.
+const AROUND: TimeDelta = TimeDelta::hours(1);
+/// The most other changes that are shown.
+const MAX_AROUND: u64 = 15;
+
+#[derive(Template)]
+#[template(path = "changes/detail.html")]
+struct Detail<'a> {
+    viewer: &'a Viewer,
+    change: &'a Change,
+    description: Option<Arc<str>>,
+    impact: Option<Arc<str>>,
+    /// The statuses that the page has buttons for, with their labels.
+    next_statuses: &'static [(&'static str, &'static str)],
+    around: Vec<Change>,
+    around_count: u64,
+    around_query: String,
+    history: Vec<ActivityRow>,
+    chlog: String,
+    curl: String,
+}
+
+/// `GET /changes/ID`
+pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Changes).await?;
+    let tenant = viewer.tenant();
+    let change = find(&app, tenant, request.id()?).await?;
+    let since = change.occurred_at.plus(-AROUND);
+    // Exclusive.
+    let until = change.occurred_at.plus(AROUND + TimeDelta::milliseconds(1));
+    let mut around = ChangeFilter {
+        since: Some(since),
+        until: Some(until),
+        ..ChangeFilter::default()
+    };
+    let around_query = around.to_query();
+    around.per_page = MAX_AROUND + 1;
+    let list = app.store.changes(tenant, &around).await?;
+    let around_count = list.count;
+    let mut others = blocking_pool::run_sized(list.json.len(), move || list.parse()).await?;
+    others.retain(|other| other.id != change.id);
+    let history = app
+        .store
+        .history(tenant, ResourceType::Change, change.id.0, change.created_at)
+        .await?;
+    let page = Detail {
+        viewer: &viewer,
+        description: render_markdown(&app, change.description.as_deref()).await,
+        impact: render_markdown(&app, change.impact.as_deref()).await,
+        next_statuses: next_statuses(&change.status),
+        around: others,
+        around_count,
+        around_query,
+        history: history.into_iter().map(ActivityRow::from).collect(),
+        chlog: format!("chlog show {}", change.id),
+        curl: format!(
+            "curl -H \"x-api-key: $CHLOG_API_KEY\" {}/api/changes/{}",
+            app.url(),
+            change.id
+        ),
+        change: &change,
+    };
+    page::render_live(&request, &page)
+}
+
+async fn render_markdown(app: &App, text: Option<&str>) -> Option<Arc<str>> {
+    match text {
+        Some(text) => Some(app.markdown.render(text).await),
+        None => None,
+    }
+}
+
+/// Returns the statuses that usually follow a status, with the labels of their
+/// buttons.
+fn next_statuses(status: &Status) -> &'static [(&'static str, &'static str)] {
+    match status {
+        Status::Planned => &[("in_progress", "Start"), ("completed", "Mark as completed")],
+        Status::InProgress => &[
+            ("completed", "Mark as completed"),
+            ("rolled_back", "Mark as rolled back"),
+        ],
+        Status::Completed => &[("rolled_back", "Mark as rolled back")],
+        _ => &[],
+    }
+}

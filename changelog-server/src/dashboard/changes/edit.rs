@@ -1,0 +1,199 @@
+//! Logging and editing a change.
+
+use std::sync::LazyLock;
+
+use askama::Template;
+use changelog_core::{Action, Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status};
+
+use super::find;
+use crate::app::App;
+use crate::dashboard::parts::form::{self, Field, FieldKind, Form};
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
+use crate::store::activity::{self, Entry};
+use crate::store::{Creation, Draft, StoreError};
+use crate::web::{ApiResult, Request};
+
+/// The fields of the form; `occurred_at` of a new change only.
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    vec![
+        Field::new("title", FieldKind::Required, "Title")
+            .hint("What was changed, in one line of 3 to 300 characters."),
+        Field::new("description", FieldKind::LongText, "Description")
+            .hint("Markdown: what was done and how to undo it."),
+        Field::new(
+            "risk_level",
+            FieldKind::Choice {
+                words: RiskLevel::WORDS,
+                none: None,
+            },
+            "Risk",
+        ),
+        Field::new(
+            "status",
+            FieldKind::Choice {
+                words: Status::WORDS,
+                none: None,
+            },
+            "Status",
+        ),
+        Field::new("impact", FieldKind::LongText, "Impact").hint("What to expect from it."),
+        Field::new("service_id", FieldKind::Optional, "Service"),
+        Field::new("host_id", FieldKind::Optional, "Host"),
+        Field::new("tags", FieldKind::List, "Tags").hint("Separated by commas, 20 at most."),
+        Field::new("links", FieldKind::Links, "Links")
+            .hint("One label=URL per line: pipeline=https://ci.example.com/runs/42"),
+        Field::new("scheduled_for", FieldKind::Time, "Scheduled for (UTC)"),
+        Field::new("occurred_at", FieldKind::Time, "Happened at (UTC)")
+            .hint("Leave empty for now. This cannot be changed later."),
+    ]
+});
+
+#[derive(Template)]
+#[template(path = "changes/form.html")]
+struct Edit<'a> {
+    viewer: &'a Viewer,
+    form: Form,
+    fields: &'static [Field],
+    heading: String,
+    action: String,
+    button: &'static str,
+    is_new: bool,
+    services: Vec<(String, String)>,
+    hosts: Vec<(String, String)>,
+}
+
+/// Shows the form for a new change or for an existing one.
+async fn form_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Change>) -> ApiResult {
+    let status = if form.is_refused() { 422 } else { 200 };
+    let services = app.store.service_names(viewer.tenant()).await?;
+    let hosts = app.store.host_names(viewer.tenant()).await?;
+    let page = Edit {
+        viewer,
+        form,
+        fields: &FIELDS,
+        heading: match change {
+            None => "Log a change".to_owned(),
+            Some(change) => format!("Edit {}", change.title),
+        },
+        action: match change {
+            None => "/changes".to_owned(),
+            Some(change) => format!("/changes/{}", change.id),
+        },
+        button: match change {
+            None => "Log change",
+            Some(_) => "Save",
+        },
+        is_new: change.is_none(),
+        services: services
+            .into_iter()
+            .map(|(id, name)| (id.to_string(), name))
+            .collect(),
+        hosts: hosts
+            .into_iter()
+            .map(|(id, name)| (id.to_string(), name))
+            .collect(),
+    };
+    page::render(status, &page)
+}
+
+/// `GET /changes/new`
+pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
+    // Query parameters fill in the form.
+    form_page(&app, &viewer, request.query_form(), None).await
+}
+
+/// `POST /changes`
+pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
+    let form = request.form().await?;
+    let now = app.now();
+    let new: NewChange = match form.create(&FIELDS, now.into()).await {
+        Ok(new) => new,
+        Err(invalid) => return form_page(&app, &viewer, form.refuse(&invalid), None).await,
+    };
+    let draft = Draft::new(viewer.tenant(), &viewer.actor(), new, now)?;
+    match app.store.create_changes(Creation::one(draft, None)).await {
+        Ok(created) => {
+            let id = created.changes.first().map(|change| change.id.to_string());
+            let id = id.unwrap_or_default();
+            Ok(page::see_other(&format!("/changes/{id}")))
+        }
+        Err(StoreError::Invalid(invalid)) => {
+            form_page(&app, &viewer, form.refuse(&invalid), None).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `GET /changes/ID/edit`
+pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
+    let change = find(&app, viewer.tenant(), request.id()?).await?;
+    let values = FIELDS
+        .iter()
+        .map(|field| (field.name, value_of(&change, field.name)));
+    let form = Form::with_values(values);
+    form_page(&app, &viewer, form, Some(&change)).await
+}
+
+/// Returns the present value of a field as the form shows it.
+fn value_of(change: &Change, field: &str) -> String {
+    match field {
+        "title" => change.title.clone(),
+        "description" => change.description.clone().unwrap_or_default(),
+        "impact" => change.impact.clone().unwrap_or_default(),
+        "risk_level" => change.risk_level.to_string(),
+        "status" => change.status.to_string(),
+        "service_id" => {
+            let service = change.service.as_ref();
+            service
+                .map(|service| service.id.to_string())
+                .unwrap_or_default()
+        }
+        "host_id" => {
+            let host = change.host_ref.as_ref();
+            host.map(|host| host.id.to_string()).unwrap_or_default()
+        }
+        "tags" => form::join_list(&change.tags),
+        "links" => {
+            let links = change.links.iter();
+            let lines = links.map(|link| format!("{}={}", link.label, link.url));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        "scheduled_for" => change
+            .scheduled_for
+            .as_ref()
+            .map(format::field)
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// `POST /changes/ID`
+pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::write(&app, &request, Section::Changes).await?;
+    let id: ChangeId = request.id()?;
+    let form = request.form().await?;
+    match save(&app, &viewer, id, &form).await {
+        Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
+        Err(StoreError::Invalid(invalid)) => {
+            let change = find(&app, viewer.tenant(), id).await?;
+            form_page(&app, &viewer, form.refuse(&invalid), Some(&change)).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn save(app: &App, viewer: &Viewer, id: ChangeId, form: &Form) -> Result<(), StoreError> {
+    let patch: ChangePatch = form.patch(&FIELDS, app.now().into()).await?;
+    let tenant = viewer.tenant();
+    let mut tx = app.store.begin_for(tenant).await?;
+    let (change, changes) = tx.update_change(tenant, id, &patch, &app.clock).await?;
+    if !changes.is_empty() {
+        let entry = Entry::of_change(Action::Updated, &change, activity::changed(changes));
+        tx.record(tenant, &viewer.actor(), entry, app.now()).await?;
+    }
+    tx.commit().await
+}

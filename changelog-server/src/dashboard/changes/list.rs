@@ -1,0 +1,200 @@
+//! `GET /changes`
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use askama::Template;
+use changelog_core::query::Pairs;
+use changelog_core::text::composed;
+use changelog_core::{Change, ChangeFilter, RiskLevel, Status, Timestamp};
+
+use crate::app::App;
+use crate::dashboard::parts::form::{self, Form};
+use crate::dashboard::parts::pager::Pager;
+use crate::dashboard::parts::query_string::{address, with, without};
+use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page};
+use crate::store::{StoreError, Tenant};
+use crate::web::{ApiError, ApiResult, Request, blocking_pool};
+
+const MILLIS_PER_DAY: i64 = 86_400_000;
+
+#[derive(Template)]
+#[template(path = "changes/list.html")]
+struct List<'a> {
+    viewer: &'a Viewer,
+    form: &'a Form,
+    /// Labels and addresses.
+    time_ranges: Vec<(&'static str, String)>,
+    risks: &'static [&'static str],
+    statuses: &'static [&'static str],
+    is_filtered: bool,
+    count: u64,
+    changes: &'a [Change],
+    days: Vec<(i64, Vec<&'a Change>)>,
+    query: &'a str,
+    pager: Pager,
+}
+
+impl List<'_> {
+    fn download(&self, extension: &str) -> String {
+        let query = without(self.query, &["page"]);
+        address(&format!("/changes.{extension}"), &query)
+    }
+}
+
+/// `GET /changes`
+pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Changes).await?;
+    let tenant = viewer.tenant();
+    let (query, mut form) = canonical_query(&app, tenant, request.query_form()).await?;
+    if !form.is_refused() && query != request.query {
+        return Ok(page::see_other(&address("/changes", &query)));
+    }
+    let filter = match ChangeFilter::from_query(&query) {
+        Ok(filter) => filter,
+        Err(invalid) => {
+            form = form.refuse(&invalid);
+            ChangeFilter::default()
+        }
+    };
+    let (count, changes) = if form.is_refused() {
+        (0, Vec::new())
+    } else {
+        let list = app.store.changes(tenant, &filter).await?;
+        let count = list.count;
+        let changes = blocking_pool::run_sized(list.json.len(), move || list.parse()).await?;
+        (count, changes)
+    };
+    let mut days: BTreeMap<Reverse<i64>, Vec<&Change>> = BTreeMap::new();
+    for change in &changes {
+        let day = change.occurred_at.millis().div_euclid(MILLIS_PER_DAY);
+        days.entry(Reverse(day)).or_default().push(change);
+    }
+    let now = Timestamp::from(app.now());
+    let first_page = without(&query, &["page"]);
+    let page = List {
+        viewer: &viewer,
+        form: &with_filter_values(&app, tenant, form, &filter).await?,
+        time_ranges: TIME_RANGES
+            .iter()
+            .map(|range| {
+                let query = with(&first_page, "since", range.start(now));
+                (range.label, address("/changes", &query))
+            })
+            .collect(),
+        risks: RiskLevel::WORDS,
+        statuses: Status::WORDS,
+        is_filtered: !first_page.is_empty(),
+        count,
+        changes: &changes,
+        days: days
+            .into_iter()
+            .map(|(day, changes)| (day.0, changes))
+            .collect(),
+        query: &query,
+        pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, count),
+    };
+    if page.form.is_refused() {
+        return page::render(400, &page);
+    }
+    page::render_live(&request, &page)
+}
+
+/// Converts the filter form to the query string of the API: without empty fields,
+/// with ids for names and RFC 3339 for times. Values that cannot be converted
+/// become errors of the form.
+async fn canonical_query(
+    app: &App,
+    tenant: Tenant,
+    form: Form,
+) -> Result<(String, Form), ApiError> {
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    let mut errors: Vec<(&str, &str)> = Vec::new();
+    for (name, value) in form.pairs() {
+        let value = value.trim();
+        match name {
+            _ if value.is_empty() => {}
+            "page" if value == "1" => {}
+            "since" | "until" => pairs.push((name, form::rfc3339(value))),
+            "tags" => {
+                let tags = form::parse_list(value).into_iter();
+                pairs.extend(tags.map(|tag| ("tag", tag)));
+            }
+            // PostgreSQL does not accept it in a string.
+            "service" | "host" if value.contains('\0') => {
+                errors.push((name, "must not contain NUL"));
+            }
+            // This bounds the lookups of one request.
+            "service" | "host" if is_repeated(&form, name) => {
+                errors.push((name, "must be given once"));
+            }
+            "service" => match app.store.service_named(tenant, &composed(value)).await? {
+                Some(service) => pairs.push(("service_id", service.id.to_string())),
+                None => errors.push((name, "no service has this name")),
+            },
+            "host" => match app.store.host_named(tenant, &composed(value)).await? {
+                Some(host) => pairs.push(("host_id", host.id.to_string())),
+                None => errors.push((name, "no host has this name")),
+            },
+            // The form sends the name as well, which may have been edited.
+            "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
+            _ => pairs.push((name, value.to_owned())),
+        }
+    }
+    let mut query = Pairs::default();
+    for (name, value) in pairs {
+        query.push(name, value);
+    }
+    let mut refused = form.clone();
+    for (name, message) in errors {
+        refused = refused.refuse_field(name, message);
+    }
+    Ok((query.finish(), refused))
+}
+
+fn is_repeated(form: &Form, name: &str) -> bool {
+    form.pairs().filter(|(found, _)| *found == name).count() > 1
+}
+
+/// Fills the form with the values of the filter, unless it was refused.
+async fn with_filter_values(
+    app: &App,
+    tenant: Tenant,
+    form: Form,
+    filter: &ChangeFilter,
+) -> Result<Form, ApiError> {
+    if form.is_refused() {
+        return Ok(form);
+    }
+    let service = match filter.service_id {
+        Some(id) => if_found(app.store.service(tenant, id).await)?.map(|service| service.name),
+        None => None,
+    };
+    let host = match filter.host_id {
+        Some(id) => if_found(app.store.host(tenant, id).await)?.map(|host| host.hostname),
+        None => None,
+    };
+    let time = |at: &Option<Timestamp>| at.as_ref().map(format::field).unwrap_or_default();
+    let risk = filter.risk_level.as_ref().map(ToString::to_string);
+    let status = filter.status.as_ref().map(ToString::to_string);
+    Ok(Form::with_values([
+        ("q", filter.q.clone().unwrap_or_default()),
+        ("service", service.unwrap_or_default()),
+        ("host", host.unwrap_or_default()),
+        ("risk_level", risk.unwrap_or_default()),
+        ("status", status.unwrap_or_default()),
+        ("tags", form::join_list(&filter.tags)),
+        ("since", time(&filter.since)),
+        ("until", time(&filter.until)),
+    ]))
+}
+
+fn if_found<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,46 @@
+//! The spans of time that lists offer with one click.
+
+use changelog_core::Timestamp;
+use chrono::{SecondsFormat, TimeDelta, Timelike};
+
+/// A span of time that ends now.
+pub(crate) struct TimeRange {
+    /// In addresses.
+    pub(crate) name: &'static str,
+    pub(crate) label: &'static str,
+    /// The words after "the last".
+    pub(crate) words: &'static str,
+    minutes: i64,
+}
+
+pub(crate) const TIME_RANGES: [TimeRange; 5] = [
+    TimeRange::new("1h", "1 h", "hour", 60),
+    TimeRange::new("4h", "4 h", "4 hours", 4 * 60),
+    TimeRange::new("1d", "1 day", "day", 24 * 60),
+    TimeRange::new("1w", "1 week", "week", 7 * 24 * 60),
+    TimeRange::new("1m", "1 month", "month", 30 * 24 * 60),
+];
+
+impl TimeRange {
+    const fn new(
+        name: &'static str,
+        label: &'static str,
+        words: &'static str,
+        minutes: i64,
+    ) -> Self {
+        Self {
+            name,
+            label,
+            words,
+            minutes,
+        }
+    }
+
+    /// Returns the beginning, rounded down to the minute so that a page does not
+    /// change every second.
+    pub(crate) fn start(&self, now: Timestamp) -> String {
+        let start = now.plus(-TimeDelta::minutes(self.minutes)).to_datetime();
+        let start = start.with_second(0).unwrap_or(start);
+        start.to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+}
