@@ -27,7 +27,7 @@ impl CatalogPage for Hosts {
 
     const FIELDS: &'static [Field] = &[
         Field::new("hostname", FieldKind::Required, "Hostname")
-            .hint("1 to 100 characters. Must be unique; case does not matter."),
+            .hint("Must be unique; case does not matter."),
         Field::new(
             "environment",
             FieldKind::Choice {

@@ -26,7 +26,7 @@ impl CatalogPage for Services {
 
     const FIELDS: &'static [Field] = &[
         Field::new("name", FieldKind::Required, "Name")
-            .hint("2 to 100 characters. Must be unique; case does not matter."),
+            .hint("Must be unique; case does not matter."),
         Field::new("color", FieldKind::Optional, "Color").hint("#rgb or #rrggbb."),
         Field::new("description", FieldKind::LongText, "Description"),
     ];

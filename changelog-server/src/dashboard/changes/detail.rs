@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use askama::Template;
+use changelog_core::change::fields::long_texts;
 use changelog_core::{Change, ChangeFilter, ResourceType, Status};
 use chrono::TimeDelta;
 
@@ -23,8 +24,8 @@ const MAX_AROUND: u64 = 15;
 struct Detail<'a> {
     viewer: &'a Viewer,
     change: &'a Change,
-    description: Option<Arc<str>>,
-    impact: Option<Arc<str>>,
+    /// The labels and the HTML of the long texts that the change has.
+    long_texts: Vec<(&'static str, Arc<str>)>,
     /// The statuses that the page has buttons for, with their labels.
     next_statuses: &'static [(&'static str, &'static str)],
     around: Vec<Change>,
@@ -60,8 +61,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         .await?;
     let page = Detail {
         viewer: &viewer,
-        description: render_markdown(&app, change.description.as_deref()).await,
-        impact: render_markdown(&app, change.impact.as_deref()).await,
+        long_texts: render_long_texts(&app, &change).await,
         next_statuses: next_statuses(&change.status),
         around: others,
         around_count,
@@ -78,11 +78,14 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     page::render_live(&request, &page)
 }
 
-async fn render_markdown(app: &App, text: Option<&str>) -> Option<Arc<str>> {
-    match text {
-        Some(text) => Some(app.markdown.render(text).await),
-        None => None,
+async fn render_long_texts(app: &App, change: &Change) -> Vec<(&'static str, Arc<str>)> {
+    let mut rendered = Vec::new();
+    for (_, field) in long_texts() {
+        if let Some(text) = (field.of)(change) {
+            rendered.push((field.label, app.markdown.render(text).await));
+        }
     }
+    rendered
 }
 
 /// Returns the statuses that usually follow a status, with the labels of their

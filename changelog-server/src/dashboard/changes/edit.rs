@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 
 use askama::Template;
+use changelog_core::change::fields::{self, FieldKind as ChangeField};
+use changelog_core::limits::{MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{Action, Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status};
 
 use super::find;
@@ -14,40 +16,37 @@ use crate::store::activity::{self, Entry};
 use crate::store::{Creation, Draft, StoreError};
 use crate::web::{ApiResult, Request};
 
-/// The fields of the form; `occurred_at` of a new change only.
-static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
-    vec![
-        Field::new("title", FieldKind::Required, "Title")
-            .hint("What was changed, in one line of 3 to 300 characters."),
-        Field::new("description", FieldKind::LongText, "Description")
-            .hint("Markdown: what was done and how to undo it."),
-        Field::new(
-            "risk_level",
-            FieldKind::Choice {
-                words: RiskLevel::WORDS,
-                none: None,
-            },
-            "Risk",
+/// The fields of the form; [`occurred_at`](ChangeField::OccurredAt) for a new
+/// change only.
+static FIELDS: LazyLock<Vec<Field>> =
+    LazyLock::new(|| fields::FIELDS.iter().map(form_field).collect());
+
+fn form_field(field: &fields::Field) -> Field {
+    let new = |kind, label| Field::new(field.name, kind, label);
+    let choice = |words| FieldKind::Choice { words, none: None };
+    match field.kind {
+        ChangeField::Title => new(FieldKind::Required, "Title").hint(
+            format!(
+                "What was changed, in one line of {MIN_TITLE_CHARS} to {MAX_TITLE_CHARS} characters."
+            )
+            .leak(),
         ),
-        Field::new(
-            "status",
-            FieldKind::Choice {
-                words: Status::WORDS,
-                none: None,
-            },
-            "Status",
-        ),
-        Field::new("impact", FieldKind::LongText, "Impact").hint("What to expect from it."),
-        Field::new("service_id", FieldKind::Optional, "Service"),
-        Field::new("host_id", FieldKind::Optional, "Host"),
-        Field::new("tags", FieldKind::List, "Tags").hint("Separated by commas, 20 at most."),
-        Field::new("links", FieldKind::Links, "Links")
+        ChangeField::LongText(text) => {
+            new(FieldKind::LongText, text.label).hint(format!("{}.", text.help).leak())
+        }
+        ChangeField::RiskLevel => new(choice(RiskLevel::WORDS), "Risk"),
+        ChangeField::Status => new(choice(Status::WORDS), "Status"),
+        ChangeField::Service => new(FieldKind::Optional, "Service"),
+        ChangeField::Host => new(FieldKind::Optional, "Host"),
+        ChangeField::Tags => new(FieldKind::List, "Tags")
+            .hint(format!("Separated by commas, at most {MAX_TAGS}.").leak()),
+        ChangeField::Links => new(FieldKind::Links, "Links")
             .hint("One label=URL per line: pipeline=https://ci.example.com/runs/42"),
-        Field::new("scheduled_for", FieldKind::Time, "Scheduled for (UTC)"),
-        Field::new("occurred_at", FieldKind::Time, "Happened at (UTC)")
-            .hint("Leave empty for now. This cannot be changed later."),
-    ]
-});
+        ChangeField::ScheduledFor => new(FieldKind::Time, "Scheduled for (UTC)"),
+        ChangeField::OccurredAt => new(FieldKind::Time, "Happened at (UTC)")
+            .hint("Leave empty if it happened now. This cannot be changed later."),
+    }
+}
 
 #[derive(Template)]
 #[template(path = "changes/form.html")]
@@ -131,43 +130,42 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
 pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let change = find(&app, viewer.tenant(), request.id()?).await?;
-    let values = FIELDS
+    let values = fields::FIELDS
         .iter()
-        .map(|field| (field.name, value_of(&change, field.name)));
+        .map(|field| (field.name, value_of(&change, field.kind)));
     let form = Form::with_values(values);
     form_page(&app, &viewer, form, Some(&change)).await
 }
 
 /// Returns the present value of a field as the form shows it.
-fn value_of(change: &Change, field: &str) -> String {
+fn value_of(change: &Change, field: ChangeField) -> String {
     match field {
-        "title" => change.title.clone(),
-        "description" => change.description.clone().unwrap_or_default(),
-        "impact" => change.impact.clone().unwrap_or_default(),
-        "risk_level" => change.risk_level.to_string(),
-        "status" => change.status.to_string(),
-        "service_id" => {
-            let service = change.service.as_ref();
-            service
-                .map(|service| service.id.to_string())
-                .unwrap_or_default()
+        ChangeField::Title => change.title.clone(),
+        ChangeField::LongText(text) => (text.of)(change).clone().unwrap_or_default(),
+        ChangeField::RiskLevel => change.risk_level.to_string(),
+        ChangeField::Status => change.status.to_string(),
+        ChangeField::Service => {
+            let id = change
+                .service
+                .as_ref()
+                .map(|service| service.id.to_string());
+            id.unwrap_or_default()
         }
-        "host_id" => {
-            let host = change.host_ref.as_ref();
-            host.map(|host| host.id.to_string()).unwrap_or_default()
+        ChangeField::Host => {
+            let id = change.host_ref.as_ref().map(|host| host.id.to_string());
+            id.unwrap_or_default()
         }
-        "tags" => form::join_list(&change.tags),
-        "links" => {
+        ChangeField::Tags => form::join_list(&change.tags),
+        ChangeField::Links => {
             let links = change.links.iter();
             let lines = links.map(|link| format!("{}={}", link.label, link.url));
             lines.collect::<Vec<_>>().join("\n")
         }
-        "scheduled_for" => change
-            .scheduled_for
-            .as_ref()
-            .map(format::field)
-            .unwrap_or_default(),
-        _ => String::new(),
+        ChangeField::ScheduledFor => {
+            let at = change.scheduled_for.as_ref();
+            at.map(format::field).unwrap_or_default()
+        }
+        ChangeField::OccurredAt => String::new(),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use changelog_core::input::from_object;
-use changelog_core::{Input, Invalid, ProblemCode, Timestamp};
+use changelog_core::{Input, Invalid, Link, ProblemCode, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::web::{ApiError, Request, blocking_pool};
@@ -347,12 +347,11 @@ pub(crate) fn join_list(names: &[String]) -> String {
 
 /// Reads a line of a field for links.
 fn parse_link(line: &str) -> Value {
-    let (label, url) = match line.split_once('=') {
-        // Else the sign is part of the URL.
-        Some((label, url)) if !label.contains("://") => (label.trim(), url.trim()),
-        _ => ("link", line),
-    };
-    json!({ "label": label, "url": url })
+    match line.parse::<Link>() {
+        Ok(link) => json!(link),
+        // The rules for changes report it with its number.
+        Err(_) => json!({ "label": Link::DEFAULT_LABEL, "url": line }),
+    }
 }
 
 /// Converts the value of an input for a time in UTC to RFC 3339.

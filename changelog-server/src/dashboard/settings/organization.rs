@@ -9,8 +9,7 @@ use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
-const FIELDS: &[Field] =
-    &[Field::new("name", FieldKind::Required, "Name").hint("1 to 100 characters.")];
+const FIELDS: &[Field] = &[Field::new("name", FieldKind::Required, "Name")];
 
 #[derive(Template)]
 #[template(path = "settings/organization.html")]
