@@ -14,7 +14,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
-use super::engine::Answers;
+use super::engine::Results;
 use super::engine::{execute, on, push_values};
 use super::sessions::CLOCKS_DIFFER;
 use super::{Actor, Counted, Database, StoreError, Tenant, Tx, new_id};
@@ -117,7 +117,7 @@ pub(super) fn hash(key: &str) -> KeyHash {
 }
 
 /// Finds whom keys act for.
-pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Answers<Option<KeyOwner>> {
+pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<Option<KeyOwner>> {
     // Most of those who call at one moment call with one key.
     let distinct: BTreeSet<&KeyHash> = hashes.iter().collect();
     let rows: Vec<OwnerRow> = on!(&mut database.system().await?, |db| async {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{Dialect, Script, Value, execute, on, push_values};
+use super::engine::{Dialect, Script, Value, execute, on, push_organization, push_values};
 use super::{StoreError, Tenant, Tx};
 
 /// How long the outcome of a request is kept under its key.
@@ -257,15 +257,7 @@ impl Tx {
             return Ok(Vec::new());
         }
         let rows: Vec<KeyRow> = on!(&mut self.connection, |db| async {
-            let mut query = QueryBuilder::new(
-                "SELECT i.organization_id, i.scope, i.fingerprint, i.outcome, i.created_at FROM (",
-            );
-            let keys = requests.map(KeyedRequest::key).collect::<Vec<_>>();
-            push_values(&mut query, keys);
-            query.push(
-                ") AS wanted JOIN idempotency i ON i.organization_id = wanted.column1 \
-                 AND i.scope = wanted.column2",
-            );
+            let mut query = select_keys(requests);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows)
@@ -286,6 +278,23 @@ impl Tx {
         )?;
         Ok(())
     }
+}
+
+/// Selects the rows of requests' keys.
+fn select_keys<'r, DB: Dialect>(
+    requests: impl Iterator<Item = &'r KeyedRequest> + Clone,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT i.organization_id, i.scope, i.fingerprint, i.outcome, i.created_at FROM (",
+    );
+    push_values(&mut query, requests.clone().map(KeyedRequest::key));
+    query.push(
+        ") AS wanted JOIN idempotency i ON i.organization_id = wanted.column1 \
+         AND i.scope = wanted.column2",
+    );
+    let organization = requests.map(|request| request.tenant.uuid()).next();
+    push_organization(&mut query, "i.organization_id", organization);
+    query
 }
 
 #[cfg(test)]

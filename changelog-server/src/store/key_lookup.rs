@@ -34,11 +34,11 @@ impl KeyLookup {
             batcher: Batcher::new(
                 Limits {
                     batches: 1,
-                    batches_of_lane: 1,
-                    size: MAX_BATCH,
-                    mixed: false,
-                    weight: |_| 1,
+                    batches_per_lane: 1,
+                    weight: MAX_BATCH,
+                    mixes_lanes: false,
                 },
+                |_| 1,
                 move |hashes| api_keys::owners(database.clone(), hashes),
             ),
             cache: cache.map(Arc::new),

@@ -19,7 +19,7 @@ use super::ChangeRow;
 use super::draft::Draft;
 use crate::store::activity::{self, Entry, NewEntry};
 use crate::store::engine::{
-    Answers, Batcher, Dialect, Engine, Limits, Script, Writer, on, push_values,
+    Batcher, Dialect, Engine, Limits, Results, Script, Writer, on, push_organization, push_values,
 };
 use crate::store::idempotency::{self, KeyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
@@ -120,16 +120,20 @@ impl Creation {
 
 /// Makes the batcher of creations.
 pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation, Created> {
-    let (batches, batches_of_lane) = database.connections.write_batches;
+    let (batches, batches_per_lane) = database.connections.write_batches;
+    let mixes_lanes = match &database.connections.writes {
+        Engine::Sqlite(_) => Sqlite::MIXES_ORGANIZATIONS,
+        Engine::Postgres(_) => Postgres::MIXES_ORGANIZATIONS,
+    };
     let database = database.clone();
     Batcher::new(
         Limits {
             batches,
-            batches_of_lane,
-            size: MAX_BATCH,
-            mixed: true,
-            weight: |creation: &Creation| creation.drafts.len(),
+            batches_per_lane,
+            weight: MAX_BATCH,
+            mixes_lanes,
         },
+        |creation: &Creation| creation.drafts.len(),
         move |creations| create_batch(database.clone(), creations),
     )
 }
@@ -138,7 +142,7 @@ pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation
 /// keys are usually new, services and hosts exist, and sort keys are free. If the
 /// database refuses one, all are checked and written again; if it still refuses,
 /// each is written by itself.
-async fn create_batch(database: Database, creations: Vec<Creation>) -> Answers<Created> {
+async fn create_batch(database: Database, creations: Vec<Creation>) -> Results<Created> {
     let database = &database;
     let written = match database.insert(&creations).await {
         Ok(()) => Ok(creations.iter().map(|one| Ok(one.created())).collect()),
@@ -191,7 +195,7 @@ fn may_be_of_one(error: &StoreError) -> bool {
 }
 
 /// Checks requests, and writes those that pass, in one transaction.
-async fn check_then_insert(database: &Database, creations: &[Creation]) -> Answers<Created> {
+async fn check_then_insert(database: &Database, creations: &[Creation]) -> Results<Created> {
     let mut tx = database.begin_batch().await?;
     let existing = tx.look_up(creations).await?;
     let answers: Vec<_> = creations.iter().map(|one| existing.check(one)).collect();
@@ -305,17 +309,7 @@ impl Tx {
             return Ok(wanted);
         }
         let rows: Vec<(Uuid, Uuid)> = on!(&mut self.connection, |db| async {
-            let mut query = QueryBuilder::new("SELECT t.organization_id, t.id FROM (");
-            push_values(
-                &mut query,
-                wanted
-                    .iter()
-                    .map(|(organization, id)| [(*organization).into(), (*id).into()]),
-            );
-            query
-                .push(") AS wanted JOIN ")
-                .push(table)
-                .push(" t ON t.organization_id = wanted.column1 AND t.id = wanted.column2");
+            let mut query = select_existing(table, &wanted);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows.into_iter().collect())
@@ -423,13 +417,30 @@ impl Database {
     }
 }
 
+/// Selects those of the rows named by organization and id that exist.
+fn select_existing<DB: Dialect>(table: &str, wanted: &HashSet<(Uuid, Uuid)>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT t.organization_id, t.id FROM (");
+    let rows = wanted.iter();
+    push_values(
+        &mut query,
+        rows.map(|(organization, id)| [(*organization).into(), (*id).into()]),
+    );
+    query
+        .push(") AS wanted JOIN ")
+        .push(table)
+        .push(" t ON t.organization_id = wanted.column1 AND t.id = wanted.column2");
+    let organization = wanted.iter().next().map(|(organization, _)| *organization);
+    push_organization(&mut query, "t.organization_id", organization);
+    query
+}
+
 /// Selects the sort keys of a range that changes have.
 fn select_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key >= ");
     DB::bind(&mut query, range.start.into());
     query.push(" AND sort_key < ");
     DB::bind(&mut query, range.end.into());
-    if !DB::ONE_LIST {
+    if !DB::SORT_KEYS_ARE_GLOBAL {
         query.push(" AND organization_id = ");
         DB::bind(&mut query, draft.tenant.uuid().into());
     }
@@ -443,13 +454,11 @@ fn select_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB
 fn select_existing_keys<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.sort_key FROM (");
     let keys = creation.drafts.iter();
-    push_values(
-        &mut query,
-        keys.map(|draft| [draft.tenant.uuid().into(), draft.sort_key.into()]),
-    );
-    query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column2");
-    if !DB::ONE_LIST {
-        query.push(" AND c.organization_id = wanted.column1");
+    push_values(&mut query, keys.map(|draft| [draft.sort_key.into()]));
+    query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column1");
+    if !DB::SORT_KEYS_ARE_GLOBAL {
+        query.push(" AND c.organization_id = ");
+        DB::bind(&mut query, creation.tenant.uuid().into());
     }
     query
 }

@@ -5,7 +5,6 @@
 //! follows from the filter ([`Source`]), because a condition that may be
 //! switched off (`$1 IS NULL OR …`) keeps an index from serving.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use changelog_core::{Change, ChangeFilter, Timestamp};
@@ -14,7 +13,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
 use crate::store::engine::{
-    self, Answers, Batcher, Dialect, Engine, Limits, Script, on, push_limit,
+    Batcher, Dialect, Engine, Limits, Results, Script, groups_of_equal, on, push_limit,
 };
 use crate::store::index::counts::{Kind, Scope, Start};
 use crate::store::index::search::{self, SearchDialect, Wanted};
@@ -79,15 +78,18 @@ impl Lists {
         let work = database.clone();
         let limits = Limits {
             batches: usize::MAX,
-            batches_of_lane: database.connections.readers.lists.share(),
-            size: MAX_BATCH,
-            mixed: false,
-            weight: Page::weight,
+            batches_per_lane: database.connections.readers.lists.share(),
+            weight: MAX_BATCH,
+            mixes_lanes: false,
         };
         let is_sqlite = matches!(database.connections.writes, Engine::Sqlite(_));
         Self {
             database: database.clone(),
-            pages: is_sqlite.then(|| Batcher::new(limits, move |some| pages(work.clone(), some))),
+            pages: is_sqlite.then(|| {
+                Batcher::new(limits, Page::weight, move |pages| {
+                    read_pages(work.clone(), pages)
+                })
+            }),
         }
     }
 
@@ -136,67 +138,45 @@ async fn source(
     let terms = search::terms(database, tenant, &wanted).await?;
     Ok(Source::Search(terms))
 }
-/// Reads pages on SQLite. Those whose statements read the same, up to the
-/// values, go together: a list takes its connection's thread 55 µs, waking that
-/// thread and being woken by it takes as long.
-async fn pages(database: Database, pages: Vec<Page>) -> Answers<ChangeList> {
-    let mut alike: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (number, page) in pages.iter().enumerate() {
-        alike
-            .entry(page.query::<Sqlite>().into_string())
-            .or_default()
-            .push(number);
-    }
-    let mut answers = vec![Err(StoreError::NotFound); pages.len()];
-    for numbers in alike.into_values() {
-        for numbers in in_powers_of_two(&numbers) {
-            let pages: Vec<&Page> = numbers.iter().map(|number| &pages[*number]).collect();
-            let rows = read_alike(&database, &pages).await;
-            for (row, number) in numbers.iter().enumerate() {
-                answers[*number] = match &rows {
-                    Ok(rows) => rows
-                        .get(row)
-                        .cloned()
-                        .map(ChangeList::from_row)
-                        .ok_or(StoreError::NotFound),
-                    Err(error) => Err(error.clone()),
-                };
-            }
+/// Reads pages of one organization on SQLite. Pages with the same statement, up to
+/// the values, are read together: a list takes its connection's thread 55 µs, and
+/// waking that thread and being woken by it takes as long.
+async fn read_pages(database: Database, pages: Vec<Page>) -> Results<ChangeList> {
+    let texts = pages
+        .iter()
+        .map(|page| page.query::<Sqlite>().into_string());
+    let mut results = vec![Err(StoreError::NotFound); pages.len()];
+    for numbers in groups_of_equal(texts) {
+        let rows = read_alike(&database, numbers.iter().map(|number| &pages[*number])).await;
+        for (row, number) in numbers.into_iter().enumerate() {
+            results[number] = match &rows {
+                Ok(rows) => rows.get(row).cloned().ok_or(StoreError::NotFound),
+                Err(error) => Err(error.clone()),
+            };
         }
     }
-    Ok(answers)
+    Ok(results)
 }
 
-/// Reads pages of one organization whose statements read the same.
-async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<Row>, StoreError> {
-    let Some(first) = pages.first() else {
-        return Ok(Vec::new());
-    };
+/// Reads pages of one organization whose statements are the same.
+async fn read_alike<'p>(
+    database: &Database,
+    pages: impl Iterator<Item = &'p Page>,
+) -> Result<Vec<ChangeList>, StoreError> {
     let mut script = Script::new();
+    let mut tenant = None;
     for page in pages {
         page.push(script.statement(""));
+        tenant = Some(page.tenant);
     }
-    let mut query = script.into_query();
-    match database.reader(first.tenant).await? {
-        Engine::Sqlite(mut lease) => {
-            engine::bounded(query.build_query_as().fetch_all(&mut *lease)).await
-        }
-        Engine::Postgres(_) => Err(StoreError::Unavailable(
-            "only SQLite reads several pages by one statement".into(),
-        )),
-    }
-}
-
-/// Cuts a list into pieces whose lengths are powers of two, so that few
-/// different texts are kept prepared.
-fn in_powers_of_two<T>(mut all: &[T]) -> Vec<&[T]> {
-    let mut pieces = Vec::new();
-    while !all.is_empty() {
-        let (piece, rest) = all.split_at(1 << all.len().ilog2());
-        pieces.push(piece);
-        all = rest;
-    }
-    pieces
+    let Some(tenant) = tenant else {
+        return Ok(Vec::new());
+    };
+    let rows: Vec<Row> = match database.reader(tenant).await? {
+        Engine::Sqlite(mut lease) => script.fetch_all(&mut lease).await?,
+        Engine::Postgres(_) => Vec::new(),
+    };
+    Ok(rows.into_iter().map(ChangeList::from_row).collect())
 }
 
 /// A page to be read.

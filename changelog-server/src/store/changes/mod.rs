@@ -20,7 +20,7 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{Answers, Batcher, Dialect, Limits, Script, Value, execute, on, push_values};
+use super::engine::{Batcher, Dialect, Limits, Results, Script, Value, execute, on, push_values};
 use super::index::counts::{self, Counted};
 use super::index::search::{self, Marks, SearchDialect};
 use super::index::sort_key;
@@ -77,7 +77,7 @@ impl Database {
         let wanted: Vec<_> = ids.into_iter().map(|id| (tenant, id)).collect();
         let mut all = Vec::new();
         for wanted in wanted.chunks(MAX_BATCH) {
-            let found = by_id(self.clone(), wanted.to_vec()).await?;
+            let found = by_ids(self.clone(), wanted.to_vec()).await?;
             for ((_, id), json) in wanted.iter().zip(found) {
                 match json {
                     Err(StoreError::NotFound) => {}
@@ -95,54 +95,52 @@ pub(super) fn batcher(database: &Database) -> Batcher<Tenant, (Tenant, ChangeId)
     Batcher::new(
         Limits {
             batches: usize::MAX,
-            batches_of_lane: 1,
-            size: MAX_BATCH,
-            mixed: false,
-            weight: |_| 1,
+            batches_per_lane: 1,
+            weight: MAX_BATCH,
+            mixes_lanes: false,
         },
-        move |ids| by_id(database.clone(), ids),
+        |_| 1,
+        move |wanted: Vec<(Tenant, ChangeId)>| by_ids(database.clone(), wanted),
     )
 }
 
 /// Finds changes of one organization.
-async fn by_id(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Answers<ChangeJson> {
+async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<ChangeJson> {
     let Some((tenant, _)) = wanted.first() else {
         return Ok(Vec::new());
     };
     let mut lease = database.point_reader(*tenant).await?;
-    let rows: Vec<(Uuid, Uuid, String)> = on!(&mut lease, |db| async {
-        let mut query = select_by_id(&wanted);
+    let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
+        let ids = wanted.iter().map(|(_, id)| *id);
+        let mut query = select_by_ids(*tenant, ids);
         query.build_query_as().fetch_all(&mut **db).await
     })?;
     drop(lease);
-    let found: HashMap<(Uuid, Uuid), String> = rows
-        .into_iter()
-        .map(|(organization, id, json)| ((organization, id), json))
-        .collect();
-    let mut answers = Vec::new();
-    for (tenant, id) in wanted {
-        let json = found.get(&(tenant.uuid(), id.0)).cloned();
-        answers.push(json.map(ChangeJson).ok_or(StoreError::NotFound));
-    }
-    Ok(answers)
+    let found: HashMap<Uuid, String> = rows.into_iter().collect();
+    let json = |id: ChangeId| found.get(&id.0).cloned().map(ChangeJson);
+    Ok(wanted
+        .iter()
+        .map(|(_, id)| json(*id).ok_or(StoreError::NotFound))
+        .collect())
 }
 
-/// Reads changes off the sort keys that their ids say.
-fn select_by_id<DB: Dialect>(wanted: &[(Tenant, ChangeId)]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.organization_id, c.id, ");
+/// Selects changes of one organization by the sort keys that follow from their
+/// ids.
+fn select_by_ids<DB: Dialect>(
+    tenant: Tenant,
+    ids: impl Iterator<Item = ChangeId>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.id, ");
     query.push(JSON).push(" FROM (");
-    let rows = wanted.iter().map(|(tenant, id)| {
-        [
-            tenant.uuid().into(),
-            id.0.into(),
-            sort_key::to_look_up(id.0).into(),
-        ]
-    });
-    push_values(&mut query, rows);
-    query.push(
-        ") AS wanted JOIN changes c ON c.organization_id = wanted.column1 \
-         AND c.id = wanted.column2 AND c.sort_key = wanted.column3",
+    push_values(
+        &mut query,
+        ids.map(|id| [id.0.into(), sort_key::to_look_up(id.0).into()]),
     );
+    query.push(
+        ") AS wanted JOIN changes c ON c.id = wanted.column1 AND c.sort_key = wanted.column2 \
+         AND c.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
     query.push(REFERENCES);
     query
 }

@@ -1,17 +1,16 @@
-//! Questions that wait at the same moment share one statement.
+//! Requests that wait at the same moment are run together, as one batch.
 //!
-//! What a request asks of the database is small; getting there is not: on
-//! SQLite two switches of thread, on PostgreSQL a round trip. With 32
-//! connections that read by id, one statement for all that wait answers three
-//! times as many requests as one statement each (see `tests/benches`). No
-//! question waits for company: one that comes while a statement runs goes with
-//! the next.
+//! What a request needs from the database is small; getting there is not: on
+//! SQLite two switches of thread, on PostgreSQL a round trip. With 32 connections
+//! that read by id, one statement for all that wait serves three times as many
+//! requests as one statement each (see `tests/benches`). No request waits for
+//! others to join it: one that comes while a batch runs joins the next batch.
 //!
-//! Questions wait in lanes, one for each organization, and lanes are served in
-//! rotation, so that an organization that asks much does not hold up the others.
+//! Requests wait in lanes, one for each organization. Lanes are served in
+//! rotation, so that an organization with many requests does not delay others.
 //!
-//! Nothing is kept from one statement to the next, so that an answer is never
-//! older than its question.
+//! Nothing is kept from one batch to the next, so that a result is never older
+//! than its request.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -25,172 +24,173 @@ use tokio::time::Instant;
 use super::error::StoreError;
 use super::fair_share::PERMIT_TIMEOUT;
 
-/// How long a caller waits for what is to be read; it has five seconds in all.
-const DEADLINE: Duration = Duration::from_secs(4);
+/// How long a caller waits for what it reads; it has five seconds in all.
+const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// How much is done at once.
+/// How much runs at the same time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits<Q> {
-    /// Batches that run at the same time.
+pub(crate) struct Limits {
+    /// The most batches.
     pub(crate) batches: usize,
-    /// Batches with questions of one lane that run at the same time.
-    pub(crate) batches_of_lane: usize,
-    /// Questions in a batch.
-    pub(crate) size: usize,
-    /// Whether questions of several lanes go together.
-    pub(crate) mixed: bool,
-    /// What a question counts for in a batch, at least 1; one that counts for
-    /// more than `size` goes alone.
-    pub(crate) weight: fn(&Q) -> usize,
+    /// The most batches with requests of one lane.
+    pub(crate) batches_per_lane: usize,
+    /// The most that the requests of a batch weigh together; a request that weighs
+    /// more is a batch by itself.
+    pub(crate) weight: usize,
+    /// Whether requests of several lanes share a batch.
+    pub(crate) mixes_lanes: bool,
 }
 
-/// A way to the work that answers questions `Q` with answers `A`.
-pub(crate) struct Batcher<K, Q, A>(Arc<Shared<K, Q, A>>);
+/// The results of the requests of a batch, in their order; an error of the whole
+/// batch is the result of each.
+pub(crate) type Results<T> = Result<Vec<Result<T, StoreError>>, StoreError>;
 
-impl<K, Q, A> Clone for Batcher<K, Q, A> {
+type Run<R, T> = dyn Fn(Vec<R>) -> Pin<Box<dyn Future<Output = Results<T>> + Send>> + Send + Sync;
+
+/// Runs requests `R` of lanes `K` in batches, with results `T`; cheap to clone.
+pub(crate) struct Batcher<K, R, T>(Arc<Shared<K, R, T>>);
+
+impl<K, R, T> Clone for Batcher<K, R, T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<K, Q, A> std::fmt::Debug for Batcher<K, Q, A> {
+impl<K, R, T> std::fmt::Debug for Batcher<K, R, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Batcher")
     }
 }
 
-/// What a statement says to all the questions that it was asked, in their
-/// order; an error of the whole is everybody's.
-pub(crate) type Answers<A> = Result<Vec<Result<A, StoreError>>, StoreError>;
-
-type Work<Q, A> = dyn Fn(Vec<Q>) -> Pin<Box<dyn Future<Output = Answers<A>> + Send>> + Send + Sync;
-
-struct Shared<K, Q, A> {
-    limits: Limits<Q>,
-    work: Box<Work<Q, A>>,
-    lanes: Mutex<Lanes<K, Q, A>>,
+struct Shared<K, R, T> {
+    limits: Limits,
+    /// Returns what a request weighs, at least 1.
+    weigh: fn(&R) -> usize,
+    run: Box<Run<R, T>>,
+    lanes: Mutex<Lanes<K, R, T>>,
 }
 
-/// The lanes that have questions or are being served.
-struct Lanes<K, Q, A> {
-    by_key: HashMap<K, Lane<Q, A>>,
-    /// The lanes with questions, the next to be served first.
+/// The lanes that have requests, waiting or running.
+struct Lanes<K, R, T> {
+    by_key: HashMap<K, Lane<R, T>>,
+    /// The lanes with waiting requests, the next to be served first.
     rotation: VecDeque<K>,
-    running: usize,
-    waiting: usize,
+    running_batches: usize,
+    waiting_requests: usize,
 }
 
-struct Lane<Q, A> {
-    waiting: VecDeque<Asked<Q, A>>,
-    running: usize,
-    /// Why the last batch with its questions failed as a whole, if it did.
+struct Lane<R, T> {
+    waiting: VecDeque<Waiting<R, T>>,
+    running_batches: usize,
+    /// Why the last batch with its requests failed as a whole, if it did.
     failure: Option<StoreError>,
 }
 
-struct Asked<Q, A> {
-    question: Q,
-    reply: oneshot::Sender<Result<A, StoreError>>,
+struct Waiting<R, T> {
+    request: R,
+    reply: oneshot::Sender<Result<T, StoreError>>,
     since: Instant,
 }
 
-/// Questions that go together.
-struct Batch<K, Q, A> {
+struct Batch<K, R, T> {
     lanes: Vec<K>,
-    asked: Vec<Asked<Q, A>>,
+    requests: Vec<Waiting<R, T>>,
 }
 
-impl<K, Q, A> Batcher<K, Q, A>
+impl<K, R, T> Batcher<K, R, T>
 where
     K: Copy + Eq + Hash + Send + Sync + 'static,
-    Q: Send + 'static,
-    A: Send + 'static,
+    R: Send + 'static,
+    T: Send + 'static,
 {
-    /// Makes a batcher whose work answers some questions at once.
-    pub(crate) fn new<F, W>(limits: Limits<Q>, work: W) -> Self
+    /// Makes a batcher that runs its batches by `run`, and weighs requests by
+    /// `weigh`: each at least 1.
+    pub(crate) fn new<F, W>(limits: Limits, weigh: fn(&R) -> usize, run: W) -> Self
     where
-        W: Fn(Vec<Q>) -> F + Send + Sync + 'static,
-        F: Future<Output = Answers<A>> + Send + 'static,
+        W: Fn(Vec<R>) -> F + Send + Sync + 'static,
+        F: Future<Output = Results<T>> + Send + 'static,
     {
         Self(Arc::new(Shared {
             limits,
-            work: Box::new(move |questions| Box::pin(work(questions))),
+            weigh,
+            run: Box::new(move |requests| Box::pin(run(requests))),
             lanes: Mutex::new(Lanes {
                 by_key: HashMap::new(),
                 rotation: VecDeque::new(),
-                running: 0,
-                waiting: 0,
+                running_batches: 0,
+                waiting_requests: 0,
             }),
         }))
     }
 
-    /// Asks for something to be read, and waits for the answer, but not for
-    /// ever: what is asked just after a database has stopped to answer waits
-    /// until that shows, and then for its own turn.
-    pub(crate) async fn read(&self, lane: K, question: Q) -> Result<A, StoreError> {
-        let answer = tokio::time::timeout(DEADLINE, self.submit(lane, question));
-        answer.await.unwrap_or_else(|_| {
+    /// Submits a request that reads, and waits for its result for a limited time:
+    /// when a database stops to answer, a request waits until the running batch
+    /// fails, and then for its own.
+    pub(crate) async fn read(&self, lane: K, request: R) -> Result<T, StoreError> {
+        let result = tokio::time::timeout(READ_TIMEOUT, self.submit(lane, request));
+        result.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable(
                 "the database did not answer in time".into(),
             ))
         })
     }
 
-    /// Asks, and waits for the answer. A question whose caller leaves before its
-    /// batch begins is never put to the database.
+    /// Submits a request and waits for its result. A request whose caller leaves
+    /// before its batch begins is not run.
     ///
     /// # Errors
-    /// [`StoreError::Overloaded`] when the lane has too many questions for each
-    /// to be put to the database soon.
-    pub(crate) async fn submit(&self, lane: K, question: Q) -> Result<A, StoreError> {
-        let (reply, answer) = oneshot::channel();
+    /// [`StoreError::Overloaded`] when the lane has too many requests for this one
+    /// to be run soon.
+    pub(crate) async fn submit(&self, lane: K, request: R) -> Result<T, StoreError> {
+        let (reply, result) = oneshot::channel();
         let batch = {
             let mut lanes = self.0.lock();
-            let asked = Asked {
-                question,
+            let waiting = Waiting {
+                request,
                 reply,
                 since: Instant::now(),
             };
-            lanes.push(lane, asked);
-            lanes.next(&self.0.limits)
+            lanes.push(lane, waiting);
+            lanes.next_batch(&self.0.limits, self.0.weigh)
         };
         if let Some(batch) = batch {
             tokio::spawn(Shared::run(Arc::clone(&self.0), batch));
         }
-        let gone = || StoreError::Unavailable("the store is closing".into());
-        answer.await.map_err(|_| gone())?
+        let closing = || StoreError::Unavailable("the store is closing".into());
+        result.await.map_err(|_| closing())?
     }
 }
 
-impl<K, Q, A> Lanes<K, Q, A>
+impl<K, R, T> Lanes<K, R, T>
 where
     K: Copy + Eq + Hash,
 {
-    fn push(&mut self, lane: K, asked: Asked<Q, A>) {
-        let queue = self.by_key.entry(lane).or_insert_with(|| Lane {
+    fn push(&mut self, key: K, waiting: Waiting<R, T>) {
+        let lane = self.by_key.entry(key).or_insert_with(|| Lane {
             waiting: VecDeque::new(),
-            running: 0,
+            running_batches: 0,
             failure: None,
         });
-        if queue.waiting.is_empty() {
-            self.rotation.push_back(lane);
+        if lane.waiting.is_empty() {
+            self.rotation.push_back(key);
         }
-        queue.waiting.push_back(asked);
-        self.waiting += 1;
+        lane.waiting.push_back(waiting);
+        self.waiting_requests += 1;
     }
 
-    /// Takes the next batch, if one may begin.
-    fn next(&mut self, limits: &Limits<Q>) -> Option<Batch<K, Q, A>> {
-        if self.running >= limits.batches {
+    /// Removes the requests of the next batch, if one may begin.
+    fn next_batch(&mut self, limits: &Limits, weigh: fn(&R) -> usize) -> Option<Batch<K, R, T>> {
+        if self.running_batches >= limits.batches {
             return None;
         }
         let mut batch = Batch {
             lanes: Vec::new(),
-            asked: Vec::new(),
+            requests: Vec::new(),
         };
-        // What waits is for all the batches that may run.
-        let share = self.waiting.div_ceil(limits.batches);
-        let mut room = share.clamp(1, limits.size);
-        // How many lanes in a row kept what they have.
+        // All batches that may run share the waiting requests.
+        let share = self.waiting_requests.div_ceil(limits.batches);
+        let mut room = share.clamp(1, limits.weight);
+        // How many lanes in succession added nothing.
         let mut passed = 0;
         while room > 0 && passed < self.rotation.len() {
             let Some(key) = self.rotation.pop_front() else {
@@ -199,51 +199,51 @@ where
             let Some(lane) = self.by_key.get_mut(&key) else {
                 continue;
             };
-            let before = (lane.waiting.len(), batch.asked.len());
-            if !limits.mixed {
-                let share = before.0.div_ceil(limits.batches_of_lane);
-                room = share.clamp(1, limits.size);
+            let before = (lane.waiting.len(), batch.requests.len());
+            if !limits.mixes_lanes {
+                let share = before.0.div_ceil(limits.batches_per_lane);
+                room = share.clamp(1, limits.weight);
             }
-            let member = batch.lanes.contains(&key);
-            if member || lane.running < limits.batches_of_lane {
-                // Of several lanes each gives one question at a time.
-                let most = if limits.mixed { 1 } else { usize::MAX };
-                lane.give(most, &mut room, &mut batch.asked, limits.weight);
+            let is_member = batch.lanes.contains(&key);
+            if is_member || lane.running_batches < limits.batches_per_lane {
+                // Of several lanes each adds one request at a time.
+                let most = if limits.mixes_lanes { 1 } else { usize::MAX };
+                lane.add_to(&mut batch.requests, most, &mut room, weigh);
             }
-            self.waiting -= before.0 - lane.waiting.len();
-            let gave = batch.asked.len() > before.1;
-            if gave && !member {
-                lane.running += 1;
+            self.waiting_requests -= before.0 - lane.waiting.len();
+            let has_added = batch.requests.len() > before.1;
+            if has_added && !is_member {
+                lane.running_batches += 1;
                 batch.lanes.push(key);
             }
             if !lane.waiting.is_empty() {
                 self.rotation.push_back(key);
                 passed += 1;
-            } else if lane.running == 0 {
+            } else if lane.running_batches == 0 {
                 self.by_key.remove(&key);
             }
-            if gave {
-                if !limits.mixed {
+            if has_added {
+                if !limits.mixes_lanes {
                     break;
                 }
                 passed = 0;
             }
         }
-        if batch.asked.is_empty() {
+        if batch.requests.is_empty() {
             return None;
         }
-        self.running += 1;
+        self.running_batches += 1;
         Some(batch)
     }
 
     /// Notes that a batch has ended.
-    fn ended(&mut self, batch: &[K], failure: Option<&StoreError>) {
-        self.running -= 1;
+    fn end_batch(&mut self, batch: &[K], failure: Option<&StoreError>) {
+        self.running_batches -= 1;
         for key in batch {
             if let Some(lane) = self.by_key.get_mut(key) {
-                lane.running -= 1;
+                lane.running_batches -= 1;
                 lane.failure = failure.cloned();
-                if lane.running == 0 && lane.waiting.is_empty() {
+                if lane.running_batches == 0 && lane.waiting.is_empty() {
                     self.by_key.remove(key);
                 }
             }
@@ -251,44 +251,44 @@ where
     }
 }
 
-impl<Q, A> Lane<Q, A> {
-    /// Gives some questions to a batch, as far as there is room; the first of a
-    /// batch always goes. A caller that has left gets no answer, and nothing is
-    /// done for it; one that has waited too long is refused.
-    fn give(
+impl<R, T> Lane<R, T> {
+    /// Adds at most `most` requests to a batch, as far as there is room; the first
+    /// of a batch always has room. A request whose caller has left is dropped; one
+    /// that has waited too long is refused.
+    fn add_to(
         &mut self,
+        batch: &mut Vec<Waiting<R, T>>,
         most: usize,
         room: &mut usize,
-        batch: &mut Vec<Asked<Q, A>>,
-        weight: fn(&Q) -> usize,
+        weigh: fn(&R) -> usize,
     ) {
-        let mut given = 0;
-        while given < most
-            && let Some(asked) = self.waiting.pop_front()
+        let mut added = 0;
+        while added < most
+            && let Some(next) = self.waiting.pop_front()
         {
-            if asked.reply.is_closed() {
+            if next.reply.is_closed() {
                 continue;
             }
-            if asked.since.elapsed() > PERMIT_TIMEOUT {
-                let _ = asked.reply.send(Err(self.refusal()));
+            if next.since.elapsed() > PERMIT_TIMEOUT {
+                let _ = next.reply.send(Err(self.refusal()));
                 continue;
             }
-            let weight = weight(&asked.question);
+            let weight = weigh(&next.request);
             if weight > *room && !batch.is_empty() {
-                self.waiting.push_front(asked);
+                self.waiting.push_front(next);
                 return;
             }
             *room = room.saturating_sub(weight);
-            batch.push(asked);
-            given += 1;
+            batch.push(next);
+            added += 1;
             if *room == 0 {
                 return;
             }
         }
     }
 
-    /// Returns why a question is not put to the database: what it has waited for
-    /// has failed, or there are too many others.
+    /// Returns why a request is refused: the batch that it waited for has failed,
+    /// or there are too many others.
     fn refusal(&self) -> StoreError {
         match &self.failure {
             Some(failure @ (StoreError::Blocked(_) | StoreError::Unavailable(_))) => {
@@ -300,34 +300,34 @@ impl<Q, A> Lane<Q, A> {
     }
 }
 
-impl<K, Q, A> Shared<K, Q, A>
+impl<K, R, T> Shared<K, R, T>
 where
     K: Copy + Eq + Hash,
 {
-    fn lock(&self) -> MutexGuard<'_, Lanes<K, Q, A>> {
+    fn lock(&self) -> MutexGuard<'_, Lanes<K, R, T>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a batch, then the next, until nothing waits.
-    async fn run(self: Arc<Self>, first: Batch<K, Q, A>) {
+    /// Runs a batch, then the next, until no request waits.
+    async fn run(self: Arc<Self>, first: Batch<K, R, T>) {
         let mut next = Some(first);
-        while let Some(Batch { lanes, asked }) = next {
+        while let Some(Batch { lanes, requests }) = next {
             let mut running = Running {
                 shared: &self,
                 lanes,
-                failure: Some(StoreError::Unavailable("the work stopped".into())),
+                failure: Some(StoreError::Unavailable("the batch did not end".into())),
             };
-            let (questions, replies): (Vec<Q>, Vec<_>) = asked
+            let (requests, replies): (Vec<R>, Vec<_>) = requests
                 .into_iter()
-                .map(|asked| (asked.question, asked.reply))
+                .map(|waiting| (waiting.request, waiting.reply))
                 .unzip();
-            let answers = (self.work)(questions).await;
-            running.failure = answers.as_ref().err().cloned();
-            match answers {
-                Ok(answers) => {
-                    for (reply, answer) in replies.into_iter().zip(answers) {
-                        // A caller that has left needs no answer.
-                        let _ = reply.send(answer);
+            let results = (self.run)(requests).await;
+            running.failure = results.as_ref().err().cloned();
+            match results {
+                Ok(results) => {
+                    for (reply, result) in replies.into_iter().zip(results) {
+                        // A caller that has left needs no result.
+                        let _ = reply.send(result);
                     }
                 }
                 Err(error) => {
@@ -337,22 +337,22 @@ where
                 }
             }
             drop(running);
-            next = self.lock().next(&self.limits);
+            next = self.lock().next_batch(&self.limits, self.weigh);
         }
     }
 }
 
-/// A batch that runs; also one whose work panics has ended.
-struct Running<'s, K: Eq + Hash + Copy, Q, A> {
-    shared: &'s Shared<K, Q, A>,
+/// A batch that runs; it ends when this is dropped, even by a panic.
+struct Running<'s, K: Eq + Hash + Copy, R, T> {
+    shared: &'s Shared<K, R, T>,
     lanes: Vec<K>,
     failure: Option<StoreError>,
 }
 
-impl<K: Eq + Hash + Copy, Q, A> Drop for Running<'_, K, Q, A> {
+impl<K: Eq + Hash + Copy, R, T> Drop for Running<'_, K, R, T> {
     fn drop(&mut self) {
         let mut lanes = self.shared.lock();
-        lanes.ended(&self.lanes, self.failure.as_ref());
+        lanes.end_batch(&self.lanes, self.failure.as_ref());
     }
 }
 
@@ -362,99 +362,104 @@ mod tests {
 
     use super::*;
 
-    /// Work that reports each batch and answers when it is told to.
+    /// Runs batches that report their requests and end when they are released.
     struct Bench {
         batcher: Batcher<char, u32, u32>,
         begun: mpsc::UnboundedReceiver<(Vec<u32>, oneshot::Sender<()>)>,
     }
 
-    fn bench(limits: Limits<u32>) -> Bench {
+    fn bench(limits: Limits) -> Bench {
         let (report, begun) = mpsc::unbounded_channel();
-        let batcher = Batcher::new(limits, move |questions: Vec<u32>| {
-            let (go_on, wait) = oneshot::channel();
-            let _ = report.send((questions.clone(), go_on));
+        let batcher = Batcher::new(limits, weigh, move |requests: Vec<u32>| {
+            let (release, wait) = oneshot::channel();
+            let _ = report.send((requests.clone(), release));
             async move {
                 let _ = wait.await;
-                Ok(questions.into_iter().map(Ok).collect())
+                Ok(requests.into_iter().map(Ok).collect())
             }
         });
         Bench { batcher, begun }
     }
 
     impl Bench {
-        /// Asks, and waits until the question is in its lane.
-        async fn ask(&self, lane: char, question: u32) -> tokio::task::JoinHandle<()> {
+        /// Submits a request, and waits until it is in its lane.
+        async fn submit(&self, lane: char, request: u32) -> tokio::task::JoinHandle<()> {
             let batcher = self.batcher.clone();
-            let asking = tokio::spawn(async move {
-                assert_eq!(batcher.submit(lane, question).await.unwrap(), question);
+            let submitted = tokio::spawn(async move {
+                assert_eq!(batcher.submit(lane, request).await.unwrap(), request);
             });
             tokio::task::yield_now().await;
-            asking
+            submitted
         }
     }
 
-    const ONE_WRITER: Limits<u32> = Limits {
+    /// Requests weigh a hundredth of their number.
+    fn weigh(request: &u32) -> usize {
+        usize::try_from(*request / 100).unwrap().max(1)
+    }
+
+    const ONE_WRITER: Limits = Limits {
         batches: 1,
-        batches_of_lane: 1,
-        size: 4,
-        mixed: true,
-        weight: |question| (*question / 100).max(1) as usize,
+        batches_per_lane: 1,
+        weight: 4,
+        mixes_lanes: true,
     };
 
     #[tokio::test]
-    async fn what_waits_goes_together_one_of_each_lane_after_the_other() {
+    async fn a_batch_takes_one_request_of_each_lane_in_rotation() {
         let mut bench = bench(ONE_WRITER);
-        let mut asking = vec![bench.ask('a', 1).await];
-        let (first, go_on) = bench.begun.recv().await.unwrap();
+        let mut submitted = vec![bench.submit('a', 1).await];
+        let (first, release) = bench.begun.recv().await.unwrap();
         assert_eq!(first, [1]);
-        for (lane, question) in [('a', 2), ('a', 3), ('a', 4), ('b', 5), ('a', 6), ('b', 7)] {
-            asking.push(bench.ask(lane, question).await);
+        for (lane, request) in [('a', 2), ('a', 3), ('a', 4), ('b', 5), ('a', 6), ('b', 7)] {
+            submitted.push(bench.submit(lane, request).await);
         }
-        go_on.send(()).unwrap();
-        let (second, go_on) = bench.begun.recv().await.unwrap();
+        release.send(()).unwrap();
+        let (second, release) = bench.begun.recv().await.unwrap();
         assert_eq!(second, [2, 5, 3, 7]);
-        go_on.send(()).unwrap();
-        let (third, go_on) = bench.begun.recv().await.unwrap();
+        release.send(()).unwrap();
+        let (third, release) = bench.begun.recv().await.unwrap();
         assert_eq!(third, [4, 6]);
-        go_on.send(()).unwrap();
-        for asking in asking {
-            asking.await.unwrap();
+        release.send(()).unwrap();
+        for submitted in submitted {
+            submitted.await.unwrap();
         }
         let lanes = bench.batcher.0.lock();
-        assert!(lanes.by_key.is_empty() && lanes.running == 0 && lanes.waiting == 0);
+        assert!(
+            lanes.by_key.is_empty() && lanes.running_batches == 0 && lanes.waiting_requests == 0
+        );
     }
 
     #[tokio::test]
-    async fn a_heavy_question_goes_alone_and_holds_up_each_lane_once() {
+    async fn a_heavy_request_is_a_batch_by_itself_and_delays_each_lane_once() {
         let mut bench = bench(ONE_WRITER);
-        let _first = bench.ask('a', 1).await;
-        let (_, go_on) = bench.begun.recv().await.unwrap();
-        let mut asking = Vec::new();
-        for (lane, question) in [('a', 500), ('a', 501), ('b', 2), ('a', 502)] {
-            asking.push(bench.ask(lane, question).await);
+        let _first = bench.submit('a', 1).await;
+        let (_, release) = bench.begun.recv().await.unwrap();
+        let mut submitted = Vec::new();
+        for (lane, request) in [('a', 500), ('a', 501), ('b', 2), ('a', 502)] {
+            submitted.push(bench.submit(lane, request).await);
         }
-        go_on.send(()).unwrap();
+        release.send(()).unwrap();
         let mut order = Vec::new();
         for _ in 0..4 {
-            let (batch, go_on) = bench.begun.recv().await.unwrap();
+            let (batch, release) = bench.begun.recv().await.unwrap();
             order.push(batch);
-            go_on.send(()).unwrap();
+            release.send(()).unwrap();
         }
         assert_eq!(order, [vec![500], vec![2], vec![501], vec![502]]);
     }
 
     #[tokio::test]
-    async fn lanes_run_beside_each_other_within_their_limits() {
+    async fn lanes_run_at_the_same_time_within_their_limits() {
         let mut bench = bench(Limits {
             batches: usize::MAX,
-            batches_of_lane: 2,
-            size: 8,
-            mixed: false,
-            weight: |_| 1,
+            batches_per_lane: 2,
+            weight: 8,
+            mixes_lanes: false,
         });
-        let mut asking = Vec::new();
-        for (lane, question) in [('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 5)] {
-            asking.push(bench.ask(lane, question).await);
+        let mut submitted = Vec::new();
+        for (lane, request) in [('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 5)] {
+            submitted.push(bench.submit(lane, request).await);
         }
         let mut begun = Vec::new();
         for _ in 0..3 {
@@ -469,18 +474,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_left_is_not_served_and_who_waited_too_long_is_refused() {
+    async fn a_request_is_dropped_when_its_caller_left_and_refused_when_it_waited_too_long() {
         let mut bench = bench(ONE_WRITER);
-        let _first = bench.ask('a', 1).await;
-        let (_, go_on) = bench.begun.recv().await.unwrap();
-        let left = bench.ask('a', 2).await;
+        let _first = bench.submit('a', 1).await;
+        let (_, release) = bench.begun.recv().await.unwrap();
+        let left = bench.submit('a', 2).await;
         left.abort();
         let batcher = bench.batcher.clone();
         let late = tokio::spawn(async move { batcher.submit('a', 3).await });
         tokio::task::yield_now().await;
         tokio::time::advance(PERMIT_TIMEOUT + Duration::from_millis(1)).await;
-        let _last = bench.ask('b', 4).await;
-        go_on.send(()).unwrap();
+        let _last = bench.submit('b', 4).await;
+        release.send(()).unwrap();
         assert!(matches!(late.await.unwrap(), Err(StoreError::Overloaded)));
         assert_eq!(bench.begun.recv().await.unwrap().0, [4]);
     }

@@ -9,9 +9,13 @@ use sqlx::{Database, Postgres, QueryBuilder, Sqlite};
 pub(crate) trait Dialect: Database {
     /// Whether several statements can be sent as one text.
     const SCRIPTS: bool;
-    /// Whether the changes of all organizations share one list of places,
-    /// because a place is the number of the row.
-    const ONE_LIST: bool;
+    /// Whether a sort key is unique among the changes of all organizations, because
+    /// it is the number of the row.
+    const SORT_KEYS_ARE_GLOBAL: bool;
+    /// Whether rows of several organizations share a statement. A database that is
+    /// distributed by organization runs such a statement on every server, and one
+    /// that names its organization on the one that has its rows.
+    const MIXES_ORGANIZATIONS: bool;
 
     /// Adds a value to a query.
     fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
@@ -38,10 +42,11 @@ pub(crate) enum Value<'v> {
 }
 
 macro_rules! dialect {
-    ($database:ty, scripts: $scripts:literal, one_list: $one_list:literal) => {
+    ($database:ty, scripts: $scripts:literal, shared: $shared:literal) => {
         impl Dialect for $database {
             const SCRIPTS: bool = $scripts;
-            const ONE_LIST: bool = $one_list;
+            const SORT_KEYS_ARE_GLOBAL: bool = $shared;
+            const MIXES_ORGANIZATIONS: bool = $shared;
 
             fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>) {
                 match value {
@@ -67,8 +72,8 @@ macro_rules! dialect {
         }
     };
 }
-dialect!(Sqlite, scripts: true, one_list: true);
-dialect!(Postgres, scripts: false, one_list: false);
+dialect!(Sqlite, scripts: true, shared: true);
+dialect!(Postgres, scripts: false, shared: false);
 
 impl From<Uuid> for Value<'_> {
     fn from(value: Uuid) -> Self {
@@ -134,6 +139,21 @@ pub(crate) fn push_values<'v, DB: Dialect, const N: usize>(
         }
     }
     query.push(")");
+}
+
+/// Writes the condition that rows are of one organization, where statements name
+/// theirs ([`Dialect::MIXES_ORGANIZATIONS`]).
+pub(crate) fn push_organization<DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    column: &str,
+    organization: Option<Uuid>,
+) {
+    if let Some(organization) = organization
+        && !DB::MIXES_ORGANIZATIONS
+    {
+        query.push(" AND ").push(column).push(" = ");
+        DB::bind(query, organization.into());
+    }
 }
 
 /// Writes how many rows to read and how many to leave out before them. What can

@@ -24,14 +24,14 @@ mod writer;
 
 pub(crate) use backend::{Engine, bounded, committed, execute, on};
 pub use backup::BackupError;
-pub(crate) use batcher::{Answers, Batcher, Limits};
+pub(crate) use batcher::{Batcher, Limits, Results};
 pub(crate) use connections::{Connections, TxConnection};
-pub(crate) use dialect::{Dialect, Value, push_limit, push_values};
+pub(crate) use dialect::{Dialect, Value, push_limit, push_organization, push_values};
 pub use error::StoreError;
 pub(crate) use fair_share::Permit;
 pub(crate) use generation::{Generation, Generations};
 pub use open::{Capacity, OpenError, Purpose};
 pub(crate) use open::{ServeLock, open};
 pub(crate) use readers::Lease;
-pub(crate) use script::Script;
+pub(crate) use script::{Script, groups_of_equal};
 pub(crate) use writer::Writer;
