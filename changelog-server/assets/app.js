@@ -26,7 +26,7 @@ function relative(at) {
 }
 
 /** Writes times in the reader's zone, or in UTC where that was chosen. */
-function tellTimes(within) {
+function showTimes(within) {
   const zone = utc() ? "UTC" : undefined;
   for (const time of within.querySelectorAll("time[datetime]")) {
     const at = new Date(time.dateTime);
@@ -39,25 +39,25 @@ function tellTimes(within) {
 
 function zoneSwitch() {
   const button = document.querySelector("[data-zone]");
-  const told = document.querySelector("[data-zone-told]");
+  const note = document.querySelector("[data-zone-note]");
   if (!button) {
-    tellTimes(document);
+    showTimes(document);
     return;
   }
   const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const tell = () => {
-    told.textContent = `Times are in ${utc() ? "UTC" : name}.`;
+  const update = () => {
+    note.textContent = `Times are in ${utc() ? "UTC" : name}.`;
     button.textContent = utc() ? `Show ${name}` : "Show UTC";
-    tellTimes(document);
+    showTimes(document);
   };
   // Who is in UTC has nothing to switch.
   button.hidden = name === "UTC";
   button.addEventListener("click", () => {
     localStorage.setItem(ZONE, utc() ? "local" : "utc");
-    tell();
+    update();
   });
-  tell();
-  setInterval(() => tellTimes(document), 30000);
+  update();
+  setInterval(() => showTimes(document), 30000);
 }
 
 /** Buttons that copy what stands in an element. */
@@ -99,7 +99,7 @@ function live() {
       const top = window.scrollY;
       sent.set(name, next.outerHTML);
       part.replaceWith(next);
-      tellTimes(next);
+      showTimes(next);
       copying(next);
       window.scrollTo({ top, behavior: "instant" });
     }

@@ -21,19 +21,19 @@ struct Page<'a> {
     name: Form,
     password: Form,
     sessions: Vec<SessionInfo>,
-    said: &'static str,
+    message: &'static str,
 }
 
 /// `GET /account`
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Account).await?;
-    let said = match request.query_form().value("done") {
+    let message = match request.query_form().value("done") {
         "name" => "Your name was changed.",
         "password" => "Your password was changed, and your other sessions have ended.",
         "sessions" => "Your other sessions have ended.",
         _ => "",
     };
-    show_account(&app, &request, &viewer, None, None, said).await
+    show_account(&app, &request, &viewer, None, None, message).await
 }
 
 async fn show_account(
@@ -42,7 +42,7 @@ async fn show_account(
     viewer: &Viewer,
     name: Option<Form>,
     password: Option<Form>,
-    said: &'static str,
+    message: &'static str,
 ) -> ApiResult {
     let refused = name.is_some() || password.is_some();
     let token = session::token(app, request).unwrap_or_default();
@@ -55,7 +55,7 @@ async fn show_account(
             .store
             .sessions(person.id, token, app.clock.for_expiry())
             .await?,
-        said,
+        message,
     };
     page::render(if refused { 422 } else { 200 }, &page)
 }

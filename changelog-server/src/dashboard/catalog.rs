@@ -209,7 +209,7 @@ struct ItemPage<'a> {
     query: String,
     /// The command that logs a change of it.
     log_command: String,
-    calendar: String,
+    calendar: charts::Calendar,
     form: Form,
 }
 

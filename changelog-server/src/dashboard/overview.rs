@@ -4,7 +4,7 @@ use askama::Template;
 use changelog_core::{Change, ChangeFilter, Service, Status, Timestamp};
 
 use crate::app::App;
-use crate::dashboard::parts::charts::{self, Share};
+use crate::dashboard::parts::charts::{self, RollbackRate};
 use crate::dashboard::parts::time_ranges::TIME_RANGES;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
@@ -39,10 +39,10 @@ struct Overview<'a> {
     running: Vec<Change>,
     running_count: u64,
     scheduled: Vec<Change>,
-    bars: String,
-    share: Share,
+    bars: charts::Bars,
+    rollbacks: RollbackRate,
     busiest: Vec<(Service, u64)>,
-    calendar: String,
+    calendar: charts::Calendar,
 }
 
 /// `GET /`
@@ -107,7 +107,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         running_count: running.count,
         scheduled,
         bars: charts::bars(&days, today),
-        share: Share::of(recent),
+        rollbacks: RollbackRate::of(recent),
         busiest,
         calendar: charts::calendar(&days, today, ""),
     };

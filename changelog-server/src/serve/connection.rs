@@ -1,80 +1,64 @@
-//! A connection with deadlines: for the first byte, for the head of a request
-//! once its first byte has come, for the silence between two requests, and for
-//! a client that does not take its answer, or takes it slowly.
+//! The state of one connection, which its stream, its service and the list of
+//! connections share.
 //!
-//! hyper has one deadline for head and silence together, and it drops
-//! `Content-Length` beside `Transfer-Encoding` before anybody can see that both
-//! were sent; hence the bytes of a head are kept here until its request begins.
+//! hyper drops `Content-Length` next to `Transfer-Encoding` before a service can
+//! see that both were sent, which allows request smuggling behind some proxies.
+//! Hence the bytes of each head are kept here until its request begins.
 
 use std::io;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderMap, header};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
-use super::connection_limit::ConnectionSlot;
+use super::connection_limit::Slot;
 
 /// How long the head of a request may take, from its first byte; and how long a
 /// new connection may take to send its first byte.
-pub(super) const HEAD: Duration = Duration::from_secs(10);
+pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent between two requests.
-pub(super) const IDLE: Duration = Duration::from_mins(1);
-/// How long a client may take none of its answer.
-const STALLED: Duration = Duration::from_mins(1);
-/// How many bytes a second a client must take of an answer that waits for it,
-/// after the first [`STALLED`].
-const LEAST_RATE: u64 = 16 * 1024;
-/// How long, and how many bytes, are read on and thrown away after an answer to
-/// a request that was not read to its end. A client that is still sending would
-/// otherwise lose the answer: closing a socket with unread bytes resets it.
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 16 * 1024 * 1024;
-/// How much of a head is kept.
-const KEPT: usize = 16 * 1024;
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// The most bytes of a head that are kept.
+const MAX_KEPT_HEAD: usize = 16 * 1024;
 
-/// What a connection is in the middle of.
+/// What a connection is doing.
 #[derive(Debug)]
 enum Phase {
-    /// Nothing was sent yet, since then.
+    /// It was opened at `since` and has received nothing.
     New { since: Instant },
-    /// Nothing, since then.
+    /// It waits for a request.
     Idle { since: Instant },
-    /// The head of a request, whose first byte came then.
+    /// It receives the head of a request, whose first byte came at `since`.
     Head { since: Instant },
-    /// A request; its deadlines are the handler's.
+    /// It handles a request, which has its own deadlines.
     Request,
-    /// It is closed to make room; no request begins any more.
+    /// It is being closed to free its slot; no further request begins.
     Closing,
 }
 
-/// What the stream, the service and the places know of a connection.
+/// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     state: Mutex<State>,
-    /// The place that it holds.
-    pub(super) place: ConnectionSlot,
+    pub(super) slot: Slot,
     task: OnceLock<AbortHandle>,
 }
 
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// The head of the next request, as far as it has come.
+    /// The head of the next request, as far as it was received.
     head: Vec<u8>,
-    /// Whether a part of an answer waits to be taken.
+    /// Whether a part of a response waits for the client.
     is_writing: bool,
-    /// Whether the last request was answered before it was read to its end.
+    /// Whether the last request was answered before its body was read completely.
     is_unread: bool,
 }
 
 impl Connection {
-    pub(super) fn new(place: ConnectionSlot) -> Self {
+    pub(super) fn new(slot: Slot) -> Self {
         Self {
             state: Mutex::new(State {
                 phase: Phase::New {
@@ -84,7 +68,7 @@ impl Connection {
                 is_writing: false,
                 is_unread: false,
             }),
-            place,
+            slot,
             task: OnceLock::new(),
         }
     }
@@ -93,15 +77,15 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes which task serves it.
+    /// Sets the task that serves the connection.
     pub(super) fn served_by(&self, task: AbortHandle) {
-        // There is one task a connection.
+        // A connection has one task.
         let _ = self.task.set(task);
     }
 
-    /// Notes that the head is complete; tells whether it declared the length of
-    /// its body in two contradictory ways. `None` when the connection is being
-    /// closed, so that the request must not be handled.
+    /// Begins a request whose head is complete. Returns whether the head declares
+    /// the length of its body in two contradictory ways; `None` if the connection
+    /// is being closed and the request must not be handled.
     pub(super) fn request_begins(&self, headers: &HeaderMap) -> Option<bool> {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Closing) {
@@ -116,12 +100,12 @@ impl Connection {
         Some(contradicts)
     }
 
-    /// Notes that a request is dealt with before its body was read to its end.
+    /// Records that a request was answered before its body was read completely.
     pub(super) fn leaves_unread(&self) {
         self.lock().is_unread = true;
     }
 
-    /// Notes that the request was answered.
+    /// Ends the request.
     pub(super) fn request_ends(&self) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Request) {
@@ -132,7 +116,8 @@ impl Connection {
         state.head.clear();
     }
 
-    fn received(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Records bytes that the client sent.
+    pub(super) fn received(&self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.lock();
         match state.phase {
             Phase::New { .. } | Phase::Idle { .. } => {
@@ -144,33 +129,33 @@ impl Connection {
             Phase::Request => return Ok(()),
             Phase::Closing => return Err(io::ErrorKind::ConnectionAborted.into()),
         }
-        let room = KEPT.saturating_sub(state.head.len());
+        let room = MAX_KEPT_HEAD.saturating_sub(state.head.len());
         let kept = &bytes[..bytes.len().min(room)];
         state.head.extend_from_slice(kept);
         Ok(())
     }
 
-    /// Until when the client must have sent something; `None` within a request
-    /// and while the client is to take an answer.
-    fn deadline(&self) -> Option<Instant> {
+    /// Returns the time until which the client must send something; `None` during
+    /// a request and while a response waits for the client.
+    pub(super) fn read_deadline(&self) -> Option<Instant> {
         let state = self.lock();
         if state.is_writing {
             return None;
         }
         match state.phase {
-            Phase::New { since } | Phase::Head { since } => Some(since + HEAD),
-            Phase::Idle { since } => Some(since + IDLE),
+            Phase::New { since } | Phase::Head { since } => Some(since + HEAD_TIMEOUT),
+            Phase::Idle { since } => Some(since + IDLE_TIMEOUT),
             Phase::Request | Phase::Closing => None,
         }
     }
 
-    /// Notes that an answer waits for the client to take it.
-    fn write_waits(&self) {
+    /// Records that a response waits for the client.
+    pub(super) fn write_waits(&self) {
         self.lock().is_writing = true;
     }
 
-    /// Notes that the client took what waited.
-    fn was_written(&self) {
+    /// Records that nothing waits for the client any more.
+    pub(super) fn was_written(&self) {
         let mut state = self.lock();
         state.is_writing = false;
         if let Phase::Idle { since } = &mut state.phase {
@@ -178,19 +163,18 @@ impl Connection {
         }
     }
 
-    /// Tells whether the client may still be sending something that nobody will
-    /// read.
-    fn lingers(&self) -> bool {
+    /// Returns whether the client may still be sending data that will not be read.
+    pub(super) fn lingers(&self) -> bool {
         let state = self.lock();
         state.is_unread || matches!(state.phase, Phase::Head { .. })
     }
 
-    /// Returns since when it waits for a request; `None` when it does not.
+    /// Returns since when the connection waits for a request.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         self.lock().waits_since()
     }
 
-    /// Closes it if it still waits for a request since then.
+    /// Closes the connection if it has waited for a request since `since`.
     pub(super) fn close_if_waiting(&self, since: Instant) {
         let mut state = self.lock();
         if state.waits_since() != Some(since) {
@@ -205,7 +189,6 @@ impl Connection {
 }
 
 impl State {
-    /// Returns since when the connection waits for a request.
     fn waits_since(&self) -> Option<Instant> {
         match self.phase {
             Phase::New { since } | Phase::Idle { since } | Phase::Head { since } => {
@@ -216,11 +199,10 @@ impl State {
     }
 }
 
-/// Reads the kept bytes of a head: `true` only when they are the whole of it and
-/// have no `Content-Length`. They are the whole when they have as many headers
-/// as the request, which has none of that name any more. A head that began
-/// within the packet of the request before it was not kept from its first byte,
-/// and counts as contradictory.
+/// Returns whether the kept bytes are a complete head without `Content-Length`.
+/// They are complete if they have as many headers as the request, from which hyper
+/// has removed that header. A head that began in the same packet as the previous
+/// request was not kept from its first byte, and counts as contradictory.
 fn declares_no_length(head: &[u8], headers: &HeaderMap) -> bool {
     let mut parsed = [httparse::EMPTY_HEADER; 128];
     let mut request = httparse::Request::new(&mut parsed);
@@ -230,201 +212,4 @@ fn declares_no_length(head: &[u8], headers: &HeaderMap) -> bool {
             .headers
             .iter()
             .all(|header| !header.name.eq_ignore_ascii_case("content-length"))
-}
-
-/// A stream that ends when its client keeps it waiting.
-#[derive(Debug)]
-pub(super) struct Timed {
-    stream: TcpStream,
-    connection: Arc<Connection>,
-    reading: Pin<Box<Sleep>>,
-    /// There while a write waits for the client.
-    writing: Option<Writing>,
-    /// There while what the client still sends is thrown away.
-    lingering: Option<Lingering>,
-}
-
-/// A write that waits for the client.
-#[derive(Debug)]
-struct Writing {
-    since: Instant,
-    /// How many bytes the client took since then.
-    taken: u64,
-    deadline: Pin<Box<Sleep>>,
-}
-
-#[derive(Debug)]
-struct Lingering {
-    /// How many bytes are read at most.
-    left: usize,
-    deadline: Pin<Box<Sleep>>,
-}
-
-impl Timed {
-    pub(super) fn new(stream: TcpStream, connection: Arc<Connection>) -> Self {
-        let reading = Box::pin(sleep_until(Instant::now() + HEAD));
-        Self {
-            stream,
-            connection,
-            reading,
-            writing: None,
-            lingering: None,
-        }
-    }
-
-    /// Lets a write wait for the client: at most [`STALLED`] for the next byte,
-    /// and no longer in all than the least rate allows.
-    fn bound_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<usize>> {
-        match (&mut self.writing, &written) {
-            (None, Poll::Ready(_)) | (Some(_), Poll::Ready(Err(_))) => return written,
-            (Some(writing), Poll::Ready(Ok(count))) => {
-                writing.taken += u64::try_from(*count).unwrap_or(u64::MAX);
-                let deadline = written_by(writing.since, writing.taken, Instant::now());
-                writing.deadline.as_mut().reset(deadline);
-                return written;
-            }
-            (_, Poll::Pending) => {}
-        }
-        let connection = &self.connection;
-        let writing = self.writing.get_or_insert_with(|| {
-            connection.write_waits();
-            let since = Instant::now();
-            Writing {
-                since,
-                taken: 0,
-                deadline: Box::pin(sleep_until(since + STALLED)),
-            }
-        });
-        ready!(writing.deadline.as_mut().poll(cx));
-        Poll::Ready(Err(timed_out("the client takes its answer too slowly")))
-    }
-}
-
-/// Returns until when the client must take more, having taken this many bytes
-/// since it keeps the service waiting.
-fn written_by(since: Instant, taken: u64, now: Instant) -> Instant {
-    let at_least_rate = Duration::from_secs(taken / LEAST_RATE);
-    (now + STALLED).min(since + STALLED + at_least_rate)
-}
-
-fn timed_out(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, what.to_owned())
-}
-
-impl AsyncRead for Timed {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            let received = &buffer.filled()[before..];
-            if !received.is_empty() {
-                self.connection.received(received)?;
-            }
-            return Poll::Ready(read);
-        }
-        // Within a request hyper still reads, to notice a client that leaves.
-        let Some(deadline) = self.connection.deadline() else {
-            return Poll::Pending;
-        };
-        if self.reading.deadline() != deadline {
-            self.reading.as_mut().reset(deadline);
-        }
-        ready!(self.reading.as_mut().poll(cx));
-        Poll::Ready(Err(timed_out("the client sent nothing for too long")))
-    }
-}
-
-impl AsyncWrite for Timed {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.bound_write(cx, written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.bound_write(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // hyper flushes when it has written everything that it has.
-        if self.writing.take().is_some() {
-            self.connection.was_written();
-        }
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if this.lingering.is_none() {
-            ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
-            this.lingering = this.connection.lingers().then(|| Lingering {
-                left: LINGER_BYTES,
-                deadline: Box::pin(sleep_until(Instant::now() + LINGER)),
-            });
-        }
-        let Some(lingering) = &mut this.lingering else {
-            return Poll::Ready(Ok(()));
-        };
-        let mut thrown_away = [0; 8 * 1024];
-        while lingering.left > 0 && lingering.deadline.as_mut().poll(cx).is_pending() {
-            let mut buffer = ReadBuf::new(&mut thrown_away);
-            // Whether the client closes or fails, it sends no more.
-            if ready!(Pin::new(&mut this.stream).poll_read(cx, &mut buffer)).is_err() {
-                break;
-            }
-            match buffer.filled().len() {
-                0 => break,
-                count => lingering.left = lingering.left.saturating_sub(count),
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns after how many seconds a client is given up that takes some bytes
-    /// every so many seconds.
-    fn given_up_after(bytes: u64, every: u64) -> u64 {
-        let since = Instant::now();
-        let seconds = |count| Duration::from_secs(count);
-        let mut deadline = since + STALLED;
-        for turn in 1..200 {
-            let now = since + seconds(turn * every);
-            if now >= deadline {
-                return (deadline - since).as_secs();
-            }
-            deadline = written_by(since, turn * bytes, now);
-        }
-        u64::MAX
-    }
-
-    #[test]
-    fn a_client_that_takes_its_answer_in_drops_is_given_up() {
-        assert_eq!(given_up_after(1, 59), 60);
-        assert_eq!(given_up_after(LEAST_RATE / 2, 1), 118);
-        assert_eq!(given_up_after(LEAST_RATE * 20, 61), 60);
-        assert_eq!(given_up_after(LEAST_RATE * 20, 20), u64::MAX);
-    }
 }

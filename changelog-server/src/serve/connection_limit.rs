@@ -1,48 +1,35 @@
-//! How many connections there may be, in all and of one address.
-//!
-//! When all places are taken, the connections that have waited longest for a
-//! request make room. Where all are busy, a few more connections are accepted
-//! only to be told so, and for the health of the service.
+//! The number of connections: how many the limit of open files allows, and the
+//! slots that they take.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::connection::Connection;
-use crate::web::client_limit::{ClientLimit, ClientPermit};
-
-/// Connections in all, where the limit of open files allows it.
+/// The most connections, if the limit of open files allows them.
 const MAX_CONNECTIONS: usize = 4_096;
-/// Connections of one client, unless it is a trusted proxy; beyond that they are
-/// closed at once.
+/// The most connections of one client, unless it is a trusted proxy; further ones
+/// are closed at once.
 pub(super) const MAX_PER_CLIENT: usize = 256;
-/// Connections beyond all places that are told so.
-const SURPLUS_CONNECTIONS: usize = 64;
-/// Open files that are not connections: the database's and the system's.
+/// The most connections beyond the limit, which get an error or the service's
+/// health.
+const MAX_SURPLUS: usize = 64;
+/// Open files that are not connections: of the database and of the system.
 const OTHER_FILES: usize = 128;
-/// The fewest connections that are served, whatever the limit of open files.
-const LEAST: usize = 32;
-/// How many open files the service asks for at its start.
+/// The connections that are served even with a very low limit of open files.
+const MIN_CONNECTIONS: usize = 32;
+/// The limit of open files that the service asks for at its start.
 const WANTED_FILES: u64 = 8_192;
-/// How long a connection waits for a request at least before it makes room.
-const SPARED: Duration = Duration::from_secs(1);
-/// How many connections make room together at most.
-const CLOSED_TOGETHER: usize = 16;
-/// How often is looked for connections that can make room.
-const LOOK: Duration = Duration::from_millis(100);
 
-/// Lets the process open as many files as it needs, or else as many as it may.
+/// Raises the process's limit of open files to [`WANTED_FILES`], or as far as it
+/// may.
 pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit
         .maximum
-        .map_or(WANTED_FILES, |most| most.min(WANTED_FILES));
+        .map_or(WANTED_FILES, |maximum| maximum.min(WANTED_FILES));
     if limit.current.is_none_or(|current| current >= wanted) {
         return;
     }
@@ -55,169 +42,116 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
-/// Returns how many connections are served at once, and how many more are told
-/// that there are too many.
-fn sizes() -> (usize, usize) {
+/// Returns the number of regular slots and of surplus slots.
+fn slot_counts() -> (usize, usize) {
     let files = getrlimit(Resource::Nofile).current;
     let files = files.map_or(usize::MAX, |files| {
         usize::try_from(files).unwrap_or(usize::MAX)
     });
-    let room = files.saturating_sub(OTHER_FILES).max(LEAST);
-    let surplus = SURPLUS_CONNECTIONS.min(room / 8);
-    (MAX_CONNECTIONS.min(room - surplus), surplus)
+    let available = files.saturating_sub(OTHER_FILES).max(MIN_CONNECTIONS);
+    let surplus = MAX_SURPLUS.min(available / 8);
+    (MAX_CONNECTIONS.min(available - surplus), surplus)
 }
 
 /// Returns how many connections are served at once.
 pub(crate) fn max_connections() -> usize {
-    sizes().0
+    slot_counts().0
 }
 
-/// The places for connections.
+/// The slots for connections.
 pub(super) struct ConnectionLimit {
     regular: Arc<Semaphore>,
     surplus: Arc<Semaphore>,
-    shares: ClientLimit,
-    taken: Arc<Taken>,
-    numbers: AtomicU64,
 }
 
-/// The connections that hold places, by number.
-type Taken = Mutex<HashMap<u64, Weak<Connection>>>;
-
-fn lock(taken: &Taken) -> MutexGuard<'_, HashMap<u64, Weak<Connection>>> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A place that is free.
+/// A slot that a connection takes until it is dropped.
 #[derive(Debug)]
-pub(super) struct FreeSlot {
-    /// Whether it is one beyond all places.
+pub(super) struct Slot {
+    regular: Arc<Semaphore>,
+    permit: Mutex<SlotPermit>,
+}
+
+#[derive(Debug)]
+struct SlotPermit {
     is_surplus: bool,
     _permit: OwnedSemaphorePermit,
 }
 
-impl FreeSlot {
-    fn regular(permit: OwnedSemaphorePermit) -> Self {
-        Self {
-            is_surplus: false,
-            _permit: permit,
-        }
-    }
-
-    fn surplus(permit: OwnedSemaphorePermit) -> Self {
-        Self {
-            is_surplus: true,
-            _permit: permit,
-        }
-    }
-}
-
-/// A place that one connection holds until it is dropped.
-#[derive(Debug)]
-pub(super) struct ConnectionSlot {
-    number: u64,
-    taken: Arc<Taken>,
-    regular: Arc<Semaphore>,
-    permit: Mutex<FreeSlot>,
-    _share: Option<ClientPermit>,
-}
-
 impl ConnectionLimit {
     pub(super) fn new() -> Self {
-        let (regular, surplus) = sizes();
+        let (regular, surplus) = slot_counts();
         Self {
             regular: Arc::new(Semaphore::new(regular)),
             surplus: Arc::new(Semaphore::new(surplus)),
-            shares: ClientLimit::new(MAX_PER_CLIENT),
-            taken: Arc::default(),
-            numbers: AtomicU64::default(),
         }
     }
 
-    /// Waits until there is a place at all.
-    pub(super) async fn free(&self) -> FreeSlot {
-        loop {
-            if let Ok(permit) = Arc::clone(&self.regular).try_acquire_owned() {
-                return FreeSlot::regular(permit);
-            }
-            if let Ok(permit) = Arc::clone(&self.surplus).try_acquire_owned() {
-                return FreeSlot::surplus(permit);
-            }
-            self.make_room();
-            let regular = Arc::clone(&self.regular).acquire_owned();
-            if let Ok(Ok(permit)) = timeout(LOOK, regular).await {
-                return FreeSlot::regular(permit);
-            }
+    /// Takes a slot, preferably a regular one, if one is free.
+    pub(super) fn try_take(&self) -> Option<Slot> {
+        let regular = Arc::clone(&self.regular).try_acquire_owned();
+        if let Ok(permit) = regular {
+            return Some(self.slot(false, permit));
         }
+        let surplus = Arc::clone(&self.surplus).try_acquire_owned();
+        surplus.ok().map(|permit| self.slot(true, permit))
     }
 
-    /// Gives the place to a connection of an address; to none when that client
-    /// has its share already. A trusted proxy has no share of its own: behind
-    /// it are many clients.
-    pub(super) fn take(
-        &self,
-        free: FreeSlot,
-        address: IpAddr,
-        is_proxy: bool,
-    ) -> Option<Arc<Connection>> {
-        let share = if is_proxy {
-            None
-        } else {
-            let share = self.shares.take(address);
-            if share.is_none() {
-                tracing::debug!(%address, "too many connections of one address");
-                return None;
-            }
-            share
-        };
-        if free.is_surplus {
-            self.make_room();
-        }
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let connection = Arc::new(Connection::new(ConnectionSlot {
-            number,
-            taken: Arc::clone(&self.taken),
+    /// Waits for a regular slot.
+    pub(super) async fn take_within(&self, wait: Duration) -> Option<Slot> {
+        let permit = Arc::clone(&self.regular).acquire_owned();
+        let permit = timeout(wait, permit).await.ok()?.ok()?;
+        Some(self.slot(false, permit))
+    }
+
+    fn slot(&self, is_surplus: bool, permit: OwnedSemaphorePermit) -> Slot {
+        Slot {
             regular: Arc::clone(&self.regular),
-            permit: Mutex::new(free),
-            _share: share,
-        }));
-        lock(&self.taken).insert(number, Arc::downgrade(&connection));
-        Some(connection)
-    }
-
-    /// Closes the connections that have waited longest for a request.
-    pub(super) fn make_room(&self) {
-        // A connection that is dropped here would want the same lock.
-        let connections: Vec<_> = lock(&self.taken).values().cloned().collect();
-        let mut waiting: Vec<(Instant, Arc<Connection>)> = connections
-            .into_iter()
-            .filter_map(|connection| connection.upgrade())
-            .filter_map(|connection| Some((connection.waits_since()?, connection)))
-            .filter(|(since, _)| since.elapsed() >= SPARED)
-            .collect();
-        waiting.sort_unstable_by_key(|(since, _)| *since);
-        for (since, connection) in waiting.iter().take(CLOSED_TOGETHER) {
-            connection.close_if_waiting(*since);
+            permit: Mutex::new(SlotPermit {
+                is_surplus,
+                _permit: permit,
+            }),
         }
     }
 }
 
-impl ConnectionSlot {
-    /// Tells whether requests are served here; a place beyond all others becomes
-    /// a regular one as soon as there is one free.
+impl Slot {
+    /// Returns whether the connection's requests are served. A surplus slot
+    /// becomes a regular one as soon as one is free.
     pub(super) fn is_regular(&self) -> bool {
         let mut permit = self.permit.lock().unwrap_or_else(PoisonError::into_inner);
         if permit.is_surplus
             && let Ok(regular) = Arc::clone(&self.regular).try_acquire_owned()
         {
-            *permit = FreeSlot::regular(regular);
+            *permit = SlotPermit {
+                is_surplus: false,
+                _permit: regular,
+            };
         }
         !permit.is_surplus
     }
 }
 
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        lock(&self.taken).remove(&self.number);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(regular: usize, surplus: usize) -> ConnectionLimit {
+        ConnectionLimit {
+            regular: Arc::new(Semaphore::new(regular)),
+            surplus: Arc::new(Semaphore::new(surplus)),
+        }
+    }
+
+    #[test]
+    fn a_surplus_slot_becomes_regular_when_one_is_free() {
+        let limit = limit(1, 1);
+        let first = limit.try_take().unwrap();
+        let second = limit.try_take().unwrap();
+        assert!(limit.try_take().is_none());
+        assert!(first.is_regular() && !second.is_regular());
+        drop(first);
+        assert!(second.is_regular());
+        // Its surplus slot is free again.
+        assert!(!limit.try_take().unwrap().is_regular());
     }
 }

@@ -8,10 +8,12 @@
 mod client_address;
 mod connection;
 mod connection_limit;
+mod connections;
 mod poll_timing;
 mod request_body;
 mod respond;
 mod response_body;
+mod timed_stream;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -28,32 +30,34 @@ use warp::reply::Response;
 use crate::app::App;
 use crate::web::client_limit::ClientLimit;
 use crate::web::route::FailurePage;
-use connection::{Connection, Timed};
-use connection_limit::ConnectionLimit;
+use connection::Connection;
+use connection_limit::MAX_PER_CLIENT;
+use connections::{Connections, Registration};
 use request_body::RequestBody;
+use timed_stream::TimedStream;
 
 pub(crate) use connection_limit::{max_connections, raise_file_limit};
 
-/// How large the head of a request may be, in bytes.
-const MAX_HEAD: usize = 16 * 1024;
-/// How long requests that are under way may take to end after the signal.
-const DRAIN: Duration = Duration::from_secs(10);
-/// How long to wait when the system has no more sockets to give.
-const NO_SOCKETS: Duration = Duration::from_millis(100);
+/// The largest head of a request, in bytes.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// How long requests in flight may take after the shutdown signal.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait after a failed accept, such as when no sockets are left.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 type Routes = BoxedFilter<(Response,)>;
 
-/// What every request is answered with.
+/// What handling a request needs.
 struct Served {
     app: App,
     routes: Routes,
     failure: FailurePage,
-    /// How many requests each client of a trusted proxy has under way.
+    /// The requests in flight of each client behind a trusted proxy.
     clients: ClientLimit,
 }
 
-/// Accepts connections until the shutdown resolves, then lets what is under way
-/// end, within bounds.
+/// Accepts connections until `shutdown` resolves, then waits for the requests in
+/// flight, at most [`DRAIN_TIMEOUT`].
 pub(crate) async fn serve(
     app: App,
     routes: Routes,
@@ -61,21 +65,21 @@ pub(crate) async fn serve(
     listener: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {
-    let places = ConnectionLimit::new();
+    let connections = Connections::new();
     let graceful = GracefulShutdown::new();
     let served = Arc::new(Served {
         app,
         routes,
         failure,
-        clients: ClientLimit::new(connection_limit::MAX_PER_CLIENT),
+        clients: ClientLimit::new(MAX_PER_CLIENT),
     });
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accept(&listener, &places, &served.app) => accepted,
+            accepted = accept(&listener, &connections, &served.app) => accepted,
         };
-        let Some((stream, peer, connection)) = accepted else {
+        let Some((stream, peer, connection, registration)) = accepted else {
             continue;
         };
         let service = {
@@ -84,7 +88,7 @@ pub(crate) async fn serve(
                 let (served, connection) = (Arc::clone(&served), Arc::clone(&connection));
                 async move {
                     let Some(both_lengths) = connection.request_begins(request.headers()) else {
-                        // The connection is closed at any moment.
+                        // The connection is being closed.
                         return std::future::pending().await;
                     };
                     let request = request.map(|body| RequestBody::new(body, &connection));
@@ -94,15 +98,16 @@ pub(crate) async fn serve(
                 }
             })
         };
-        let stream = Timed::new(stream, Arc::clone(&connection));
+        let stream = TimedStream::new(stream, Arc::clone(&connection));
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            // The deadlines of head and idleness are the stream's, see `connection`.
-            .header_read_timeout(connection::IDLE + connection::HEAD)
-            .max_buf_size(MAX_HEAD)
+            // `TimedStream` has separate and shorter deadlines.
+            .header_read_timeout(connection::IDLE_TIMEOUT + connection::HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         let served = graceful.watch(served);
         let task = tokio::spawn(async move {
+            let _registration = registration;
             if let Err(error) = served.await {
                 tracing::debug!(%error, %peer, "a connection ended with an error");
             }
@@ -112,45 +117,46 @@ pub(crate) async fn serve(
     drop(listener);
     tracing::info!("draining");
     served.app.live.end();
-    if tokio::time::timeout(DRAIN, graceful.shutdown())
+    if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()
     {
         tracing::warn!(
-            drain_s = DRAIN.as_secs(),
+            drain_s = DRAIN_TIMEOUT.as_secs(),
             "some requests did not end in time"
         );
     }
 }
 
-/// Waits for a place, then for a connection; `None` when there is none for this
-/// client.
+/// Waits for a slot, then for a connection; `None` if the connection failed or its
+/// client has too many.
 async fn accept(
     listener: &TcpListener,
-    places: &ConnectionLimit,
+    connections: &Connections,
     app: &App,
-) -> Option<(TcpStream, IpAddr, Arc<Connection>)> {
-    let free = places.free().await;
+) -> Option<(TcpStream, IpAddr, Arc<Connection>, Registration)> {
+    let slot = connections.slot().await;
     match listener.accept().await {
         Ok((stream, peer)) => {
-            // Of a listener for IPv6, clients of IPv4 have addresses of both.
+            // A listener for IPv6 reports IPv4 clients with mapped addresses.
             let peer = peer.ip().to_canonical();
             let is_proxy = client_address::is_trusted(&app.settings.trusted_proxies, peer);
-            let connection = places.take(free, peer, is_proxy)?;
-            // Answers are small and complete; waiting for more gains nothing.
+            let (connection, registration) = connections.open(slot, peer, is_proxy)?;
+            // Responses are complete when they are written, so there is nothing to
+            // wait for.
             let _ = stream.set_nodelay(true);
-            Some((stream, peer, connection))
+            Some((stream, peer, connection, registration))
         }
         Err(error) => {
             tracing::warn!(%error, "a connection could not be accepted");
-            places.make_room();
-            tokio::time::sleep(NO_SOCKETS).await;
+            connections.close_idle();
+            tokio::time::sleep(ACCEPT_RETRY).await;
             None
         }
     }
 }
 
-/// Binds the address, with an error that names it.
+/// Listens on an address; the error contains the address.
 pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = if error.kind() == std::io::ErrorKind::AddrInUse {

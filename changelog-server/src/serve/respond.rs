@@ -1,5 +1,5 @@
-//! One answer: what every request must keep, the handler within its bounds, and
-//! what every answer has.
+//! Handles one request: checks its head, runs its handler within limits and adds
+//! the headers that every response has.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -25,24 +25,23 @@ use crate::web::client_limit::{ClientPermit, network_of};
 use crate::web::request::{RequestContext, RequestInfo, RequestState};
 use crate::web::route::respond_with_failure;
 
-/// How long a handler may take, the arrival of the body included.
+/// How long a handler may take, including receiving the body.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(20);
-/// What is answered at any time, however much there is to do.
-const HEALTH: &str = "/api/health";
-/// After how many seconds a client that has too much under way may try again.
-const RETRY_AFTER: &str = "1";
+/// This path is served even when there are too many connections.
+const HEALTH_PATH: &str = "/api/health";
+/// Seconds after which a refused client may try again.
+const RETRY_AFTER_SECONDS: &str = "1";
 
-/// A browser that has come by https once comes by nothing else for a year.
+/// Makes browsers use https only, for a year.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
-/// What stands before a secret in a path, and the route that is logged instead.
+/// The prefix of paths that contain a secret, and the route that is logged instead.
 const SECRET_PATH: (&str, &str) = ("/invitations/", "/invitations/:token");
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// Answers one request: finds its id and its client, runs its handler within
-/// bounds, and adds the headers that every answer has.
+/// Handles one request and returns its response.
 pub(super) async fn respond(
     served: &Served,
     peer: IpAddr,
@@ -65,7 +64,7 @@ pub(super) async fn respond(
     let mut client_permit = None;
     let admitted = match head_problem(&request, both_lengths) {
         Some(problem) => Err(problem),
-        None if path == HEALTH => Ok(()),
+        None if path == HEALTH_PATH => Ok(()),
         None => admit(served, peer, address, &connection).map(|permit| client_permit = permit),
     };
     let handled = match admitted {
@@ -106,42 +105,42 @@ pub(super) async fn respond(
     response_body::convert(response, permit, end)
 }
 
-/// Lets a request in, if the service has room for it and, behind a trusted
-/// proxy, its client has not too many under way. A client without a proxy has no
-/// more requests under way than connections.
+/// Admits a request if its connection has a regular slot and, behind a trusted
+/// proxy, its client does not have too many requests in flight. Without a proxy the
+/// number of connections limits them.
 fn admit(
     served: &Served,
     peer: IpAddr,
     address: IpAddr,
     connection: &Connection,
 ) -> Result<Option<ClientPermit>, ApiError> {
-    if !connection.place.is_regular() {
+    if !connection.slot.is_regular() {
         let detail =
-            format!("the service has as many connections as it may; try again in {RETRY_AFTER} s");
+            format!("the service has too many connections; try again in {RETRY_AFTER_SECONDS} s");
         return Err(ApiError::new(ProblemCode::Unavailable, detail)
-            .with_header(header::RETRY_AFTER, RETRY_AFTER)
+            .with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS)
             .with_header(header::CONNECTION, "close"));
     }
     if !client_address::is_trusted(&served.app.settings.trusted_proxies, peer) {
         return Ok(None);
     }
-    let Some(share) = served.clients.take(address) else {
-        let most = connection_limit::MAX_PER_CLIENT;
+    let Some(permit) = served.clients.take(address) else {
+        let max = connection_limit::MAX_PER_CLIENT;
         let detail = format!(
-            "your address has {most} requests under way, which is the most; try again in \
-             {RETRY_AFTER} s"
+            "your address has {max} requests in flight, which is the limit; try again in \
+             {RETRY_AFTER_SECONDS} s"
         );
         return Err(ApiError::new(ProblemCode::TooManyRequests, detail)
-            .with_header(header::RETRY_AFTER, RETRY_AFTER));
+            .with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS));
     };
-    Ok(Some(share))
+    Ok(Some(permit))
 }
 
-/// Tells the log of a request. What went well is told at the level `debug`:
-/// writing a line costs as much as a third of an answer.
+/// Logs a request; a successful one at the level `debug` only, because writing a
+/// line costs as much as a third of a small response.
 fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Instant) {
     let path = loggable(path);
-    macro_rules! tell {
+    macro_rules! event {
         ($level:ident) => {
             tracing::$level!(
                 request_id,
@@ -154,13 +153,13 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
         };
     }
     if status < 400 {
-        tell!(debug);
+        event!(debug);
     } else {
-        tell!(info);
+        event!(info);
     }
 }
 
-/// Returns the path for the log, without a secret in it.
+/// Returns the path for the log, without secrets.
 pub(super) fn loggable(path: &str) -> &str {
     let (prefix, route) = SECRET_PATH;
     if path.starts_with(prefix) {
@@ -170,7 +169,7 @@ pub(super) fn loggable(path: &str) -> &str {
     }
 }
 
-/// Runs the handler: not for ever, and a panic ends this request only.
+/// Runs the handler with a time limit; a panic fails this request only.
 async fn handle(routes: Routes, request: http::Request<RequestBody>) -> Result<Response, ApiError> {
     let only_reads = request.method().is_safe();
     let name = poll_timing::WatchedRequest::of(&request);
@@ -185,7 +184,7 @@ async fn handle(routes: Routes, request: http::Request<RequestBody>) -> Result<R
     }
 }
 
-/// Finds what is wrong with the head of a request beyond what hyper refuses.
+/// Checks what hyper does not check of the head of a request.
 fn head_problem(request: &http::Request<RequestBody>, both_lengths: bool) -> Option<ApiError> {
     let problem = |code, detail: &str| {
         let error = ApiError::new(code, detail);

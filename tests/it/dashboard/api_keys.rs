@@ -82,7 +82,7 @@ pub(super) async fn a_key_comes_and_goes(app: &TestApp, browser: &Chromium) {
     // Revoked: refused at once.
     browser.open(&address).await;
     browser.press("Revoke pipeline <b>&").await;
-    browser.press("Revoke for good").await;
+    browser.press("Revoke permanently").await;
     browser.wait_for_text("revoked").await;
     let said = chlog(app, &key, &["log", "Too late"]).ended(4);
     assert!(!said.err.contains(&key));

@@ -345,7 +345,7 @@ async fn one_account_is_ones_own(app: TestApp) {
     // All others end, this one goes on.
     browser.open(&format!("{}/account", app.url())).await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
-    browser.press("End all others").await;
+    browser.press("End all other sessions").await;
     browser.wait_for("[role='status']").await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 1);
     elsewhere.get("/api/activity").await.is(401);
