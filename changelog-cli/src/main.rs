@@ -1,4 +1,16 @@
 //! `chlog`: the change log on the command line.
+//!
+//! The modules form layers. Each uses only those below it:
+//!
+//! ```text
+//! main, cli       the command line: all commands, and what to do with mistakes
+//! commands        one file per command
+//! recording       sending a change, the spool  | import, terraform, supervise:
+//! input           shared flags, names, prompts | independent of each other
+//! environment     settings, keys, the client, git and CI
+//! output          results on standard output
+//! base            failures, texts, times, private files
+//! ```
 
 mod base;
 mod cli;
@@ -23,10 +35,10 @@ use input::complete;
 
 fn main() -> ExitCode {
     #[cfg(unix)]
-    if let Some(code) = supervise::witness::answer() {
+    if let Some(code) = supervise::witness::run_if_requested() {
         return code;
     }
-    if let Some(code) = complete::answer(Cli::command) {
+    if let Some(code) = complete::run_if_requested(Cli::command) {
         return code;
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -39,15 +51,14 @@ fn main() -> ExitCode {
                 .collect();
             if error.use_stderr() && mistakes::reads_terraform(&words) && !io::stdin().is_terminal()
             {
-                // Terraform is at work: what it does is recorded with the flags
-                // that can be understood.
-                return end(mistakes::tolerant(arguments).and_then(run));
+                // Terraform is running: record the change with the flags that
+                // are valid.
+                return end(mistakes::parse_leniently(arguments).and_then(run));
             }
-            if let Some(failure) = mistakes::misplaced(&error, &words) {
+            if let Some(failure) = mistakes::explain(&error, &words) {
                 return failure.report();
             }
-            // Help and version come this way too. A reader that has gone is
-            // not told about it.
+            // Also help and version. A closed pipe is not an error.
             let _ = error.print();
             return if error.use_stderr() {
                 ExitCode::from(Exit::Usage as u8)
@@ -64,15 +75,15 @@ fn end(outcome: Outcome<ExitCode>) -> ExitCode {
 }
 
 fn run(cli: Cli) -> Outcome<ExitCode> {
-    // One request at a time needs no other threads, and starting them takes
-    // longer than many a request.
+    // One request at a time needs one thread only, and starting more takes longer
+    // than many requests.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Other, format!("cannot start: {error}")))?;
-    let is_patient = cli.command.outlives_signals();
+    let handles_signals = cli.command.handles_signals();
     let outcome = runtime.block_on(async {
-        if is_patient {
+        if handles_signals {
             return Box::pin(cli::run(cli)).await;
         }
         tokio::select! {
@@ -80,7 +91,7 @@ fn run(cli: Cli) -> Outcome<ExitCode> {
             Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),
         }
     });
-    // Standard input that is still being read may never end.
+    // A thread that reads standard input may never end.
     runtime.shutdown_background();
     outcome
 }

@@ -1,5 +1,4 @@
-//! Failures: what a person reads on standard error, and what a script reads in
-//! the exit code.
+//! Failures: messages on standard error for people, exit codes for scripts.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,13 +14,13 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const LABEL: Style = Style::new().bold();
 
-const WRONG_ADDRESS: &str = "is this the address of a change log service?";
+const WRONG_URL: &str = "is this the URL of a change log server?";
 
-/// The exit codes that scripts may rely on.
+/// The exit codes, which scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Nothing went wrong after all: the reader of a pipe had read enough.
+    /// No failure: the reader of a pipe has closed it.
     Done = 0,
     Other = 1,
     Usage = 2,
@@ -33,19 +32,19 @@ pub(crate) enum Exit {
     Cancelled = 130,
 }
 
-/// Why a command ended without doing what it was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
-    /// What went wrong, lower case and without a full stop.
+    /// The message, in lower case and without a full stop.
     message: String,
-    /// One line each: the broken rules, the ways to go on.
+    /// More lines: the broken rules, the ways to continue.
     lines: Vec<String>,
-    /// The way out.
+    /// Advice.
     hint: Option<String>,
-    /// The id under which the service's log knows the request.
+    /// The id of the request in the server's log.
     request_id: Option<String>,
-    /// What it means for a change that was to be recorded.
+    /// What the failure means for a change that was to be recorded.
     pub(crate) cause: Cause,
 }
 
@@ -53,21 +52,21 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
-    /// Something on this machine, or in what was asked.
+    /// A problem on this machine or in the command.
     Other,
-    /// The service has checked it and will never accept it as it is.
+    /// The server rejected the change and will never accept it unchanged.
     Rejected,
-    /// The service was not reached, or could not answer.
+    /// The server was not reached or could not respond.
     #[default]
     Unavailable,
-    /// Something that is not the service answered: a proxy, an ingress without
-    /// a backend, a sign-in page.
+    /// Something other than the server responded: a proxy, an ingress without a
+    /// backend, a sign-in page.
     UnexpectedResponse,
-    /// The key is not valid (any more), or the plan does not include the API.
+    /// The key is not valid, or the plan does not include the API.
     Unauthorized,
 }
 
-/// What every command answers.
+/// The result of a command or a part of it.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -82,8 +81,8 @@ impl Failure {
         }
     }
 
-    /// The service did not answer.
-    pub(crate) fn silence(message: String) -> Self {
+    /// The server did not respond.
+    pub(crate) fn unavailable(message: String) -> Self {
         Self {
             cause: Cause::Unavailable,
             ..Self::new(Exit::Unavailable, message)
@@ -94,7 +93,7 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// The reader of standard output has gone: not an error.
+    /// The reader of standard output has closed it: not an error.
     pub(crate) fn closed_pipe() -> Self {
         Self::new(Exit::Done, String::new())
     }
@@ -103,12 +102,12 @@ impl Failure {
         Self::new(Exit::Cancelled, message)
     }
 
-    /// Returns what went wrong, in a line.
+    /// Returns the message.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns what went wrong with all its reasons.
+    /// Returns the message and all further lines.
     pub(crate) fn summary(&self) -> String {
         let lines = self.lines.iter().map(String::as_str);
         let all: Vec<&str> = std::iter::once(self.message.as_str())
@@ -117,18 +116,18 @@ impl Failure {
         all.join("; ")
     }
 
-    /// Returns whether the same request may succeed later with nothing changed.
+    /// Returns whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self.cause, Cause::Unavailable | Cause::UnexpectedResponse)
     }
 
-    /// Returns whether a change that failed so is kept and sent later.
+    /// Returns whether a change with this failure is kept and sent later.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_transient() || self.cause == Cause::Unauthorized
     }
 
-    /// Returns whether the service, or a check against its lists, has rejected
-    /// the change for good.
+    /// Returns whether the server, or a check of its names, rejected the change for
+    /// good.
     pub(crate) fn is_final(&self) -> bool {
         let is_refused = matches!(self.exit, Exit::Invalid | Exit::NotFound | Exit::Conflict);
         self.cause == Cause::Rejected || (is_refused && self.cause == Cause::Other)
@@ -144,20 +143,19 @@ impl Failure {
         self
     }
 
-    /// Adds the way out.
+    /// Adds advice.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Returns what went wrong, and the way out.
-    pub(crate) fn said(&self) -> (&str, Option<String>) {
+    /// Returns the message, and the advice or the further lines.
+    pub(crate) fn message_and_advice(&self) -> (&str, Option<String>) {
         let lines = || Some(self.lines.join("; ")).filter(|lines| !lines.is_empty());
         (&self.message, self.hint.clone().or_else(lines))
     }
 
-    /// Writes the failure to standard error. When that is closed too, there is
-    /// nobody left to tell.
+    /// Prints the failure on standard error and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if self.exit != Exit::Done {
             let mut stderr = anstream::stderr().lock();
@@ -167,7 +165,7 @@ impl Failure {
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        // The words may be the service's, or of whatever answered instead.
+        // The text may be from the server or from what responded in its place.
         let message = printable(&self.message);
         writeln!(out, "{ERROR}error:{ERROR:#} {message}")?;
         for line in &self.lines {
@@ -183,15 +181,15 @@ impl Failure {
     }
 }
 
-/// Whether nothing is to be said on standard error.
+/// Whether warnings and notes are suppressed.
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// Says nothing from now on: whoever is behind a prompt is not to be disturbed.
-pub(crate) fn be_silent() {
+/// Suppresses warnings and notes, which would disturb a shell's prompt.
+pub(crate) fn silence_warnings() {
     SILENT.store(true, Ordering::Relaxed);
 }
 
-/// Says something on standard error that does not end the command.
+/// Prints a warning on standard error.
 pub(crate) fn warn(message: &str) {
     if SILENT.load(Ordering::Relaxed) {
         return;
@@ -201,7 +199,7 @@ pub(crate) fn warn(message: &str) {
     let _ = writeln!(stderr, "{WARNING}warning:{WARNING:#} {message}");
 }
 
-/// Says on standard error what was done or is going on.
+/// Prints what was done or is going on, on standard error.
 pub(crate) fn note(message: &str) {
     if SILENT.load(Ordering::Relaxed) {
         return;
@@ -216,7 +214,8 @@ impl From<Invalid> for Failure {
     }
 }
 
-/// Lists broken rules: one on the line of the error, several below it.
+/// Returns the failure for broken rules: a single one is the message, several
+/// are further lines.
 fn violations(violations: &[changelog_core::Violation]) -> Failure {
     match violations {
         [only] => Failure::new(Exit::Invalid, only.to_string()),
@@ -238,17 +237,17 @@ impl From<Error> for Failure {
         let cause = cause(&error);
         let mut failure = match &error {
             Error::Builder(message) => Self::usage(message),
-            // The service says what it refuses; anything else that answers so
-            // is not the service.
+            // The server explains each rejection; a response without an explanation
+            // is not from the server.
             _ if cause == Cause::UnexpectedResponse && error.response().is_some() => {
-                Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
+                Self::new(Exit::Other, error.to_string()).hint(WRONG_URL)
             }
             Error::Api { kind, response } => match kind {
                 ErrorKind::Unauthorized => Self::new(Exit::NotAuthorized, detail).hint(
                     "check the key with `chlog auth status`, or store another with `chlog auth login`",
                 ),
                 ErrorKind::PlanRequired => Self::new(Exit::NotAuthorized, detail).hint(
-                    "the key is valid; whoever runs the service can change the organization's plan",
+                    "the key is valid; the administrator of the server can change the organization's plan",
                 ),
                 ErrorKind::Forbidden => Self::new(Exit::NotAuthorized, detail),
                 ErrorKind::NotFound => Self::new(Exit::NotFound, detail),
@@ -265,14 +264,14 @@ impl From<Error> for Failure {
             Error::Transport(transport) => match transport.kind {
                 TransportErrorKind::UntrustedCertificate => {
                     Self::new(Exit::Other, error.to_string())
-                        .hint("the service's certificate is not trusted by this machine")
+                        .hint("this machine does not trust the server's certificate")
                 }
                 TransportErrorKind::Connect => Self::new(Exit::Unavailable, error.to_string())
-                    .hint("is the address right, and the service running?"),
+                    .hint("is the URL right, and is the server running?"),
                 _ => Self::new(Exit::Unavailable, error.to_string()),
             },
             Error::UnexpectedResponse(_) => {
-                Self::new(Exit::Other, error.to_string()).hint(WRONG_ADDRESS)
+                Self::new(Exit::Other, error.to_string()).hint(WRONG_URL)
             }
             _ => Self::new(Exit::Other, error.to_string()),
         };
@@ -282,12 +281,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Sorts an error by what it means for a change that was to be recorded.
+/// Returns what an error means for a change that was to be recorded.
 fn cause(error: &Error) -> Cause {
     let response = match error {
         Error::Builder(_) => return Cause::Other,
         Error::UnexpectedResponse(_) => return Cause::UnexpectedResponse,
-        // A server without a trusted certificate is not the service.
+        // What has no trusted certificate is not the server.
         Error::Transport(transport)
             if transport.kind == TransportErrorKind::UntrustedCertificate =>
         {
@@ -349,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_not_passed_on() {
+    fn control_characters_are_escaped() {
         let failure = Failure::new(Exit::Other, "a\u{1b}[2Jb")
             .line("c\u{7}")
             .hint("d\u{9b}");

@@ -1,22 +1,12 @@
-//! Files of this machine that are nobody else's business.
+//! Files that only their owner can read.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use etcetera::BaseStrategy;
-
-/// Returns the directory for what lasts on this machine and is no setting, if
-/// this machine has a home.
-pub(crate) fn state_directory() -> Option<PathBuf> {
-    let strategy = etcetera::choose_base_strategy().ok()?;
-    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
-    Some(state.join("chlog"))
-}
-
-/// Makes a directory, and those above it, that only its owner can look into.
+/// Creates a directory, and its missing parents, that only its owner can read.
 #[cfg(unix)]
-pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new()
         .recursive(true)
@@ -25,21 +15,21 @@ pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-pub(crate) fn create_private(directory: &Path) -> io::Result<()> {
+pub(crate) fn create_directory(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)
 }
 
-/// Writes a file that nobody else can read at any moment, and that is there
-/// whole or not at all, also after a loss of power. Returns it, still open.
+/// Writes a file that is private from its creation on and that appears
+/// atomically, also after a loss of power. Returns the open file.
 ///
-/// `prepare` sees the file before it gets its name.
-pub(crate) fn write_private(
+/// `prepare` is called with the file before the file gets its name.
+pub(crate) fn write(
     path: &Path,
     content: &[u8],
     prepare: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<File> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    create_private(directory)?;
+    create_directory(directory)?;
     // tempfile opens its files with mode 0600 and O_EXCL.
     let mut file = tempfile::Builder::new()
         .prefix(".new-")
@@ -55,4 +45,21 @@ pub(crate) fn write_private(
 /// Makes the names in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn files_and_directories_are_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/file");
+        write(&path, b"secret", |_| Ok(())).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(&folder.path().join("deep")), 0o700);
+        assert_eq!(fs::read(&path).unwrap(), b"secret");
+    }
 }

@@ -1,4 +1,4 @@
-//! Moments as people write and read them: `2h`, a date, `3m ago`.
+//! Times as users write and read them: `2h`, a date, `3m ago`.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
-/// A moment as it was written, before it is known what for.
+/// A time that a user gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum TimeArg {
     /// RFC 3339.
     Exact(Timestamp),
-    /// A day of this machine's time zone.
+    /// A day in this machine's time zone.
     Day(NaiveDate),
-    /// So long ago.
+    /// An age: the time that long ago.
     Ago(Duration),
 }
 
-/// Reads RFC 3339, a date, or an age such as `2h`, `7d` or `1h30m`.
-pub(crate) fn parse(text: &str) -> Result<Moment, String> {
+/// Parses RFC 3339, a date, or an age such as `2h`, `7d` or `1h30m`.
+pub(crate) fn parse(text: &str) -> Result<TimeArg, String> {
     let text = text.trim();
     if let Ok(at) = text.parse() {
-        return Ok(Moment::Exact(at));
+        return Ok(TimeArg::Exact(at));
     }
     if let Ok(day) = text.parse() {
-        return Ok(Moment::Day(day));
+        return Ok(TimeArg::Day(day));
     }
     if let Some(age) = age(text) {
-        return Ok(Moment::Ago(age));
+        return Ok(TimeArg::Ago(age));
     }
     Err(
         "must be an RFC 3339 time such as 2026-11-21T08:30:00Z, a date such as 2026-11-21, \
@@ -40,19 +40,19 @@ pub(crate) fn parse(text: &str) -> Result<Moment, String> {
     )
 }
 
-/// Reads what lies ahead: RFC 3339 or a date. An age would be in the past.
-pub(crate) fn parse_ahead(text: &str) -> Result<Moment, String> {
+/// Parses RFC 3339 or a date. An age would be in the past.
+pub(crate) fn parse_scheduled(text: &str) -> Result<TimeArg, String> {
     match parse(text) {
-        Ok(Moment::Ago(_)) | Err(_) => Err(
+        Ok(TimeArg::Ago(_)) | Err(_) => Err(
             "must be an RFC 3339 time such as 2026-12-01T04:00:00Z, or a date such as 2026-12-01"
                 .to_owned(),
         ),
-        ahead => ahead,
+        scheduled => scheduled,
     }
 }
 
-impl Moment {
-    /// Returns the moment; of a day, its beginning.
+impl TimeArg {
+    /// Returns the time; for a day, its beginning.
     pub(crate) fn start(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Exact(at) => at,
@@ -61,8 +61,8 @@ impl Moment {
         }
     }
 
-    /// Returns the moment; of a day, its end, so that "until the 21st" has
-    /// the 21st in it.
+    /// Returns the time; for a day, its end, so that "until the 21st" includes
+    /// the 21st.
     pub(crate) fn end(self, now: Timestamp) -> Timestamp {
         match self {
             Self::Day(day) => midnight(day.succ_opt().unwrap_or(day)),
@@ -71,7 +71,7 @@ impl Moment {
     }
 }
 
-/// Reads how long something is in whole minutes, such as `2h`, `90m` or `1d12h`.
+/// Parses a length of time, such as `2h`, `90m` or `1d12h`, in whole minutes.
 pub(crate) fn parse_minutes(text: &str) -> Result<u64, String> {
     match age(text.trim()) {
         Some(length) if length.as_secs() >= MINUTE.unsigned_abs() => {
@@ -81,7 +81,7 @@ pub(crate) fn parse_minutes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads one or more numbers with a unit each.
+/// Parses one or more numbers, each with a unit.
 fn age(text: &str) -> Option<Duration> {
     let mut total: u64 = 0;
     let mut rest = text;
@@ -114,8 +114,8 @@ fn midnight(day: NaiveDate) -> Timestamp {
         MappedLocalTime::Single(at) | MappedLocalTime::Ambiguous(at, _) => {
             at.with_timezone(&Utc).into()
         }
-        // Summer time begins at midnight in some places: that day begins an
-        // hour later, and taking midnight as UTC is off by hours.
+        // In some places summer time begins at midnight, so that the day begins
+        // an hour later. Midnight in UTC would be off by hours.
         MappedLocalTime::None => Local
             .from_local_datetime(&(local + TimeDelta::hours(1)))
             .earliest()
@@ -126,13 +126,13 @@ fn midnight(day: NaiveDate) -> Timestamp {
     }
 }
 
-/// Returns the moment it is now.
+/// Returns the current time.
 pub(crate) fn now() -> Timestamp {
     Utc::now().into()
 }
 
-/// Says how long something lasted.
-pub(crate) fn span(lasted: Duration) -> String {
+/// Formats a length of time, such as `3.2 s` or `1 h 5 min`.
+pub(crate) fn duration(lasted: Duration) -> String {
     let seconds = lasted.as_secs().cast_signed();
     match seconds {
         0..MINUTE => format!("{:.1} s", lasted.as_secs_f64()),
@@ -141,11 +141,12 @@ pub(crate) fn span(lasted: Duration) -> String {
     }
 }
 
-/// Says how long ago a moment was, or how far it lies ahead, in one word or two.
+/// Formats a time relative to now, such as `3m ago` or `in 2h`; a time that is
+/// 30 days or more away as a date.
 pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     let seconds = (now.millis() - at.millis()) / 1000;
     let distance = seconds.abs();
-    let words = match distance {
+    let text = match distance {
         0..5 => return "now".to_owned(),
         5..MINUTE => format!("{distance}s"),
         MINUTE..HOUR => format!("{}m", distance / MINUTE),
@@ -154,9 +155,9 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
         _ => return at.to_datetime().format("%Y-%m-%d").to_string(),
     };
     if seconds > 0 {
-        format!("{words} ago")
+        format!("{text} ago")
     } else {
-        format!("in {words}")
+        format!("in {text}")
     }
 }
 
@@ -181,16 +182,16 @@ mod tests {
             ("1h30m", "2026-11-21T07:00:00.000Z"),
             ("0s", NOW),
         ] {
-            let moment = parse(age).unwrap();
-            assert_eq!(moment.start(at(NOW)), at(expected), "{age}");
-            assert_eq!(moment.end(at(NOW)), at(expected), "{age}");
+            let time = parse(age).unwrap();
+            assert_eq!(time.start(at(NOW)), at(expected), "{age}");
+            assert_eq!(time.end(at(NOW)), at(expected), "{age}");
         }
     }
 
     #[test]
-    fn an_age_longer_than_time_is_the_first_moment() {
-        let moment = parse("99999999999999d").unwrap();
-        assert_eq!(moment.start(at(NOW)), Timestamp::from_millis(i64::MIN));
+    fn an_age_longer_than_time_is_the_earliest_time() {
+        let time = parse("99999999999999d").unwrap();
+        assert_eq!(time.start(at(NOW)), Timestamp::from_millis(i64::MIN));
     }
 
     #[test]
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn other_texts_are_rejected() {
         for bad in [
             "",
             "h",
@@ -219,8 +220,33 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_readable() {
+        for (millis, text) in [
+            (60, "0.1 s"),
+            (3_200, "3.2 s"),
+            (61_000, "1 min 1 s"),
+            (7_260_000, "2 h 1 min"),
+        ] {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn lengths_are_whole_minutes() {
+        assert_eq!(parse_minutes("1h30m"), Ok(90));
+        assert_eq!(parse_minutes("90s"), Ok(1));
+        assert!(parse_minutes("59s").is_err() && parse_minutes("x").is_err());
+    }
+
+    #[test]
+    fn a_scheduled_time_is_no_age() {
+        assert!(parse_scheduled("2026-12-01").is_ok());
+        assert!(parse_scheduled("2h").is_err());
+    }
+
+    #[test]
     fn relative_times_have_one_unit() {
-        for (moment, expected) in [
+        for (time, expected) in [
             (NOW, "now"),
             ("2026-11-21T08:29:50Z", "10s ago"),
             ("2026-11-21T08:27:00Z", "3m ago"),
@@ -230,7 +256,7 @@ mod tests {
             ("2026-11-21T10:30:00Z", "in 2h"),
             ("2027-01-21T10:30:00Z", "2027-01-21"),
         ] {
-            assert_eq!(relative(at(moment), at(NOW)), expected, "{moment}");
+            assert_eq!(relative(at(time), at(NOW)), expected, "{time}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Command lines that cannot be parsed: what is explained, and what is recorded
-//! all the same.
+//! Command lines that cannot be parsed: some mistakes are explained, and
+//! `chlog terraform` records the change all the same.
 
 use std::ffi::OsString;
 
@@ -9,13 +9,13 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::Cli;
 use crate::base::failure::{Failure, Outcome, warn};
 
-/// What only reading knows, and people type behind `log` all the same.
-const READING_FLAGS: [&str; 8] = [
+/// Flags of `list` that users pass to `log` by mistake.
+const LIST_FLAGS: [&str; 8] = [
     "--since", "--until", "--search", "-q", "--limit", "-L", "--page", "--all",
 ];
 
-/// Explains a flag that belongs to `list` and was given to `log`.
-pub(crate) fn misplaced(error: &clap::Error, arguments: &[String]) -> Option<Failure> {
+/// Explains a flag of `list` that was passed to `log`.
+pub(crate) fn explain(error: &clap::Error, arguments: &[String]) -> Option<Failure> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -23,7 +23,7 @@ pub(crate) fn misplaced(error: &clap::Error, arguments: &[String]) -> Option<Fai
         return None;
     };
     let flag = flag.split([' ', '=']).next().unwrap_or(flag);
-    let known = READING_FLAGS
+    let known = LIST_FLAGS
         .iter()
         .find(|known| flag == **known || (!known.starts_with("--") && flag.starts_with(**known)))?;
     if command(arguments)? != "log" {
@@ -37,32 +37,31 @@ pub(crate) fn misplaced(error: &clap::Error, arguments: &[String]) -> Option<Fai
     )
 }
 
-/// Returns whether a command line means `chlog terraform` at the end of a pipe:
-/// not one of its subcommands, which say what is wrong before anything is done.
+/// Returns whether a command line is `chlog terraform` at the end of a pipe. Its
+/// subcommands are not: they fail before Terraform runs.
 pub(crate) fn reads_terraform(arguments: &[String]) -> bool {
     let mut words = arguments.iter().map(String::as_str);
     command(arguments) == Some("terraform")
         && !words.any(|word| matches!(word, "run" | "plan" | "help"))
 }
 
-/// Parses a command line without the words that cannot be understood, each of
-/// which is reported.
-pub(crate) fn tolerant(mut arguments: Vec<OsString>) -> Outcome<Cli> {
+/// Parses a command line without its invalid arguments; warns of each.
+pub(crate) fn parse_leniently(mut arguments: Vec<OsString>) -> Outcome<Cli> {
     loop {
         let error = match Cli::try_parse_from(&arguments) {
             Ok(cli) => return Ok(cli),
             Err(error) => error,
         };
-        let said = error.to_string();
-        let said = said.lines().next().unwrap_or_default();
+        let message = error.to_string();
+        let message = message.lines().next().unwrap_or_default();
         warn(&format!(
-            "{}; it is left out, and the change is recorded",
-            said.trim_start_matches("error: ")
+            "{}; the argument is ignored, and the change is recorded",
+            message.trim_start_matches("error: ")
         ));
         let count = arguments.len();
-        remove_wrong(&error, &mut arguments);
+        remove_invalid(&error, &mut arguments);
         if arguments.len() == count {
-            // It does not say which: then without any.
+            // The error names no argument: ignore all of them.
             arguments = vec!["chlog".into(), "terraform".into()];
             return Cli::try_parse_from(&arguments)
                 .map_err(|error| Failure::usage(error.to_string()));
@@ -70,32 +69,32 @@ pub(crate) fn tolerant(mut arguments: Vec<OsString>) -> Outcome<Cli> {
     }
 }
 
-/// Removes what an error complains of: a flag with its value, or a word.
-fn remove_wrong(error: &clap::Error, arguments: &mut Vec<OsString>) {
+/// Removes the argument that an error names: a flag with its value, or a word.
+fn remove_invalid(error: &clap::Error, arguments: &mut Vec<OsString>) {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    let wrong = text(ContextKind::InvalidArg).or_else(|| text(ContextKind::InvalidSubcommand));
-    let Some(wrong) = wrong.and_then(|wrong| wrong.split([' ', '=']).next()) else {
+    let invalid = text(ContextKind::InvalidArg).or_else(|| text(ContextKind::InvalidSubcommand));
+    let Some(invalid) = invalid.and_then(|invalid| invalid.split([' ', '=']).next()) else {
         return;
     };
-    // The last: given twice, it is the second that is wrong.
+    // The last one: if a flag is repeated, the second is invalid.
     let at = arguments.iter().rposition(|argument| {
         let argument = argument.to_string_lossy();
-        let is_short = wrong.len() == 2 && wrong.starts_with('-') && wrong != "--";
-        argument == wrong
+        let is_short = invalid.len() == 2 && invalid.starts_with('-') && invalid != "--";
+        argument == invalid
             || argument
-                .strip_prefix(wrong)
+                .strip_prefix(invalid)
                 .is_some_and(|rest| rest.starts_with('='))
-            || (is_short && argument.starts_with(wrong) && !argument.starts_with("--"))
+            || (is_short && argument.starts_with(invalid) && !argument.starts_with("--"))
     });
     // The program and the command stay.
     let Some(at) = at.filter(|at| *at >= 1 && arguments[*at] != "terraform") else {
         return;
     };
     let flag = arguments.remove(at);
-    let value = text(ContextKind::InvalidValue).filter(|_| flag == wrong);
+    let value = text(ContextKind::InvalidValue).filter(|_| flag == invalid);
     if value.is_some_and(|value| arguments.get(at).is_some_and(|next| next == value)) {
         arguments.remove(at);
     }
@@ -125,11 +124,11 @@ mod tests {
     fn advice(line: &str) -> Option<String> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let error = parse(line).unwrap_err();
-        misplaced(&error, &arguments).map(|failure| format!("{failure:?}"))
+        explain(&error, &arguments).map(|failure| format!("{failure:?}"))
     }
 
     #[test]
-    fn a_reading_flag_behind_log_is_explained() {
+    fn a_flag_of_list_passed_to_log_is_explained() {
         for line in [
             "chlog log --since 2h",
             "chlog log -q x",
@@ -151,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_left_out_and_the_rest_counts() {
+    fn invalid_arguments_are_ignored_and_the_rest_is_used() {
         let read = |words: &[&str]| {
             let mut all = vec!["chlog", "terraform", "--title", "Network"];
             all.extend(words);
             let arguments: Vec<String> = all.iter().map(|word| (*word).to_owned()).collect();
             assert!(reads_terraform(&arguments), "{words:?}");
-            let cli = tolerant(all.iter().map(OsString::from).collect()).unwrap();
+            let cli = parse_leniently(all.iter().map(OsString::from).collect()).unwrap();
             format!("{cli:?}")
         };
         for words in [

@@ -11,22 +11,6 @@ use anstyle::AnsiColor;
 use changelog_core::Status;
 
 use crate::base::failure::Outcome;
-use crate::commands::around::AroundArgs;
-use crate::commands::auth::AuthCommand;
-use crate::commands::completions::CompletionsArgs;
-use crate::commands::export::ExportArgs;
-use crate::commands::host::HostCommand;
-use crate::commands::import::ImportArgs;
-use crate::commands::list::ListArgs;
-use crate::commands::log::LogArgs;
-use crate::commands::man::ManArgs;
-use crate::commands::run::RunArgs;
-use crate::commands::service::ServiceCommand;
-use crate::commands::show::ShowArgs;
-use crate::commands::spool::SpoolCommand;
-use crate::commands::terraform::TerraformArgs;
-use crate::commands::update::{MoveArgs, UpdateArgs};
-use crate::commands::watch::WatchArgs;
 use crate::commands::{
     around, auth, completions, doctor, export, health, host, import, list, log, man, run, service,
     show, spool, terraform, update, watch,
@@ -43,24 +27,24 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Shown at the end of `chlog --help`.
+/// Printed at the end of `chlog --help`.
 const AFTER_HELP: &str = "\
 Environment:
-  CHLOG_URL           where the service is
-  CHLOG_API_KEY       the key; or CHLOG_API_KEY_FILE, a file with the key in it
-  CHLOG_PROFILE       the profile of config.toml to use
-  CHLOG_SPOOL_DIR     where changes wait while the service is away
-  CHLOG_TERRAFORM     the program that `chlog terraform run` runs
-  NO_COLOR            no colour
+  CHLOG_URL           URL of the server
+  CHLOG_API_KEY       API key; or CHLOG_API_KEY_FILE, the path of a file with the key
+  CHLOG_PROFILE       profile of config.toml
+  CHLOG_SPOOL_DIR     directory for changes that wait for the server
+  CHLOG_TERRAFORM     program that `chlog terraform run` runs
+  NO_COLOR            no colours
 
 Files:
   $XDG_CONFIG_HOME/chlog/config.toml   url, profile, service, host, tags, risk, [profiles.NAME]
-  .chlog.toml                          service, host, tags, risk of a project, here or upwards
-                                       to the repository's root
+  .chlog.toml                          service, host, tags, risk of a project; in the current
+                                       directory or its parents up to the repository's root
 
 Exit codes:
   0 done   1 other   2 usage   3 not found   4 not authorized   5 conflict
-  6 refused by validation   7 service unavailable, and not kept   130 cancelled
+  6 rejected by validation   7 server unavailable, and nothing kept   130 cancelled
 
 Examples:
   chlog log \"Deploy api 2.3\" --status completed --service api --tag deploy
@@ -68,7 +52,7 @@ Examples:
   chlog list --risk high --since 7d
   chlog done 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
-/// Records infrastructure changes, and lists them.
+/// Records and lists infrastructure changes.
 #[derive(Debug, Parser)]
 #[command(name = "chlog", version, styles = STYLES, after_help = AFTER_HELP)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
@@ -82,62 +66,63 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Record a change
-    Log(Box<LogArgs>),
-    /// Run a command, and record how it ended
-    Run(Box<RunArgs>),
+    Log(Box<log::LogArgs>),
+    /// Run a command and record its outcome
+    Run(Box<run::RunArgs>),
     /// List changes, newest first
     #[command(visible_alias = "ls")]
-    List(ListArgs),
-    /// Show changes as they are recorded
-    Watch(WatchArgs),
-    /// Show what changed before a moment, the most suspicious first
-    Around(AroundArgs),
-    /// Show one change in full
-    Show(ShowArgs),
+    List(list::ListArgs),
+    /// Print changes as they are recorded
+    Watch(watch::WatchArgs),
+    /// List what changed before a given time, the most suspicious first
+    Around(around::AroundArgs),
+    /// Show a change in full
+    Show(show::ShowArgs),
     /// Edit a change
-    Update(Box<UpdateArgs>),
+    Update(Box<update::UpdateArgs>),
     /// Set a change's status to `in_progress`
-    Start(MoveArgs),
+    Start(update::StatusArgs),
     /// Set a change's status to completed
-    Done(MoveArgs),
+    Done(update::StatusArgs),
     /// Set a change's status to `rolled_back`
-    Rollback(MoveArgs),
-    /// Record what Terraform did, or would do
-    Terraform(Box<TerraformArgs>),
+    Rollback(update::StatusArgs),
+    /// Record what Terraform did or plans to do
+    Terraform(Box<terraform::TerraformArgs>),
     /// List, show and create services
     #[command(subcommand)]
-    Service(ServiceCommand),
+    Service(service::ServiceCommand),
     /// List, show and create hosts
     #[command(subcommand)]
-    Host(HostCommand),
-    /// List, send and drop the changes that wait for the service
+    Host(host::HostCommand),
+    /// List, send and drop changes that wait for the server
     #[command(subcommand)]
-    Spool(SpoolCommand),
-    /// Store the API key, check it, forget it
+    Spool(spool::SpoolCommand),
+    /// Store, check and remove the API key
     #[command(subcommand)]
-    Auth(AuthCommand),
-    /// Record changes out of a file or a repository, each once
-    Import(ImportArgs),
-    /// Write all changes that match, for `chlog import`
-    Export(ExportArgs),
-    /// Check everything that recording a change takes
+    Auth(auth::AuthCommand),
+    /// Import changes from a file or a git repository, each once
+    Import(import::ImportArgs),
+    /// Export all matching changes, for `chlog import`
+    Export(export::ExportArgs),
+    /// Check everything that is needed to record a change
     Doctor,
-    /// Ask how the service is
+    /// Show the health of the server
     Health,
-    /// Print the completions of a shell
-    Completions(CompletionsArgs),
-    /// Print the manual page
-    Man(ManArgs),
+    /// Print shell completions
+    Completions(completions::CompletionsArgs),
+    /// Print a manual page
+    Man(man::ManArgs),
 }
 
 impl Command {
-    /// Tells whether a signal is for the command that is run, and not for us.
-    pub(crate) fn outlives_signals(&self) -> bool {
+    /// Returns whether the command handles signals itself: they are meant for the
+    /// program that it runs.
+    pub(crate) fn handles_signals(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Terraform(_))
     }
 }
 
-/// Does what was asked, and returns what the process ends with.
+/// Runs the command and returns the exit code.
 pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
     let format = cli.global.format();
     let app = || App::new(cli.global);
@@ -152,11 +137,11 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
         Command::Health => health::run(app()?).await?,
         command => {
             let app = app()?;
-            let away = app.away();
-            let delivery = Delivery::in_passing(&app);
-            speak(app, command).await?;
-            if let Some(delivery) = delivery.filter(|_| !away.get()) {
-                delivery.spare_time().await;
+            let unavailable = app.unavailable();
+            let delivery = Delivery::if_needed(&app);
+            dispatch(app, command).await?;
+            if let Some(delivery) = delivery.filter(|_| !unavailable.get()) {
+                delivery.send_briefly().await;
             }
             remind();
         }
@@ -164,8 +149,8 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Does what is asked of the service.
-async fn speak(app: App, command: Command) -> Outcome {
+/// Runs a command after which waiting changes are sent.
+async fn dispatch(app: App, command: Command) -> Outcome {
     match command {
         Command::Log(args) => log::run(app, *args).await,
         Command::List(args) => list::run(app, args).await,
@@ -180,7 +165,7 @@ async fn speak(app: App, command: Command) -> Outcome {
         Command::Import(args) => import::run(app, args).await,
         Command::Export(args) => export::run(app, args).await,
         Command::Host(command) => host::run(app, command).await,
-        // Those that do not belong here are done above.
+        // The other commands are handled by `run`.
         _ => Ok(()),
     }
 }

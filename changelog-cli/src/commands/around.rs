@@ -1,30 +1,32 @@
-//! `chlog around`: what changed before a moment, the most suspicious first.
+//! `chlog around`: lists what changed before a given time, the most suspicious
+//! first.
 
 use changelog_core::limits::{DEFAULT_SUSPECTS, MAX_SUSPECTS};
+use changelog_core::{Host, Service};
 use clap::Args;
 
 use crate::base::failure::{Outcome, note};
-use crate::base::time::{self, Moment};
+use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::filter::{host, service};
+use crate::input::names::resolve_filter;
 use crate::output::format::Format;
 use crate::output::table;
 
-/// Shows what changed before a moment, ranked by how likely it has to do with
-/// what went wrong then.
+/// Lists what changed before a given time, ranked by how likely it is the cause
+/// of a problem at that time.
 #[derive(Debug, Args)]
 pub(crate) struct AroundArgs {
-    /// The moment: RFC 3339, a date (its beginning), or an age such as 2h
+    /// Time of the problem: RFC 3339, a date (its beginning), or an age such as 2h
     #[arg(value_name = "TIME", value_parser = time::parse)]
-    at: Moment,
-    /// The service that was affected
+    at: TimeArg,
+    /// Affected service
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
     service: Option<String>,
-    /// The host that was affected
+    /// Affected host
     #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     host: Option<String>,
-    /// How far to look back, at most 7d
+    /// How far to look back; at most 7d
     #[arg(
         long,
         value_name = "LENGTH",
@@ -32,7 +34,7 @@ pub(crate) struct AroundArgs {
         value_parser = time::parse_minutes
     )]
     window: u64,
-    /// How many at most
+    /// Largest number of changes
     #[arg(
         short = 'L',
         long,
@@ -43,7 +45,7 @@ pub(crate) struct AroundArgs {
     limit: u64,
 }
 
-/// Shows it with the reasons for each.
+/// Prints the changes with the reasons for each.
 pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     let client = app.client()?;
     let mut request = client
@@ -52,10 +54,10 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
         .at(args.at.start(time::now()))
         .window_minutes(args.window)
         .limit(args.limit);
-    if let Some(id) = service(&client, args.service.as_deref()).await? {
+    if let Some(id) = resolve_filter::<Service>(&client, args.service.as_deref()).await? {
         request = request.service(id);
     }
-    if let Some(id) = host(&client, args.host.as_deref()).await? {
+    if let Some(id) = resolve_filter::<Host>(&client, args.host.as_deref()).await? {
         request = request.host(id);
     }
     let around = request.send().await?;
@@ -64,7 +66,7 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     }
     if !around.complete {
         note(&format!(
-            "there were more changes than the {} that were compared; a shorter --window compares all",
+            "only {} of the changes were ranked; a shorter --window ranks all",
             around.considered
         ));
     }

@@ -1,4 +1,4 @@
-//! `chlog auth`: stores the API key, checks it, forgets it.
+//! `chlog auth`: stores, checks and removes the API key.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -9,34 +9,34 @@ use inquire::{Password, PasswordDisplayMode, Text};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
-use crate::environment::app::{App, client, no_address};
-use crate::environment::config::Sourced;
+use crate::environment::app::{App, client, no_url};
 use crate::environment::credentials;
-use crate::input::message::{somebody_is_there, unanswered};
+use crate::environment::sourced::Sourced;
+use crate::input::message::prompts::{is_interactive, prompt_failure};
 use crate::output::format::Format;
 
-/// The longest key that is read, in bytes; a key has 44.
+/// The most that is read as a key, in bytes; a key has 44.
 const MAX_KEY: u64 = 4096;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuthCommand {
     /// Check an API key and store it
     Login(LoginArgs),
-    /// Show which key is used, where it is from, and whether it is accepted
+    /// Show which key is used, its source, and whether the server accepts it
     Status,
-    /// Forget the stored key
+    /// Remove the stored key
     Logout,
 }
 
 /// Stores a key.
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
-    /// Read the key from standard input instead of asking for it
+    /// Read the key from standard input instead of prompting
     #[arg(long)]
     with_token: bool,
 }
 
-/// Does what was asked with the key.
+/// Runs the subcommand.
 pub(crate) async fn run(app: App, command: AuthCommand) -> Outcome {
     match command {
         AuthCommand::Login(args) => login(app, &args).await,
@@ -46,19 +46,21 @@ pub(crate) async fn run(app: App, command: AuthCommand) -> Outcome {
 }
 
 async fn login(mut app: App, args: &LoginArgs) -> Outcome {
-    if !args.with_token && !somebody_is_there() {
-        return Err(Failure::usage("there is no terminal to ask for the key on")
-            .hint("give it on standard input: chlog auth login --with-token < file"));
+    if !args.with_token && !is_interactive() {
+        return Err(
+            Failure::usage("there is no terminal to prompt for the key on")
+                .hint("pass the key on standard input: chlog auth login --with-token < FILE"),
+        );
     }
     let url = match &app.config.url {
         Some(url) => url.value.clone(),
-        None if args.with_token => return Err(no_address()),
-        None => Text::new("Address of the service:")
+        None if args.with_token => return Err(no_url()),
+        None => Text::new("URL of the server:")
             .with_placeholder("https://changes.example.com")
             .prompt()
-            .map_err(unanswered)?,
+            .map_err(prompt_failure)?,
     };
-    // Before a key is typed for an address that is none.
+    // An invalid URL fails before the key is typed.
     client(&url, None)?;
     let key = if args.with_token {
         read_key()?
@@ -67,35 +69,37 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
             .with_display_mode(PasswordDisplayMode::Hidden)
             .without_confirmation()
             .prompt()
-            .map_err(unanswered)?
+            .map_err(prompt_failure)?
     };
     let key = key.trim();
     if key.is_empty() {
-        return Err(Failure::usage("there is no key")
-            .hint("keys are made in the dashboard under API keys, and are shown once"));
+        return Err(Failure::usage("no key was given")
+            .hint("keys are created in the dashboard under API keys, and are shown once"));
     }
     if !is_well_formed(key) {
         return Err(Failure::new(
             Exit::NotAuthorized,
-            "the key is mistyped or cut off: its checksum is not right",
+            "the key is mistyped or cut off: its checksum is wrong",
         )
         .hint("a key begins with chlog_ and has 44 characters"));
     }
     let key = SecretString::from(key);
     let client = client(&url, Some(key.clone()))?;
-    // The address as the client understands it, so that it is found again.
+    // In the client's spelling, so that it is found again.
     let url = client.url().as_str().trim_end_matches('/').to_owned();
     check(&client).await?;
     let profile = app.config.profile.clone();
     app.credentials.set(&profile, &url, key);
     let path = app.credentials.save()?;
     note(&format!(
-        "the service accepts the key; it is stored for {url} (profile {profile}) in {}",
+        "the server accepts the key; it is stored for {url} (profile {profile}) in {}",
         path.display()
     ));
     for name in ["CHLOG_API_KEY", "CHLOG_API_KEY_FILE"] {
         if std::env::var_os(name).is_some_and(|value| !value.is_empty()) {
-            warn(&format!("{name} is set and counts before the stored key"));
+            warn(&format!(
+                "{name} is set and takes precedence over the stored key"
+            ));
         }
     }
     Ok(())
@@ -103,7 +107,7 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
 
 fn read_key() -> Outcome<String> {
     if io::stdin().is_terminal() {
-        note("reading the key from standard input; without --with-token it is asked for unseen");
+        note("reading the key from standard input; without --with-token there is a hidden prompt");
     }
     let mut key = String::new();
     io::stdin()
@@ -114,7 +118,7 @@ fn read_key() -> Outcome<String> {
     Ok(key)
 }
 
-/// Asks the service for as little as needs a key.
+/// Sends the smallest request that needs a key.
 async fn check(client: &Client) -> Result<(), Error> {
     client.changes().list().per_page(1).send().await.map(drop)
 }
@@ -127,16 +131,10 @@ async fn status(mut app: App) -> Outcome {
     };
     let masked = mask(key.expose_secret());
     let result = check(&client(&url.value, Some(key))?).await;
-    let verdict = match &result {
+    let verdict = match result.as_ref().map_err(Error::kind) {
         Ok(()) => "accepted",
-        Err(Error::Api {
-            kind: ErrorKind::Unauthorized,
-            ..
-        }) => "not accepted",
-        Err(Error::Api {
-            kind: ErrorKind::PlanRequired | ErrorKind::Forbidden,
-            ..
-        }) => "valid, and not allowed",
+        Err(Some(ErrorKind::Unauthorized)) => "not accepted",
+        Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, and not allowed",
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {

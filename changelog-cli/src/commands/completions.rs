@@ -1,4 +1,4 @@
-//! `chlog completions`: what a shell needs to complete its commands.
+//! `chlog completions`: prints the script that sets up completions in a shell.
 
 use clap::Args;
 use clap_complete::Shell;
@@ -10,17 +10,17 @@ use crate::output::Output;
 /// Prints completions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The script asks `chlog` itself when Tab is pressed, for flags as well as for the names of \
-services and hosts and the ids of changes:
+The script runs `chlog` when Tab is pressed. It completes flags, the names of services and hosts, \
+and the IDs of changes:
 
   source <(chlog completions bash)")]
 pub(crate) struct CompletionsArgs {
-    /// Which shell
+    /// Shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Prints the script by which a shell asks `chlog` for completions.
+/// Prints the script.
 pub(crate) fn run(output: &mut Output, args: &CompletionsArgs) -> Outcome {
     let name = args.shell.to_string();
     let mut script = Vec::new();

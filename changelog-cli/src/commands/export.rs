@@ -1,4 +1,5 @@
-//! `chlog export`: everything that matches, as `chlog import` reads it.
+//! `chlog export`: writes all matching changes in a format that `chlog import`
+//! reads.
 
 use clap::Args;
 
@@ -9,11 +10,11 @@ use crate::input::filter::FilterArgs;
 use crate::output::Output;
 use crate::output::format::Format;
 
-/// Writes changes.
+/// Exports changes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One JSON record a line, newest first; --format csv writes a table instead. What is written is \
-what `chlog import` reads:
+Writes one JSON record per line, newest first, or a table with --format csv. `chlog import` reads \
+both:
 
   chlog export | chlog --profile other import -")]
 pub(crate) struct ExportArgs {
@@ -21,10 +22,10 @@ pub(crate) struct ExportArgs {
     filter: FilterArgs,
 }
 
-/// Writes everything that matches, as it comes.
+/// Writes the changes page by page.
 pub(crate) async fn run(mut app: App, args: ExportArgs) -> Outcome {
     if app.output.format() == Format::Table {
-        // A table is for people, and waits for the last row to know its widths.
+        // A table for people needs all rows before it can be drawn.
         app.output = Output::new(Format::Ndjson);
     }
     let client = app.client()?;

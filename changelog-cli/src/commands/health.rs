@@ -1,12 +1,13 @@
-//! `chlog health`: asks how the service is.
+//! `chlog health`: prints the health of the server.
 
 use changelog_core::Health;
 
 use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::text::one_line;
 use crate::environment::app::App;
 use crate::output::format::Format;
 
-/// Shows the service's own report; a service that cannot work is exit code 7.
+/// Prints the server's report; an unhealthy server is exit code 7.
 pub(crate) async fn run(mut app: App) -> Outcome {
     let url = app.url()?.value.clone();
     let health = app.keyless_client()?.health().await?;
@@ -20,10 +21,10 @@ pub(crate) async fn run(mut app: App) -> Outcome {
     let why = health
         .error
         .as_deref()
-        .unwrap_or("its database does not answer");
+        .unwrap_or("its database does not respond");
     Err(Failure::new(
         Exit::Unavailable,
-        format!("the service cannot work: {why}"),
+        format!("the server is unhealthy: {why}"),
     ))
 }
 
@@ -33,5 +34,5 @@ fn line(health: &Health, url: &str) -> String {
         .map(|millis| format!(" in {millis} ms"))
         .unwrap_or_default();
     let line = format!("{}: {url}, database {}{latency}", health.status, health.db);
-    crate::output::table::one_line(&line)
+    one_line(&line)
 }

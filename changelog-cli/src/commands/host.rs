@@ -1,16 +1,17 @@
 //! `chlog host`: lists, shows and creates hosts.
 
-use changelog_core::{Environment, Input, NewHost, Platform};
+use changelog_core::{Environment, Host, Input, NewHost, Platform};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use crate::base::failure::Outcome;
+use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::names::pick;
+use crate::input::names::find;
 use crate::output::detail;
-use crate::output::table::{self, one_line};
+use crate::output::table;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
@@ -19,7 +20,7 @@ pub(crate) enum HostCommand {
     List,
     /// Show a host
     Show {
-        /// Its name or id
+        /// Name or ID
         #[arg(value_name = "HOSTNAME|ID", add = complete::hosts())]
         name: String,
     },
@@ -30,21 +31,21 @@ pub(crate) enum HostCommand {
 /// Creates a host.
 #[derive(Debug, Args)]
 pub(crate) struct HostFields {
-    /// 1 to 100 characters, unique in any case
+    /// Name: 1 to 100 characters, unique regardless of case
     hostname: String,
-    /// Its fully qualified domain name
+    /// Fully qualified domain name
     #[arg(long, value_name = "NAME")]
     fqdn: Option<String>,
-    /// Its address: IPv4 or IPv6
+    /// IPv4 or IPv6 address
     #[arg(long, visible_alias = "ip", value_name = "ADDRESS")]
     ip_address: Option<String>,
-    /// Its operating system
+    /// Operating system
     #[arg(long, value_name = "TEXT")]
     os: Option<String>,
-    /// Where it runs
+    /// Platform
     #[arg(long, value_name = "PLATFORM", ignore_case = true, value_parser = platform())]
     platform: Option<Platform>,
-    /// What it is for
+    /// Environment
     #[arg(
         long,
         visible_alias = "env",
@@ -53,10 +54,10 @@ pub(crate) struct HostFields {
         value_parser = environment()
     )]
     environment: Option<Environment>,
-    /// A role it plays; repeatable, or several separated by commas
+    /// Role; repeatable, or comma-separated
     #[arg(long = "role", value_name = "ROLE", value_delimiter = ',')]
     roles: Vec<String>,
-    /// What else there is to know
+    /// Description
     #[arg(short = 'm', long, value_name = "TEXT")]
     description: Option<String>,
 }
@@ -69,7 +70,7 @@ fn environment() -> impl TypedValueParser<Value = Environment> {
     PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
-/// Does what was asked with hosts.
+/// Runs the subcommand.
 pub(crate) async fn run(mut app: App, command: HostCommand) -> Outcome {
     let now = time::now();
     match command {
@@ -81,7 +82,7 @@ pub(crate) async fn run(mut app: App, command: HostCommand) -> Outcome {
             let client = app.client()?;
             let host = match name.parse() {
                 Ok(id) => client.hosts().get(id).await?,
-                Err(_) => pick(client.hosts().list().await?, &name)?,
+                Err(_) => find::<Host>(&client, &name).await?,
             };
             app.output.record(&host, |host| detail::host(host, now))
         }

@@ -1,4 +1,4 @@
-//! `chlog list`: finds changes, newest first.
+//! `chlog list`: lists changes, newest first.
 
 use changelog_client::Client;
 use changelog_core::limits::MAX_PER_PAGE;
@@ -18,7 +18,7 @@ use crate::output::{Output, table};
 pub(crate) struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// How many at most
+    /// Largest number of changes
     #[arg(
         short = 'L',
         long,
@@ -27,15 +27,15 @@ pub(crate) struct ListArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     limit: u64,
-    /// Which page of that many, from 1
+    /// Page of that many changes, from 1
     #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u64).range(1..))]
     page: Option<u64>,
-    /// Everything that matches, as it comes
+    /// List all matching changes
     #[arg(long, conflicts_with_all = ["limit", "page"])]
     all: bool,
 }
 
-/// Lists what matches.
+/// Lists the matching changes.
 pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
     if args.page.is_some() && args.limit > MAX_PER_PAGE {
         return Err(Failure::usage(format!(
@@ -59,8 +59,8 @@ pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
     app.output.page(page)
 }
 
-/// Writes up to so many changes as they come. Only a table waits for all of
-/// them, since its columns are as wide as what is in them.
+/// Writes up to `limit` changes page by page. A table is written at the end,
+/// because the widths of its columns depend on all rows.
 pub(crate) async fn stream(
     output: &mut Output,
     client: &Client,
@@ -72,48 +72,48 @@ pub(crate) async fn stream(
         per_page: 1,
         ..filter.clone()
     };
-    let most = limit.unwrap_or(u64::MAX);
+    let max = limit.unwrap_or(u64::MAX);
     let mut changes = client.changes().list_with(filter).stream();
     let mut count = 0;
-    let mut kept: Vec<Change> = Vec::new();
+    let mut rows: Vec<Change> = Vec::new();
     let is_table = output.format() == Format::Table;
     output.begin::<Change>()?;
-    while count < most
+    while count < max
         && let Some(change) = changes.try_next().await?
     {
         if is_table {
-            kept.push(change);
+            rows.push(change);
         } else {
             if count > 0 {
                 output.separate()?;
             }
             output.next(&change)?;
-            // A hundred come at a time; a reader need not wait for more.
+            // After each page, so that a reader does not wait for the next.
             if count % MAX_PER_PAGE == MAX_PER_PAGE - 1 {
                 output.flush()?;
             }
         }
         count += 1;
     }
-    // Only where the list was cut can there be more than were listed.
-    let in_all = match limit {
+    // Only a limited list can have more matching changes than were listed.
+    let total = match limit {
         Some(limit) if count >= limit => client.changes().list_with(first).send().await?.count,
         _ => count,
     };
     if is_table {
-        if kept.is_empty() {
+        if rows.is_empty() {
             note("no changes match");
             return Ok(());
         }
-        output.records(kept, |changes, width| {
+        output.records(rows, |changes, width| {
             table::changes(changes, width, time::now())
         })?;
-        if in_all > count {
+        if total > count {
             note(&format!(
-                "the newest {count} of {in_all} changes; --all has everything"
+                "the newest {count} of {total} changes; --all lists all"
             ));
         }
         return Ok(());
     }
-    output.end(limit.unwrap_or(count), in_all)
+    output.end(limit.unwrap_or(count), total)
 }

@@ -2,44 +2,46 @@
 
 use std::path::{Path, PathBuf};
 
-use changelog_core::NewChange;
 use clap::Args;
 
 use crate::base::failure::{Exit, Failure, Outcome};
-use crate::base::time::{self, Moment};
-use crate::environment::app::App;
+use crate::base::time::{self, TimeArg};
+use crate::environment::app::{App, within_spool_time};
 use crate::environment::context::{Context, ContextArgs};
 use crate::input::flags::ChangeFields;
-use crate::input::message::{self, Typed, Words};
+use crate::input::message::prompts::{self, is_interactive};
+use crate::input::message::saved::SavedText;
+use crate::input::message::{Message, editor, file};
 use crate::input::names::Missing;
+use crate::recording::draft::Draft;
 use crate::recording::spool::owner::Owner;
-use crate::recording::submit::{self, Draft, RecordArgs, hurried};
+use crate::recording::submit::{self, SubmitArgs};
 
 /// Records a change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without TITLE it is asked for on a terminal, and read from standard input otherwise: \
-the first line is the title, the rest the description. In a CI run without input it is \
-put together from the run.
+Without TITLE, chlog prompts for it on a terminal, and otherwise reads standard input: the first \
+line is the title, the rest the description. In a CI run without input, the title is composed from \
+the run.
 
-In a script that the shell itself reads from standard input (bash < script, ssh HOST bash -s, \
-kubectl exec -i … -- bash -s), give a title, or -F with a file, or redirect the input (< /dev/null): \
-otherwise the rest of the script is read as the title and the description, and never run. That \
-cannot be told from a pipe. Where a pipe is meant, say so: … | chlog log -F -
+In a script that the shell reads from standard input (bash < script, ssh HOST bash -s, kubectl exec \
+-i … -- bash -s), pass a title, use -F with a file, or redirect the input (< /dev/null). Otherwise \
+the rest of the script is read as the title and description and is never run: chlog cannot \
+distinguish such a script from a pipe. To read a pipe, use: … | chlog log -F -
 
-What was typed in an editor or at the prompts is kept in a file until it is recorded; --recover \
-takes it up again.
+Text that was typed in an editor or at the prompts is kept in a file until it is recorded; \
+--recover continues with it.
 
-Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the \
-CI run and the git repository; what is given counts first, and --no-context turns it off.")]
+Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the CI \
+run and the git repository. Flags take precedence; --no-context adds nothing.")]
 pub(crate) struct LogArgs {
-    /// What is done, in a line: 3 to 300 characters; - reads it from standard input
+    /// Title: 3 to 300 characters; - reads it from standard input
     title: Option<String>,
     #[command(flatten)]
-    pub(crate) fields: ChangeFields,
-    /// When it happened, if not now: RFC 3339, a date, or an age such as 2h
+    fields: ChangeFields,
+    /// Time of the change, if not now: RFC 3339, a date, or an age such as 2h
     #[arg(long, value_name = "TIME", value_parser = time::parse, help_heading = "The change")]
-    occurred_at: Option<Moment>,
+    occurred_at: Option<TimeArg>,
     /// Read the title (first line) and description (the rest) from a file; - is standard input
     #[arg(
         short = 'F',
@@ -52,128 +54,128 @@ pub(crate) struct LogArgs {
     /// Write the title and description in $VISUAL or $EDITOR
     #[arg(short, long, help_heading = "Behaviour")]
     editor: bool,
-    /// Take up the text that was typed last and not recorded; on a terminal, or with -e, in the editor
+    /// Continue with the text that was typed last and not recorded; on a terminal, or with -e, in the editor
     #[arg(long, conflicts_with_all = ["title", "file"], help_heading = "Behaviour")]
     recover: bool,
     #[command(flatten)]
-    record: RecordArgs,
+    submit: SubmitArgs,
     #[command(flatten)]
     context: ContextArgs,
 }
 
-/// Records the change, or says why not.
+/// Records the change.
 pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
-    let fields = args.fields.clone().or(&app.config.defaults);
+    let fields = args.fields.clone().or_defaults(&app.config.defaults);
     let context = args.context.gather();
 
-    let is_given = args.title.is_some() || args.file.is_some() || args.recover;
-    let asks = !is_given && message::somebody_is_there() && context.title.is_none();
-    if (args.editor || asks) && !args.record.dry_run {
+    let has_text = args.title.is_some() || args.file.is_some() || args.recover;
+    let prompts = !has_text && is_interactive() && context.title.is_none();
+    if (args.editor || prompts) && !args.submit.dry_run {
         check(&app, &args, &fields).await?;
     }
-    let (words, typed) = words(&args, &fields, &context).await?;
-    let is_typed = typed.is_some();
-    let mut draft = Draft::new(&fields, change(&args, &fields, words, is_typed)?)?;
+    let (message, saved) = message(&args, &fields, &context).await?;
+    let mut draft = draft(&args, fields, message, saved.is_some())?;
     context.apply(&mut draft.change);
-    let recorded = submit::record(&app, draft, &args.record).await?;
-    if let Some(typed) = typed.filter(|_| !args.record.dry_run) {
-        typed.discard();
+    let submitted = submit::create(&app, draft, &args.submit).await?;
+    if let Some(saved) = saved.filter(|_| !args.submit.dry_run) {
+        saved.discard();
     }
-    recorded.show(&mut app.output)
+    submitted.print(&mut app.output)
 }
 
-/// Finds what is wrong with the flags, the key and the names before the user
-/// types anything. A service that does not answer is no reason not to write: the
-/// change is kept then.
+/// Checks the flags, the key and the names before the user types anything. If
+/// the server is unavailable, the user may type: the change is then kept.
 async fn check(app: &App, args: &LogArgs, fields: &ChangeFields) -> Outcome {
-    let words = Words {
-        title: "A title that is valid".to_owned(),
-        ..Words::default()
+    let message = Message {
+        title: "A valid title".to_owned(),
+        ..Message::default()
     };
-    let mut draft = Draft::new(fields, change(args, fields, words, true)?)?;
-    let client = app.hurried_client()?;
+    let mut draft = draft(args, fields.clone(), message, true)?;
+    let client = app.quick_client()?;
     let owner = Owner::of(app)?;
     let checking = async {
-        owner.ask(&client).await?;
+        owner.fetch(&client).await?;
         if draft.create_missing {
             return Ok(());
         }
         draft.resolve(&client, Missing::Offer).await
     };
-    match hurried(Box::pin(checking)).await {
-        Err(failure) if failure.is_transient() && !args.record.strict => Ok(()),
+    match within_spool_time(Box::pin(checking)).await {
+        Err(failure) if failure.is_transient() && !args.submit.strict => Ok(()),
         Err(failure) if failure.is_transient() => Err(failure.with_exit(Exit::Unavailable)),
         checked => checked,
     }
 }
 
-/// Takes the title and description from where they are, and what was typed.
-async fn words(
+/// Reads the message from its source; with the file that keeps a typed one.
+async fn message(
     args: &LogArgs,
     fields: &ChangeFields,
     context: &Context,
-) -> Outcome<(Words, Option<Typed>)> {
-    let typed = |typed: Outcome<(Words, Typed)>| typed.map(|(words, typed)| (words, Some(typed)));
+) -> Outcome<(Message, Option<SavedText>)> {
+    let typed =
+        |typed: Outcome<(Message, SavedText)>| typed.map(|(message, saved)| (message, Some(saved)));
     let description = fields.description.as_deref();
     let title = args.title.as_deref();
-    let file = args.file.as_deref();
-    if let Some(path) = file.or((title == Some("-")).then_some(Path::new("-"))) {
-        return Ok((message::from_file(path).await?, None));
+    let path = args.file.as_deref();
+    if let Some(path) = path.or((title == Some("-")).then_some(Path::new("-"))) {
+        return Ok((file::from_file(path).await?, None));
     }
     if args.recover {
-        return typed(message::recovered(args.editor));
+        return typed(editor::recover(args.editor));
     }
     if args.editor {
-        return typed(message::from_editor(title.unwrap_or_default(), description));
+        return typed(editor::from_editor(title.unwrap_or_default(), description));
     }
-    let titled = |title: String| Words {
+    let titled = |title: String| Message {
         title,
-        ..Words::default()
+        ..Message::default()
     };
     if let Some(title) = &args.title {
         return Ok((titled(title.clone()), None));
     }
-    // Some CI systems give their runs a terminal at which nobody sits.
+    // Some CI systems run their jobs on a terminal without a user.
     let composed = context.title.clone().map(titled);
-    if message::somebody_is_there() && composed.is_none() {
+    if is_interactive() && composed.is_none() {
         let (risk, status) = (fields.risk.as_ref(), fields.status.as_ref());
-        return typed(message::from_person(risk, status, description));
+        return typed(prompts::ask(risk, status, description));
     }
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
-        // There is a terminal to read from, and none to ask on.
+        // Standard input is a terminal, but standard error is not.
         return composed
-            .map(|words| (words, None))
-            .ok_or_else(message::no_title);
+            .map(|message| (message, None))
+            .ok_or_else(file::no_title);
     }
-    match (message::from_pipe().await?, composed) {
-        (Some(words), _) | (None, Some(words)) => Ok((words, None)),
-        (None, None) => Err(message::no_title()),
+    match (file::from_pipe().await?, composed) {
+        (Some(message), _) | (None, Some(message)) => Ok((message, None)),
+        (None, None) => Err(file::no_title()),
     }
 }
 
-/// Puts the words of the change together.
-fn change(
+/// Merges the flags and the message into a change.
+fn draft(
     args: &LogArgs,
-    fields: &ChangeFields,
-    words: Words,
+    mut fields: ChangeFields,
+    message: Message,
     is_typed: bool,
-) -> Outcome<NewChange> {
-    // In an editor, the description given is what was edited; at the prompts it
-    // comes before what was pasted.
-    let given = fields.description.clone();
-    let given = given.filter(|_| !args.editor && (!is_typed || words.description.is_none()));
-    if given.is_some() && words.description.is_some() {
+) -> Outcome<Draft> {
+    // An editor starts with the description of the flag, and prompts put it
+    // before the typed one: the message then includes it.
+    let is_included = args.editor || (is_typed && message.description.is_some());
+    if is_included {
+        fields.description = None;
+    }
+    if fields.description.is_some() && message.description.is_some() {
         return Err(Failure::usage(
-            "there are two descriptions: by --description, and after the first line of the text",
+            "there are two descriptions: --description, and the text after the first line",
         ));
     }
-    Ok(NewChange {
-        title: words.title,
-        description: given.or(words.description),
-        // What was asked was not said by a flag.
-        risk_level: words.risk,
-        status: words.status,
-        occurred_at: args.occurred_at.map(|at| at.start(time::now())),
-        ..NewChange::default()
-    })
+    let fields = ChangeFields {
+        description: fields.description.or(message.description),
+        risk: fields.risk.or(message.risk),
+        status: fields.status.or(message.status),
+        ..fields
+    };
+    let occurred_at = args.occurred_at.map(|at| at.start(time::now()));
+    Draft::new(message.title, fields, occurred_at)
 }

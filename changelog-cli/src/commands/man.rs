@@ -1,4 +1,4 @@
-//! `chlog man`: the manual pages.
+//! `chlog man`: prints manual pages.
 
 use clap::{Args, Command};
 use clap_mangen::Man;
@@ -9,14 +9,14 @@ use crate::output::Output;
 /// Prints a manual page.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The command to print the page of, such as log or service create
+    /// Command, such as log or service create
     command: Vec<String>,
 }
 
 /// Prints the manual page of the program, or of one of its commands.
 pub(crate) fn run(output: &mut Output, program: Command, args: &ManArgs) -> Outcome {
     let mut program = program.disable_help_subcommand(true);
-    // Gives the commands their full names and the global options.
+    // Sets the full names of the commands and the global options.
     program.build();
     let mut command = program;
     for name in &args.command {

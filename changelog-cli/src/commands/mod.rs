@@ -1,4 +1,4 @@
-//! The commands, one file a verb or noun.
+//! The commands, one file each.
 
 pub(crate) mod around;
 pub(crate) mod auth;

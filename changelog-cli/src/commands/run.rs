@@ -1,6 +1,6 @@
-//! `chlog run`: runs a command, and records that it ran and how it ended. The
-//! command comes first: whatever happens here, it starts, and its exit code is
-//! ours.
+//! `chlog run`: runs a command and records its outcome. The command takes
+//! precedence: it is started even if the change cannot be recorded, and its exit
+//! code is that of `chlog`.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,47 +9,47 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use changelog_core::limits::{MAX_LONG_TEXT_CHARS, MAX_TITLE_CHARS};
-use changelog_core::{ChangeId, ChangePatch, Input, NewChange, RiskLevel, Status};
+use changelog_core::{ChangeId, ChangePatch, Input, RiskLevel, Status};
 use clap::Args;
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::text::{controls_to_spaces, shorten};
 use crate::base::time;
 use crate::environment::app::App;
-use crate::environment::context::{Context, ContextArgs, cut};
+use crate::environment::context::{Context, ContextArgs};
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 use crate::input::flags::{ChangeFields, risk};
-use crate::recording::run_recorder::Recording;
+use crate::output::detail::OUTCOME_UNKNOWN_TAG;
+use crate::recording::draft::Draft;
+use crate::recording::run_recorder::RunRecorder;
 use crate::recording::secrets;
 use crate::recording::spool::delivery::Delivery;
-use crate::recording::submit::Draft;
 use crate::supervise;
 
-/// What a change has whose command nobody has seen end.
-pub(crate) const OUTCOME_UNKNOWN: &str = "outcome-unknown";
-/// How long the command waits for the id of its change at most.
-const HEAD_START: Duration = Duration::from_millis(500);
-/// What the command knows of us.
+/// How long the start of the command may be delayed to get the id of its change.
+const ID_TIMEOUT: Duration = Duration::from_millis(500);
+/// The variable with the id of the change, for the command.
 const ID_VARIABLE: &str = "CHLOG_CHANGE_ID";
-/// The longest title that is made of a command's name, in characters.
+/// The longest command name in a title, in characters.
 const MAX_NAME: usize = 200;
 
-/// Runs a command and records how it ended.
+/// Runs a command and records its outcome.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command runs as if it were called alone: its input and output are not touched, signals reach \
-it once, and its exit code is the one of chlog run (128 and the number of the signal that ended \
-it, 127 when it is not found, 126 when it cannot be started). A change that cannot be recorded is \
-kept and sent later; with --require-log the command is not started then.
+The command runs as it would without chlog: its input and output are not touched, and each signal \
+reaches it once. Its exit code is that of chlog run: 128 plus the number of the signal that ended \
+it, 127 if it is not found, 126 if it cannot be started. A change that cannot be recorded is kept \
+and sent later; with --require-log, the command is not started in that case.
 
-The command finds the id of its change in CHLOG_CHANGE_ID, if the service answers within half a \
-second.")]
+If the server responds within half a second, CHLOG_CHANGE_ID holds the ID of the change for the \
+command.")]
 pub(crate) struct RunArgs {
-    /// What is done, in a line: 3 to 300 characters; made from the command's name if not given
+    /// Title: 3 to 300 characters; by default from the name of the command
     #[arg(long, value_name = "TITLE", help_heading = "The change")]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
-    /// The risk that it has at least if the command fails
+    /// Lowest risk level if the command fails
     #[arg(
         long,
         value_name = "RISK",
@@ -59,7 +59,7 @@ pub(crate) struct RunArgs {
         help_heading = "Behaviour"
     )]
     fail_risk: RiskLevel,
-    /// The exit codes that are a success; repeatable, or separated by commas
+    /// Exit codes that mean success; repeatable, or comma-separated
     #[arg(
         long,
         value_name = "CODE",
@@ -68,18 +68,18 @@ pub(crate) struct RunArgs {
         help_heading = "Behaviour"
     )]
     ok_codes: Vec<u8>,
-    /// Record the arguments of the command too, with what looks like a secret masked
+    /// Also record the arguments of the command, with probable secrets masked
     #[arg(long, help_heading = "Behaviour")]
     capture_args: bool,
-    /// Leave the API key in the environment of the command
+    /// Keep the API key in the environment of the command
     #[arg(long, help_heading = "Behaviour")]
     pass_key: bool,
     #[command(flatten)]
     context: ContextArgs,
-    /// Do not start the command unless the change is recorded
+    /// Start the command only if the change is recorded
     #[arg(long, help_heading = "Behaviour")]
     require_log: bool,
-    /// The command with its arguments
+    /// Command and its arguments
     #[arg(
         required = true,
         trailing_var_arg = true,
@@ -89,33 +89,33 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// How a command ended.
+/// The end of a command.
 struct Ending {
     ended: io::Result<ExitStatus>,
     lasted: Duration,
 }
 
-/// Runs the command; fails only where it was not to be started.
+/// Runs the command; fails only if the command is not started.
 pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
-    let begun = match app {
-        Ok(app) => begin(&app, &args).await.map(|begun| (app, begun)),
+    let recorder = match app {
+        Ok(app) => begin(&app, &args).await.map(|recorder| (app, recorder)),
         Err(failure) => Err(failure),
     };
-    let mut begun = match begun {
-        Ok(begun) => Some(begun),
-        // The command line is wrong, or somebody wants it so.
+    let mut recorder = match recorder {
+        Ok(recorder) => Some(recorder),
+        // The flags are invalid, or the user requires a record.
         Err(failure) if args.require_log || failure.exit == Exit::Invalid => return Err(failure),
         Err(failure) => {
             failure.report();
-            warn("the command runs all the same, and nothing is recorded");
+            warn("the command runs, but nothing is recorded");
             None
         }
     };
-    let id = match &mut begun {
-        Some((_, recording)) => recording.id_within(HEAD_START).await,
+    let id = match &mut recorder {
+        Some((_, recorder)) => recorder.id_within(ID_TIMEOUT).await,
         None => None,
     };
-    let ending = watch(command(&args, id)).await;
+    let ending = execute(command(&args, id)).await;
     let code = match &ending.ended {
         Ok(status) => supervise::code(*status),
         Err(error) => {
@@ -124,9 +124,9 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
             supervise::code_of_failure(error)
         }
     };
-    if let Some((app, recording)) = begun {
+    if let Some((app, recorder)) = recorder {
         let patch = outcome(&app, &args, &ending, code);
-        match recording.finish(&app, patch).await {
+        match recorder.finish(&app, patch).await {
             Ok(()) => Delivery::after(&app).await,
             Err(failure) => drop(failure.report()),
         }
@@ -134,56 +134,54 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Begins to record.
-async fn begin(app: &App, args: &RunArgs) -> Outcome<Recording> {
+/// Starts to record the change.
+async fn begin(app: &App, args: &RunArgs) -> Outcome<RunRecorder> {
     let draft = draft(app, args)?;
-    let mut lost = ChangePatch {
+    let mut on_kill = ChangePatch {
         status: Some(Status::RolledBack),
         description: Some(Some(described(
             args,
-            "Outcome unknown: neither the command nor chlog came back to tell.",
+            "Outcome unknown: chlog was killed before it could record how the command ended.",
         ))),
         ..ChangePatch::default()
     };
     let mut tags = draft.change.tags.clone();
-    tags.push(OUTCOME_UNKNOWN.to_owned());
+    tags.push(OUTCOME_UNKNOWN_TAG.to_owned());
     if let Ok(patch) = (ChangePatch {
         tags: Some(tags),
         ..ChangePatch::default()
     })
     .checked(time::now())
     {
-        lost.tags = patch.tags;
+        on_kill.tags = patch.tags;
     }
-    Recording::begin(app, draft, lost, args.require_log).await
+    RunRecorder::begin(app, draft, on_kill, args.require_log).await
 }
 
-/// Puts the change together.
+/// Returns the change for the start of the command.
 fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
     if args.fields.status.is_some() {
         return Err(Failure::new(
             Exit::Invalid,
-            "--status: `chlog run` says itself where the change stands",
+            "--status: `chlog run` sets the status itself",
         )
-        .hint("--ok-codes says which exit codes are a success"));
+        .hint("--ok-codes sets the exit codes that mean success"));
     }
     let context = args.context.gather();
-    let change = NewChange {
-        title: args
-            .title
-            .clone()
-            .unwrap_or_else(|| title(&args.command[0], &context)),
-        description: Some(described(args, "The command runs.")),
+    let title = args.title.clone();
+    let title = title.unwrap_or_else(|| default_title(&args.command[0], &context));
+    let fields = ChangeFields {
+        description: Some(described(args, "The command is running.")),
         status: Some(Status::InProgress),
-        ..NewChange::default()
+        ..args.fields.clone().or_defaults(&app.config.defaults)
     };
-    let mut draft = Draft::new(&args.fields.clone().or(&app.config.defaults), change)?;
+    let mut draft = Draft::new(title, fields, None)?;
     context.apply(&mut draft.change);
     Ok(draft)
 }
 
-/// Makes a title of a command's name and where it runs.
-fn title(program: &OsString, context: &Context) -> String {
+/// Returns a title from the name of the command and the context.
+fn default_title(program: &OsString, context: &Context) -> String {
     let name = Path::new(program)
         .file_name()
         .map_or_else(|| program.to_string_lossy(), |name| name.to_string_lossy());
@@ -192,8 +190,8 @@ fn title(program: &OsString, context: &Context) -> String {
         .filter(|c| !c.is_control())
         .take(MAX_NAME)
         .collect();
-    match &context.place {
-        Some(place) => cut(&format!("Run {} ({place})", name.trim()), MAX_TITLE_CHARS),
+    match &context.source {
+        Some(source) => shorten(&format!("Run {} ({source})", name.trim()), MAX_TITLE_CHARS),
         None => format!("Run {}", name.trim()),
     }
 }
@@ -209,14 +207,14 @@ fn command(args: &RunArgs, id: Option<ChangeId>) -> Command {
     }
     match id {
         Some(id) => command.env(ID_VARIABLE, id.to_string()),
-        // That of another command around us would be wrong.
+        // The id of an outer `chlog run` would be wrong.
         None => command.env_remove(ID_VARIABLE),
     };
     command
 }
 
-/// Runs the command to its end.
-async fn watch(command: Command) -> Ending {
+/// Runs the command until it ends.
+async fn execute(command: Command) -> Ending {
     let began = Instant::now();
     let ended = match supervise::start(command) {
         Ok(running) => running.wait().await,
@@ -228,59 +226,58 @@ async fn watch(command: Command) -> Ending {
     }
 }
 
-/// Says what became of the command.
+/// Returns the update for the end of the command.
 fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch {
-    let has_succeeded = ending.ended.is_ok() && args.ok_codes.contains(&code);
-    let how = match &ending.ended {
+    let succeeded = ending.ended.is_ok() && args.ok_codes.contains(&code);
+    let result = match &ending.ended {
         Ok(status) if status.code().is_none() => format!("Ended by signal {}", code - 128),
         Ok(_) => format!("Exit code {code}"),
         Err(error) => format!("Could not be started: {error}"),
     };
-    let how = format!("{how}, after {}", time::span(ending.lasted));
+    let result = format!("{result}, after {}", time::duration(ending.lasted));
     let risk = args.fields.risk.clone();
     let risk = risk.or(app.config.defaults.risk.clone());
-    let is_below = |risk: &RiskLevel| position(risk) < position(&args.fail_risk);
-    let raised = !has_succeeded && risk.as_ref().is_none_or(is_below);
+    let is_below = |risk: &RiskLevel| rank(risk) < rank(&args.fail_risk);
+    let raised = !succeeded && risk.as_ref().is_none_or(is_below);
     ChangePatch {
-        status: Some(if has_succeeded {
+        status: Some(if succeeded {
             Status::Completed
         } else {
             Status::RolledBack
         }),
         risk_level: raised.then(|| args.fail_risk.clone()),
-        description: Some(Some(described(args, &how))),
+        description: Some(Some(described(args, &result))),
         ..ChangePatch::default()
     }
 }
 
-/// Returns how dangerous a risk is beside others.
-fn position(risk: &RiskLevel) -> Option<usize> {
+/// Returns the rank of a risk level; none for an unknown one.
+fn rank(risk: &RiskLevel) -> Option<usize> {
     RiskLevel::WORDS
         .iter()
         .position(|word| *word == risk.as_str())
 }
 
-/// Writes the description: what was said, the command, and how it is with it.
-fn described(args: &RunArgs, how: &str) -> String {
+/// Returns the description: the given one, the command and its result.
+fn described(args: &RunArgs, result: &str) -> String {
     let command = if args.capture_args {
-        secrets::masked(&args.command)
+        secrets::mask_command(&args.command)
     } else {
         args.command[0].to_string_lossy().into_owned()
     };
-    let plain = |text: &str| -> String {
-        text.chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect()
-    };
-    let ours = format!("Command: `{}`\n\n{}", plain(&command), plain(how));
+    let facts = format!(
+        "Command: `{}`\n\n{}",
+        controls_to_spaces(&command),
+        controls_to_spaces(result)
+    );
     let given = args.fields.description.as_deref().map(str::trim);
     let text = match given.filter(|given| !given.is_empty()) {
         Some(given) => {
-            let room = MAX_LONG_TEXT_CHARS.saturating_sub(ours.chars().count() + 2);
+            let room = MAX_LONG_TEXT_CHARS.saturating_sub(facts.chars().count() + 2);
             let given: String = given.chars().take(room).collect();
-            format!("{given}\n\n{ours}")
+            format!("{given}\n\n{facts}")
         }
-        None => ours,
+        None => facts,
     };
     text.chars().take(MAX_LONG_TEXT_CHARS).collect()
 }
@@ -290,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn titles_are_made_of_the_name_alone() {
+    fn titles_have_the_name_without_its_directory() {
         for (program, expected) in [
             ("ls", "Run ls"),
             ("./deploy.sh", "Run deploy.sh"),
@@ -298,9 +295,12 @@ mod tests {
             ("..", "Run .."),
             ("a\nb", "Run ab"),
         ] {
-            assert_eq!(title(&program.into(), &Context::default()), expected);
+            assert_eq!(
+                default_title(&program.into(), &Context::default()),
+                expected
+            );
         }
-        let title = title(&"x".repeat(1000).into(), &Context::default());
+        let title = default_title(&"x".repeat(1000).into(), &Context::default());
         assert_eq!(title.chars().count(), 4 + MAX_NAME);
     }
 }

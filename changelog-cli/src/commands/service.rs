@@ -1,15 +1,16 @@
 //! `chlog service`: lists, shows and creates services.
 
-use changelog_core::{Input, NewService};
+use changelog_core::{Input, NewService, Service};
 use clap::Subcommand;
 
 use crate::base::failure::Outcome;
+use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::names::pick;
+use crate::input::names::find;
 use crate::output::detail;
-use crate::output::table::{self, one_line};
+use crate::output::table;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
@@ -18,24 +19,24 @@ pub(crate) enum ServiceCommand {
     List,
     /// Show a service
     Show {
-        /// Its name or id
+        /// Name or ID
         #[arg(value_name = "NAME|ID", add = complete::services())]
         name: String,
     },
     /// Create a service
     Create {
-        /// 2 to 100 characters, unique in any case
+        /// Name: 2 to 100 characters, unique regardless of case
         name: String,
-        /// What it is
+        /// Description
         #[arg(short = 'm', long, value_name = "TEXT")]
         description: Option<String>,
-        /// Its color, such as #6366f1
+        /// Color, such as #6366f1
         #[arg(long, value_name = "COLOR")]
         color: Option<String>,
     },
 }
 
-/// Does what was asked with services.
+/// Runs the subcommand.
 pub(crate) async fn run(mut app: App, command: ServiceCommand) -> Outcome {
     let now = time::now();
     match command {
@@ -49,7 +50,7 @@ pub(crate) async fn run(mut app: App, command: ServiceCommand) -> Outcome {
             let client = app.client()?;
             let service = match name.parse() {
                 Ok(id) => client.services().get(id).await?,
-                Err(_) => pick(client.services().list().await?, &name)?,
+                Err(_) => find::<Service>(&client, &name).await?,
             };
             app.output
                 .record(&service, |service| detail::service(service, now))

@@ -1,4 +1,4 @@
-//! `chlog show`: one change in full.
+//! `chlog show`: prints a change in full.
 
 use changelog_core::ChangeId;
 use clap::Args;
@@ -12,12 +12,12 @@ use crate::output::detail;
 /// Shows a change.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// The id of the change
+    /// ID of the change
     #[arg(add = complete::changes())]
     id: ChangeId,
 }
 
-/// Shows it with exact times.
+/// Prints the change.
 pub(crate) async fn run(mut app: App, args: &ShowArgs) -> Outcome {
     let change = app.client()?.changes().get(args.id).await?;
     app.output

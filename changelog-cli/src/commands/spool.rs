@@ -1,171 +1,140 @@
-//! `chlog spool`: the changes that wait for the service.
+//! `chlog spool`: the changes that wait for the server.
 
 use std::fs;
 use std::io::{self, IsTerminal};
 
-use changelog_core::OrganizationId;
+use changelog_core::Timestamp;
 use clap::{Args, Subcommand};
+use comfy_table::Cell;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::base::failure::{Cause, Exit, Failure, Outcome, note};
+use crate::base::failure::{Exit, Failure, Outcome, note};
+use crate::base::text::plural;
 use crate::base::time;
 use crate::environment::app::App;
-use crate::output::table;
-use crate::recording::spool::delivery::{self, Delivery, Takeover, unreadable};
-use crate::recording::spool::owner::organization_of;
-use crate::recording::spool::{self, Kept};
+use crate::output::format::Format;
+use crate::output::table::{FittedTable, text};
+use crate::recording::spool::delivery::{self, Delivery, Takeover};
+use crate::recording::spool::entry::SpoolFile;
+use crate::recording::spool::folder::{self, unusable};
+use crate::recording::spool::item::SpoolItem;
 
-/// The changes that wait for the service.
+/// The message for an empty spool.
+const NOTHING_WAITS: &str = "no changes are waiting";
+
+/// Manages the changes that wait for the server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpoolCommand {
-    /// List what waits, and what the service did not take
+    /// List waiting and rejected changes
     Status,
-    /// Send what waits
+    /// Send the waiting changes
     Flush(FlushArgs),
-    /// Put rejected changes, and those waiting for a valid key, back in the queue
+    /// Put rejected changes, and those that wait for a valid key, back in the queue
     Retry(RetryArgs),
-    /// Throw away what waits, or what the service did not take
+    /// Delete waiting or rejected changes
     Drop(DropArgs),
 }
 
-/// What to send beyond what is meant for this address and organization.
+/// The changes to send in addition to those of this server and organization.
 #[derive(Debug, Default, Args)]
 pub(crate) struct FlushArgs {
-    /// Also send changes kept for another address here: one that was mistyped or is no longer used
+    /// Also send changes that were kept for another URL, such as a mistyped or retired one
     ///
-    /// Only what belongs to the same organization; where that is not known, what was kept with the
-    /// same key.
+    /// Sends only changes of the same organization or, if their organization is not known, changes
+    /// that were kept with the same key.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// Record a change in the organization of this key although the organization that it was kept
-    /// for is not known; `all` for all of them
+    /// Also send a change whose organization is not known, with this key; `all` for all of them
     ///
-    /// Repeatable, or separated by commas. A change that is known to belong to another organization
-    /// is never sent.
+    /// Repeatable, or comma-separated. A change that belongs to another organization is never sent.
     #[arg(long, value_name = "ID|all", value_delimiter = ',')]
     adopt: Vec<String>,
 }
 
-/// What to put back.
+/// The changes to put back.
 #[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
-    /// The ids, as `chlog spool status` shows them; without one, everything
+    /// IDs from `chlog spool status`; all changes by default
     ids: Vec<String>,
 }
 
-/// What to throw away.
+/// The changes to delete.
 #[derive(Debug, Args)]
 pub(crate) struct DropArgs {
-    /// The ids of what waits or was not taken, as `chlog spool status` shows them
+    /// IDs from `chlog spool status`
     #[arg(required_unless_present_any = ["all", "refused"])]
     ids: Vec<String>,
-    /// Everything that waits
+    /// All waiting changes
     #[arg(long)]
     all: bool,
-    /// Everything that the service did not take
+    /// All rejected changes
     #[arg(long)]
     refused: bool,
 }
 
-/// A file of the spool as it is shown.
-#[derive(serde::Serialize)]
-pub(crate) struct Waiting {
-    pub(crate) id: String,
-    /// `waiting`, `unauthorized`, `unexpected_response` or `refused`.
-    pub(crate) state: &'static str,
-    pub(crate) title: String,
-    pub(crate) url: String,
-    /// The organization that it belongs to, if it is known.
-    pub(crate) organization: Option<OrganizationId>,
-    /// The fingerprint of the key that it was kept under.
-    pub(crate) key_fingerprint: String,
-    pub(crate) kept_at: Option<changelog_core::Timestamp>,
-    pub(crate) reason: String,
-}
-
-impl Waiting {
-    fn new(kept: &Kept, is_refused: bool) -> Self {
-        let id = kept.name();
-        match &kept.entry {
-            Ok(entry) => Self {
-                id,
-                state: match entry.cause {
-                    _ if is_refused => "refused",
-                    Cause::Unauthorized => "unauthorized",
-                    Cause::UnexpectedResponse => "unexpected_response",
-                    _ => "waiting",
-                },
-                title: entry.title(),
-                url: entry.url.clone(),
-                organization: organization_of(entry),
-                key_fingerprint: entry.key_fingerprint.clone(),
-                kept_at: Some(entry.kept_at),
-                reason: entry.reason.clone(),
-            },
-            Err(error) => Self {
-                id,
-                state: if is_refused { "refused" } else { "waiting" },
-                title: "unreadable".to_owned(),
-                url: String::new(),
-                organization: None,
-                key_fingerprint: String::new(),
-                kept_at: None,
-                reason: format!("{}: {error}", kept.path.display()),
-            },
-        }
-    }
-
-    /// Returns the organization, or the key as long as that is not known.
-    pub(crate) fn owner(&self) -> String {
-        match &self.organization {
-            Some(organization) => organization.to_string(),
-            None if self.key_fingerprint.is_empty() => String::new(),
-            None => format!("unknown (key {})", self.key_fingerprint),
-        }
-    }
-}
-
-/// Does what was asked with what waits.
+/// Runs the subcommand.
 pub(crate) async fn run(app: App, command: SpoolCommand) -> Outcome {
     match command {
         SpoolCommand::Status => status(app),
         SpoolCommand::Flush(args) => flush(&app, args).await,
-        SpoolCommand::Retry(args) => put_back(&args).await,
-        SpoolCommand::Drop(args) => drop_some(&args),
+        SpoolCommand::Retry(args) => retry(&args).await,
+        SpoolCommand::Drop(args) => delete(&args),
     }
 }
 
 fn status(mut app: App) -> Outcome {
     let mut all = Vec::new();
-    if let Some(directory) = spool::directory() {
-        for (directory, is_refused) in [
+    if let Some(directory) = folder::directory() {
+        for (directory, is_rejected) in [
             (directory.clone(), false),
-            (spool::refused(&directory), true),
+            (folder::rejected(&directory), true),
         ] {
-            let files = spool::list(&directory).map_err(|error| unreadable(&error))?;
-            all.extend(files.iter().map(|kept| Waiting::new(kept, is_refused)));
+            let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
+            all.extend(files.iter().map(|file| SpoolItem::new(file, is_rejected)));
         }
     }
-    if all.is_empty() && app.output.format() == crate::output::format::Format::Table {
-        note("nothing waits");
+    if all.is_empty() && app.output.format() == Format::Table {
+        note(NOTHING_WAITS);
         return Ok(());
     }
     app.output
-        .records(all, |all, width| table::waiting(all, width, time::now()))
+        .records(all, |all, width| table(all, width, time::now()))
+}
+
+/// Draws the files of the spool as a table.
+fn table(items: &[SpoolItem], width: Option<u16>, now: Timestamp) -> String {
+    let row = |item: &SpoolItem| {
+        let kept = item.kept_at.map(|at| time::relative(at, now));
+        let cells = vec![
+            Cell::new(kept.unwrap_or_default()),
+            text(item.state),
+            text(&item.title),
+            text(&item.url),
+            text(&item.owner()),
+            text(&item.reason),
+        ];
+        (cells, item.id.clone())
+    };
+    let table = FittedTable {
+        header: vec!["KEPT", "STATE", "TITLE", "URL", "ORGANIZATION", "REASON"],
+        main: 2,
+        rows: items.iter().map(row).collect(),
+    };
+    table.draw(width)
 }
 
 async fn flush(app: &App, args: FlushArgs) -> Outcome {
     let delivery = Delivery::of_all(app)?;
     let adopts_all = args.adopt.iter().any(|id| id == "all");
     let adopted: Vec<String> = args.adopt.into_iter().filter(|id| id != "all").collect();
-    let directory = spool::directory().unwrap_or_default();
-    let names: Vec<String> = spool::list(&directory)
-        .map_err(|error| unreadable(&error))?
+    let directory = folder::directory().unwrap_or_default();
+    let ids: Vec<String> = SpoolFile::read_all(&directory)
+        .map_err(|error| unusable(&error))?
         .iter()
-        .map(Kept::name)
+        .map(SpoolFile::id)
         .collect();
-    if let Some(id) = adopted.iter().find(|id| !names.contains(id)) {
-        return Err(nothing_with(id));
+    if let Some(id) = adopted.iter().find(|id| !ids.contains(id)) {
+        return Err(unknown_id(id));
     }
     let takeover = Takeover {
         from: args.from,
@@ -186,71 +155,77 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
         })
         .await?;
     bar.finish_and_clear();
-    let others = report.elsewhere + report.foreign + report.unknown;
-    if report.delivered == 0 && report.left == 0 && report.refused == 0 {
+    let others = report.other_url + report.other_organization + report.unknown_organization;
+    if report.sent == 0 && report.remaining == 0 && report.rejected == 0 {
         note(match others {
-            0 => "nothing waits",
-            _ => "nothing waits for this address and key",
+            0 => NOTHING_WAITS,
+            _ => "no changes are waiting for this server and key",
         });
-    } else if report.delivered > 0 {
-        note(&format!("recorded: {}", report.delivered));
+    } else if report.sent > 0 {
+        note(&format!("recorded {}", plural(report.sent, "change")));
     }
-    if report.elsewhere > 0 {
+    if report.other_url > 0 {
         note(&format!(
-            "{} for other addresses; `chlog spool status` shows them, and `chlog spool flush \
-             --from URL` sends here what was meant for another address",
-            report.elsewhere
+            "{} kept for other servers; `chlog spool status` shows them, `chlog spool flush --from \
+             URL` sends those of URL to this server",
+            plural(report.other_url, "change")
         ));
     }
-    if report.foreign > 0 {
+    if report.other_organization > 0 {
         note(&format!(
-            "{} for another organization than this key's; `chlog spool status` shows which, and a \
-             key of it sends them",
-            report.foreign
+            "{} kept for another organization than this key's; `chlog spool status` shows which; a \
+             key of that organization sends them",
+            plural(report.other_organization, "change")
         ));
     }
-    if report.unknown > 0 {
+    if report.unknown_organization > 0 {
         note(&format!(
-            "{} kept with another key whose organization is not known; that key sends them, or \
-             `chlog spool flush --adopt ID` with this one",
-            report.unknown
+            "{} kept with another key whose organization is not known; use that key, or `chlog \
+             spool flush --adopt ID` with this one",
+            plural(report.unknown_organization, "change")
         ));
     }
     if let Some(failure) = report.stopped {
-        return Err(failure.line(format!("{} still waiting, and kept", report.left)));
+        return Err(failure.line(format!("{} still waiting", report.remaining)));
     }
-    if report.refused > 0 {
+    if report.rejected > 0 {
         return Err(Failure::new(
             Exit::Invalid,
-            format!("the service did not take {}", report.refused),
+            format!("the server rejected {}", plural(report.rejected, "change")),
         )
         .hint(
-            "`chlog spool status` says why; they are kept until `chlog spool retry` puts them back or \
-             `chlog spool drop --refused` drops them",
+            "`chlog spool status` shows why; `chlog spool retry` puts them back in the queue, `chlog spool \
+             drop --refused` deletes them",
         ));
     }
     Ok(())
 }
 
-async fn put_back(args: &RetryArgs) -> Outcome {
+async fn retry(args: &RetryArgs) -> Outcome {
     let (count, missing) = delivery::retry(&args.ids).await?;
     note(&match count {
-        0 => "nothing was put back".to_owned(),
-        count => format!("put back: {count}; `chlog spool flush` sends what waits"),
+        0 => "no change was put back".to_owned(),
+        count => format!(
+            "put back {}; `chlog spool flush` sends them",
+            plural(count as u64, "change")
+        ),
     });
     match missing.first() {
         None => Ok(()),
-        Some(id) => Err(nothing_with(id)),
+        Some(id) => Err(unknown_id(id)),
     }
 }
 
-fn nothing_with(id: &str) -> Failure {
-    Failure::new(Exit::NotFound, format!("nothing waits under the id {id:?}"))
-        .hint("`chlog spool status` shows what waits")
+fn unknown_id(id: &str) -> Failure {
+    Failure::new(
+        Exit::NotFound,
+        format!("the spool has no change with the ID {id:?}"),
+    )
+    .hint("`chlog spool status` shows all IDs")
 }
 
-fn drop_some(args: &DropArgs) -> Outcome {
-    let directory = spool::directory().ok_or_else(|| {
+fn delete(args: &DropArgs) -> Outcome {
+    let directory = folder::directory().ok_or_else(|| {
         Failure::new(
             Exit::Other,
             "there is no spool: this machine has no home directory",
@@ -260,27 +235,27 @@ fn drop_some(args: &DropArgs) -> Outcome {
     let mut missing: Vec<&str> = args.ids.iter().map(String::as_str).collect();
     for (directory, is_all) in [
         (directory.clone(), args.all),
-        (spool::refused(&directory), args.refused),
+        (folder::rejected(&directory), args.refused),
     ] {
-        let files = spool::list(&directory).map_err(|error| unreadable(&error))?;
-        for kept in files {
-            let name = kept.name();
-            let is_named = args.ids.contains(&name);
+        let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
+        for file in files {
+            let id = file.id();
+            let is_named = args.ids.contains(&id);
             if !is_all && !is_named {
                 continue;
             }
-            missing.retain(|id| *id != name);
-            // Somebody may have sent it in this moment.
-            match fs::remove_file(&kept.path) {
+            missing.retain(|missing| *missing != id);
+            // Another process may have just sent it.
+            match fs::remove_file(&file.path) {
                 Ok(()) => count += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(unreadable(&error)),
+                Err(error) => return Err(unusable(&error)),
             }
         }
     }
-    note(&format!("thrown away: {count}"));
+    note(&format!("deleted {}", plural(count, "change")));
     match missing.first() {
         None => Ok(()),
-        Some(id) => Err(nothing_with(id)),
+        Some(id) => Err(unknown_id(id)),
     }
 }

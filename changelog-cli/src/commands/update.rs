@@ -1,38 +1,37 @@
 //! `chlog update`, and its short forms `start`, `done` and `rollback`.
 
-use changelog_core::{Change, ChangeId, ChangePatch, Input, Link, Status};
+use changelog_core::{Change, ChangeId, ChangePatch, Host, Input, Link, Service, Status};
 use clap::{Args, ValueEnum};
 
 use crate::base::failure::{Failure, Outcome};
+use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::flags::{ChangeFields, link};
-use crate::input::names::{self, Missing};
-use crate::output::table::one_line;
-use crate::recording::submit::named;
+use crate::input::names::{self, Missing, non_empty};
 
 /// Edits a change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
---tag and --link add to what the change has; a link with the label of another replaces it. They are \
-added to what the service has at that moment: an update of the tags or links that somebody else makes \
-between the two requests, some milliseconds, is overwritten.
+--tag and --link add to the tags and links of the change; a link replaces the one with the same \
+label. chlog reads the change and writes it back: an update of the tags or links by another client \
+within these milliseconds is overwritten.
 
 Examples:
   chlog update ID --tag verified --remove-tag draft
   chlog update ID --set-tags release,eu
   chlog update ID --link ticket=https://tickets.example.com/7")]
 pub(crate) struct UpdateArgs {
-    /// The id of the change
+    /// ID of the change
     #[arg(add = complete::changes())]
     id: ChangeId,
-    /// What is done, in a line: 3 to 300 characters
+    /// Title: 3 to 300 characters
     #[arg(long, value_name = "TITLE", help_heading = "The change")]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
-    /// Remove a tag; repeatable, or several separated by commas
+    /// Remove a tag; repeatable, or comma-separated
     #[arg(
         long = "remove-tag",
         value_name = "TAG",
@@ -40,7 +39,7 @@ pub(crate) struct UpdateArgs {
         help_heading = "The change"
     )]
     remove_tags: Vec<String>,
-    /// Replace all tags by these
+    /// Replace all tags
     #[arg(
         long,
         value_name = "TAG",
@@ -56,7 +55,7 @@ pub(crate) struct UpdateArgs {
         help_heading = "The change"
     )]
     remove_links: Vec<String>,
-    /// Replace all links by this one; repeatable
+    /// Replace all links; repeatable
     #[arg(
         long,
         value_name = "LABEL=URL",
@@ -65,7 +64,7 @@ pub(crate) struct UpdateArgs {
         help_heading = "The change"
     )]
     set_links: Option<Vec<Link>>,
-    /// Take a field away; repeatable, or several separated by commas
+    /// Clear a field; repeatable, or comma-separated
     #[arg(
         long,
         value_name = "FIELD",
@@ -74,20 +73,20 @@ pub(crate) struct UpdateArgs {
         help_heading = "Behaviour"
     )]
     clear: Vec<Clearable>,
-    /// Known to `log` only; explained when it is given.
+    /// A flag of `log` only; explained when it is given.
     #[arg(long, hide = true)]
     occurred_at: Option<String>,
 }
 
 /// Sets the status of a change.
 #[derive(Debug, Args)]
-pub(crate) struct MoveArgs {
-    /// The id of the change
+pub(crate) struct StatusArgs {
+    /// ID of the change
     #[arg(add = complete::changes())]
     id: ChangeId,
 }
 
-/// What a change can be without.
+/// A field that can be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Clearable {
     Description,
@@ -100,23 +99,23 @@ enum Clearable {
     ScheduledFor,
 }
 
-/// Edits the change and says what it is now.
+/// Edits the change and prints it.
 pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     if args.occurred_at.is_some() {
         return Err(Failure::usage(
-            "--occurred-at: cannot be changed: the id and the order of a change are derived from it",
+            "--occurred-at: cannot be changed: the ID of a change and its position in lists depend on it",
         )
-        .hint("record the change again with the right time, and say so in the description of this one"));
+        .hint("record the change again with the right time, and mention it in the description of this one"));
     }
     let patch = patch(&args)?;
-    let service = named(args.fields.service.as_deref());
-    let host = named(args.fields.host.as_deref());
+    let service = non_empty(args.fields.service.as_deref());
+    let host = non_empty(args.fields.host.as_deref());
     let edits = args.edits();
     if patch == ChangePatch::default() && service.is_none() && host.is_none() && !edits {
         return Err(Failure::usage("there is nothing to update")
-            .hint("give what is to change, such as --status completed, or --clear description"));
+            .hint("name a field, such as --status completed, or --clear description"));
     }
-    // What is added is checked before anything is asked of the service.
+    // Added values are checked before the first request.
     let mut patch = patch.checked(time::now())?;
     ChangePatch {
         tags: args.fields.tags.clone(),
@@ -125,19 +124,15 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     }
     .checked(time::now())?;
     let client = app.client()?;
-    let missing = if args.fields.create_missing {
-        Missing::Create
-    } else {
-        Missing::Offer
-    };
+    let missing = Missing::of_flag(args.fields.create_missing);
     if let Some(name) = service {
-        patch.service_id = Some(names::service(&client, name, missing).await?);
+        patch.service_id = Some(names::resolve::<Service>(&client, name, missing).await?);
     }
     if let Some(name) = host {
-        patch.host_id = Some(names::host(&client, name, missing).await?);
+        patch.host_id = Some(names::resolve::<Host>(&client, name, missing).await?);
     }
     if edits {
-        // As late as possible: what is read here is written back.
+        // As late as possible: the change is read here and written back.
         edit(&args, &client.changes().get(args.id).await?, &mut patch);
         patch = patch.checked(time::now())?;
     }
@@ -145,8 +140,7 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     app.output.record(&change, line)
 }
 
-/// Puts what is added to the tags and links of a change, and takes away what is
-/// removed.
+/// Adds to and removes from the tags and links of a change.
 fn edit(args: &UpdateArgs, change: &Change, patch: &mut ChangePatch) {
     if args.edits_tags() {
         let mut tags = change.tags.clone();
@@ -182,14 +176,14 @@ impl UpdateArgs {
         self.fields.links.is_some() || !self.remove_links.is_empty()
     }
 
-    /// Returns whether what the change will have depends on what it has.
+    /// Returns whether the update depends on the tags or links of the change.
     fn edits(&self) -> bool {
         self.edits_tags() || self.edits_links()
     }
 }
 
-/// Sets the status and says what the change is now.
-pub(crate) async fn set_status(mut app: App, args: &MoveArgs, status: Status) -> Outcome {
+/// Sets the status and prints the change.
+pub(crate) async fn set_status(mut app: App, args: &StatusArgs, status: Status) -> Outcome {
     let client = app.client()?;
     let change = client
         .changes()
@@ -205,18 +199,18 @@ fn line(change: &Change) -> String {
     format!("{}  {status}  {}", change.id, one_line(&change.title))
 }
 
-/// Puts the update together, but for the ids of names.
+/// Returns the update without the ids of names.
 fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
     let fields = &args.fields;
     let now = time::now();
-    let emptied =
+    let is_empty =
         |name: &Option<String>| name.as_deref().is_some_and(|name| name.trim().is_empty());
     let mut patch = ChangePatch {
         title: args.title.clone(),
         description: fields.description.clone().map(Some),
-        // An empty name is none, as it is for `log`.
-        service_id: emptied(&fields.service).then_some(None),
-        host_id: emptied(&fields.host).then_some(None),
+        // An empty name means none, as for `log`.
+        service_id: is_empty(&fields.service).then_some(None),
+        host_id: is_empty(&fields.host).then_some(None),
         risk_level: fields.risk.clone(),
         status: fields.status.clone(),
         impact: fields.impact.clone().map(Some),
@@ -230,11 +224,11 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
             Clearable::Impact => patch.impact.replace(None).flatten().is_some(),
             Clearable::Service => {
                 patch.service_id = Some(None);
-                named(fields.service.as_deref()).is_some()
+                non_empty(fields.service.as_deref()).is_some()
             }
             Clearable::Host => {
                 patch.host_id = Some(None);
-                named(fields.host.as_deref()).is_some()
+                non_empty(fields.host.as_deref()).is_some()
             }
             Clearable::Tags => patch.tags.replace(Vec::new()).is_some() || args.edits_tags(),
             Clearable::Links => patch.links.replace(Vec::new()).is_some() || args.edits_links(),
@@ -246,7 +240,7 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
                 .map(|value| value.get_name().to_owned())
                 .unwrap_or_default();
             return Err(Failure::usage(format!(
-                "{name}: cannot be set and cleared at once"
+                "{name}: cannot be set and cleared at the same time"
             )));
         }
     }
@@ -271,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_sent_as_null_or_as_an_empty_list() {
+    fn a_cleared_field_is_sent_as_null_or_as_an_empty_list() {
         let patch = patched("--status completed --clear description,tags --clear scheduled-for");
         assert_eq!(
             patch.unwrap(),
@@ -290,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_set_and_cleared_at_once() {
+    fn a_field_is_not_set_and_cleared_at_once() {
         for line in [
             "-m x --clear description",
             "--tag a --clear tags",

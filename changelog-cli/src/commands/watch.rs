@@ -1,4 +1,4 @@
-//! `chlog watch`: shows changes as they are recorded.
+//! `chlog watch`: prints changes as they are recorded.
 
 use changelog_core::Change;
 use clap::Args;
@@ -6,20 +6,20 @@ use futures_util::TryStreamExt;
 
 use crate::base::failure::{Outcome, note};
 use crate::environment::app::App;
-use crate::input::filter::WhichArgs;
+use crate::input::filter::SelectArgs;
 use crate::output::detail;
 
-/// Shows changes as they are recorded: a line each, and through a pipe NDJSON.
+/// Prints changes as they are recorded: one line each, or NDJSON to a pipe.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
-    which: WhichArgs,
+    select: SelectArgs,
 }
 
-/// Shows them until somebody ends it.
+/// Prints changes until it is interrupted.
 pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
     let client = app.client()?;
-    let filter = args.which.filter(&client).await?;
+    let filter = args.select.filter(&client).await?;
     app.output.begin_live::<Change>()?;
     let mut changes = client
         .changes()

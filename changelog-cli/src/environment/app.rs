@@ -1,36 +1,40 @@
-//! What a command works with: the settings, the keys, the service, the output.
+//! What a command works with: settings, keys, the client, the output.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use changelog_client::{Client, ClientBuilder, RetryPolicy};
 use changelog_core::api_key::is_well_formed;
 use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout;
 
+use super::config::{Config, DEFAULT_PROFILE, Overrides};
+use super::credentials::{self, Credentials};
+use super::global::Global;
+use super::sourced::Sourced;
 use crate::base::failure::{Failure, Outcome, warn};
-use crate::environment::config::{Config, DEFAULT_PROFILE, Overrides, Sourced};
-use crate::environment::credentials::{self, Credentials};
-use crate::environment::global::Global;
 use crate::output::Output;
-use crate::recording::submit::PATIENCE;
+
+/// How long a command waits for the server before it keeps a change in the
+/// spool.
+pub(crate) const SPOOL_AFTER: Duration = Duration::from_secs(3);
 
 /// The surroundings of one command.
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) credentials: Credentials,
     pub(crate) output: Output,
-    /// Made when it is first needed, and once: it reads the system's
-    /// certificates.
+    /// Built on first use, because building reads the system's certificates.
     client: OnceCell<Client>,
-    /// The same for who has no time.
-    hurried: OnceCell<Client>,
-    /// Whether the service has been found to be away; shared with what comes
-    /// after the command.
-    away: Rc<Cell<bool>>,
+    /// The client that gives up after [`SPOOL_AFTER`].
+    quick_client: OnceCell<Client>,
+    /// Whether the server was found to be unavailable; outlives the command.
+    unavailable: Rc<Cell<bool>>,
 }
 
 impl App {
-    /// Reads the settings and keys; asks nobody yet.
+    /// Reads the settings and keys; sends nothing.
     pub(crate) fn new(global: Global) -> Outcome<Self> {
         let output = Output::new(global.format());
         let credentials = Credentials::load()?;
@@ -46,35 +50,43 @@ impl App {
             credentials,
             output,
             client: OnceCell::new(),
-            hurried: OnceCell::new(),
-            away: Rc::default(),
+            quick_client: OnceCell::new(),
+            unavailable: Rc::default(),
         })
     }
 
-    /// Returns where the service is.
+    /// Returns the server's URL.
     pub(crate) fn url(&self) -> Outcome<&Sourced<String>> {
-        self.known_profile()?;
-        self.config.url.as_ref().ok_or_else(no_address)
+        self.check_profile()?;
+        self.config.url.as_ref().ok_or_else(no_url)
     }
 
-    /// Returns the key for that address, if there is one.
+    /// Returns the key for the server's URL, if there is one.
     pub(crate) fn key(&self) -> Outcome<Option<Sourced<SecretString>>> {
         credentials::find(&self.credentials, &self.config.profile, &self.url()?.value)
     }
 
-    /// Returns a client that has a key.
-    pub(crate) fn client(&self) -> Outcome<Client> {
-        self.client_of(&self.client, |builder| builder)
+    /// Returns the key for the server's URL, or the failure that explains how
+    /// to set one.
+    pub(crate) fn required_key(&self) -> Outcome<Sourced<SecretString>> {
+        let url = &self.url()?.value;
+        self.key()?
+            .ok_or_else(|| credentials::missing(&self.credentials, &self.config.profile, url))
     }
 
-    /// Returns a client that has a key, for who keeps what cannot be sent: it
-    /// tries twice, and waits no longer than that takes.
-    pub(crate) fn hurried_client(&self) -> Outcome<Client> {
-        self.client_of(&self.hurried, |builder| {
+    /// Returns a client with the key.
+    pub(crate) fn client(&self) -> Outcome<Client> {
+        self.client_in(&self.client, |builder| builder)
+    }
+
+    /// Returns a client with the key for requests that are kept in the spool
+    /// when they fail: at most two attempts within [`SPOOL_AFTER`].
+    pub(crate) fn quick_client(&self) -> Outcome<Client> {
+        self.client_in(&self.quick_client, |builder| {
             builder
-                .connect_timeout(PATIENCE)
-                .attempt_timeout(PATIENCE)
-                .total_timeout(PATIENCE)
+                .connect_timeout(SPOOL_AFTER)
+                .attempt_timeout(SPOOL_AFTER)
+                .total_timeout(SPOOL_AFTER)
                 .retry(RetryPolicy {
                     max_retries: 1,
                     ..RetryPolicy::default()
@@ -82,51 +94,44 @@ impl App {
         })
     }
 
-    fn client_of(
+    fn client_in(
         &self,
-        made: &OnceCell<Client>,
-        set: impl FnOnce(ClientBuilder) -> ClientBuilder,
+        cell: &OnceCell<Client>,
+        configure: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Outcome<Client> {
-        if let Some(client) = made.get() {
+        if let Some(client) = cell.get() {
             return Ok(client.clone());
         }
-        let url = &self.url()?.value;
-        let Some(key) = self.key()? else {
-            return Err(credentials::missing(
-                &self.credentials,
-                &self.config.profile,
-                url,
-            ));
-        };
+        let key = self.required_key()?;
         if !is_well_formed(key.value.expose_secret()) {
             warn(&format!(
-                "the key from {} is mistyped or cut off: its checksum is not right",
+                "the key from {} is mistyped or cut off: its checksum is wrong",
                 key.source
             ));
         }
-        let client = set(builder(url, Some(key.value))).build()?;
-        Ok(made.get_or_init(|| client).clone())
+        let client = configure(builder(&self.url()?.value, Some(key.value))).build()?;
+        Ok(cell.get_or_init(|| client).clone())
     }
 
-    /// Notes that the service is away.
-    pub(crate) fn found_nobody(&self) {
-        self.away.set(true);
-    }
-
-    /// Returns the note whether the service is away, for when the app has
-    /// ended.
-    pub(crate) fn away(&self) -> Rc<Cell<bool>> {
-        Rc::clone(&self.away)
-    }
-
-    /// Returns a client for what needs no key.
+    /// Returns a client without a key.
     pub(crate) fn keyless_client(&self) -> Outcome<Client> {
         client(&self.url()?.value, None)
     }
 
-    /// Refuses a profile that nothing is known of: most likely it is mistyped,
-    /// and another address must not take its place.
-    fn known_profile(&self) -> Outcome {
+    /// Notes that the server is unavailable.
+    pub(crate) fn set_unavailable(&self) {
+        self.unavailable.set(true);
+    }
+
+    /// Returns the flag that [`Self::set_unavailable`] sets, for code that runs
+    /// after the command has consumed the app.
+    pub(crate) fn unavailable(&self) -> Rc<Cell<bool>> {
+        Rc::clone(&self.unavailable)
+    }
+
+    /// Rejects an unknown profile: it is probably mistyped, and another URL
+    /// must not be used in its place.
+    fn check_profile(&self) -> Outcome {
         let profile = &self.config.profile;
         if self.config.profile_known {
             return Ok(());
@@ -139,15 +144,15 @@ impl App {
         let hint = match changelog_core::text::closest(profile, stored) {
             Some(known) => format!("did you mean {known}?"),
             None => format!(
-                "put it into config.toml as [profiles.{profile}] with its url, \
-                 or sign in with `chlog auth login --profile {profile} --url URL`"
+                "add [profiles.{profile}] with a url to config.toml, or sign in with \
+                 `chlog auth login --profile {profile} --url URL`"
             ),
         };
         Err(Failure::usage(format!("there is no profile {profile:?}")).hint(hint))
     }
 }
 
-/// Makes a client for an address.
+/// Builds a client for a URL.
 pub(crate) fn client(url: &str, key: Option<SecretString>) -> Outcome<Client> {
     Ok(builder(url, key).build()?)
 }
@@ -162,11 +167,22 @@ fn builder(url: &str, key: Option<SecretString>) -> ClientBuilder {
     builder
 }
 
-/// Says that no address is known, and how to give one.
-pub(crate) fn no_address() -> Failure {
-    Failure::usage("it is not known where the service is")
-        .line("give the address with --url, for example --url https://changes.example.com")
+/// Runs a request that is kept in the spool when it fails, for at most
+/// [`SPOOL_AFTER`].
+pub(crate) async fn within_spool_time<T>(request: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    timeout(SPOOL_AFTER, request).await.unwrap_or_else(|_| {
+        let seconds = SPOOL_AFTER.as_secs();
+        Err(Failure::unavailable(format!(
+            "no response from the server within {seconds} s"
+        )))
+    })
+}
+
+/// Explains how to set the server's URL.
+pub(crate) fn no_url() -> Failure {
+    Failure::usage("no server URL is configured")
+        .line("use --url, for example --url https://changes.example.com")
         .line("or set CHLOG_URL")
-        .line("or write url = \"https://changes.example.com\" into the chlog/config.toml of your configuration directory")
+        .line("or add url = \"https://changes.example.com\" to chlog/config.toml in your configuration directory")
         .line("or sign in with `chlog auth login --url URL`")
 }

@@ -1,8 +1,7 @@
-//! Keys: the environment's, and those that `chlog auth login` stored.
+//! API keys: from the environment, or stored by `chlog auth login`.
 //!
-//! They live in a file of their own, readable by nobody else from the moment
-//! it exists. Each is stored with the address that it was made for and is sent
-//! nowhere else, whatever `--url` says.
+//! Stored keys are in a file of their own that only its owner can read. Each is
+//! stored with its server's URL and is sent nowhere else, whatever `--url` is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,24 +11,25 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
+use super::dirs;
+use super::sourced::Sourced;
 use crate::base::failure::{Exit, Failure, Outcome, warn};
 use crate::base::private_fs;
-use crate::environment::config::{Sourced, directory};
 
-/// The variable with the key in it.
+/// The variable that holds the key.
 pub(crate) const KEY_VARIABLE: &str = "CHLOG_API_KEY";
-/// The variable that names a file with the key in it.
+/// The variable that names the file that holds the key.
 pub(crate) const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
 
-/// A key that was stored, and where it may be sent.
+/// A stored key and the URL that it may be sent to.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Entry {
+pub(crate) struct StoredKey {
     pub(crate) url: String,
     pub(crate) key: Key,
 }
 
-/// A key as it stands in the file.
+/// A key in the file.
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub(crate) struct Key(SecretString);
@@ -43,10 +43,10 @@ impl From<String> for Key {
 /// The stored keys by profile.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Credentials(BTreeMap<String, Entry>);
+pub(crate) struct Credentials(BTreeMap<String, StoredKey>);
 
 impl Credentials {
-    /// Reads the file of this machine, if there is one.
+    /// Reads the file; empty if there is none.
     pub(crate) fn load() -> Outcome<Self> {
         let Some(path) = path() else {
             return Ok(Self::default());
@@ -59,31 +59,31 @@ impl Credentials {
                 return Err(Failure::usage(format!("cannot read {shown}: {error}")));
             }
         };
-        if is_open(&path) {
+        if is_readable_by_others(&path) {
             warn(&format!(
-                "{shown} can be read by others; close it with `chmod 600 {shown}`"
+                "{shown} can be read by other users; run `chmod 600 {shown}`"
             ));
         }
-        // The parser's own message would quote the line, and with it the key.
+        // The parser's message would quote the line with the key.
         toml::from_str(&text).map_err(|_| {
             Failure::usage(format!("{shown} is damaged"))
                 .hint("remove it and store the key again with `chlog auth login`")
         })
     }
 
-    pub(crate) fn get(&self, profile: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, profile: &str) -> Option<&StoredKey> {
         self.0.get(profile)
     }
 
     pub(crate) fn set(&mut self, profile: &str, url: &str, key: SecretString) {
-        let entry = Entry {
+        let stored = StoredKey {
             url: url.to_owned(),
             key: Key(key),
         };
-        self.0.insert(profile.to_owned(), entry);
+        self.0.insert(profile.to_owned(), stored);
     }
 
-    /// Forgets a key; tells whether there was one.
+    /// Removes a key; returns whether there was one.
     pub(crate) fn remove(&mut self, profile: &str) -> bool {
         self.0.remove(profile).is_some()
     }
@@ -92,11 +92,11 @@ impl Credentials {
         self.0.keys().map(String::as_str)
     }
 
-    /// Writes the file of this machine, and returns where it is.
+    /// Writes the file, and returns its path.
     pub(crate) fn save(&self) -> Outcome<PathBuf> {
         let path = path().ok_or_else(|| {
             Failure::new(Exit::Other, "there is no home directory to store the key in").hint(
-                "set HOME or XDG_CONFIG_HOME, or give the key by CHLOG_API_KEY or CHLOG_API_KEY_FILE",
+                "set HOME or XDG_CONFIG_HOME, or set the key with CHLOG_API_KEY or CHLOG_API_KEY_FILE",
             )
         })?;
         self.write_to(&path).map_err(|error| {
@@ -109,7 +109,7 @@ impl Credentials {
     }
 
     fn write_to(&self, path: &Path) -> io::Result<()> {
-        private_fs::write_private(path, self.to_toml().as_bytes(), |_| Ok(()))?;
+        private_fs::write(path, self.to_toml().as_bytes(), |_| Ok(()))?;
         Ok(())
     }
 
@@ -129,25 +129,24 @@ impl Credentials {
     }
 }
 
-/// Returns where the keys are stored, if this machine has a home.
+/// Returns the path of the file; none without a home directory.
 fn path() -> Option<PathBuf> {
-    Some(directory()?.join("credentials.toml"))
+    Some(dirs::config()?.join("credentials.toml"))
 }
 
-/// Tells whether others than the owner can read a file.
+/// Returns whether other users can read a file.
 #[cfg(unix)]
-fn is_open(path: &Path) -> bool {
+fn is_readable_by_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
 }
 
 #[cfg(not(unix))]
-fn is_open(_path: &Path) -> bool {
+fn is_readable_by_others(_path: &Path) -> bool {
     false
 }
 
-/// Finds the key to use: the environment's, or the stored one if it was made
-/// for this address.
+/// Finds the key for a URL: from the environment, or stored for this URL.
 pub(crate) fn find(
     credentials: &Credentials,
     profile: &str,
@@ -160,7 +159,7 @@ pub(crate) fn find(
         }));
     }
     if let Some(path) = variable(KEY_FILE_VARIABLE) {
-        // Named and not usable is a mistake, not the absence of a key.
+        // A file that is named and cannot be used is a mistake, not a missing key.
         let text = fs::read_to_string(&path).map_err(|error| {
             Failure::usage(format!("{KEY_FILE_VARIABLE}: cannot read {path}: {error}"))
         })?;
@@ -177,44 +176,44 @@ pub(crate) fn find(
     }
     let stored = credentials
         .get(profile)
-        .filter(|entry| is_same_address(&entry.url, url));
+        .filter(|entry| is_same_url(&entry.url, url));
     Ok(stored.map(|entry| Sourced {
         value: entry.key.0.clone(),
         source: "chlog auth login".to_owned(),
     }))
 }
 
-/// Says that there is no key, why, and how to give one.
+/// Explains why there is no key and how to set one.
 pub(crate) fn missing(credentials: &Credentials, profile: &str, url: &str) -> Failure {
     let mut failure = Failure::new(
         Exit::NotAuthorized,
         format!("there is no API key for {url}"),
     );
     if std::env::var(KEY_VARIABLE).is_ok() {
-        failure = failure.line(format!("{KEY_VARIABLE} is set, and empty"));
+        failure = failure.line(format!("{KEY_VARIABLE} is set but empty"));
     }
     if let Some(entry) = credentials.get(profile) {
         failure = failure.line(format!(
-            "the stored key of profile {profile} is for {}, and is not sent elsewhere",
+            "the stored key of profile {profile} is for {} and is not sent to other servers",
             entry.url
         ));
     }
     failure.hint(format!(
         "set {KEY_VARIABLE} or {KEY_FILE_VARIABLE}, or store a key with `chlog auth login`; \
-         keys are made in the dashboard under API keys"
+         keys are created in the dashboard under API keys"
     ))
 }
 
-/// Returns an environment variable that says something; a key of only white
-/// space says nothing, as CI systems pass a secret that is not there.
+/// Returns an environment variable that is not blank: CI systems pass a missing
+/// secret as a blank variable.
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok()?;
     let value = value.trim();
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Tells whether two addresses are the same but for their spelling.
-pub(crate) fn is_same_address(one: &str, other: &str) -> bool {
+/// Returns whether two URLs are the same regardless of spelling.
+pub(crate) fn is_same_url(one: &str, other: &str) -> bool {
     let plain = |text: &str| {
         url::Url::parse(text.trim())
             .map(|url| url.as_str().trim_end_matches('/').to_owned())
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_sent_only_where_it_was_made_for() {
+    fn a_key_is_sent_only_to_its_server() {
         for (url, same) in [
             ("https://a.example", true),
             ("https://A.example/", true),
@@ -250,7 +249,7 @@ mod tests {
         ] {
             let entry = stored();
             let entry = entry.get("default").unwrap();
-            assert_eq!(is_same_address(&entry.url, url), same, "{url}");
+            assert_eq!(is_same_url(&entry.url, url), same, "{url}");
         }
     }
 

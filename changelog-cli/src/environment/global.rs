@@ -4,10 +4,10 @@ use clap::Args;
 
 use crate::output::format::Format;
 
-/// What every command takes.
+/// The flags that every command takes.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Where the service is (or `CHLOG_URL`)
+    /// URL of the server (or `CHLOG_URL`)
     #[arg(
         long,
         global = true,
@@ -15,7 +15,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) url: Option<String>,
-    /// The profile of config.toml to use (or `CHLOG_PROFILE`)
+    /// Profile of config.toml (or `CHLOG_PROFILE`)
     #[arg(
         long,
         global = true,
@@ -23,7 +23,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) profile: Option<String>,
-    /// How results are written
+    /// Output format
     #[arg(
         long,
         global = true,
@@ -33,7 +33,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     format: Format,
-    /// The same as --format json
+    /// Same as --format json
     #[arg(
         long,
         global = true,
@@ -44,7 +44,7 @@ pub(crate) struct Global {
 }
 
 impl Global {
-    /// Says no more than whom to speak to.
+    /// Returns flags that set the connection only.
     pub(crate) fn connection(url: Option<String>, profile: Option<String>) -> Self {
         Self {
             url,

@@ -1,9 +1,8 @@
-//! What the service has already: each change that is to be imported is looked
-//! for there before it is sent.
+//! The existing changes: each change to import is looked for among them before
+//! it is sent.
 //!
-//! The service keeps idempotency keys for two days only, a journal on this
-//! machine says nothing to another one; what is there says it for ever, and to
-//! everybody.
+//! Idempotency keys would not do: the server keeps them for two days only.
+//! Neither would a journal: another machine would not have it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,16 +12,16 @@ use changelog_core::{Change, ChangeFilter, ChangeId, RiskLevel, Status, Timestam
 use chrono::TimeDelta;
 use futures_util::TryStreamExt;
 
-use super::Record;
+use super::ImportRecord;
 use crate::base::failure::Outcome;
 
-/// How many changes a record may cost to be walked past: a span of time with
-/// more in it is looked at in parts.
-const PER_RECORD: u64 = 4;
+/// How many existing changes may be fetched per record to import. A span of
+/// time with more changes is fetched in parts.
+const MAX_FETCHED_PER_RECORD: u64 = 4;
 
-/// Returns what the service has at the moments of these records, which are in
-/// the order of time.
-pub(crate) async fn changes(client: &Client, records: &[Record]) -> Outcome<Vec<Change>> {
+/// Returns the existing changes at the times of records; the records are sorted
+/// by time.
+pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<Vec<Change>> {
     let mut found: HashMap<ChangeId, Change> = HashMap::new();
     let mut spans = vec![records];
     while let Some(span) = spans.pop() {
@@ -38,8 +37,8 @@ pub(crate) async fn changes(client: &Client, records: &[Record]) -> Outcome<Vec<
         };
         let page = client.changes().list_with(filter.clone()).send().await?;
         let is_whole = page.count <= page.data.len() as u64;
-        let bearable = PER_RECORD * span.len() as u64 + MAX_PER_PAGE;
-        if !is_whole && page.count > bearable && first != last {
+        let acceptable = MAX_FETCHED_PER_RECORD * span.len() as u64 + MAX_PER_PAGE;
+        if !is_whole && page.count > acceptable && first != last {
             let (earlier, later) = span.split_at(span.len() / 2);
             spans.extend([earlier, later]);
             continue;
@@ -57,51 +56,53 @@ pub(crate) async fn changes(client: &Client, records: &[Record]) -> Outcome<Vec<
     Ok(found.into_values().collect())
 }
 
-/// Tells of each record whether it is there. Each change there stands for one
-/// record at most: of two that are the same, both are to be kept.
-pub(crate) fn compare(
-    records: &[Record],
-    there: Vec<Change>,
-    used: &mut HashSet<ChangeId>,
+/// Returns for each record whether it exists. A change matches at most one
+/// record: identical records are imported as separate changes.
+///
+/// `matched` holds the changes that matched earlier records.
+pub(crate) fn find(
+    records: &[ImportRecord],
+    existing: Vec<Change>,
+    matched: &mut HashSet<ChangeId>,
 ) -> Vec<bool> {
-    let mut by_moment: HashMap<Timestamp, Vec<Change>> = HashMap::new();
-    for change in there {
-        if !used.contains(&change.id) {
-            by_moment
-                .entry(change.occurred_at)
-                .or_default()
-                .push(change);
+    let mut by_time: HashMap<Timestamp, Vec<Change>> = HashMap::new();
+    for change in existing {
+        if !matched.contains(&change.id) {
+            by_time.entry(change.occurred_at).or_default().push(change);
         }
     }
-    let mut is_there = vec![false; records.len()];
-    // The surest first: what is the same in everything must not be taken by
-    // what only looks like it.
-    for is_same in [is_itself, is_equal, is_alike] {
-        for (record, is_there) in records.iter().zip(&mut is_there) {
-            let Some(candidates) = by_moment.get_mut(&record.record.occurred_at()) else {
+    let mut exists = vec![false; records.len()];
+    // The best matches first: an equal change must not match a record that is
+    // only similar.
+    for is_match in [is_exported_from, is_equal, is_similar] {
+        for (record, exists) in records.iter().zip(&mut exists) {
+            let Some(candidates) = by_time.get_mut(&record.record.occurred_at()) else {
                 continue;
             };
-            if *is_there {
+            if *exists {
                 continue;
             }
-            if let Some(index) = candidates.iter().position(|change| is_same(record, change)) {
-                used.insert(candidates.swap_remove(index).id);
-                *is_there = true;
+            if let Some(index) = candidates
+                .iter()
+                .position(|change| is_match(record, change))
+            {
+                matched.insert(candidates.swap_remove(index).id);
+                *exists = true;
             }
         }
     }
-    is_there
+    exists
 }
 
-/// Tells whether a record was exported from this very organization.
-fn is_itself(record: &Record, change: &Change) -> bool {
+/// Returns whether a record is an export of this very change.
+fn is_exported_from(record: &ImportRecord, change: &Change) -> bool {
     record.record.id == Some(change.id)
 }
 
-/// Tells whether a change is what a record would make.
-fn is_equal(record: &Record, change: &Change) -> bool {
+/// Returns whether a change equals the one that a record would create.
+fn is_equal(record: &ImportRecord, change: &Change) -> bool {
     let new = &record.record.change;
-    is_alike(record, change)
+    is_similar(record, change)
         && new.description == change.description
         && *new.risk_level.as_ref().unwrap_or(&RiskLevel::Low) == change.risk_level
         && *new.status.as_ref().unwrap_or(&Status::Planned) == change.status
@@ -111,9 +112,9 @@ fn is_equal(record: &Record, change: &Change) -> bool {
         && new.scheduled_for == change.scheduled_for
 }
 
-/// Tells whether a change was made of a record, and edited since: what is done
-/// moves on, and is described better, but stays at its moment and place.
-fn is_alike(record: &Record, change: &Change) -> bool {
+/// Returns whether a change may have been created from a record and edited
+/// since: its title, service and host are the same.
+fn is_similar(record: &ImportRecord, change: &Change) -> bool {
     let new = &record.record.change;
     new.title == change.title
         && new.service_id == change.service.as_ref().map(|service| service.id)
@@ -140,7 +141,7 @@ mod tests {
         change
     }
 
-    fn record(title: &str, status: Status) -> Record {
+    fn record(title: &str, status: Status) -> ImportRecord {
         let change = NewChange {
             title: title.to_owned(),
             status: Some(status),
@@ -151,7 +152,7 @@ mod tests {
             change,
             ..ExportRow::default()
         };
-        Record {
+        ImportRecord {
             line: 1,
             span: 0..0,
             record,
@@ -159,33 +160,33 @@ mod tests {
     }
 
     #[test]
-    fn each_change_stands_for_one_record() {
+    fn a_change_matches_one_record() {
         let records = vec![record("same", Status::Planned); 3];
-        let there = || {
+        let existing = || {
             vec![
                 change(1, "same", Status::Planned),
                 change(2, "same", Status::Planned),
             ]
         };
-        let mut used = HashSet::new();
-        let found = compare(&records, there(), &mut used);
+        let mut matched = HashSet::new();
+        let found = find(&records, existing(), &mut matched);
         assert_eq!(found, [true, true, false]);
-        assert_eq!(compare(&records, there(), &mut used), [false; 3]);
+        assert_eq!(find(&records, existing(), &mut matched), [false; 3]);
     }
 
     #[test]
-    fn what_was_edited_since_is_the_same_and_what_is_equal_goes_first() {
+    fn edited_changes_match_after_equal_ones() {
         let records = [
             record("deploy", Status::Completed),
             record("deploy", Status::Planned),
         ];
-        let found = compare(
+        let found = find(
             &records,
             vec![change(1, "deploy", Status::Planned)],
             &mut HashSet::new(),
         );
         assert_eq!(found, [false, true]);
-        let found = compare(
+        let found = find(
             &records[..1],
             vec![change(1, "deploy", Status::RolledBack)],
             &mut HashSet::new(),
@@ -194,11 +195,11 @@ mod tests {
         let mut other = change(1, "renamed", Status::Planned);
         let mut itself = record("deploy", Status::Planned);
         assert_eq!(
-            compare(&[itself.clone()], vec![other.clone()], &mut HashSet::new()),
+            find(&[itself.clone()], vec![other.clone()], &mut HashSet::new()),
             [false]
         );
         itself.record.id = Some(other.id);
         other.status = Status::Completed;
-        assert_eq!(compare(&[itself], vec![other], &mut HashSet::new()), [true]);
+        assert_eq!(find(&[itself], vec![other], &mut HashSet::new()), [true]);
     }
 }

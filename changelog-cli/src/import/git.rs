@@ -1,41 +1,42 @@
-//! Changes out of a repository's history: its tags, and what was merged.
+//! Changes from the history of a git repository: its tags and merges.
 
 use std::collections::HashSet;
-use std::io;
 use std::path::Path;
 
 use changelog_core::limits::{MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_TITLE_CHARS};
 use changelog_core::{NewChange, Status, Timestamp};
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::text::{controls_to_spaces, shorten};
 use crate::environment::git;
+use crate::environment::repository::Repository;
 
-/// Of how many characters a commit is told in a title.
-const SHORT: usize = 7;
-/// The parts of a merge: hash, committer's time, subject, body.
-const MERGE: &str = "--format=tformat:%H%x00%ct%x00%s%x00%b";
-/// The parts of a tag: name, what it points at, both hashes, both times (its
-/// own, and that of the commit), subject, body.
-const TAG: &str = "--format=%(refname:strip=2)%00%(objecttype)%00%(objectname)%00%(*objecttype)%00\
+/// The length of a commit id in a title, in characters.
+const SHORT_ID: usize = 7;
+/// The format of a merge: hash, committer's time, subject, body.
+const MERGE_FORMAT: &str = "--format=tformat:%H%x00%ct%x00%s%x00%b";
+/// The format of a tag: name, its own type and hash, the type and hash of its
+/// target, the tagger's and the committer's time, subject, body.
+const TAG_FORMAT: &str = "--format=%(refname:strip=2)%00%(objecttype)%00%(objectname)%00%(*objecttype)%00\
                    %(*objectname)%00%(taggerdate:unix)%00%(committerdate:unix)%00\
                    %(contents:subject)%00%(contents:body)%00";
 
-/// Reads the history of the repository in the current folder, as NDJSON.
+/// Returns the history of the repository in the current directory as NDJSON.
 pub(crate) fn history(range: &str) -> Outcome<Vec<u8>> {
     if range.starts_with('-') || range.trim().is_empty() {
         return Err(Failure::usage(format!(
             "--git: must be a range of commits such as v1.0..HEAD, got {range:?}"
         )));
     }
-    let root = text(&ask(&["rev-parse", "--show-toplevel"])?);
-    if text(&ask(&["rev-parse", "--is-shallow-repository"])?) == "true" {
-        warn("the repository is shallow: what lies before its first commit is not imported");
+    let root = trimmed(&git::output(&["rev-parse", "--show-toplevel"])?);
+    if trimmed(&git::output(&["rev-parse", "--is-shallow-repository"])?) == "true" {
+        warn("the repository is a shallow clone: older history is not imported");
     }
-    // Asked for first, so that a range that is none is told before anything.
-    let commits = ask(&["rev-list", "--end-of-options", range, "--"])?;
+    // First, so that an invalid range fails before anything else.
+    let commits = git::output(&["rev-list", "--end-of-options", range, "--"])?;
     let commits = String::from_utf8_lossy(&commits);
     let commits: HashSet<&str> = commits.lines().collect();
-    let merges = ask(&[
+    let merges = git::output(&[
         "log",
         "-z",
         "--first-parent",
@@ -43,18 +44,18 @@ pub(crate) fn history(range: &str) -> Outcome<Vec<u8>> {
         "--no-show-signature",
         "--no-ext-diff",
         "--no-textconv",
-        MERGE,
+        MERGE_FORMAT,
         "--end-of-options",
         range,
         "--",
     ])?;
-    let refs = ask(&["for-each-ref", TAG, "refs/tags"])?;
-    let repository = repository(&remote(), &root);
-    let mut changes = tags(&refs, &commits);
-    changes.extend(read_merges(&merges));
+    let refs = git::output(&["for-each-ref", TAG_FORMAT, "refs/tags"])?;
+    let repository = repository_name(&remote_url(), &root);
+    let mut events = read_tags(&refs, &commits);
+    events.extend(read_merges(&merges));
     let mut ndjson = Vec::new();
-    for found in changes {
-        let change = found.into_change(repository.as_deref());
+    for event in events {
+        let change = event.into_change(repository.as_deref());
         let line = serde_json::to_vec(&change)
             .map_err(|error| Failure::new(Exit::Other, format!("cannot write JSON: {error}")))?;
         ndjson.extend(line);
@@ -63,24 +64,27 @@ pub(crate) fn history(range: &str) -> Outcome<Vec<u8>> {
     Ok(ndjson)
 }
 
-/// Something of the history.
+/// A tag or a merge.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
+struct Event {
     title: String,
     description: String,
     commit: String,
     at: i64,
 }
 
-impl Found {
+impl Event {
     fn into_change(self, repository: Option<&str>) -> NewChange {
         let mut tags = Vec::new();
-        tags.extend(repository.map(|name| shortened(&format!("repo={name}"), MAX_NAME_CHARS)));
+        tags.extend(repository.map(|name| shorten(&format!("repo={name}"), MAX_NAME_CHARS)));
         tags.push(format!("commit={}", self.commit));
         NewChange {
-            title: shortened(&one_line(&self.title), MAX_TITLE_CHARS),
-            description: Some(shortened(&lines(&self.description), MAX_LONG_TEXT_CHARS))
-                .filter(|text| !text.is_empty()),
+            title: shorten(&controls_to_spaces(&self.title), MAX_TITLE_CHARS),
+            description: Some(shorten(
+                &clean_lines(&self.description),
+                MAX_LONG_TEXT_CHARS,
+            ))
+            .filter(|text| !text.is_empty()),
             status: Some(Status::Completed),
             tags,
             occurred_at: Some(Timestamp::from_millis(self.at.saturating_mul(1000))),
@@ -89,7 +93,7 @@ impl Found {
     }
 }
 
-fn read_merges(output: &[u8]) -> Vec<Found> {
+fn read_merges(output: &[u8]) -> Vec<Event> {
     let output = String::from_utf8_lossy(output);
     let parts: Vec<&str> = output.split('\0').collect();
     parts
@@ -98,13 +102,13 @@ fn read_merges(output: &[u8]) -> Vec<Found> {
             let &[commit, at, subject, body] = parts else {
                 return None;
             };
-            let short: String = commit.chars().take(SHORT).collect();
+            let short: String = commit.chars().take(SHORT_ID).collect();
             let title = match subject.trim() {
                 "" => format!("Merge {short}"),
                 subject if subject.chars().count() < 3 => format!("Merge {short}: {subject}"),
                 subject => subject.to_owned(),
             };
-            Some(Found {
+            Some(Event {
                 title,
                 description: body.to_owned(),
                 commit: commit.to_owned(),
@@ -114,8 +118,8 @@ fn read_merges(output: &[u8]) -> Vec<Found> {
         .collect()
 }
 
-/// Reads the tags that stand at one of these commits.
-fn tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Found> {
+/// Reads the tags of the given commits.
+fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
     let output = String::from_utf8_lossy(output);
     let parts: Vec<&str> = output.split('\0').collect();
     parts
@@ -135,7 +139,7 @@ fn tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Found> {
             else {
                 return None;
             };
-            // The line feed before it ends the tag before.
+            // The line feed ends the tag before.
             let name = name.trim_start_matches('\n');
             let is_annotated = kind == "tag";
             let (commit, kind, at) = if is_annotated {
@@ -148,7 +152,7 @@ fn tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Found> {
             }
             // The message of a plain tag would be that of its commit.
             let message = format!("{subject}\n\n{body}");
-            Some(Found {
+            Some(Event {
                 title: format!("Tag {name}"),
                 description: if is_annotated { message } else { String::new() },
                 commit: commit.to_owned(),
@@ -158,83 +162,39 @@ fn tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Found> {
         .collect()
 }
 
-/// Returns where the repository comes from; empty where it is known to come from
-/// nowhere.
-fn remote() -> String {
-    ask(&["config", "--get", "remote.origin.url"])
-        .map(|url| text(&url))
+/// Returns the URL of the remote `origin`; empty if there is none.
+fn remote_url() -> String {
+    git::output(&["config", "--get", "remote.origin.url"])
+        .map(|url| trimmed(&url))
         .unwrap_or_default()
 }
 
-/// Names a repository after its remote, as `owner/name`, or after its folder.
-/// Whatever stands in front of the path (the host, a user and a password) is not
-/// part of a name.
-fn repository(remote: &str, root: &str) -> Option<String> {
-    let path = match url::Url::parse(remote) {
-        Ok(url) if url.has_host() => Some(url.path().to_owned()),
-        // git@example.com:owner/name.git
-        _ => {
-            let behind = remote.rsplit_once('@').map_or(remote, |(_, behind)| behind);
-            let parts = behind.split_once(':');
-            let parts = parts.filter(|(host, _)| !host.contains('/'));
-            parts.map(|(_, path)| path.to_owned())
-        }
-    };
-    let name = if let Some(path) = path {
-        path
-    } else {
-        // A path of this machine says nothing elsewhere, but for its end.
-        let path = if remote.is_empty() { root } else { remote };
-        let end = Path::new(path.trim_end_matches('/')).file_name()?;
-        end.to_string_lossy().into_owned()
-    };
-    let name = name.trim_matches('/');
-    let name = one_line(name.strip_suffix(".git").unwrap_or(name));
+/// Returns the name of a repository: `owner/name` from its remote, the last part
+/// of a remote that is a path on this machine, or else the name of its
+/// directory.
+fn repository_name(remote: &str, root: &str) -> Option<String> {
+    if let Some(repository) = Repository::of_remote(remote) {
+        return Some(repository.name);
+    }
+    // What looks like a URL may hold a password.
+    let is_path = !remote.is_empty() && !remote.contains(['@', ':']);
+    let path = if is_path { remote } else { root };
+    let name = Path::new(path.trim_end_matches('/')).file_name()?;
+    let name = name.to_string_lossy();
+    let name = controls_to_spaces(name.strip_suffix(".git").unwrap_or(&name));
     (!name.is_empty()).then_some(name)
 }
 
-/// Runs git in the current folder and returns what it prints.
-fn ask(arguments: &[&str]) -> Outcome<Vec<u8>> {
-    let output = git::command()
-        .args(arguments)
-        .output()
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::usage("--git: the program git is not installed"),
-            _ => Failure::new(Exit::Other, format!("cannot run git: {error}")),
-        })?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said.trim().strip_prefix("fatal: ").unwrap_or(said.trim());
-    Err(Failure::usage(format!("--git: git says: {said}")))
-}
-
-fn text(output: &[u8]) -> String {
+fn trimmed(output: &[u8]) -> String {
     String::from_utf8_lossy(output).trim().to_owned()
 }
 
-/// Takes what a title cannot have out of a text.
-fn one_line(text: &str) -> String {
-    let spaced = text.replace(|c: char| c.is_control(), " ");
-    spaced.trim().to_owned()
-}
-
-/// Takes what a description cannot have out of a text.
-fn lines(text: &str) -> String {
+/// Removes the control characters that a description must not have.
+fn clean_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n");
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', " ")
         .trim()
         .to_owned()
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(most - 1).collect();
-    short.push('…');
-    short
 }
 
 #[cfg(test)]
@@ -248,13 +208,39 @@ mod tests {
             ("https://example.com/group/sub/name", "group/sub/name"),
             ("ssh://git@example.com:2222/owner/name.git/", "owner/name"),
             ("git@example.com:owner/name.git", "owner/name"),
-            ("user:secret@example.com:owner/name", "owner/name"),
+            ("user:secret@example.com:owner/name", "folder"),
             ("/srv/git/name.git", "name"),
             ("../name", "name"),
+            ("https://me:se/cret@example.com/name", "folder"),
             ("", "folder"),
         ] {
-            let named = repository(remote, "/home/me/folder");
-            assert_eq!(named.as_deref(), Some(expected), "{remote}");
+            let name = repository_name(remote, "/home/me/folder");
+            assert_eq!(name.as_deref(), Some(expected), "{remote}");
         }
+    }
+
+    #[test]
+    fn merges_and_tags_become_changes() {
+        let commit = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+        let merges = read_merges(format!("{commit}\0123\0ab\0Body\0").as_bytes());
+        assert_eq!(merges.len(), 1);
+        assert_eq!(
+            (&*merges[0].title, merges[0].at),
+            ("Merge 1a2b3c4: ab", 123)
+        );
+        let tags = format!(
+            "v1\0tag\0x\0commit\0{commit}\0100\0\0Release\0All of it\0\n\
+             v0\0commit\0{commit}\0\0\0\099\0Fix\0\0\nother\0commit\0y\0\0\0\098\0Fix\0\0\n"
+        );
+        let tags = read_tags(tags.as_bytes(), &HashSet::from([commit]));
+        let found: Vec<_> = tags.iter().map(|tag| (&*tag.title, tag.at)).collect();
+        assert_eq!(found, [("Tag v1", 100), ("Tag v0", 99)]);
+        assert!(tags[0].description.contains("All of it") && tags[1].description.is_empty());
+        let change = tags
+            .into_iter()
+            .next()
+            .unwrap()
+            .into_change(Some("owner/name"));
+        assert_eq!(change.tags[0], "repo=owner/name");
     }
 }

@@ -1,5 +1,5 @@
-//! Reading NDJSON and CSV, line by line: what is wrong with one does not keep
-//! the others from being read.
+//! Reading NDJSON and CSV. An invalid line does not stop the others from being
+//! read.
 
 use std::ops::Range;
 
@@ -10,17 +10,18 @@ use changelog_core::text::closest;
 use changelog_core::{Input, InputError, Invalid, Timestamp, csv as cells};
 use clap::ValueEnum;
 
-use super::{Record, Rejected};
+use super::{ImportRecord, Rejected};
 use crate::base::failure::{Failure, Outcome};
 
-/// The largest body of a request, in bytes, less what stands around a change.
-pub(crate) const MAX_BODY: usize = MAX_BODY_BYTES - 1024;
+/// The largest JSON of the changes in a request, in bytes: the largest body less
+/// 1 KiB for what surrounds the changes.
+pub(crate) const MAX_CHANGES_JSON: usize = MAX_BODY_BYTES - 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// How a file of changes is written.
+/// The format of a file of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputFormat {
-    /// One JSON object a line
+    /// One JSON object per line
     #[value(alias = "jsonl")]
     Ndjson,
     /// A table with a header
@@ -28,7 +29,7 @@ pub(crate) enum InputFormat {
 }
 
 impl InputFormat {
-    /// Tells the format by a file's extension, or else by its first mark.
+    /// Returns the format by a file's extension, or else by its first character.
     pub(crate) fn of(extension: Option<&str>, bytes: &[u8]) -> Self {
         match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("csv") => return Self::Csv,
@@ -43,27 +44,27 @@ impl InputFormat {
     }
 }
 
-/// What was read.
+/// The lines of an input.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<ImportRecord>,
     pub(crate) rejected: Vec<Rejected>,
-    /// Where the header of a table stands.
+    /// The bytes of the header of a table.
     pub(crate) header: Option<Range<usize>>,
 }
 
 impl Lines {
-    fn put(&mut self, line: u64, span: Range<usize>, read: Result<ExportRow, InputError>) {
+    fn add(&mut self, line: u64, span: Range<usize>, read: Result<ExportRow, InputError>) {
         let read = read.and_then(|record| {
             let size = serde_json::to_vec(&record.change).map_or(0, |json| json.len());
-            if size <= MAX_BODY {
+            if size <= MAX_CHANGES_JSON {
                 return Ok(record);
             }
-            let message = format!("must have at most {MAX_BODY} bytes as JSON, got {size}");
+            let message = format!("must have at most {MAX_CHANGES_JSON} bytes as JSON, got {size}");
             Err(InputError::Malformed(message))
         });
         match read {
-            Ok(record) => self.records.push(Record { line, span, record }),
+            Ok(record) => self.records.push(ImportRecord { line, span, record }),
             Err(error) => self.rejected.push(Rejected {
                 line,
                 span,
@@ -75,7 +76,7 @@ impl Lines {
 
 fn reasons(error: InputError) -> Vec<String> {
     match error {
-        // It is told which line of the file it is; of itself it is the first.
+        // The decoder saw a single line; the number in the file is printed.
         InputError::Malformed(message) => vec![message.replace("at line 1 column", "at column")],
         InputError::Invalid(Invalid { violations, more }) => {
             let more = (more > 0).then(|| format!("and {more} more"));
@@ -85,7 +86,7 @@ fn reasons(error: InputError) -> Vec<String> {
     }
 }
 
-/// Reads a whole input.
+/// Reads an input.
 pub(crate) fn read(bytes: &[u8], format: InputFormat, now: Timestamp) -> Outcome<Lines> {
     match format {
         InputFormat::Ndjson => Ok(ndjson(bytes, now)),
@@ -93,7 +94,7 @@ pub(crate) fn read(bytes: &[u8], format: InputFormat, now: Timestamp) -> Outcome
     }
 }
 
-/// Returns where the input begins behind a byte order mark.
+/// Returns the position after the byte order mark.
 fn start(bytes: &[u8]) -> usize {
     if bytes.starts_with(BYTE_ORDER_MARK) {
         BYTE_ORDER_MARK.len()
@@ -110,7 +111,7 @@ fn ndjson(bytes: &[u8], now: Timestamp) -> Lines {
         at = span.end;
         let line = line.trim_ascii();
         if !line.is_empty() {
-            lines.put(number, span, from_json(line, now));
+            lines.add(number, span, from_json(line, now));
         }
     }
     lines
@@ -133,13 +134,13 @@ fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
         let end = reader.position().byte();
         let position = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX).min(bytes.len());
         let mut span = offset + position(begin)..offset + position(end);
-        // Empty lines in front were passed over, and are not part of it.
+        // The reader skips empty lines before the row; they are not part of it.
         let mut line = row.position().map_or(0, csv::Position::line);
         while let Some(b'\n' | b'\r') = bytes[span.clone()].first() {
             line += u64::from(bytes[span.start] == b'\n');
             span.start += 1;
         }
-        // The reader stops between the two marks of a line's end.
+        // The reader stops between the two characters of CR LF.
         if bytes[..span.end].ends_with(b"\r") && bytes[span.end..].starts_with(b"\n") {
             span.end += 1;
         }
@@ -148,7 +149,7 @@ fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
             lines.header = Some(span);
             continue;
         }
-        lines.put(line, span, read_row(&columns, &row, now));
+        lines.add(line, span, read_row(&columns, &row, now));
     }
     if columns.is_empty() && !bytes[offset..].trim_ascii().is_empty() {
         return Err(Failure::usage("the table has no header"));
@@ -156,29 +157,31 @@ fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
     Ok(lines)
 }
 
-/// Checks a header once, so that a wrong one is not told with every line.
+/// Checks the header once, so that a wrong one is not reported with every line.
 fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
     let mut columns: Vec<String> = Vec::new();
     for cell in row {
         let name = String::from_utf8_lossy(cell).trim().to_owned();
         if !ExportRow::FIELDS.contains(&name.as_str()) {
-            let meant = closest(&name, ExportRow::FIELDS.iter().copied())
+            let suggestion = closest(&name, ExportRow::FIELDS.iter().copied())
                 .map(|known| format!("; did you mean {known}?"))
                 .unwrap_or_default();
             return Err(Failure::usage(format!(
-                "the header has {name:?}, which is no column{meant}"
+                "the header has the unknown column {name:?}{suggestion}"
             ))
             .hint(format!("the columns are {}", cells::COLUMNS.join(", "))));
         }
         if columns.contains(&name) {
-            return Err(Failure::usage(format!("the header has {name} twice")));
+            return Err(Failure::usage(format!(
+                "the header has the column {name} twice"
+            )));
         }
         columns.push(name);
     }
     for needed in ["title", "occurred_at"] {
         if !columns.iter().any(|column| column == needed) {
             return Err(Failure::usage(format!(
-                "the header lacks {needed}, which every change has"
+                "the header lacks the column {needed}, which every change needs"
             )));
         }
     }
@@ -192,7 +195,7 @@ fn read_row(
 ) -> Result<ExportRow, InputError> {
     if row.len() != columns.len() {
         let message = format!(
-            "must have {} cells as the header has, got {}",
+            "must have {} cells like the header, got {}",
             columns.len(),
             row.len()
         );
@@ -208,7 +211,7 @@ fn read_row(
 }
 
 fn unreadable(error: &csv::Error) -> Failure {
-    Failure::usage(format!("the table cannot be read: {error}"))
+    Failure::usage(format!("cannot read the table: {error}"))
 }
 
 #[cfg(test)]
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_told_by_extension_or_by_the_first_mark() {
+    fn formats_are_recognized_by_extension_or_first_character() {
         for (extension, text, expected) in [
             (Some("csv"), "{", InputFormat::Csv),
             (Some("JSONL"), "title", InputFormat::Ndjson),

@@ -1,6 +1,7 @@
-//! Changes that come from elsewhere: read from a file or a repository's history,
-//! compared with what the service has, and sent in bulk.
+//! Importing changes: reading a file or a repository's history, comparing with
+//! the existing changes, and sending what is missing in bulk.
 
+pub(crate) mod bulk;
 pub(crate) mod existing;
 pub(crate) mod git;
 pub(crate) mod lines;
@@ -11,16 +12,12 @@ use std::ops::Range;
 
 use changelog_core::ExportRow;
 
-/// A change that is to be imported.
-#[expect(
-    clippy::struct_field_names,
-    reason = "beside its place stands the record itself"
-)]
+/// A change to import, and its place in the input.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
-    /// The number of its line, from 1.
+pub(crate) struct ImportRecord {
+    /// The number of the line, from 1.
     pub(crate) line: u64,
-    /// Where it stands in the input.
+    /// The bytes of the input.
     pub(crate) span: Range<usize>,
     pub(crate) record: ExportRow,
 }
@@ -30,12 +27,12 @@ pub(crate) struct Record {
 pub(crate) struct Rejected {
     pub(crate) line: u64,
     pub(crate) span: Range<usize>,
-    /// Each broken rule.
+    /// The broken rules.
     pub(crate) reasons: Vec<String>,
 }
 
-impl Record {
-    /// Takes it out of what is imported.
+impl ImportRecord {
+    /// Returns the record as a line that cannot be imported.
     pub(crate) fn rejected(&self, reasons: Vec<String>) -> Rejected {
         Rejected {
             line: self.line,

@@ -1,5 +1,5 @@
-//! Lines that cannot be imported, set aside as they are, to be mended and
-//! imported from there.
+//! The file of the lines that cannot be imported. The user corrects them there
+//! and imports that file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use super::Rejected;
 use crate::base::failure::{Exit, Failure, Outcome, warn};
 
-/// The file that takes what is refused; made when the first line comes.
-pub(crate) struct Aside<'a> {
+/// The file of rejected lines; created with the first one.
+pub(crate) struct RejectsFile<'a> {
     path: PathBuf,
-    /// What all of the input is.
+    /// The whole input.
     bytes: &'a [u8],
     header: Option<&'a [u8]>,
     file: Option<File>,
     pub(crate) count: u64,
 }
 
-impl<'a> Aside<'a> {
+impl<'a> RejectsFile<'a> {
     pub(crate) fn new(path: PathBuf, bytes: &'a [u8], header: Option<&'a [u8]>) -> Self {
         Self {
             path,
@@ -33,14 +33,14 @@ impl<'a> Aside<'a> {
         &self.path
     }
 
-    /// Says what is wrong with lines, and sets them aside.
-    pub(crate) fn put(&mut self, rejected: &[Rejected], is_kept: bool) -> Outcome {
+    /// Prints why lines are rejected, and writes them to the file if `write`.
+    pub(crate) fn add(&mut self, rejected: &[Rejected], write: bool) -> Outcome {
         for one in rejected {
             for reason in &one.reasons {
                 warn(&format!("line {}: {reason}", one.line));
             }
             self.count += 1;
-            if is_kept {
+            if write {
                 self.write(one).map_err(|error| {
                     let path = self.path.display();
                     Failure::new(Exit::Other, format!("cannot write {path}: {error}"))
@@ -66,7 +66,7 @@ impl<'a> Aside<'a> {
     }
 }
 
-/// Writes a line as it is; the last one of a file may lack its end.
+/// Writes a line; the last one of the input may lack its line feed.
 fn write_line(file: &mut File, line: &[u8]) -> io::Result<()> {
     file.write_all(line)?;
     if line.ends_with(b"\n") {

@@ -1,26 +1,77 @@
-//! Names of services and hosts in a file, and their ids in the organization
-//! that is imported to.
+//! The ids of the services and hosts that an import names.
 
 use std::collections::{BTreeMap, HashMap};
 
-use changelog_client::{Client, Error, ErrorKind};
-use changelog_core::text::closest;
-use changelog_core::{Host, HostId, Input, NewHost, NewService, Service, ServiceId};
+use changelog_client::Client;
+use changelog_core::{Host, NewHost, NewService, Service};
 use uuid::Uuid;
 
-use super::{Record, Rejected};
-use crate::base::failure::{Exit, Failure, Outcome, note};
-use crate::base::time;
-use crate::input::names::{Missing, Named};
+use super::{ImportRecord, Rejected};
+use crate::base::failure::{Exit, Failure, Outcome};
+use crate::input::names::{self, Missing, Named};
 
-/// How many names a refusal lists at most.
-const MOST_NAMED: usize = 10;
+/// How many unknown names a failure lists.
+const MAX_LISTED_NAMES: usize = 10;
 
-/// The services and hosts of an organization by their names, which are one
-/// whatever their ASCII case.
+/// The services and hosts of an organization.
 pub(crate) struct Names {
-    services: HashMap<String, (String, ServiceId)>,
-    hosts: HashMap<String, (String, HostId)>,
+    services: Ids<Service>,
+    hosts: Ids<Host>,
+}
+
+/// The names and ids of one kind, by the name in lower case.
+struct Ids<T: Named>(HashMap<String, (String, T::Id)>);
+
+/// The inputs for the names that do not exist, by the name in lower case.
+type MissingInputs<T> = BTreeMap<String, <T as Named>::New>;
+
+impl<T: Named<Id: From<Uuid>>> Ids<T> {
+    async fn load(client: &Client) -> Outcome<Self> {
+        let all = T::list(client).await?.into_iter();
+        let all = all.map(|one| (folded(one.name()), (one.name().to_owned(), one.id())));
+        Ok(Self(all.collect()))
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(&folded(name))
+    }
+
+    fn id(&self, name: &str) -> Option<T::Id> {
+        self.0.get(&folded(name)).map(|(_, id)| *id)
+    }
+
+    fn has_id(&self, id: T::Id) -> bool {
+        self.0.values().any(|(_, known)| *known == id)
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        names::unknown(
+            T::KIND,
+            name,
+            self.0.values().map(|(name, _)| name.as_str()),
+        )
+    }
+
+    /// Creates what is missing; in a dry run, prints what would be created and
+    /// makes up ids for the checks that follow.
+    async fn create(
+        &mut self,
+        client: &Client,
+        missing: MissingInputs<T>,
+        dry_run: bool,
+    ) -> Outcome {
+        for (key, new) in missing {
+            let name = T::name_of(&new).to_owned();
+            let id = if dry_run {
+                names::announce::<T>(&name);
+                Uuid::now_v7().into()
+            } else {
+                names::create::<T>(client, new).await?.id()
+            };
+            self.0.insert(key, (name, id));
+        }
+        Ok(())
+    }
 }
 
 fn folded(name: &str) -> String {
@@ -28,40 +79,34 @@ fn folded(name: &str) -> String {
 }
 
 impl Names {
-    /// Asks for all names that there are.
-    pub(crate) async fn ask(client: &Client) -> Outcome<Self> {
-        let services = client.services().list().await?.into_iter();
-        let hosts = client.hosts().list().await?.into_iter();
+    /// Fetches all names of the organization.
+    pub(crate) async fn load(client: &Client) -> Outcome<Self> {
         Ok(Self {
-            services: services
-                .map(|service| (folded(&service.name), (service.name, service.id)))
-                .collect(),
-            hosts: hosts
-                .map(|host| (folded(&host.hostname), (host.hostname, host.id)))
-                .collect(),
+            services: Ids::load(client).await?,
+            hosts: Ids::load(client).await?,
         })
     }
 
-    /// Makes the services and hosts that the records name and that are not
-    /// there, or refuses to. What an export names was one elsewhere, and is made
-    /// without being asked for; what somebody typed may be mistyped.
-    pub(crate) async fn supply(
+    /// Creates the services and hosts that the records name and that do not
+    /// exist, or fails. What an export names existed elsewhere and is created
+    /// in any case; a name that a user wrote may be mistyped.
+    pub(crate) async fn create_missing(
         &mut self,
         client: &Client,
-        records: &[Record],
+        records: &[ImportRecord],
         missing: Missing,
+        dry_run: bool,
     ) -> Outcome {
-        let mut services: BTreeMap<String, NewService> = BTreeMap::new();
-        let mut hosts: BTreeMap<String, NewHost> = BTreeMap::new();
-        let mut refused: Vec<String> = Vec::new();
-        for Record { record, .. } in records {
-            let may_make = record.is_export || missing != Missing::Offer;
+        let mut services = MissingInputs::<Service>::new();
+        let mut hosts = MissingInputs::<Host>::new();
+        let mut unknown: Vec<String> = Vec::new();
+        for ImportRecord { record, .. } in records {
+            let is_allowed = record.is_export || missing != Missing::Offer;
             if let Some(name) = &record.service
-                && !self.services.contains_key(&folded(name))
+                && !self.services.contains(name)
             {
-                if !may_make {
-                    let known = self.services.values().map(|(name, _)| name.as_str());
-                    refused.push(unknown(Service::KIND, name, known));
+                if !is_allowed {
+                    unknown.push(self.services.unknown(name));
                 }
                 services.entry(folded(name)).or_insert_with(|| NewService {
                     name: name.clone(),
@@ -70,11 +115,10 @@ impl Names {
                 });
             }
             if let Some(name) = &record.host
-                && !self.hosts.contains_key(&folded(name))
+                && !self.hosts.contains(name)
             {
-                if !may_make {
-                    let known = self.hosts.values().map(|(name, _)| name.as_str());
-                    refused.push(unknown(Host::KIND, name, known));
+                if !is_allowed {
+                    unknown.push(self.hosts.unknown(name));
                 }
                 hosts.entry(folded(name)).or_insert_with(|| NewHost {
                     hostname: name.clone(),
@@ -83,55 +127,35 @@ impl Names {
                 });
             }
         }
-        refused.sort_unstable();
-        refused.dedup();
-        if !refused.is_empty() {
-            return Err(refusal(&refused));
+        unknown.sort_unstable();
+        unknown.dedup();
+        if !unknown.is_empty() {
+            return Err(unknown_names(&unknown));
         }
-        let announced = missing == Missing::Announce;
-        for (folded, new) in services {
-            let name = new.name.clone();
-            let id = if announced {
-                note(&format!("the service {name} would be created"));
-                Uuid::now_v7().into()
-            } else {
-                make_service(client, new).await?
-            };
-            self.services.insert(folded, (name, id));
-        }
-        for (folded, new) in hosts {
-            let name = new.hostname.clone();
-            let id = if announced {
-                note(&format!("the host {name} would be created"));
-                Uuid::now_v7().into()
-            } else {
-                make_host(client, new).await?
-            };
-            self.hosts.insert(folded, (name, id));
-        }
-        Ok(())
+        self.services.create(client, services, dry_run).await?;
+        self.hosts.create(client, hosts, dry_run).await
     }
 
-    /// Gives the records the ids of what they name. An id without a name must be
-    /// one of this organization.
-    pub(crate) fn link(&self, records: &mut Vec<Record>) -> Vec<Rejected> {
+    /// Sets the ids of what the records name. An id without a name must exist in
+    /// this organization. Removes and returns the records that break this rule.
+    pub(crate) fn set_ids(&self, records: &mut Vec<ImportRecord>) -> Vec<Rejected> {
         let mut rejected = Vec::new();
         records.retain_mut(|one| {
             let record = &mut one.record;
             let mut reasons = Vec::new();
             if let Some(name) = &record.service {
-                record.change.service_id = self.services.get(&folded(name)).map(|(_, id)| *id);
+                record.change.service_id = self.services.id(name);
             } else if let Some(id) = record.change.service_id
-                && !self.services.values().any(|(_, known)| *known == id)
+                && !self.services.has_id(id)
             {
-                reasons.push(nameless(Service::KIND));
+                reasons.push(unknown_id(Service::KIND));
             }
             if let Some(name) = &record.host {
-                record.change.host_id = self.hosts.get(&folded(name)).map(|(_, id)| *id);
+                record.change.host_id = self.hosts.id(name);
             } else if let Some(id) = record.change.host_id
-                && !self.hosts.values().any(|(_, known)| *known == id)
+                && !self.hosts.has_id(id)
             {
-                reasons.push(nameless(Host::KIND));
+                reasons.push(unknown_id(Host::KIND));
             }
             if reasons.is_empty() {
                 return true;
@@ -143,68 +167,21 @@ impl Names {
     }
 }
 
-fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let meant = closest(name, known)
-        .map(|known| format!("; did you mean {known}?"))
-        .unwrap_or_default();
-    format!("there is no {kind} {name:?}{meant}")
-}
-
-fn refusal(refused: &[String]) -> Failure {
-    let failure = if let [only] = refused {
+fn unknown_names(unknown: &[String]) -> Failure {
+    let failure = if let [only] = unknown {
         Failure::new(Exit::NotFound, only)
     } else {
-        let message = format!("{} services and hosts are not there", refused.len());
-        let listed = refused.iter().take(MOST_NAMED);
+        let message = format!("{} services and hosts do not exist", unknown.len());
+        let listed = unknown.iter().take(MAX_LISTED_NAMES);
         listed.fold(Failure::new(Exit::NotFound, message), |failure, line| {
             failure.line(line)
         })
     };
     failure
         .line("nothing was imported")
-        .hint("--create-missing makes them")
+        .hint("--create-missing creates them")
 }
 
-fn nameless(kind: &str) -> String {
-    format!("{kind}_id: the organization has no such {kind}, and the line does not name it")
-}
-
-async fn make_service(client: &Client, new: NewService) -> Outcome<ServiceId> {
-    let new = new.checked(time::now())?;
-    let name = new.name.clone();
-    match client.services().create_from(new).send().await {
-        Ok(service) => {
-            note(&format!("created the service {}", service.name));
-            Ok(service.id)
-        }
-        // Somebody made it in the same moment.
-        Err(Error::Api {
-            kind: ErrorKind::Conflict,
-            ..
-        }) => {
-            let all = client.services().list().await?;
-            crate::input::names::pick(all, &name).map(|service| service.id)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn make_host(client: &Client, new: NewHost) -> Outcome<HostId> {
-    let new = new.checked(time::now())?;
-    let name = new.hostname.clone();
-    match client.hosts().create_from(new).send().await {
-        Ok(host) => {
-            note(&format!("created the host {}", host.hostname));
-            Ok(host.id)
-        }
-        // Somebody made it in the same moment.
-        Err(Error::Api {
-            kind: ErrorKind::Conflict,
-            ..
-        }) => {
-            let all = client.hosts().list().await?;
-            crate::input::names::pick(all, &name).map(|host| host.id)
-        }
-        Err(error) => Err(error.into()),
-    }
+fn unknown_id(kind: &str) -> String {
+    format!("{kind}_id: the organization has no {kind} with this id, and the line gives no name")
 }

@@ -1,10 +1,9 @@
-//! What a shell offers when somebody presses Tab behind `--service`, `--host` or
-//! in place of a change's id.
+//! Completions of service names, host names and change ids.
 //!
-//! Names are kept for ten minutes. When they are older, a process of its own
-//! asks for new ones, and the shell waits for it as long as nobody notices; a
-//! service that is farther away than that answers the next Tab. Nothing that
-//! goes wrong is told: a prompt is no place for it.
+//! Names are cached for ten minutes. If they are older, another process fetches
+//! new ones, and the shell waits for it as long as the delay is not noticeable; a
+//! slower server completes the next Tab. Failures are not printed, because they
+//! would disturb the prompt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,33 +18,37 @@ use changelog_client::{Client, RetryPolicy};
 use changelog_core::text::printable;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
-use etcetera::BaseStrategy;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::base::failure::be_silent;
-use crate::base::private_fs::create_private;
+use crate::base::failure::silence_warnings;
+use crate::base::private_fs;
+use crate::base::text::{one_line, sha256_hex};
 use crate::base::time;
 use crate::environment::app::App;
+use crate::environment::dirs;
 use crate::environment::global::Global;
 
-/// By this a shell says that it wants completions, and of which shell.
-const COMPLETE: &str = "COMPLETE";
-/// By this a process is told to ask the service for something.
-const REFRESH: &str = "CHLOG_REFRESH_NAMES";
-/// How long all of it may take, from the first moment of the process.
-const LIMIT: Duration = Duration::from_millis(250);
-/// How long it is waited for new names; what is left is for showing old ones.
-const PATIENCE: Duration = Duration::from_millis(200);
-/// How long the process that asks may take.
-const REFRESH_LIMIT: Duration = Duration::from_secs(5);
+/// The variable by which a shell requests completions; its value names the shell.
+const COMPLETE_VARIABLE: &str = "COMPLETE";
+/// The variable that makes a process fetch names; its value names the kind.
+const REFRESH_VARIABLE: &str = "CHLOG_REFRESH_NAMES";
+/// How long a completion may take in all.
+const COMPLETION_TIMEOUT: Duration = Duration::from_millis(250);
+/// How long a completion waits for new names; the rest of the time is for
+/// reading cached ones.
+const FETCH_WAIT: Duration = Duration::from_millis(200);
+/// How long the fetching process may take.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many changes are offered.
-const CHANGES: u64 = 25;
-/// The longest title beside an id, in characters.
-const MAX_TITLE: usize = 60;
+const OFFERED_CHANGES: u64 = 25;
+/// The longest title next to an id, in characters.
+const MAX_HELP_TITLE: usize = 60;
 
-/// What can be offered.
+/// The hexadecimal digits in the name of a cache file.
+const CACHE_DIGITS: usize = 32;
+
+/// A kind of completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Services,
@@ -64,12 +67,11 @@ impl Kind {
         }
     }
 
-    /// Returns for how many milliseconds it is offered without being asked for
-    /// again.
+    /// Returns how long values are cached, in milliseconds.
     fn lifetime(self) -> i64 {
         match self {
             Self::Services | Self::Hosts => 10 * 60 * 1000,
-            // Whoever has just logged a change wants to name it now.
+            // Short, so that a change can be named right after it was recorded.
             Self::Changes => 5 * 1000,
         }
     }
@@ -90,21 +92,22 @@ pub(crate) fn changes() -> ArgValueCandidates {
     ArgValueCandidates::new(|| offer(Kind::Changes))
 }
 
-/// Answers a shell, if it was one that started this process.
-pub(crate) fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
-    if let Some(kind) = std::env::var_os(REFRESH) {
-        be_silent();
+/// Completes for a shell, or fetches names, if this process was started for
+/// that.
+pub(crate) fn run_if_requested(command: fn() -> clap::Command) -> Option<ExitCode> {
+    if let Some(kind) = std::env::var_os(REFRESH_VARIABLE) {
+        silence_warnings();
         let kind = Kind::ALL.into_iter().find(|one| kind == one.name());
         kind.and_then(refresh);
         return Some(ExitCode::SUCCESS);
     }
-    let shell = std::env::var_os(COMPLETE)?;
+    let shell = std::env::var_os(COMPLETE_VARIABLE)?;
     if shell.is_empty() || shell == "0" {
         return None;
     }
-    be_silent();
+    silence_warnings();
     let folder = std::env::current_dir().ok();
-    // Whatever went wrong, the shell goes on with its prompt.
+    // After a failure the shell goes on with its prompt.
     let _ = CompleteEnv::with_factory(command)
         .bin("chlog")
         .completer("chlog")
@@ -112,15 +115,15 @@ pub(crate) fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Returns what there is to choose from, in time.
+/// Returns the candidates within [`COMPLETION_TIMEOUT`].
 fn offer(kind: Kind) -> Vec<CompletionCandidate> {
     let begun = Instant::now();
     let (found, finding) = mpsc::channel();
-    // Even reading a file may take for ever, where it is a pipe.
+    // Reading a file may never end if it is a pipe.
     thread::spawn(move || {
         let _ = found.send(find(kind, begun));
     });
-    let values = finding.recv_timeout(LIMIT).ok().flatten();
+    let values = finding.recv_timeout(COMPLETION_TIMEOUT).ok().flatten();
     values
         .unwrap_or_default()
         .into_iter()
@@ -129,40 +132,40 @@ fn offer(kind: Kind) -> Vec<CompletionCandidate> {
 }
 
 fn find(kind: Kind, begun: Instant) -> Option<Vec<Value>> {
-    let place = Place::find(connection(std::env::args().skip(1)))?;
+    let cache = Cache::find(connection(std::env::args().skip(1)))?;
     let now = time::now().millis();
-    let kept = Kept::read(&place.file);
-    if let Some(list) = kept.0.get(kind.name())
+    let cached = CachedValues::read(&cache.file);
+    if let Some(list) = cached.0.get(kind.name())
         && (0..kind.lifetime()).contains(&(now - list.at))
     {
         return Some(list.values.clone());
     }
-    ask_elsewhere(&place, kind, begun + PATIENCE);
-    Kept::read(&place.file)
+    refresh_in_background(&cache, kind, begun + FETCH_WAIT);
+    CachedValues::read(&cache.file)
         .0
         .remove(kind.name())
         .map(|list| list.values)
 }
 
-/// Starts a process that asks the service, and waits for it until then. It goes
-/// on after this one has ended.
-fn ask_elsewhere(place: &Place, kind: Kind, until: Instant) -> Option<()> {
+/// Starts a process that fetches names, and waits for it until a deadline. The
+/// process continues after this one has ended.
+fn refresh_in_background(cache: &Cache, kind: Kind, deadline: Instant) -> Option<()> {
     let mut command = Command::new(std::env::current_exe().ok()?);
     command
-        .env(REFRESH, kind.name())
-        .env("CHLOG_URL", &place.url)
-        .env("CHLOG_PROFILE", &place.profile)
+        .env(REFRESH_VARIABLE, kind.name())
+        .env("CHLOG_URL", &cache.url)
+        .env("CHLOG_PROFILE", &cache.profile)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     #[cfg(unix)]
     {
-        // Ctrl-C at the prompt is not meant for it.
+        // Ctrl-C at the prompt must not reach it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
     }
     let mut child = command.spawn().ok()?;
     while child.try_wait().ok()?.is_none() {
-        if Instant::now() >= until {
+        if Instant::now() >= deadline {
             return None;
         }
         thread::sleep(Duration::from_millis(2));
@@ -170,16 +173,16 @@ fn ask_elsewhere(place: &Place, kind: Kind, until: Instant) -> Option<()> {
     Some(())
 }
 
-/// Asks the service, and keeps what it says.
+/// Fetches names and caches them.
 fn refresh(kind: Kind) -> Option<()> {
-    let place = Place::find(Global::connection(None, None))?;
+    let cache = Cache::find(Global::connection(None, None))?;
     let client = Client::builder()
-        .url(&place.url)
-        .api_key(place.key.clone())
+        .url(&cache.url)
+        .api_key(cache.key.clone())
         .user_agent(concat!("chlog/", env!("CARGO_PKG_VERSION")))
         .retry(RetryPolicy::NEVER)
-        .attempt_timeout(REFRESH_LIMIT)
-        .total_timeout(REFRESH_LIMIT)
+        .attempt_timeout(REFRESH_TIMEOUT)
+        .total_timeout(REFRESH_TIMEOUT)
         .build()
         .ok()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -187,19 +190,19 @@ fn refresh(kind: Kind) -> Option<()> {
         .build()
         .ok()?;
     let values = runtime.block_on(async {
-        let asked = ask(&client, kind);
-        tokio::time::timeout(REFRESH_LIMIT, asked).await.ok()?
+        let fetching = fetch(&client, kind);
+        tokio::time::timeout(REFRESH_TIMEOUT, fetching).await.ok()?
     });
     runtime.shutdown_background();
     let values = values?;
-    let mut kept = Kept::read(&place.file);
+    let mut cached = CachedValues::read(&cache.file);
     let at = time::now().millis();
-    kept.0.insert(kind.name().to_owned(), List { at, values });
-    kept.write(&place.file)
+    cached.0.insert(kind.name().to_owned(), List { at, values });
+    cached.write(&cache.file)
 }
 
-async fn ask(client: &Client, kind: Kind) -> Option<Vec<Value>> {
-    // What steers a terminal has no place behind a prompt.
+async fn fetch(client: &Client, kind: Kind) -> Option<Vec<Value>> {
+    // Values with control characters are not offered.
     let is_plain = |value: &Value| printable(&value.value) == value.value;
     let values: Vec<Value> = match kind {
         Kind::Services => {
@@ -220,16 +223,16 @@ async fn ask(client: &Client, kind: Kind) -> Option<Vec<Value>> {
             let page = client
                 .changes()
                 .list()
-                .per_page(CHANGES)
+                .per_page(OFFERED_CHANGES)
                 .send()
                 .await
                 .ok()?;
             let value = |change: changelog_core::Change| Value {
                 value: change.id.to_string(),
                 help: Some(
-                    crate::output::table::one_line(&change.title)
+                    one_line(&change.title)
                         .chars()
-                        .take(MAX_TITLE)
+                        .take(MAX_HELP_TITLE)
                         .collect(),
                 ),
             };
@@ -239,8 +242,7 @@ async fn ask(client: &Client, kind: Kind) -> Option<Vec<Value>> {
     Some(values.into_iter().filter(is_plain).collect())
 }
 
-/// Reads the connection off the words that are being completed, which nothing
-/// has parsed yet.
+/// Returns the connection flags of the command line that is being completed.
 fn connection(words: impl Iterator<Item = String>) -> Global {
     let mut words = words.skip_while(|word| word != "--").skip(1);
     let (mut url, mut profile) = (None, None);
@@ -256,25 +258,23 @@ fn connection(words: impl Iterator<Item = String>) -> Global {
     Global::connection(url, profile)
 }
 
-/// Whom to ask, and where what was said is kept.
-struct Place {
+/// A connection and the file of its cached names.
+struct Cache {
     url: String,
     profile: String,
     key: SecretString,
     file: PathBuf,
 }
 
-impl Place {
+impl Cache {
     fn find(connection: Global) -> Option<Self> {
         let app = App::new(connection).ok()?;
         let url = app.url().ok()?.value.clone();
         let key = app.key().ok()??.value;
-        let cache = etcetera::choose_base_strategy().ok()?.cache_dir();
-        // By the key too, because each organization has names of its own.
-        let name = Sha256::digest(format!("{url}\n{}", key.expose_secret()));
-        let file = format!("{}.json", &hex::encode(name)[..32]);
+        // The key is part of the name, because names belong to an organization.
+        let name = sha256_hex(&format!("{url}\n{}", key.expose_secret()), CACHE_DIGITS);
         Some(Self {
-            file: cache.join("chlog").join("names").join(file),
+            file: dirs::cache()?.join("names").join(format!("{name}.json")),
             profile: app.config.profile.clone(),
             url,
             key,
@@ -282,13 +282,13 @@ impl Place {
     }
 }
 
-/// What was said, by its kind.
+/// The content of the file: the values of each kind.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept(BTreeMap<String, List>);
+struct CachedValues(BTreeMap<String, List>);
 
 #[derive(Debug, Serialize, Deserialize)]
 struct List {
-    /// When, in milliseconds since 1970.
+    /// When they were fetched, in milliseconds since 1970.
     at: i64,
     values: Vec<Value>,
 }
@@ -306,20 +306,21 @@ impl Value {
     }
 }
 
-impl Kept {
-    /// Reads what is kept; a damaged file is as good as none.
+impl CachedValues {
+    /// Reads a file; a missing or damaged one is empty.
     fn read(path: &Path) -> Self {
         let bytes = fs::read(path).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// Replaces the file by one that nobody else can read.
+    /// Replaces the file.
     fn write(&self, path: &Path) -> Option<()> {
+        let json = serde_json::to_vec(self).ok()?;
         let folder = path.parent()?;
-        create_private(folder).ok()?;
-        // tempfile opens its files with mode 0600.
+        private_fs::create_directory(folder).ok()?;
+        // Not synced to the disk: it can be fetched again, and the shell waits.
         let mut file = tempfile::NamedTempFile::new_in(folder).ok()?;
-        file.write_all(&serde_json::to_vec(self).ok()?).ok()?;
+        file.write_all(&json).ok()?;
         file.persist(path).ok()?;
         Some(())
     }
@@ -330,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_connection_is_read_off_the_words() {
+    fn the_connection_is_read_from_the_command_line() {
         for (line, url, profile) in [
             ("-- chlog list --service", None, None),
             ("-- chlog --url http://a list", Some("http://a"), None),
@@ -345,16 +346,21 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_as_good_as_none() {
+    fn a_damaged_file_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/names.json");
-        assert!(Kept::read(&path).0.is_empty());
-        let mut kept = Kept::default();
+        assert!(CachedValues::read(&path).0.is_empty());
+        let mut cached = CachedValues::default();
         let values = vec![Value::bare("web".to_owned())];
-        kept.0.insert("services".to_owned(), List { at: 1, values });
-        kept.write(&path).unwrap();
-        assert_eq!(Kept::read(&path).0["services"].values[0].value, "web");
+        cached
+            .0
+            .insert("services".to_owned(), List { at: 1, values });
+        cached.write(&path).unwrap();
+        assert_eq!(
+            CachedValues::read(&path).0["services"].values[0].value,
+            "web"
+        );
         fs::write(&path, "{").unwrap();
-        assert!(Kept::read(&path).0.is_empty());
+        assert!(CachedValues::read(&path).0.is_empty());
     }
 }

@@ -1,60 +1,58 @@
-//! Which changes are meant: the flags that every command shares which reads more
-//! than one.
+//! The flags that select changes.
 
 use changelog_client::Client;
-use changelog_core::{ChangeFilter, HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{ChangeFilter, Host, RiskLevel, Service, Status};
 use clap::Args;
 
+use super::complete;
+use super::flags::{risk, status};
+use super::names::resolve_filter;
 use crate::base::failure::Outcome;
-use crate::base::time::{self, Moment};
-use crate::input::complete;
-use crate::input::flags::{risk, status};
-use crate::input::names::{self, Missing};
-use crate::recording::submit::named;
+use crate::base::time::{self, TimeArg};
 
-/// Which changes, whenever they happen.
+/// The flags that select changes at any time.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct WhichArgs {
-    /// Words that the title has, or that words of it begin with
+pub(crate) struct SelectArgs {
+    /// Words of the title, or their beginnings
     #[arg(short = 'q', long, value_name = "WORDS")]
     search: Option<String>,
-    /// Only of this risk
+    /// Only this risk level
     #[arg(long, value_name = "RISK", ignore_case = true, value_parser = risk())]
     risk: Option<RiskLevel>,
-    /// Only of this status
+    /// Only this status
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
     status: Option<Status>,
-    /// Only of this service
+    /// Only this service
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
     service: Option<String>,
-    /// Only on this host
+    /// Only this host
     #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     host: Option<String>,
-    /// Only with this tag; repeatable, or separated by commas: with all of them
+    /// Only with this tag; repeatable or comma-separated, and all must match
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     tags: Vec<String>,
 }
 
-/// Which changes, and when they happened.
+/// The flags that select changes by content and time.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FilterArgs {
     #[command(flatten)]
-    which: WhichArgs,
-    /// Only from then on: RFC 3339, a date, or an age such as 2h or 7d
+    select: SelectArgs,
+    /// Only at or after this time: RFC 3339, a date, or an age such as 2h or 7d
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    since: Option<Moment>,
-    /// Only before then: RFC 3339, a date (that day is included), or an age
+    since: Option<TimeArg>,
+    /// Only before this time: RFC 3339, a date (inclusive), or an age
     #[arg(long, value_name = "TIME", value_parser = time::parse)]
-    until: Option<Moment>,
+    until: Option<TimeArg>,
 }
 
-impl WhichArgs {
-    /// Returns what the service is asked for; names must exist.
+impl SelectArgs {
+    /// Returns the filter; the named service and host must exist.
     pub(crate) async fn filter(&self, client: &Client) -> Outcome<ChangeFilter> {
         Ok(ChangeFilter {
             q: self.search.clone(),
-            service_id: service(client, self.service.as_deref()).await?,
-            host_id: host(client, self.host.as_deref()).await?,
+            service_id: resolve_filter::<Service>(client, self.service.as_deref()).await?,
+            host_id: resolve_filter::<Host>(client, self.host.as_deref()).await?,
             risk_level: self.risk.clone(),
             status: self.status.clone(),
             tags: self.tags.clone(),
@@ -64,29 +62,13 @@ impl WhichArgs {
 }
 
 impl FilterArgs {
-    /// Returns what the service is asked for; names must exist.
+    /// Returns the filter; the named service and host must exist.
     pub(crate) async fn filter(&self, client: &Client) -> Outcome<ChangeFilter> {
         let now = time::now();
         Ok(ChangeFilter {
             since: self.since.map(|at| at.start(now)),
             until: self.until.map(|at| at.end(now)),
-            ..self.which.filter(client).await?
+            ..self.select.filter(client).await?
         })
-    }
-}
-
-/// Returns the id of a service to look for, if one is named.
-pub(crate) async fn service(client: &Client, name: Option<&str>) -> Outcome<Option<ServiceId>> {
-    match named(name) {
-        Some(name) => names::service(client, name, Missing::Refuse).await,
-        None => Ok(None),
-    }
-}
-
-/// Returns the id of a host to look for, if one is named.
-pub(crate) async fn host(client: &Client, name: Option<&str>) -> Outcome<Option<HostId>> {
-    match named(name) {
-        Some(name) => names::host(client, name, Missing::Refuse).await,
-        None => Ok(None),
     }
 }

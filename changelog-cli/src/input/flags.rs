@@ -6,48 +6,48 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use changelog_core::{Link, RiskLevel, Status};
 
 use super::complete;
-use crate::base::time::{self, Moment};
-use crate::environment::config::Defaults;
+use crate::base::time::{self, TimeArg};
+use crate::environment::defaults::Defaults;
 
-/// The fields that `log` and `update` share.
+/// The flags for the fields of a change.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "The change")]
 pub(crate) struct ChangeFields {
-    /// How dangerous it is
+    /// Risk level
     #[arg(long, value_name = "RISK", ignore_case = true, value_parser = risk())]
     pub(crate) risk: Option<RiskLevel>,
-    /// Where it stands
+    /// Status
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
     pub(crate) status: Option<Status>,
-    /// The service it is made to; an empty name is none
+    /// Service that is changed; an empty name means none
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
     pub(crate) service: Option<String>,
-    /// The host it is made on; an empty name is none
+    /// Host that is changed; an empty name means none
     #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     pub(crate) host: Option<String>,
-    /// A tag; repeatable, or several separated by commas
+    /// Tag; repeatable, or comma-separated
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     pub(crate) tags: Option<Vec<String>>,
-    /// What is done, in full
+    /// Description (Markdown)
     #[arg(short = 'm', long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// What to expect from it
+    /// Expected impact
     #[arg(long, value_name = "TEXT")]
     pub(crate) impact: Option<String>,
-    /// Something to look at beside it, such as pipeline=https://…; repeatable
+    /// Link, such as pipeline=https://…; repeatable
     #[arg(long = "link", value_name = "LABEL=URL", value_parser = link)]
     pub(crate) links: Option<Vec<Link>>,
-    /// When it is scheduled: RFC 3339, or a date
-    #[arg(long, value_name = "TIME", value_parser = time::parse_ahead)]
-    pub(crate) scheduled_for: Option<Moment>,
-    /// Make the named service and host if they do not exist
+    /// Scheduled time: RFC 3339 or a date
+    #[arg(long, value_name = "TIME", value_parser = time::parse_scheduled)]
+    pub(crate) scheduled_for: Option<TimeArg>,
+    /// Create the service and host if they do not exist
     #[arg(long, help_heading = "Behaviour")]
     pub(crate) create_missing: bool,
 }
 
 impl ChangeFields {
-    /// Fills what is not said from the settings.
-    pub(crate) fn or(self, defaults: &Defaults) -> Self {
+    /// Fills the fields that are not set from the settings.
+    pub(crate) fn or_defaults(self, defaults: &Defaults) -> Self {
         Self {
             risk: self.risk.or_else(|| defaults.risk.clone()),
             service: self.service.or_else(|| defaults.service.clone()),
@@ -58,12 +58,12 @@ impl ChangeFields {
     }
 }
 
-/// Takes the words of a risk level.
+/// Parses a risk level, in any case.
 pub(crate) fn risk() -> impl TypedValueParser<Value = RiskLevel> {
     PossibleValuesParser::new(RiskLevel::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
-/// Takes the words of a status, also with a hyphen.
+/// Parses a status, in any case, with an underscore or a hyphen.
 pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
     let words = Status::WORDS.iter().map(|word| {
         PossibleValue::new(*word).aliases(match *word {
@@ -75,7 +75,7 @@ pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(words).try_map(|word| word.to_lowercase().replace('-', "_").parse())
 }
 
-/// Reads `label=address`.
+/// Parses `LABEL=URL`.
 pub(crate) fn link(text: &str) -> Result<Link, String> {
     match text.split_once('=') {
         Some((label, url)) if !label.trim().is_empty() && !url.trim().is_empty() => Ok(Link {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_taken_in_any_case_and_with_hyphens() {
+    fn words_are_parsed_in_any_case_and_with_hyphens() {
         let fields = parse("log --risk HIGH --status In-Progress --tag a,b --tag c").unwrap();
         assert_eq!(fields.risk, Some(RiskLevel::High));
         assert_eq!(fields.status, Some(Status::InProgress));
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_a_label_and_an_address() {
+    fn a_link_is_a_label_and_a_url() {
         let link = link("run=https://ci.example.com/?a=b").unwrap();
         assert_eq!(
             (link.label.as_str(), link.url.as_str()),

@@ -1,5 +1,6 @@
-//! Names that people use for services and hosts, and the ids that the service
-//! uses for them.
+//! Services and hosts by the names that users give, found or created.
+
+use std::str::FromStr;
 
 use changelog_client::{Client, Error, ErrorKind};
 use changelog_core::text::closest;
@@ -11,115 +12,193 @@ use crate::base::time;
 /// What to do about a name that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// Refuse it.
+    /// Fail.
     Refuse,
-    /// Refuse it, and say that `--create-missing` would make it.
+    /// Fail, with the hint that `--create-missing` would create it.
     Offer,
-    /// Make it.
+    /// Create it.
     Create,
-    /// Say that it would be made.
+    /// Print that it would be created.
     Announce,
 }
 
-/// What has a name that is unique without regard to ASCII case.
-pub(crate) trait Named {
-    /// What a person calls such a thing.
+impl Missing {
+    /// Returns what a command does that has the flag `--create-missing`.
+    pub(crate) fn of_flag(create_missing: bool) -> Self {
+        if create_missing {
+            Self::Create
+        } else {
+            Self::Offer
+        }
+    }
+
+    /// Returns what the same command does with `--dry-run`.
+    pub(crate) fn in_dry_run(self) -> Self {
+        match self {
+            Self::Create => Self::Announce,
+            other => other,
+        }
+    }
+}
+
+/// Something that the server stores under a name, unique regardless of ASCII
+/// case.
+pub(crate) trait Named: Sized {
+    /// The word for it in commands and messages.
     const KIND: &'static str;
-    /// Returns its name.
+    /// The type of its id.
+    type Id: Copy + PartialEq + FromStr;
+    /// The input that creates it.
+    type New: Input;
+
     fn name(&self) -> &str;
+    fn id(&self) -> Self::Id;
+    /// Returns the input that creates it with nothing but a name.
+    fn new(name: String) -> Self::New;
+    /// Returns the name in an input.
+    fn name_of(new: &Self::New) -> &str;
+    async fn list(client: &Client) -> Result<Vec<Self>, Error>;
+    async fn create(client: &Client, new: Self::New) -> Result<Self, Error>;
 }
 
 impl Named for Service {
     const KIND: &'static str = "service";
+    type Id = ServiceId;
+    type New = NewService;
+
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn id(&self) -> ServiceId {
+        self.id
+    }
+
+    fn new(name: String) -> NewService {
+        NewService {
+            name,
+            ..NewService::default()
+        }
+    }
+
+    fn name_of(new: &NewService) -> &str {
+        &new.name
+    }
+
+    async fn list(client: &Client) -> Result<Vec<Self>, Error> {
+        client.services().list().await
+    }
+
+    async fn create(client: &Client, new: NewService) -> Result<Self, Error> {
+        client.services().create_from(new).send().await
     }
 }
 
 impl Named for Host {
     const KIND: &'static str = "host";
+    type Id = HostId;
+    type New = NewHost;
+
     fn name(&self) -> &str {
         &self.hostname
     }
+
+    fn id(&self) -> HostId {
+        self.id
+    }
+
+    fn new(hostname: String) -> NewHost {
+        NewHost {
+            hostname,
+            ..NewHost::default()
+        }
+    }
+
+    fn name_of(new: &NewHost) -> &str {
+        &new.hostname
+    }
+
+    async fn list(client: &Client) -> Result<Vec<Self>, Error> {
+        client.hosts().list().await
+    }
+
+    async fn create(client: &Client, new: NewHost) -> Result<Self, Error> {
+        client.hosts().create_from(new).send().await
+    }
 }
 
-/// Returns the id of the service that is named, or given by its id; none if it
-/// was only announced.
-pub(crate) async fn service(
+/// Returns the id that a name or an id stands for; none if the name was only
+/// announced.
+pub(crate) async fn resolve<T: Named>(
     client: &Client,
     name: &str,
     missing: Missing,
-) -> Outcome<Option<ServiceId>> {
+) -> Outcome<Option<T::Id>> {
     if let Ok(id) = name.parse() {
         return Ok(Some(id));
     }
-    match (pick(client.services().list().await?, name), missing) {
-        (Ok(service), _) => return Ok(Some(service.id)),
+    match (pick(T::list(client).await?, name), missing) {
+        (Ok(found), _) => return Ok(Some(found.id())),
         (Err(failure), Missing::Refuse) => return Err(failure),
-        (Err(failure), Missing::Offer) => return Err(offer(failure)),
+        (Err(failure), Missing::Offer) => {
+            return Err(failure.hint("--create-missing creates it"));
+        }
         (Err(_), Missing::Create | Missing::Announce) => {}
     }
-    let new = NewService {
-        name: name.to_owned(),
-        ..NewService::default()
-    }
-    .checked(time::now())?;
+    let new = T::new(name.to_owned()).checked(time::now())?;
     if missing == Missing::Announce {
-        note(&format!("the service {name} would be created"));
+        announce::<T>(name);
         return Ok(None);
     }
-    match client.services().create_from(new).send().await {
-        Ok(service) => {
-            note(&format!("created the service {}", service.name));
-            Ok(Some(service.id))
+    create::<T>(client, new).await.map(|made| Some(made.id()))
+}
+
+/// Returns the id to filter by, if a name is given; the name must exist.
+pub(crate) async fn resolve_filter<T: Named>(
+    client: &Client,
+    name: Option<&str>,
+) -> Outcome<Option<T::Id>> {
+    match non_empty(name) {
+        Some(name) => resolve::<T>(client, name, Missing::Refuse).await,
+        None => Ok(None),
+    }
+}
+
+/// Finds what has a name.
+pub(crate) async fn find<T: Named>(client: &Client, name: &str) -> Outcome<T> {
+    pick(T::list(client).await?, name)
+}
+
+/// Creates a service or host, and prints that it did.
+pub(crate) async fn create<T: Named>(client: &Client, new: T::New) -> Outcome<T> {
+    let new = new.checked(time::now())?;
+    let name = T::name_of(&new).to_owned();
+    match T::create(client, new).await {
+        Ok(made) => {
+            note(&format!("created the {} {}", T::KIND, made.name()));
+            Ok(made)
         }
-        // Somebody made it in the same moment.
+        // Another client created it at the same time.
         Err(Error::Api {
             kind: ErrorKind::Conflict,
             ..
-        }) => pick(client.services().list().await?, name).map(|service| Some(service.id)),
+        }) => find(client, &name).await,
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the id of the host that is named, or given by its id; none if it
-/// was only announced.
-pub(crate) async fn host(client: &Client, name: &str, missing: Missing) -> Outcome<Option<HostId>> {
-    if let Ok(id) = name.parse() {
-        return Ok(Some(id));
-    }
-    match (pick(client.hosts().list().await?, name), missing) {
-        (Ok(host), _) => return Ok(Some(host.id)),
-        (Err(failure), Missing::Refuse) => return Err(failure),
-        (Err(failure), Missing::Offer) => return Err(offer(failure)),
-        (Err(_), Missing::Create | Missing::Announce) => {}
-    }
-    let new = NewHost {
-        hostname: name.to_owned(),
-        ..NewHost::default()
-    }
-    .checked(time::now())?;
-    if missing == Missing::Announce {
-        note(&format!("the host {name} would be created"));
-        return Ok(None);
-    }
-    match client.hosts().create_from(new).send().await {
-        Ok(host) => {
-            note(&format!("created the host {}", host.hostname));
-            Ok(Some(host.id))
-        }
-        // Somebody made it in the same moment.
-        Err(Error::Api {
-            kind: ErrorKind::Conflict,
-            ..
-        }) => pick(client.hosts().list().await?, name).map(|host| Some(host.id)),
-        Err(error) => Err(error.into()),
-    }
+/// Prints that a service or host would be created.
+pub(crate) fn announce<T: Named>(name: &str) {
+    note(&format!("the {} {name} would be created", T::KIND));
 }
 
-/// Picks what is named out of all there is, or says that it is not there and
-/// what may have been meant.
-pub(crate) fn pick<T: Named>(mut all: Vec<T>, name: &str) -> Outcome<T> {
+/// Returns the name if it is not empty: an empty name means "none".
+pub(crate) fn non_empty(name: Option<&str>) -> Option<&str> {
+    name.map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Picks what has a name, or fails with the closest name as a suggestion.
+fn pick<T: Named>(mut all: Vec<T>, name: &str) -> Outcome<T> {
     let name = name.trim();
     let found = all
         .iter()
@@ -127,46 +206,54 @@ pub(crate) fn pick<T: Named>(mut all: Vec<T>, name: &str) -> Outcome<T> {
     if let Some(index) = found {
         return Ok(all.swap_remove(index));
     }
+    let message = unknown(T::KIND, name, all.iter().map(Named::name));
     let kind = T::KIND;
-    let meant = closest(name, all.iter().map(Named::name))
-        .map(|known| format!("; did you mean {known}?"))
-        .unwrap_or_default();
-    Err(Failure::new(
-        Exit::NotFound,
-        format!("there is no {kind} {name:?}{meant}"),
-    )
-    .hint(format!("`chlog {kind} list` shows them all")))
+    Err(Failure::new(Exit::NotFound, message)
+        .hint(format!("`chlog {kind} list` shows all {kind}s")))
 }
 
-fn offer(failure: Failure) -> Failure {
-    failure.hint("--create-missing makes it")
+/// Returns the message for an unknown name, with the closest known one.
+pub(crate) fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let suggestion = closest(name, known)
+        .map(|known| format!("; did you mean {known}?"))
+        .unwrap_or_default();
+    format!("there is no {kind} {name:?}{suggestion}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Thing(&'static str);
-
-    impl Named for Thing {
-        const KIND: &'static str = "thing";
-        fn name(&self) -> &str {
-            self.0
-        }
+    fn services() -> Vec<Service> {
+        let service = |name: &str| {
+            serde_json::from_value(serde_json::json!({
+                "id": "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90", "name": name,
+                "description": null, "color": "#fff",
+                "organization_id": "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
+                "created_at": "2026-11-21T08:30:00.000Z",
+            }))
+            .unwrap()
+        };
+        vec![service("Payments"), service("web")]
     }
 
     #[test]
     fn names_are_found_in_any_case() {
-        let found = pick(vec![Thing("Payments"), Thing("web")], " payments ");
-        assert_eq!(found.ok().map(|thing| thing.0), Some("Payments"));
+        let found = pick(services(), " payments ").unwrap();
+        assert_eq!(found.name, "Payments");
     }
 
     #[test]
-    fn a_miss_says_what_may_have_been_meant() {
-        let Err(failure) = pick(vec![Thing("payments"), Thing("web")], "paymnets") else {
-            panic!("paymnets was found");
-        };
+    fn an_unknown_name_fails_with_a_suggestion() {
+        let failure = pick(services(), "paymnets").unwrap_err();
         assert_eq!(failure.exit, Exit::NotFound);
-        assert!(format!("{failure:?}").contains("did you mean payments?"));
+        assert!(format!("{failure:?}").contains("did you mean Payments?"));
+    }
+
+    #[test]
+    fn an_empty_name_is_none() {
+        assert_eq!(non_empty(Some(" ")), None);
+        assert_eq!(non_empty(Some(" web ")), Some("web"));
+        assert_eq!(non_empty(None), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Single records for people: everything there is to know, with exact times.
+//! Single records in full, with exact times, for people.
 
 use std::fmt::Write;
 
@@ -8,17 +8,21 @@ use changelog_core::{Change, Environment, Host, Service, Timestamp};
 use chrono::Local;
 use comfy_table::Color;
 
-use super::table::{one_line, risk_color, status_color};
+use super::table::{risk_color, status_color};
+use crate::base::text::one_line;
 use crate::base::time::relative;
-use crate::commands::run::OUTCOME_UNKNOWN;
 
-const STRONG: Style = Style::new().bold();
+/// The tag of a change whose command was running when `chlog` was killed; see
+/// `recording::run_recorder`.
+pub(crate) const OUTCOME_UNKNOWN_TAG: &str = "outcome-unknown";
 
-/// Draws one change in full, with exact times.
+const BOLD: Style = Style::new().bold();
+
+/// Formats a change in full.
 pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     let risk = colored(change.risk_level.as_str(), risk_color(&change.risk_level));
     let mut status = colored(change.status.as_str(), status_color(&change.status));
-    if change.tags.iter().any(|tag| tag == OUTCOME_UNKNOWN) {
+    if change.tags.iter().any(|tag| tag == OUTCOME_UNKNOWN_TAG) {
         status.push_str(" (outcome unknown)");
     }
     let mut fields = vec![
@@ -48,7 +52,7 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
         fields.push(("scheduled", exact(at, now)));
     }
     fields.push(("occurred", exact(change.occurred_at, now)));
-    // What is logged as it happens is recorded a moment later.
+    // A change without a time of its own is recorded a moment later.
     let delay = change.created_at.millis() - change.occurred_at.millis();
     if !(0..1000).contains(&delay) {
         fields.push(("recorded", exact(change.created_at, now)));
@@ -68,27 +72,27 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     text
 }
 
-/// Draws one change in a line, for a list that has no end: the columns that do
-/// not break first.
+/// Formats a change on one line, for an endless list: columns of fixed width
+/// first.
 pub(crate) fn line(change: &Change) -> String {
     let at = change.occurred_at.to_datetime().with_timezone(&Local);
     let risk = format!("{:<6}", change.risk_level);
     let status = format!("{:<11}", change.status);
     let service = change.service.as_ref().map(|service| &*service.name);
     let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-    let place: Vec<&str> = service.into_iter().chain(host).collect();
+    let target: Vec<&str> = service.into_iter().chain(host).collect();
     format!(
         "{}  {}  {}  {:<16}  {}  {}",
         at.format("%Y-%m-%d %H:%M:%S"),
         colored(&risk, risk_color(&change.risk_level)),
         colored(&status, status_color(&change.status)),
-        one_line(&place.join("/")),
+        one_line(&target.join("/")),
         one_line(&change.title),
         change.id
     )
 }
 
-/// Draws one service.
+/// Formats a service in full.
 pub(crate) fn service(service: &Service, now: Timestamp) -> String {
     let fields = [
         ("id", service.id.to_string()),
@@ -100,7 +104,7 @@ pub(crate) fn service(service: &Service, now: Timestamp) -> String {
     text
 }
 
-/// Draws one host.
+/// Formats a host in full.
 pub(crate) fn host(host: &Host, now: Timestamp) -> String {
     let mut fields = vec![("id", host.id.to_string())];
     let environment = host.environment.as_ref().map(Environment::as_str);
@@ -126,7 +130,7 @@ pub(crate) fn host(host: &Host, now: Timestamp) -> String {
 }
 
 fn titled(title: &str, fields: &[(&str, String)]) -> String {
-    let mut text = format!("{STRONG}{}{STRONG:#}\n", one_line(title));
+    let mut text = format!("{BOLD}{}{BOLD:#}\n", one_line(title));
     let widest = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in fields {
         // Writing to a string cannot fail.
@@ -138,7 +142,7 @@ fn titled(title: &str, fields: &[(&str, String)]) -> String {
 fn section(text: &mut String, heading: &str, content: Option<&str>) {
     if let Some(content) = content.filter(|content| !content.is_empty()) {
         let content = printable(content);
-        let _ = writeln!(text, "\n{STRONG}{heading}{STRONG:#}\n{content}");
+        let _ = writeln!(text, "\n{BOLD}{heading}{BOLD:#}\n{content}");
     }
 }
 
@@ -146,7 +150,7 @@ fn exact(at: Timestamp, now: Timestamp) -> String {
     format!("{at} ({})", relative(at, now))
 }
 
-/// Colors a word outside of a table, as the tables do.
+/// Colors a word as the tables do.
 fn colored(word: &str, color: Color) -> String {
     let color = match color {
         Color::DarkGreen => AnsiColor::Green,
@@ -175,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_escaped_and_lines_are_kept() {
+    fn control_characters_are_escaped_and_lines_are_kept() {
         let text = plain(&super::change(
             &change("a\u{1b}[31mb\nc"),
             NOW.parse().unwrap(),

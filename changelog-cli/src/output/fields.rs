@@ -1,21 +1,18 @@
-//! The nouns as rows of cells, for CSV and for lists of ids.
-
-use std::fmt::Display;
+//! The columns of each kind of record, for CSV and lists of ids.
 
 use changelog_core::{Change, ChangeCreated, Host, Service, Suspect, csv};
 use serde::Serialize;
 
-use crate::commands::spool::Waiting;
+use crate::base::text::or_empty;
 
-/// Something that is listed.
+/// A record that is listed.
 pub(crate) trait Record: Serialize {
-    /// What a person calls it.
+    /// The word for it in messages.
     const KIND: &'static str;
-    /// The names of its cells.
+    /// The names of the columns.
     const COLUMNS: &'static [&'static str];
-    /// Returns its id.
     fn id(&self) -> String;
-    /// Returns one cell a column, empty where there is no value.
+    /// Returns one cell per column; an absent value is empty.
     fn cells(&self) -> Vec<String>;
 }
 
@@ -66,10 +63,10 @@ impl Record for Suspect {
     }
 }
 
-/// Says all reasons of a suspect.
-pub(super) fn reasons(suspect: &Suspect, between: &str) -> String {
+/// Joins the reasons of a suspect.
+pub(super) fn reasons(suspect: &Suspect, separator: &str) -> String {
     let texts: Vec<&str> = suspect.reasons.iter().map(|reason| &*reason.text).collect();
-    texts.join(between)
+    texts.join(separator)
 }
 
 impl Record for ChangeCreated {
@@ -161,39 +158,4 @@ impl Record for Host {
             self.created_at.to_string(),
         ]
     }
-}
-
-impl Record for Waiting {
-    const KIND: &'static str = "waiting change";
-    const COLUMNS: &'static [&'static str] = &[
-        "id",
-        "state",
-        "title",
-        "url",
-        "organization",
-        "key_fingerprint",
-        "kept_at",
-        "reason",
-    ];
-
-    fn id(&self) -> String {
-        self.id.clone()
-    }
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.id.clone(),
-            self.state.to_owned(),
-            self.title.clone(),
-            self.url.clone(),
-            or_empty(self.organization),
-            self.key_fingerprint.clone(),
-            or_empty(self.kept_at),
-            self.reason.clone(),
-        ]
-    }
-}
-
-fn or_empty(value: Option<impl Display>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
 }

@@ -2,18 +2,18 @@
 
 use clap::ValueEnum;
 
-/// How results are written.
+/// The format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Table for people
     #[default]
     Table,
-    /// The service's own JSON
+    /// JSON of the API
     Json,
-    /// One JSON record a line
+    /// One JSON record per line
     Ndjson,
     /// Comma-separated values with a header
     Csv,
-    /// Only the ids, one a line
+    /// Only the ids, one per line
     Ids,
 }

@@ -1,5 +1,5 @@
-//! Results on standard output: for people, for programs, and through a pipe
-//! whose reader may leave at any time. Nothing else prints there.
+//! Results on standard output: for people, for programs, and through pipes that
+//! may be closed at any time. Nothing else prints there.
 
 pub(crate) mod detail;
 pub(crate) mod fields;
@@ -19,10 +19,10 @@ use crate::base::time;
 use fields::Record;
 use format::Format;
 
-/// Standard output in the format that was asked for.
+/// Standard output in the chosen format.
 pub(crate) struct Output {
     format: Format,
-    /// Strips colour where it is not wanted: `NO_COLOR`, or not a terminal.
+    /// Removes colours if `NO_COLOR` is set or it is not a terminal.
     out: BufWriter<AutoStream<Stdout>>,
     terminal: bool,
     /// The columns of the terminal; none when it is not one.
@@ -35,8 +35,7 @@ impl Output {
         let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
         let out = match format {
             Format::Table => anstream::stdout(),
-            // What is for programs has no colour to strip; stripping would eat
-            // parts of the data.
+            // Data has no colours; removing escape sequences would damage it.
             _ => AutoStream::always_ansi(io::stdout()),
         };
         Self {
@@ -51,25 +50,28 @@ impl Output {
         self.format
     }
 
-    /// Writes text that was made for people, as it is.
+    /// Writes text for people.
     pub(crate) fn text(&mut self, text: &str) -> Outcome {
-        writeln!(self.out, "{}", text.trim_end_matches('\n')).map_err(|error| lost(&error))?;
+        writeln!(self.out, "{}", text.trim_end_matches('\n'))
+            .map_err(|error| write_failure(&error))?;
         self.flush()
     }
 
-    /// Writes bytes for a program: completions, a manual page.
+    /// Writes bytes as they are: completions, a manual page.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Outcome {
-        self.out.write_all(bytes).map_err(|error| lost(&error))?;
+        self.out
+            .write_all(bytes)
+            .map_err(|error| write_failure(&error))?;
         self.flush()
     }
 
-    /// Writes a value as JSON, whatever the format.
+    /// Writes a value as JSON in any format.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Outcome {
         let text = encode(value, true)?;
         self.text(&text)
     }
 
-    /// Writes one record; for people, as `detail` says it.
+    /// Writes one record; for people, the text that `detail` returns.
     pub(crate) fn record<T: Record>(
         &mut self,
         record: &T,
@@ -86,7 +88,8 @@ impl Output {
         }
     }
 
-    /// Writes a whole list; for people, as a table.
+    /// Writes a whole list; for people, the table that `draw` returns for a width in
+    /// columns.
     pub(crate) fn records<T: Record>(
         &mut self,
         records: Vec<T>,
@@ -131,7 +134,7 @@ impl Output {
         self.text(&table::changes(&page.data, self.width, time::now()))?;
         if self.terminal && page.page < page.total_pages {
             note(&format!(
-                "page {} of {}, {} changes in all; -L {} --page {} has the next, --all has everything",
+                "page {} of {}, {} changes in all; -L {} --page {} shows the next page, --all shows everything",
                 page.page,
                 page.total_pages,
                 page.count,
@@ -142,10 +145,12 @@ impl Output {
         Ok(())
     }
 
-    /// Starts a list whose length is not known yet; not for tables.
+    /// Begins a list of unknown length; not for tables.
     pub(crate) fn begin<T: Record>(&mut self) -> Outcome {
         match self.format {
-            Format::Json => write!(self.out, "{{\"data\": [").map_err(|error| lost(&error)),
+            Format::Json => {
+                write!(self.out, "{{\"data\": [").map_err(|error| write_failure(&error))
+            }
             Format::Csv => {
                 let columns = T::COLUMNS.iter().map(|name| (*name).to_owned()).collect();
                 self.csv(columns)
@@ -164,28 +169,28 @@ impl Output {
                 } else {
                     "\n"
                 };
-                write!(self.out, "{text}{end}").map_err(|error| lost(&error))
+                write!(self.out, "{text}{end}").map_err(|error| write_failure(&error))
             }
             Format::Csv => self.csv(record.cells()),
             Format::Table | Format::Ids => {
-                writeln!(self.out, "{}", record.id()).map_err(|error| lost(&error))
+                writeln!(self.out, "{}", record.id()).map_err(|error| write_failure(&error))
             }
         }
     }
 
-    /// Starts a list without an end, of which each record is a line that is
-    /// handed on at once. Through a pipe it is for a program.
+    /// Begins an endless list whose records are flushed one by one. A pipe gets
+    /// NDJSON.
     pub(crate) fn begin_live<T: Record>(&mut self) -> Outcome {
-        let is_for_programs = self.format == Format::Table && !self.terminal;
-        if is_for_programs || self.format == Format::Json {
+        let is_piped = self.format == Format::Table && !self.terminal;
+        if is_piped || self.format == Format::Json {
             *self = Self::new(Format::Ndjson);
         }
         self.begin::<T>()?;
         self.flush()
     }
 
-    /// Writes the next record of a list without an end; for people, as `line`
-    /// says it.
+    /// Writes the next record of an endless list; for people, the text that `line`
+    /// returns.
     pub(crate) fn next_live<T: Record>(
         &mut self,
         record: &T,
@@ -201,12 +206,16 @@ impl Output {
     /// Separates two records of a list; only JSON needs it.
     pub(crate) fn separate(&mut self) -> Outcome {
         match self.format {
-            Format::Json => self.out.write_all(b",\n").map_err(|error| lost(&error)),
+            Format::Json => self
+                .out
+                .write_all(b",\n")
+                .map_err(|error| write_failure(&error)),
             _ => Ok(()),
         }
     }
 
-    /// Ends a list as the first page, of so many records, of so many in all.
+    /// Ends a list. The JSON is that of a first page with `per_page` records of
+    /// `count` in all.
     pub(crate) fn end(&mut self, per_page: u64, count: u64) -> Outcome {
         if self.format == Format::Json {
             let per_page = per_page.max(1);
@@ -215,21 +224,21 @@ impl Output {
                 self.out,
                 "], \"count\": {count}, \"page\": 1, \"per_page\": {per_page}, \"total_pages\": {pages}}}"
             )
-            .map_err(|error| lost(&error))?;
+            .map_err(|error| write_failure(&error))?;
         }
         self.flush()
     }
 
-    /// Hands on what is written, so that a reader sees it as it comes.
+    /// Flushes the output.
     pub(crate) fn flush(&mut self) -> Outcome {
-        self.out.flush().map_err(|error| lost(&error))
+        self.out.flush().map_err(|error| write_failure(&error))
     }
 
     fn csv(&mut self, cells: Vec<String>) -> Outcome {
         let terminal = self.terminal;
         let cells = cells.into_iter().map(|cell| {
             let cell = changelog_core::csv::guarded(cell);
-            // A file gets what the service has, a terminal what is safe.
+            // A file gets the exact value, a terminal a safe one.
             if terminal {
                 printable(&cell).into_owned()
             } else {
@@ -238,30 +247,32 @@ impl Output {
         });
         let mut row = csv::Writer::from_writer(Vec::new());
         row.write_record(cells.collect::<Vec<_>>())
-            .map_err(strange)?;
-        let row = row.into_inner().map_err(strange)?;
-        self.out.write_all(&row).map_err(|error| lost(&error))
+            .map_err(encode_failure)?;
+        let row = row.into_inner().map_err(encode_failure)?;
+        self.out
+            .write_all(&row)
+            .map_err(|error| write_failure(&error))
     }
 }
 
-/// Encodes a value so that even its JSON cannot steer a terminal.
+/// Encodes a value as JSON that is safe to print on a terminal.
 fn encode(value: &impl Serialize, pretty: bool) -> Outcome<String> {
     let text = if pretty {
         serde_json::to_string_pretty(value)
     } else {
         serde_json::to_string(value)
     };
-    Ok(escaped(&text.map_err(strange)?))
+    Ok(escaped(&text.map_err(encode_failure)?))
 }
 
-/// Escapes what JSON leaves as it is and a terminal obeys. Outside of strings
-/// there is none of it, so what comes out is the same JSON.
+/// Escapes the characters that JSON allows and a terminal interprets. They occur
+/// in strings only, so the value stays the same.
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        let steers = (c.is_control() && c != '\n')
+        let is_unsafe = (c.is_control() && c != '\n')
             || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if steers {
+        if is_unsafe {
             // Writing to a string cannot fail.
             let _ = fmt::Write::write_fmt(&mut out, format_args!("\\u{:04x}", u32::from(c)));
         } else {
@@ -271,7 +282,7 @@ fn escaped(json: &str) -> String {
     out
 }
 
-fn lost(error: &io::Error) -> Failure {
+fn write_failure(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Failure::closed_pipe();
     }
@@ -281,7 +292,7 @@ fn lost(error: &io::Error) -> Failure {
     )
 }
 
-fn strange(error: impl fmt::Display) -> Failure {
+fn encode_failure(error: impl fmt::Display) -> Failure {
     Failure::new(Exit::Other, format!("cannot write the result: {error}"))
 }
 
@@ -290,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_cannot_steer_a_terminal_and_stays_the_same_json() {
+    fn json_is_safe_for_a_terminal_and_keeps_its_value() {
         let value = serde_json::json!({"title": "a\u{9b}b\u{202e}c\u{7f}\n"});
         let text = encode(&value, true).unwrap();
         assert!(text.contains("a\\u009bb\\u202ec\\u007f\\n"), "{text}");
@@ -303,8 +314,8 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_not_an_error() {
         let closed = io::Error::from(io::ErrorKind::BrokenPipe);
-        assert_eq!(lost(&closed).exit, Exit::Done);
+        assert_eq!(write_failure(&closed).exit, Exit::Done);
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert_eq!(lost(&full).exit, Exit::Other);
+        assert_eq!(write_failure(&full).exit, Exit::Other);
     }
 }

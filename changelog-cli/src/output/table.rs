@@ -1,40 +1,39 @@
-//! Tables for people, no wider than their terminal.
+//! Tables for people that fit the width of their terminal.
 
-use changelog_core::text::printable;
 use changelog_core::{Change, Environment, Host, RiskLevel, Service, Status, Suspect, Timestamp};
 use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
 };
 
 use super::fields::reasons;
+use crate::base::text::one_line;
 use crate::base::time::relative;
-use crate::commands::doctor::{Check, Verdict};
-use crate::commands::spool::Waiting;
 
-/// The characters of an id.
+/// The width of an id, in columns.
 const ID_WIDTH: u16 = 36;
-/// What a title needs to be readable beside other columns.
-const MAIN_WIDTH: u16 = 40;
-/// The widest that a column beside the title gets on a terminal.
-const SIDE_WIDTH: u16 = 20;
-/// The space behind a column.
-const GAP: u16 = 2;
+/// The width that the main column gets before others are shown, in columns.
+const MIN_MAIN_WIDTH: u16 = 40;
+/// The largest width of a column after the main one, in columns.
+const MAX_SIDE_WIDTH: u16 = 20;
+/// The space after a column, in columns.
+pub(crate) const GAP: u16 = 2;
 
-/// A table that is to be fitted to a terminal: some columns that must not
-/// break, the main one (a title, a name), some beside it that can be left out,
-/// and the ids.
-struct Sheet {
-    header: Vec<&'static str>,
-    /// The number of the main column.
-    main: usize,
-    rows: Vec<(Vec<Cell>, String)>,
+/// A table that is fitted to a terminal: fixed columns that are never wrapped,
+/// the main column (a title or name), side columns that can be hidden, and the
+/// ids.
+pub(crate) struct FittedTable {
+    pub(crate) header: Vec<&'static str>,
+    /// The index of the main column.
+    pub(crate) main: usize,
+    /// The cells of each row, and its id.
+    pub(crate) rows: Vec<(Vec<Cell>, String)>,
 }
 
-impl Sheet {
-    /// Draws the sheet. Where it does not fit, each id stands beneath its title
-    /// or name; columns beside it are left out when they are empty, or do not
-    /// fit even so.
-    fn draw(self, width: Option<u16>) -> String {
+impl FittedTable {
+    /// Draws the table for a width in columns. If the table is too wide, each id
+    /// is below its title or name. Side columns are hidden if they are empty or
+    /// still do not fit.
+    pub(crate) fn draw(self, width: Option<u16>) -> String {
         let id = self.header.len();
         let mut table = self.table(false);
         let natural = table.column_max_content_widths();
@@ -46,7 +45,7 @@ impl Sheet {
             .collect();
         let needed = |column: usize| {
             if filled[column] {
-                natural[column].min(SIDE_WIDTH) + GAP
+                natural[column].min(MAX_SIDE_WIDTH) + GAP
             } else {
                 0
             }
@@ -59,15 +58,15 @@ impl Sheet {
             return table.trim_fmt();
         };
         let fixed: u16 = natural[..self.main].iter().map(|column| column + GAP).sum();
-        let main = natural[self.main].min(MAIN_WIDTH) + GAP;
-        let beside: u16 = sides.clone().map(needed).sum();
-        let beneath = fixed + main + beside + ID_WIDTH + GAP > width;
-        let mut room = width.saturating_sub(if beneath {
+        let main = natural[self.main].min(MIN_MAIN_WIDTH) + GAP;
+        let side_width: u16 = sides.clone().map(needed).sum();
+        let ids_below = fixed + main + side_width + ID_WIDTH + GAP > width;
+        let mut room = width.saturating_sub(if ids_below {
             fixed + ID_WIDTH + GAP
         } else {
             fixed + main + ID_WIDTH + GAP
         });
-        if beneath {
+        if ids_below {
             table = self.table(true);
         }
         table
@@ -85,29 +84,29 @@ impl Sheet {
             };
             constrain(&mut table, column, constraint);
         }
-        if !beneath {
+        if !ids_below {
             constrain(&mut table, id, ColumnConstraint::ContentWidth);
         }
         table.trim_fmt()
     }
 
-    fn table(&self, ids_beneath: bool) -> Table {
+    fn table(&self, ids_below: bool) -> Table {
         let mut table = Table::new();
         let header = self.header.iter().copied();
-        let header = header.chain((!ids_beneath).then_some("ID"));
+        let header = header.chain((!ids_below).then_some("ID"));
         let bold = |name| Cell::new(name).add_attribute(Attribute::Bold);
         table
             .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled)
-            // Where colour is not wanted, standard output strips it.
+            // Standard output removes colours that are not wanted.
             .enforce_styling()
             .set_header(Row::from(header.map(bold).collect::<Vec<_>>()));
-        // Not the space behind a text, so that it can be cut off at the end of
-        // a line.
+        // Not the space after a text, so that it can be trimmed at the end of a
+        // line.
         table.style_text_only();
         for (cells, id) in &self.rows {
             let mut cells = cells.clone();
-            if ids_beneath {
+            if ids_below {
                 let main = cells[self.main].content();
                 cells[self.main] = Cell::new(format!("{main}\n{id}"));
             } else {
@@ -144,15 +143,15 @@ pub(crate) fn changes(changes: &[Change], width: Option<u16>, now: Timestamp) ->
         ];
         (cells, change.id.to_string())
     };
-    let sheet = Sheet {
+    let table = FittedTable {
         header: vec!["WHEN", "RISK", "STATUS", "TITLE", "SERVICE", "HOST", "TAGS"],
         main: 3,
         rows: changes.iter().map(row).collect(),
     };
-    sheet.draw(width)
+    table.draw(width)
 }
 
-/// Draws a table of what changed before a moment, with the reasons beside it.
+/// Draws a table of suspects with their reasons.
 pub(crate) fn suspects(suspects: &[Suspect], width: Option<u16>) -> String {
     let row = |suspect: &Suspect| {
         let change = &suspect.change;
@@ -169,14 +168,14 @@ pub(crate) fn suspects(suspects: &[Suspect], width: Option<u16>) -> String {
         ];
         (cells, change.id.to_string())
     };
-    let sheet = Sheet {
+    let table = FittedTable {
         header: vec![
             "SCORE", "TITLE", "REASONS", "RISK", "STATUS", "SERVICE", "HOST",
         ],
         main: 1,
         rows: suspects.iter().map(row).collect(),
     };
-    sheet.draw(width)
+    table.draw(width)
 }
 
 /// Draws a table of services.
@@ -190,41 +189,12 @@ pub(crate) fn services(services: &[Service], width: Option<u16>, now: Timestamp)
         ];
         (cells, service.id.to_string())
     };
-    let sheet = Sheet {
+    let table = FittedTable {
         header: vec!["NAME", "DESCRIPTION", "COLOR", "CREATED"],
         main: 0,
         rows: services.iter().map(row).collect(),
     };
-    sheet.draw(width)
-}
-
-/// Draws a table of what waits for the service.
-pub(crate) fn waiting(waiting: &[Waiting], width: Option<u16>, now: Timestamp) -> String {
-    let row = |one: &Waiting| {
-        let kept = one.kept_at.map(|at| relative(at, now));
-        let cells = vec![
-            Cell::new(kept.unwrap_or_default()),
-            text(one.state),
-            text(&one.title),
-            text(&one.url),
-            text(&one.owner()),
-            text(&one.reason),
-        ];
-        (cells, one.id.clone())
-    };
-    let sheet = Sheet {
-        header: vec![
-            "KEPT",
-            "STATE",
-            "TITLE",
-            "ADDRESS",
-            "ORGANIZATION",
-            "REASON",
-        ],
-        main: 2,
-        rows: waiting.iter().map(row).collect(),
-    };
-    sheet.draw(width)
+    table.draw(width)
 }
 
 /// Draws a table of hosts.
@@ -241,50 +211,17 @@ pub(crate) fn hosts(hosts: &[Host], width: Option<u16>) -> String {
         ];
         (cells, host.id.to_string())
     };
-    let sheet = Sheet {
+    let table = FittedTable {
         header: vec!["HOSTNAME", "ENV", "ADDRESS", "PLATFORM", "OS", "ROLES"],
         main: 0,
         rows: hosts.iter().map(row).collect(),
     };
-    sheet.draw(width)
+    table.draw(width)
 }
 
-/// Draws what `chlog doctor` found out, with the ways out beneath.
-pub(crate) fn checks(checks: &[Check]) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .enforce_styling();
-    for check in checks {
-        let color = match check.verdict {
-            Verdict::Ok => Color::DarkGreen,
-            Verdict::Warning => Color::DarkYellow,
-            Verdict::Failed => Color::DarkRed,
-        };
-        let mut found = one_line(&check.found);
-        if let Some(advice) = &check.advice {
-            found = format!("{found}\n{}", one_line(advice));
-        }
-        table.add_row(vec![
-            text(check.verdict.as_str()).fg(color),
-            text(check.name),
-            Cell::new(found),
-        ]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, GAP));
-    }
-    table.trim_fmt()
-}
-
-fn text(text: &str) -> Cell {
+/// Returns a cell that is safe to print.
+pub(crate) fn text(text: &str) -> Cell {
     Cell::new(one_line(text))
-}
-
-/// Makes a text safe for one line of a terminal.
-pub(crate) fn one_line(text: &str) -> String {
-    printable(text).replace(['\n', '\t'], " ")
 }
 
 pub(super) fn risk_color(risk: &RiskLevel) -> Color {
@@ -364,7 +301,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_one_line_a_change_however_long() {
+    fn a_pipe_gets_one_line_per_change() {
         let title = "long ".repeat(60);
         let text = plain(&super::changes(
             &[change(&title)],
@@ -388,7 +325,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_escaped() {
+    fn control_characters_are_escaped() {
         let change = change("a\u{1b}[31mb\nc");
         let text = plain(&super::changes(
             std::slice::from_ref(&change),

@@ -1,5 +1,6 @@
-//! How a change is recorded: sent at once, or kept in the spool.
+//! How a change is recorded: sent at once, or kept in the spool and sent later.
 
+pub(crate) mod draft;
 pub(crate) mod run_recorder;
 pub(crate) mod secrets;
 pub(crate) mod spool;

@@ -1,4 +1,5 @@
-//! A change that is recorded beside a command, from its beginning to its end.
+//! The change of a running command: created when the command starts, updated
+//! when it ends.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,169 +9,170 @@ use changelog_core::{ChangeId, ChangePatch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::draft::Draft;
+use super::spool::entry::SpoolEntry;
+use super::spool::journal::Journal;
+use super::spool::owner::Owner;
+use super::submit;
 use crate::base::failure::{Failure, Outcome};
-use crate::environment::app::App;
-use crate::recording::spool::Entry;
-use crate::recording::spool::journal::Journal;
-use crate::recording::spool::owner::Owner;
-use crate::recording::submit::{self, Draft, PATIENCE, hurried};
+use crate::environment::app::{App, SPOOL_AFTER, within_spool_time};
 
-/// A change whose command has not ended.
-pub(crate) struct Recording {
+/// Records a command from its start to its end.
+pub(crate) struct RunRecorder {
     client: Client,
-    draft: Sending,
-    noted: Arc<Mutex<Noted>>,
+    creation: Creation,
+    state: Arc<Mutex<State>>,
 }
 
-/// What this machine knows of it.
-struct Noted {
-    entry: Entry,
-    /// None where it cannot be written: the command runs all the same.
+/// What this machine knows of the change.
+struct State {
+    entry: SpoolEntry,
+    /// None if it cannot be written; the command runs all the same.
     journal: Option<Journal>,
 }
 
-/// How far the creation of the change is.
-enum Sending {
-    Underway(JoinHandle<Outcome<ChangeId>>),
+/// The progress of the request that creates the change.
+enum Creation {
+    Running(JoinHandle<Outcome<ChangeId>>),
     Done(Outcome<ChangeId>),
 }
 
-impl Recording {
-    /// Writes down that the command begins, and begins to record it.
-    /// `unknown` is what is to be said of it if nobody comes back.
+impl RunRecorder {
+    /// Writes the journal and starts to create the change. `on_kill` is the
+    /// update to send if this process is killed.
     ///
     /// # Errors
-    /// There is no key or no address; with `require` also whatever keeps the
-    /// change from being recorded now.
+    /// No key or no URL is configured; with `require`, also any failure to
+    /// create the change now.
     pub(crate) async fn begin(
         app: &App,
         draft: Draft,
-        unknown: ChangePatch,
+        on_kill: ChangePatch,
         require: bool,
     ) -> Outcome<Self> {
         let client = if require {
             app.client()?
         } else {
-            app.hurried_client()?
+            app.quick_client()?
         };
         let key = changelog_client::new_idempotency_key();
-        let mut entry = Entry::of_draft(app, key.clone(), draft.clone())?;
-        "the command did not come back".clone_into(&mut entry.reason);
-        entry.patch = Some(unknown);
+        let mut entry = SpoolEntry::of_draft(app, key.clone(), draft.clone())?;
+        "chlog was killed while the command ran".clone_into(&mut entry.reason);
+        entry.patch = Some(on_kill);
         let journal = Journal::begin(&entry).ok();
-        let noted = Arc::new(Mutex::new(Noted { entry, journal }));
+        let state = Arc::new(Mutex::new(State { entry, journal }));
         let owner = Owner::of(app)?;
         let create = {
-            let (client, noted) = (client.clone(), Arc::clone(&noted));
+            let (client, state) = (client.clone(), Arc::clone(&state));
             async move {
                 let created = draft.create(&client, &key, false).await?;
-                owner.learn(created.organization_id);
+                owner.remember(created.organization_id);
                 let id = created.id;
-                let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-                let Noted { entry, journal } = &mut *noted;
+                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let State { entry, journal } = &mut *state;
                 entry.id = Some(id);
                 entry.organization = Some(created.organization_id);
                 if let Some(journal) = journal {
-                    // Without it the change is found by its idempotency key.
+                    // On failure the idempotency key finds the change.
                     let _ = journal.update(entry);
                 }
                 Ok::<_, Failure>(id)
             }
         };
-        let draft = if require {
+        let creation = if require {
             match create.await {
-                Ok(id) => Sending::Done(Ok(id)),
+                Ok(id) => Creation::Done(Ok(id)),
                 Err(failure) => {
-                    forget(&noted);
+                    end_journal(&state);
                     return Err(if failure.is_transient() {
-                        Failure::silence(failure.message().to_owned())
-                            .line("the change is not recorded, and the command not started")
+                        Failure::unavailable(failure.message().to_owned())
+                            .line("the change was not recorded, and the command was not started")
                     } else {
                         failure
                     });
                 }
             }
         } else {
-            Sending::Underway(tokio::spawn(create))
+            Creation::Running(tokio::spawn(create))
         };
         Ok(Self {
             client,
-            draft,
-            noted,
+            creation,
+            state,
         })
     }
 
-    /// Returns the id of the change, if it is known within this time.
+    /// Returns the id of the change, if it is known within `limit`.
     pub(crate) async fn id_within(&mut self, limit: Duration) -> Option<ChangeId> {
-        if let Sending::Underway(sending) = &mut self.draft
-            && let Ok(sent) = timeout(limit, sending).await
+        if let Creation::Running(creating) = &mut self.creation
+            && let Ok(created) = timeout(limit, creating).await
         {
-            self.draft = Sending::Done(joined(sent));
+            let failed =
+                |error: tokio::task::JoinError| Err(Failure::unavailable(error.to_string()));
+            self.creation = Creation::Done(created.unwrap_or_else(failed));
         }
-        match &self.draft {
-            Sending::Done(Ok(id)) => Some(*id),
+        match &self.creation {
+            Creation::Done(Ok(id)) => Some(*id),
             _ => None,
         }
     }
 
-    /// Records what became of it, or keeps that for later.
+    /// Records the outcome of the command, or keeps it in the spool.
     pub(crate) async fn finish(mut self, app: &App, patch: ChangePatch) -> Outcome {
-        self.id_within(PATIENCE).await;
+        self.id_within(SPOOL_AFTER).await;
         let Self {
-            draft,
+            creation,
             client,
-            noted,
+            state,
         } = self;
-        let sent = match draft {
-            Sending::Done(sent) => sent,
-            Sending::Underway(sending) => {
-                sending.abort();
-                Err(Failure::silence(
-                    "no answer from the service while the command ran".to_owned(),
+        let created = match creation {
+            Creation::Done(created) => created,
+            Creation::Running(creating) => {
+                creating.abort();
+                Err(Failure::unavailable(
+                    "no response from the server while the command ran".to_owned(),
                 ))
             }
         };
-        let ended = match sent {
+        let updated = match created {
             Ok(id) => {
                 let update = client.changes().update_with(id, patch.clone()).send();
-                hurried(async { Ok(update.await?) }).await.map(|_| ())
+                within_spool_time(async { Ok(update.await?) })
+                    .await
+                    .map(|_| ())
             }
             Err(failure) => Err(failure),
         };
-        let outcome = match ended {
+        let outcome = match updated {
             Err(failure) if failure.is_kept() => {
-                match submit::keep(app, entry(&noted, patch), failure) {
+                match submit::keep(app, entry_with(&state, patch), failure) {
                     Ok(None) => Ok(()),
                     Ok(Some(failure)) | Err(failure) => Err(failure),
                 }
             }
             Err(failure) if failure.is_final() => {
-                Err(submit::set_aside(entry(&noted, patch), failure))
+                Err(submit::keep_rejected(entry_with(&state, patch), failure))
             }
-            ended => ended,
+            updated => updated,
         };
-        forget(&noted);
+        end_journal(&state);
         outcome
     }
 }
 
-/// Returns what is to be kept now that it is known what became of it.
-fn entry(noted: &Mutex<Noted>, patch: ChangePatch) -> Entry {
-    let noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-    Entry {
+/// Returns the entry to keep now that the outcome is known.
+fn entry_with(state: &Mutex<State>, patch: ChangePatch) -> SpoolEntry {
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    SpoolEntry {
         patch: Some(patch),
-        ..noted.entry.clone()
+        ..state.entry.clone()
     }
 }
 
-/// Takes back what was written down: it is known what became of it.
-fn forget(noted: &Mutex<Noted>) {
-    let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(journal) = noted.journal.take() {
+/// Removes the journal.
+fn end_journal(state: &Mutex<State>) {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(journal) = state.journal.take() {
         journal.end();
     }
-}
-
-fn joined(sent: Result<Outcome<ChangeId>, tokio::task::JoinError>) -> Outcome<ChangeId> {
-    sent.unwrap_or_else(|error| Err(Failure::silence(error.to_string())))
 }

@@ -1,11 +1,11 @@
-//! Command lines without what looks like a secret. What is not known to be
-//! harmless by its look is masked rather than shown.
+//! Command lines with probable secrets masked. In doubt, a value is masked.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 
 const MASK: &str = "***";
-/// Words of names whose values are nobody's business.
-const NAMES: [&str; 12] = [
+/// Parts of names whose values are secret.
+const SECRET_NAME_PARTS: [&str; 12] = [
     "password",
     "passwd",
     "passphrase",
@@ -19,8 +19,8 @@ const NAMES: [&str; 12] = [
     "authorization",
     "cookie",
 ];
-/// How secrets begin that many services give out.
-const BEGINNINGS: [&str; 16] = [
+/// The prefixes of well-known tokens.
+const TOKEN_PREFIXES: [&str; 16] = [
     "chlog_",
     "ghp_",
     "gho_",
@@ -38,12 +38,15 @@ const BEGINNINGS: [&str; 16] = [
     "eyJ",
     "hvs.",
 ];
-/// What is so long and has letters and digits mixed is more likely a secret
-/// than a word.
-const LONG: usize = 32;
+/// The length, in bytes, from which a mix of letters and digits is probably a
+/// secret.
+const MIN_RANDOM_LENGTH: usize = 32;
+/// The length, in bytes, from which a word with a prefix of
+/// [`TOKEN_PREFIXES`] is a token.
+const MIN_TOKEN_LENGTH: usize = 12;
 
-/// Writes a command line down, its secrets masked.
-pub(crate) fn masked(command: &[OsString]) -> String {
+/// Returns a command line, quoted for a shell, with its secrets masked.
+pub(crate) fn mask_command(command: &[OsString]) -> String {
     let mut words = Vec::with_capacity(command.len());
     let mut is_value = false;
     for word in command {
@@ -56,13 +59,13 @@ pub(crate) fn masked(command: &[OsString]) -> String {
         is_value = word.starts_with('-') && !word.contains('=') && is_secret_name(&word)
             || word.trim_end().ends_with(':') && is_secret_name(&word)
             || matches!(&*word, "-p" | "-u" | "--user");
-        words.push(quoted(&shown));
+        words.push(quote(&shown));
     }
     words.join(" ")
 }
 
-/// Masks what is secret in one word: the value of `NAME=value` and of
-/// `Name: value`, the password of an address, a token.
+/// Masks the secrets in a word: the value of `NAME=value` and of `Name: value`,
+/// the password of a URL, a token.
 fn mask(word: &str) -> String {
     for separator in ['=', ':'] {
         if let Some((name, value)) = word.split_once(separator)
@@ -92,15 +95,15 @@ fn mask(word: &str) -> String {
 fn is_secret_name(name: &str) -> bool {
     let name = name.to_lowercase();
     let has = |part: &str| name.contains(part);
-    NAMES.iter().any(|known| has(known))
+    SECRET_NAME_PARTS.iter().any(|known| has(known))
         || name
             .split(|c: char| !c.is_alphanumeric())
             .any(|word| matches!(word, "key" | "auth" | "pass" | "pwd" | "pw" | "bearer"))
 }
 
 fn looks_secret(text: &str) -> bool {
-    let begins = BEGINNINGS.iter().any(|begin| text.starts_with(begin));
-    if begins && text.len() >= 12 {
+    let has_prefix = TOKEN_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
+    if has_prefix && text.len() >= MIN_TOKEN_LENGTH {
         return true;
     }
     let is_one_word = text
@@ -108,24 +111,20 @@ fn looks_secret(text: &str) -> bool {
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '_' | '-' | '='));
     let has = |what: fn(&char) -> bool| text.chars().any(|c| what(&c));
     // A commit and a digest have no capital letters.
-    text.len() >= LONG
+    text.len() >= MIN_RANDOM_LENGTH
         && is_one_word
         && has(char::is_ascii_digit)
         && has(char::is_ascii_uppercase)
         && has(char::is_ascii_lowercase)
 }
 
-/// Quotes a word as a shell would need it.
-fn quoted(word: &str) -> String {
-    let is_plain = !word.is_empty()
-        && word
-            .chars()
-            .all(|c| c.is_alphanumeric() || "-_=./:,@%+*".contains(c));
-    if is_plain {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+/// Quotes a word for a shell. A mask, whose `*` a shell would expand, stays
+/// readable.
+fn quote(word: &str) -> String {
+    if word.contains(MASK) && !word.contains(char::is_whitespace) {
+        return word.to_owned();
     }
+    shlex::try_quote(word).map_or_else(|_| word.replace('\0', " "), Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -134,7 +133,7 @@ mod tests {
 
     fn shown(words: &[&str]) -> String {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        masked(&words)
+        mask_command(&words)
     }
 
     #[test]
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_harmless_is_shown() {
+    fn harmless_words_are_not_masked() {
         for words in [
             &["make", "-j4", "deploy"][..],
             &["kubectl", "apply", "-f", "k8s/api.yaml", "--namespace=prod"],
@@ -180,6 +179,6 @@ mod tests {
             let text = shown(words);
             assert!(!text.contains(MASK), "{text}");
         }
-        assert_eq!(shown(&["echo", "it's me", ""]), r"echo 'it'\''s me' ''");
+        assert_eq!(shown(&["echo", "it's me", ""]), "echo \"it's me\" ''");
     }
 }

@@ -1,16 +1,15 @@
-//! A process that does nothing but get the signals that are sent to everybody.
+//! A process that shows which signals are sent to the whole process group.
 //!
-//! What a signal was sent to cannot be seen by the process that got it: a
-//! signal to `chlog` alone, one to its whole group and one to each process of
-//! its tree look the same. The command cannot be asked either: a signal that a
-//! process has handled leaves no trace that another process could read. So
-//! `chlog run` starts a second process next to the command, in the same group
-//! and the same tree, with the same environment. A signal that reaches the
-//! witness too was sent to everybody, the command included.
+//! A process cannot see where else a signal was sent: a signal to `chlog` alone,
+//! to its group, and to each process of its tree look the same. Nor can it see
+//! the signals of the command: a handled signal leaves no trace that another
+//! process could read. `chlog run` therefore starts a witness next to the
+//! command, in the same group and tree and with the same environment. A signal
+//! that also reaches the witness has reached the command.
 //!
-//! The witness handles no signal: its parent sees in its exit status which one
-//! ended it. It ends by itself when its standard input does, so it never
-//! outlives its parent.
+//! The witness handles no signal: its exit status tells its parent which one
+//! ended it. It also ends when its standard input does, so that it never outlives
+//! its parent.
 
 use std::fs;
 use std::io::{self, Read};
@@ -24,23 +23,24 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Resource, Rlimit, setrlimit};
 
-use super::unix::{Event, wait_for_end};
+use super::event::Event;
+use super::process::wait_for_end;
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 
-/// The only argument of a process that is a witness.
+/// The only argument of a witness.
 const ARGUMENT: &str = "__signal-witness";
 
-/// A witness that runs.
+/// A running witness.
 pub(super) struct Witness {
     pid: Pid,
-    /// None once it has been waited for, and its number may be another's.
+    /// None after it was waited for, when its process id may be reused.
     child: Arc<Mutex<Option<Child>>>,
-    /// Its end is the witness's.
+    /// Closing it ends the witness.
     _stdin: ChildStdin,
 }
 
 impl Witness {
-    /// Starts a witness, which reports its end.
+    /// Starts a witness; sends an event when a signal ends it.
     pub(super) fn start(events: &Sender<Event>) -> io::Result<Self> {
         let mut child = Command::new(program()?)
             .arg(ARGUMENT)
@@ -60,7 +60,7 @@ impl Witness {
             let ended = locked(&waiting).take();
             let status = ended.and_then(|mut child| child.wait().ok());
             if let Some(signal) = status.and_then(|status| status.signal()) {
-                // The command may have ended first.
+                // Fails if the command has ended.
                 let _ = events.send(Event::Witnessed { signal, at });
             }
         });
@@ -71,13 +71,12 @@ impl Witness {
         })
     }
 
-    /// Returns whether a signal has been sent to the witness of whose end has not
-    /// been reported yet: the machine is busy, or the witness is stopped as its
-    /// whole group is.
-    pub(super) fn has_got(&self, signal: i32) -> bool {
+    /// Returns whether a signal was sent to the witness although its end is not
+    /// reported yet: the machine is busy, or the whole group is stopped.
+    pub(super) fn has_received(&self, signal: i32) -> bool {
         let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
         let Ok(status) = fs::read_to_string(path) else {
-            // Gone; or this system has no such files.
+            // The witness has ended, or this system has no such files.
             return Path::new("/proc/self/status").exists();
         };
         let value = |name| status.lines().find_map(|line| line.strip_prefix(name));
@@ -92,9 +91,9 @@ impl Witness {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        // Stopped, it would not see the end of its input.
+        // A stopped process would not see the end of its input.
         if let Some(child) = locked(&self.child).as_mut() {
-            // It may end in this moment, and that is as good.
+            // Fails if it is just ending.
             let _ = child.kill();
         }
     }
@@ -104,7 +103,7 @@ fn locked(child: &Mutex<Option<Child>>) -> MutexGuard<'_, Option<Child>> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns this program, also when its file was replaced meanwhile.
+/// Returns this program, even if its file was replaced meanwhile.
 fn program() -> io::Result<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() {
@@ -113,13 +112,13 @@ fn program() -> io::Result<PathBuf> {
     std::env::current_exe()
 }
 
-/// Is a witness, if this process was started as one.
-pub(crate) fn answer() -> Option<ExitCode> {
+/// Runs as a witness if this process was started as one.
+pub(crate) fn run_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != ARGUMENT {
         return None;
     }
-    // SIGQUIT ends it as any other signal does, and leaves no file behind.
+    // SIGQUIT then writes no core file.
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

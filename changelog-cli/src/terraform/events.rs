@@ -1,7 +1,7 @@
-//! The event stream of `terraform apply -json`: one JSON object a line.
+//! The event stream of `terraform apply -json`: one JSON object per line.
 //!
-//! What is decoded here can be recorded. Hence no `detail` of an error, no
-//! snippet, no output, no id of a resource, and no message.
+//! Everything that is decoded here may be recorded. Therefore no `detail` of an
+//! error, no snippet, no output, no id of a resource and no message is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use std::time::Duration;
 use changelog_core::Timestamp;
 use serde::Deserialize;
 
-use super::summary::{Action, Counts, Ending, Operation, Problems, State, Summary, TouchedList};
+use super::resources::{Action, Counts, Resources, State};
+use super::summary::{Ending, Operation, Problems, Summary};
 
 #[derive(Deserialize)]
 struct Event {
@@ -26,7 +27,7 @@ struct Event {
     outputs: Option<BTreeMap<String, Output>>,
 }
 
-/// What a planned change and a step of an apply share.
+/// The resource and action of a planned change or a step of an apply.
 #[derive(Deserialize)]
 struct Hook {
     resource: Option<Resource>,
@@ -63,15 +64,15 @@ struct Output {
     action: Option<String>,
 }
 
-/// What is known of a run beside what it said.
+/// What is known of a run in addition to its events.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct RunFacts {
     pub(crate) operation: Option<Operation>,
-    /// Whether Terraform said by its exit code that it succeeded.
+    /// Whether the exit code was a success.
     pub(crate) success: Option<bool>,
 }
 
-/// What the events said so far.
+/// What the events so far have reported.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     lines: u64,
@@ -80,21 +81,20 @@ pub(crate) struct Events {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     planned: Option<Counts>,
-    /// Whether anything was begun.
+    /// Whether any action has started.
     begun: bool,
     done: Counts,
-    /// How often each of the named resources was done with; a replacement
-    /// takes two.
+    /// The number of completed steps of each listed replacement, which has two.
     steps: BTreeMap<String, u32>,
     total: Option<(Operation, Counts)>,
-    touched: TouchedList,
+    resources: Resources,
     outputs: u64,
     problems: Problems,
 }
 
 impl Events {
-    /// Takes one line; false if it is not an event.
-    pub(crate) fn take(&mut self, line: &[u8]) -> bool {
+    /// Reads a line; returns whether it is an event.
+    pub(crate) fn read_line(&mut self, line: &[u8]) -> bool {
         let Ok(event) = serde_json::from_slice::<Event>(line) else {
             return false;
         };
@@ -110,7 +110,7 @@ impl Events {
             }
             "planned_change" => {
                 if let Some((address, action)) = event.change.and_then(Hook::read) {
-                    self.touched.add(&address, action, State::Planned);
+                    self.resources.add(&address, action, State::Planned);
                 }
             }
             "apply_start" => self.begun |= event.hook.and_then(Hook::read).is_some(),
@@ -136,8 +136,8 @@ impl Events {
                 self.outputs += outputs.values().filter(changed).count() as u64;
             }
             "diagnostic" => {
-                if let Some(said) = event.diagnostic.filter(|said| said.severity == "error") {
-                    self.problems.add(&said.summary, said.address.as_deref());
+                if let Some(error) = event.diagnostic.filter(|one| one.severity == "error") {
+                    self.problems.add(&error.summary, error.address.as_deref());
                 }
             }
             _ => {}
@@ -145,7 +145,7 @@ impl Events {
         true
     }
 
-    /// Tells whether Terraform said anything.
+    /// Returns whether any event was read.
     pub(crate) fn any(&self) -> bool {
         self.lines > 0
     }
@@ -154,7 +154,7 @@ impl Events {
         self.begun = true;
         self.done.count(action);
         let replaced = self
-            .touched
+            .resources
             .find(address)
             .is_some_and(|one| one.action == Action::Replace);
         if replaced {
@@ -169,12 +169,12 @@ impl Events {
 
     fn mark(&mut self, address: &str, action: Action, state: State) {
         self.begun = true;
-        if let Some(one) = self.touched.find(address) {
+        if let Some(one) = self.resources.find(address) {
             one.state = state;
-        } else if self.touched.more == 0 {
-            self.touched.add(address, action, state);
+        } else if self.resources.more == 0 {
+            self.resources.add(address, action, state);
         }
-        // Otherwise it was planned, and has been counted.
+        // Otherwise it was planned, and is counted as one of the others.
     }
 
     fn total(&mut self, changes: &Changes) {
@@ -191,13 +191,13 @@ impl Events {
         }
     }
 
-    /// Sums it up when nothing more comes.
-    pub(crate) fn finish(self, known: Known) -> Summary {
+    /// Returns the summary after the last event.
+    pub(crate) fn finish(self, known: RunFacts) -> Summary {
         let failed = !self.problems.is_empty()
             || known.success == Some(false)
             || self
-                .touched
-                .named
+                .resources
+                .listed
                 .iter()
                 .any(|one| one.state == State::Failed);
         let only_planned = self.planned.filter(|_| {
@@ -209,7 +209,7 @@ impl Events {
         let (operation, counts, result) = match (self.total, only_planned) {
             (Some((operation, counts)), _) => (Some(operation), counts, true),
             (None, Some(counts)) if !failed => (Some(Operation::Plan), counts, true),
-            (None, _) if self.begun && self.touched.only_deletes() => {
+            (None, _) if self.begun && self.resources.only_deletes() => {
                 (Some(Operation::Destroy), self.done, false)
             }
             (None, _) if self.begun => (Some(Operation::Apply), self.done, false),
@@ -226,11 +226,11 @@ impl Events {
         });
         Summary {
             tofu: self.tofu,
-            // A saved plan that destroys is applied like any other.
+            // Applying a saved plan that destroys is an apply.
             operation: known.operation.or(operation),
             ending,
             counts,
-            touched: self.touched,
+            resources: self.resources,
             outputs: self.outputs,
             problems: self.problems,
             version: self.version,
@@ -241,7 +241,7 @@ impl Events {
 }
 
 impl Hook {
-    /// Returns what is done to what; none for what changes nothing.
+    /// Returns the address and the action; none if nothing is changed.
     fn read(self) -> Option<(String, Action)> {
         let action = Action::of_word(&self.action?)?;
         Some((self.resource?.addr, action))
@@ -281,20 +281,20 @@ mod tests {
         })
     }
 
-    fn finished(lines: &[Value], known: Known) -> Summary {
+    fn finished(lines: &[Value], known: RunFacts) -> Summary {
         let mut events = Events::default();
         for line in lines {
-            assert!(events.take(line.to_string().as_bytes()), "{line}");
+            assert!(events.read_line(line.to_string().as_bytes()), "{line}");
         }
         events.finish(known)
     }
 
     fn sum(lines: &[Value]) -> Summary {
-        finished(lines, Known::default())
+        finished(lines, RunFacts::default())
     }
 
     #[test]
-    fn an_apply_is_summed_up() {
+    fn an_apply_is_summarized() {
         let summary = sum(&[
             planned("a.new", "create"),
             planned("a.old", "replace"),
@@ -308,13 +308,18 @@ mod tests {
         ]);
         assert_eq!(summary.title(), "terraform apply: 2 added, 1 destroyed");
         assert_eq!(summary.duration, Some(Duration::from_millis(3_200)));
-        let states: Vec<_> = summary.touched.named.iter().map(|one| one.state).collect();
+        let states: Vec<_> = summary
+            .resources
+            .listed
+            .iter()
+            .map(|one| one.state)
+            .collect();
         assert_eq!(states, [State::Done, State::Done]);
         assert!(!format!("{summary:?}").contains("PLANTED"));
     }
 
     #[test]
-    fn of_many_only_the_first_are_named_and_each_is_counted_once() {
+    fn only_the_first_of_many_are_listed_and_each_is_counted_once() {
         let address = |index: u32| format!("a.b[{index}]");
         let mut lines: Vec<_> = (0..70)
             .map(|index| planned(&address(index), "replace"))
@@ -326,14 +331,14 @@ mod tests {
         lines.push(total("apply", 70, 0, 70));
         let summary = sum(&lines);
         assert_eq!(
-            (summary.touched.named.len(), summary.touched.more),
+            (summary.resources.listed.len(), summary.resources.more),
             (50, 20)
         );
         assert_eq!(summary.title(), "terraform apply: 70 added, 70 destroyed");
     }
 
     #[test]
-    fn what_failed_says_how_far_it_came() {
+    fn a_failed_run_reports_its_progress() {
         let error = json!({
             "type": "diagnostic",
             "diagnostic": {
@@ -368,7 +373,7 @@ mod tests {
             !text.contains("creaks") && !text.contains("PLANTED"),
             "{text}"
         );
-        // Before it was clear what it would do.
+        // Before the operation is known.
         let summary = sum(&[error]);
         assert_eq!(summary.title(), "terraform: failed");
         assert_eq!(
@@ -378,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_and_what_was_cut_off_are_told_apart() {
+    fn a_plan_differs_from_a_run_that_was_cut_off() {
         let plan = [planned("a.b", "update"), total("plan", 0, 1, 0)];
         let summary = sum(&plan);
         assert_eq!(summary.title(), "terraform plan: 1 to change");
@@ -392,8 +397,8 @@ mod tests {
             sum(&begun).title(),
             "terraform apply: ended without a result"
         );
-        // Whoever ran it knows more.
-        let known = |success| Known {
+        // With the operation and exit code known.
+        let known = |success| RunFacts {
             operation: Some(Operation::Apply),
             success: Some(success),
         };
@@ -416,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_named_as_it_names_itself() {
+    fn opentofu_is_recognized() {
         let version = json!({ "type": "version", "tofu": "1.9.0", "ui": "1.2" });
         let summary = sum(&[version, total("apply", 1, 0, 0)]);
         assert_eq!(summary.title(), "tofu apply: 1 added");
@@ -424,14 +429,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_not_taken() {
+    fn other_lines_are_not_events() {
         let mut events = Events::default();
         for line in ["", "plain", "{}", "[]", "{\"type\": 3}"] {
-            assert!(!events.take(line.as_bytes()), "{line}");
+            assert!(!events.read_line(line.as_bytes()), "{line}");
         }
         assert!(!events.any());
-        // What is not known yet is an event all the same.
-        assert!(events.take(b"{\"type\": \"something_new\", \"hook\": {\"x\": 1}}"));
+        // An event of an unknown type is an event.
+        assert!(events.read_line(b"{\"type\": \"something_new\", \"hook\": {\"x\": 1}}"));
         assert!(events.any());
     }
 }

@@ -1,29 +1,32 @@
-//! A saved plan as `terraform show -json` tells it.
+//! A saved plan as `terraform show -json` prints it.
 //!
-//! It holds every value in clear, sensitive ones too. What is decoded here can
-//! be recorded: addresses and actions, nothing else.
+//! It holds every value in plain text, also sensitive ones. Only what may be
+//! recorded is decoded here: addresses and actions.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::io::Read;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use sha2::{Digest, Sha256};
 
-use super::summary::{Action, Counts, Operation, State, Summary, TouchedList};
+use super::resources::{Action, Counts, Resources, State};
+use super::summary::{Operation, Summary};
+use crate::base::text::sha256_hex;
 
-/// A plan: what would be done.
+/// The hexadecimal digits of a fingerprint.
+const FINGERPRINT_DIGITS: usize = 16;
+
+/// A plan.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Plan {
     terraform_version: Option<String>,
-    /// When it was made.
+    /// When it was created.
     timestamp: Option<String>,
     #[serde(default)]
     resource_changes: Vec<ResourceChange>,
     #[serde(default)]
     output_changes: BTreeMap<String, OutputChange>,
-    /// What a plan has and a state does not.
+    /// Distinguishes a plan from a state.
     planned_values: Option<IgnoredAny>,
 }
 
@@ -31,7 +34,7 @@ pub(crate) struct Plan {
 struct ResourceChange {
     address: String,
     previous_address: Option<String>,
-    /// The key of an object that is left over from a replacement.
+    /// The key of an object that a replacement left over.
     deposed: Option<String>,
     change: Actions,
 }
@@ -48,25 +51,25 @@ struct OutputChange {
 }
 
 impl Plan {
-    /// Reads a plan, or says why it is none; never with a word of what is in it.
+    /// Reads a plan. An error never quotes the input.
     pub(crate) fn read(from: impl Read) -> Result<Self, String> {
         let plan: Self = serde_json::from_reader(from).map_err(|error| {
-            // The message of a decoder may quote what it read.
+            // The decoder's message may quote the input.
             format!(
-                "it is not the JSON of a plan (line {}, column {})",
+                "not the JSON of a plan (line {}, column {})",
                 error.line(),
                 error.column()
             )
         })?;
         if plan.planned_values.is_none() {
-            return Err("it is JSON, but not of a plan".to_owned());
+            return Err("not the JSON of a plan".to_owned());
         }
         Ok(plan)
     }
 
-    /// Returns 16 hexadecimal digits that are the same for the same saved plan
-    /// and another for every other: a hash of the addresses, the actions, the
-    /// version of Terraform and the moment when it was planned.
+    /// Returns 16 hexadecimal digits that identify the saved plan: a hash of the
+    /// addresses, the actions, the version of Terraform and the time of
+    /// planning.
     pub(crate) fn fingerprint(&self) -> String {
         let mut lines: Vec<String> = self
             .resource_changes
@@ -77,32 +80,21 @@ impl Plan {
             })
             .collect();
         lines.sort();
-        let mut hash = Sha256::new();
-        for part in [&self.terraform_version, &self.timestamp] {
-            hash.update(format!("{part:?}\n"));
-        }
-        for line in lines {
-            hash.update(line);
-            hash.update("\n");
-        }
-        let digest = hash.finalize();
-        digest.iter().take(8).fold(String::new(), |mut text, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        let (version, time) = (&self.terraform_version, &self.timestamp);
+        let text = format!("{version:?}\n{time:?}\n{}\n", lines.join("\n"));
+        sha256_hex(&text, FINGERPRINT_DIGITS)
     }
 
-    /// Says what it would do.
+    /// Returns the summary of the plan.
     pub(crate) fn summary(&self) -> Summary {
-        let mut touched = TouchedList::default();
+        let mut resources = Resources::default();
         let mut counts = Counts::default();
         for one in &self.resource_changes {
             if one.change.importing.is_some() {
                 counts.imported += 1;
             }
             if let Some(action) = one.action() {
-                touched.add(&one.address, action, State::Planned);
+                resources.add(&one.address, action, State::Planned);
                 if action != Action::Import {
                     counts.count(action);
                 }
@@ -113,7 +105,7 @@ impl Plan {
         Summary {
             operation: Some(Operation::Plan),
             counts,
-            touched,
+            resources,
             outputs: outputs.filter(changed).count() as u64,
             version: self.terraform_version.clone(),
             ..Summary::default()
@@ -228,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_plan_is_refused_without_a_word_of_it() {
+    fn other_input_is_rejected_and_not_quoted() {
         for text in [
             "",
             "PLANTED",
@@ -237,8 +229,8 @@ mod tests {
             "{\"resource_changes\": \"PLANTED\"}",
             "{\"format_version\": \"1.0\", \"values\": {\"outputs\": {\"a\": \"PLANTED\"}}}",
         ] {
-            let said = Plan::read(text.as_bytes()).unwrap_err();
-            assert!(!said.contains("PLANTED"), "{said}");
+            let error = Plan::read(text.as_bytes()).unwrap_err();
+            assert!(!error.contains("PLANTED"), "{error}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The event stream as people read it: what Terraform would have said itself.
+//! Events as text for people, as Terraform prints them without `-json`.
 //!
-//! Shown to whoever started the run, and kept nowhere.
+//! The text is shown to the user and not recorded.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,16 +8,16 @@ use std::fmt::Write;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A line of output for people.
+/// A rendered line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// Nothing that anybody misses.
+pub(crate) enum Rendered {
+    /// Nothing to show.
     Nothing,
     Text(String),
     /// An error.
     Error(String),
-    /// Not an event: for whoever reads it, as it is.
-    Foreign,
+    /// Not an event; show the line as it is.
+    NotAnEvent,
 }
 
 #[derive(Deserialize)]
@@ -57,51 +57,51 @@ struct Output {
     value: Option<Value>,
 }
 
-/// Says what to show of a line.
-pub(crate) fn shown(line: &[u8]) -> Shown {
+/// Renders a line.
+pub(crate) fn render(line: &[u8]) -> Rendered {
     let Ok(event) = serde_json::from_slice::<Event>(line) else {
-        return Shown::Foreign;
+        return Rendered::NotAnEvent;
     };
     match event.kind.as_deref() {
-        Some("refresh_complete" | "provision_complete") => Shown::Nothing,
+        Some("refresh_complete" | "provision_complete") => Rendered::Nothing,
         Some("diagnostic") => match &event.diagnostic {
-            Some(said) => {
-                let text = told(&event.message, said);
-                if said.severity == "error" {
-                    Shown::Error(text)
+            Some(found) => {
+                let text = diagnostic(&event.message, found);
+                if found.severity == "error" {
+                    Rendered::Error(text)
                 } else {
-                    Shown::Text(text)
+                    Rendered::Text(text)
                 }
             }
-            None => Shown::Text(event.message),
+            None => Rendered::Text(event.message),
         },
-        Some("change_summary") => Shown::Text(format!("\n{}", event.message)),
+        Some("change_summary") => Rendered::Text(format!("\n{}", event.message)),
         Some("outputs") => outputs(event.outputs.unwrap_or_default()),
-        _ => Shown::Text(event.message),
+        _ => Rendered::Text(event.message),
     }
 }
 
-/// Tells an error or a warning in full.
-fn told(message: &str, said: &Diagnostic) -> String {
+/// Formats an error or a warning in full.
+fn diagnostic(message: &str, diagnostic: &Diagnostic) -> String {
     let mut text = format!("\n{message}\n");
     // Writing to a string cannot fail.
-    if let Some(address) = &said.address {
+    if let Some(address) = &diagnostic.address {
         let _ = write!(text, "\n  with {address},");
     }
-    if let Some(range) = &said.range {
+    if let Some(range) = &diagnostic.range {
         let _ = write!(text, "\n  on {} line {}", range.filename, range.start.line);
     }
-    if said.address.is_some() || said.range.is_some() {
+    if diagnostic.address.is_some() || diagnostic.range.is_some() {
         text.push('\n');
     }
-    if !said.detail.is_empty() {
-        let _ = write!(text, "\n{}\n", said.detail.trim_end());
+    if !diagnostic.detail.is_empty() {
+        let _ = write!(text, "\n{}\n", diagnostic.detail.trim_end());
     }
     text
 }
 
-/// Lists outputs once they have values; before that nothing is known of them.
-fn outputs(outputs: BTreeMap<String, Output>) -> Shown {
+/// Lists outputs if they have values.
+fn outputs(outputs: BTreeMap<String, Output>) -> Rendered {
     let mut text = "\nOutputs:\n".to_owned();
     let mut any = false;
     for (name, output) in outputs {
@@ -113,9 +113,9 @@ fn outputs(outputs: BTreeMap<String, Output>) -> Shown {
         }
     }
     if any {
-        Shown::Text(text)
+        Rendered::Text(text)
     } else {
-        Shown::Nothing
+        Rendered::Nothing
     }
 }
 
@@ -125,11 +125,11 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn events_read_as_people_know_them() {
+    fn events_are_rendered() {
         let line = json!({ "@message": "a.b: Creating...", "type": "apply_start", "hook": {} });
         assert_eq!(
-            shown(line.to_string().as_bytes()),
-            Shown::Text("a.b: Creating...".to_owned())
+            render(line.to_string().as_bytes()),
+            Rendered::Text("a.b: Creating...".to_owned())
         );
         let line = json!({
             "@message": "Error: it broke", "type": "diagnostic",
@@ -139,8 +139,8 @@ mod tests {
             },
         });
         assert_eq!(
-            shown(line.to_string().as_bytes()),
-            Shown::Error(
+            render(line.to_string().as_bytes()),
+            Rendered::Error(
                 "\nError: it broke\n\n  with a.b,\n  on main.tf line 3\n\nAll of it.\n".to_owned()
             )
         );
@@ -149,11 +149,15 @@ mod tests {
             "outputs": { "a": { "sensitive": false, "value": [1] }, "b": { "sensitive": true } },
         });
         assert_eq!(
-            shown(line.to_string().as_bytes()),
-            Shown::Text("\nOutputs:\n\na = [1]\nb = <sensitive>".to_owned())
+            render(line.to_string().as_bytes()),
+            Rendered::Text("\nOutputs:\n\na = [1]\nb = <sensitive>".to_owned())
         );
         for foreign in ["", "plain", "{}", "3", "{\"@message\": 3}"] {
-            assert_eq!(shown(foreign.as_bytes()), Shown::Foreign, "{foreign}");
+            assert_eq!(
+                render(foreign.as_bytes()),
+                Rendered::NotAnEvent,
+                "{foreign}"
+            );
         }
     }
 }

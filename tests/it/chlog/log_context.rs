@@ -93,7 +93,7 @@ async fn a_run_gives_title_tags_and_links(app: TestApp) {
     assert_eq!(newest(&app).await["title"], "From a pipe");
     // Turned off, there is neither a title nor anything else.
     let said = log(&app, here, &["--no-context"], &RUN).ended(2);
-    assert!(said.err.contains("there is no title"), "{}", said.err);
+    assert!(said.err.contains("no title was given"), "{}", said.err);
     log(&app, here, &["Bare", "--no-context"], &RUN).done();
     let change = newest(&app).await;
     assert_eq!(

@@ -329,7 +329,7 @@ async fn mistakes_are_loud_and_stop_nothing(app: TestApp) {
     let path = made.to_string_lossy().into_owned();
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     for (name, value, words, kept) in [
-        ("CHLOG_URL", "", "it is not known where the service is", 0),
+        ("CHLOG_URL", "", "no server URL is configured", 0),
         ("CHLOG_API_KEY", "", "there is no API key", 0),
         ("CHLOG_API_KEY", &wrong, "chlog auth", 1),
     ] {
@@ -398,7 +398,7 @@ async fn an_outcome_that_nobody_saw_is_called_unknown(app: TestApp) {
         said.out
     );
     assert!(
-        said.out.contains("Outcome unknown: neither"),
+        said.out.contains("Outcome unknown: chlog was killed"),
         "{}",
         said.out
     );

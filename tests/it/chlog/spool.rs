@@ -23,7 +23,7 @@ on_both!(
     an_answer_that_was_lost_doubles_nothing,
     a_hundred_at_once_while_the_service_dies_are_a_hundred,
     what_waits_is_sent_where_it_was_meant_for,
-    what_waits_is_thrown_away_by_those_who_say_so,
+    waiting_changes_are_deleted_on_request,
 );
 
 /// Every way in which a service can be away.
@@ -124,7 +124,7 @@ async fn what_cannot_be_sent_is_kept_without_the_key(app: TestApp) {
     assert_eq!(titles.len(), AWAY.len());
     assert!(titles.values().all(|count| *count == 1), "{titles:?}");
     let said = through(&app, &gateway, &["spool", "flush"]).done();
-    assert_eq!(said.err, "nothing waits\n");
+    assert_eq!(said.err, "no changes are waiting\n");
 }
 
 async fn later_commands_send_what_waits(app: TestApp) {
@@ -141,7 +141,7 @@ async fn later_commands_send_what_waits(app: TestApp) {
     }
     gateway.set(Mode::Open);
     let said = through(&app, &gateway, &["log", "The first that gets through"]).done();
-    assert_eq!(said.err, "recorded now what had waited: 3\n");
+    assert_eq!(said.err, "recorded 3 changes that had been waiting\n");
     assert!(said.out.contains("The first that gets through"));
     let list = app.key().get("/api/changes").await.body(200);
     let all = list["data"].as_array().expect("a list");
@@ -160,7 +160,7 @@ async fn later_commands_send_what_waits(app: TestApp) {
     gateway.set(Mode::Open);
     let said = through(&app, &gateway, &["run", "--", "echo", "out"]).done();
     assert_eq!(said.out, "out\n");
-    assert_eq!(said.err, "recorded now what had waited: 1\n");
+    assert_eq!(said.err, "recorded 1 change that had been waiting\n");
     assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
 }
 
@@ -172,7 +172,7 @@ async fn what_is_refused_is_set_aside(app: TestApp) {
     fs::write(spool(&app).join("0-torn.json"), "{\"url\": ").expect("a file");
     gateway.set(Mode::Open);
     let said = through(&app, &gateway, &["spool", "flush"]).ended(6);
-    assert!(said.err.contains("did not take 2"), "{}", said.err);
+    assert!(said.err.contains("rejected 2 changes"), "{}", said.err);
     assert_eq!(newest(&app).await["title"], "Of none");
     assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
     assert_eq!(waiting(&spool(&app).join("refused")).len(), 2);
@@ -185,10 +185,10 @@ async fn what_is_refused_is_set_aside(app: TestApp) {
     assert!(said.out.contains("0-torn.json"), "{}", said.out);
     // It is not tried again.
     let said = through(&app, &gateway, &["spool", "flush"]).done();
-    assert_eq!(said.err, "nothing waits\n");
+    assert_eq!(said.err, "no changes are waiting\n");
     through(&app, &gateway, &["spool", "drop", "--refused"]).done();
     let said = through(&app, &gateway, &["spool", "status"]).done();
-    assert_eq!(said.err, "nothing waits\n");
+    assert_eq!(said.err, "no changes are waiting\n");
 }
 
 async fn mistakes_are_not_kept(app: TestApp) {
@@ -296,14 +296,14 @@ async fn what_waits_is_sent_where_it_was_meant_for(app: TestApp) {
     through(&app, &meant, &["log", "Not for others"]).done();
     through(&app, &other, &["list"]).done();
     let said = through(&app, &other, &["spool", "flush"]).done();
-    assert!(said.err.contains("1 for other addresses"), "{}", said.err);
+    assert!(said.err.contains("1 change kept for other servers"), "{}", said.err);
     assert!(titles(&app).await.is_empty());
     meant.set(Mode::Open);
     through(&app, &meant, &["list"]).done();
     assert_eq!(titles(&app).await.len(), 1);
 }
 
-async fn what_waits_is_thrown_away_by_those_who_say_so(app: TestApp) {
+async fn waiting_changes_are_deleted_on_request(app: TestApp) {
     let gateway = FaultyProxy::before(&app.server.address, Mode::Closing);
     for number in 0..3 {
         through(&app, &gateway, &["log", &format!("Change {number}")]).done();
@@ -322,7 +322,7 @@ async fn what_waits_is_thrown_away_by_those_who_say_so(app: TestApp) {
     command.env("CHLOG_URL", &gateway.url);
     command.env("CHLOG_SPOOL_DIR", "/proc/nowhere");
     let said = Said::of(command.args(["log", "It is lost"])).ended(7);
-    assert!(said.err.contains("nor can it be kept"), "{}", said.err);
+    assert!(said.err.contains("cannot be kept for later"), "{}", said.err);
     assert!(
         said.err.contains("\"title\":\"It is lost\""),
         "{}",

@@ -60,7 +60,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     let said = with(&app, &gateway, &beta.key, &["list"]).done();
     assert!(!said.out.contains("Secret"), "{}", said.out);
     let said = with(&app, &gateway, &beta.key, &["spool", "flush"]).done();
-    assert!(said.err.contains("1 kept with another key"), "{}", said.err);
+    assert!(said.err.contains("1 change kept with another key"), "{}", said.err);
     assert_eq!(waiting(&spool(&app)).len(), 1);
     with(&app, &gateway, &acme, &["list"]).done();
     assert_eq!(waiting(&spool(&app)).len(), 0);
@@ -79,7 +79,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     ] {
         let said = with(&app, &gateway, &beta.key, arguments).done();
         assert!(
-            said.err.contains("1 for another organization"),
+            said.err.contains("1 change kept for another organization"),
             "{}",
             said.err
         );
@@ -90,7 +90,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     // A key that took the place of the first is of the same organization.
     let (_, rotated) = new_key(&app);
     let said = with(&app, &gateway, &rotated, &["list"]).done();
-    assert_eq!(said.err, "recorded now what had waited: 1\n");
+    assert_eq!(said.err, "recorded 1 change that had been waiting\n");
     assert_eq!(titles(&app).await.len(), 2);
     assert_eq!(of_key(&of_beta).await.len(), 3);
 }
@@ -109,7 +109,7 @@ async fn a_run_is_closed_only_under_a_key_of_its_organization(app: TestApp) {
     with(&app, &gateway, &beta.key, &["log", "Of Beta"]).done();
     let said = with(&app, &gateway, &beta.key, &["spool", "flush"]).done();
     assert!(
-        said.err.contains("1 for another organization"),
+        said.err.contains("1 change kept for another organization"),
         "{}",
         said.err
     );
@@ -139,7 +139,7 @@ async fn what_a_key_is_refused_is_kept_for_a_good_one(app: TestApp) {
     // With the wrong key it is not lost by trying.
     with(&app, &gateway, &key, &["spool", "flush"]).ended(4);
     let said = through(&app, &gateway, &["list"]).done();
-    assert_eq!(said.err, "recorded now what had waited: 2\n");
+    assert_eq!(said.err, "recorded 2 changes that had been waiting\n");
 
     // The same where the plan does not include the API.
     let organization = app.organization.id.clone();
@@ -166,11 +166,11 @@ async fn a_key_of_unknown_organization_is_replaced_explicitly(app: TestApp) {
     let rows = status(&app, &gateway);
     assert_eq!(each(&rows, "state"), ["unauthorized"]);
     let said = through(&app, &gateway, &["spool", "retry"]).done();
-    assert!(said.err.contains("put back: 1"), "{}", said.err);
+    assert!(said.err.contains("put back 1 change"), "{}", said.err);
     let rows = status(&app, &gateway);
     assert_eq!(each(&rows, "state"), ["waiting"]);
     let said = through(&app, &gateway, &["spool", "flush"]).done();
-    assert!(said.err.contains("1 kept with another key"), "{}", said.err);
+    assert!(said.err.contains("1 change kept with another key"), "{}", said.err);
     assert!(titles(&app).await.is_empty());
     through(&app, &gateway, &["spool", "flush", "--adopt", "nothing"]).ended(3);
     let id = text(&rows[0]["id"]);
@@ -208,7 +208,7 @@ async fn what_waits_elsewhere_is_remembered_and_readdressed(app: TestApp) {
     let (_, other) = new_key(&app);
     let flush = ["spool", "flush", "--from", &mistyped.url];
     let said = with(&app, &right, &other, &flush).done();
-    assert!(said.err.contains("1 kept with another key"), "{}", said.err);
+    assert!(said.err.contains("1 change kept with another key"), "{}", said.err);
     through(&app, &right, &["spool", "flush"]).done();
     assert_eq!(waiting(&spool(&app)).len(), 1);
     through(&app, &right, &flush).done();

@@ -1,104 +1,102 @@
-//! `chlog terraform run`: runs Terraform, shows what it says, and records it.
+//! `chlog terraform run`: runs Terraform and records what it did.
 //!
-//! What was done is known from Terraform's events, which it writes instead of
-//! its words for people. So `apply` and `destroy` are run with `-json` and shown
-//! as people know them, where they need no answer: with `-auto-approve`, or with
-//! a saved plan. Where they would ask, the two steps that they are made of are
-//! taken one by one: `plan` into a file that nobody else can read, on the user's
-//! own terminal; the question; then that plan is applied. A `plan` is left as it
-//! is, and what it saves is read.
+//! Terraform prints either events or text for people. With `-auto-approve` or a
+//! saved plan, `apply` and `destroy` are run with `-json`, and their events are
+//! printed as text. Otherwise they would prompt; they are then run in two steps:
+//! `plan` on the terminal, saved in a private file; the prompt; `apply` of that
+//! file. A `plan` is run unchanged, and the file that it saves is read.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
-use anstream::adapter::strip_str;
-use changelog_core::text::printable;
 use tempfile::TempDir;
 
-use super::call::{self, Call};
-use super::{Flags, Kept, draft, follow, record, see_it_through, surround, uninterrupted};
+use super::change::{Recorded, add_context, new_draft, record};
+use super::command_line::CommandLine;
+use super::events::{follow, print_on_terminal, print_unchanged};
+use super::flags::Flags;
+use super::signals::{ignore_signals, until_interrupted};
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
 use crate::environment::app::App;
 use crate::recording::spool::delivery::Delivery;
-use crate::recording::submit::Recorded;
+use crate::recording::submit::Submitted;
 use crate::supervise;
-use crate::terraform::events::{Events, Known};
+use crate::terraform::events::{Events, RunFacts};
 use crate::terraform::plan::Plan;
-use crate::terraform::renderer::{Shown, shown};
 use crate::terraform::summary::{Operation, Summary};
 
-/// Terraform, as it is called.
+/// Terraform and its command line.
 #[derive(Clone)]
 struct Terraform {
     program: OsString,
-    call: Call,
+    line: CommandLine,
 }
 
-/// How Terraform ended, and what is to be recorded of it.
-struct Ended {
+/// The end of Terraform, and what to record.
+struct Finished {
     status: ExitStatus,
     summary: Option<Summary>,
-    /// Of the saved plan that was made or applied.
-    print: Option<String>,
+    /// The fingerprint of the saved plan that was created or applied.
+    fingerprint: Option<String>,
 }
 
-impl Ended {
-    /// Nothing of it is to be recorded.
+impl Finished {
+    /// Nothing is to be recorded.
     fn unrecorded(status: ExitStatus) -> Self {
         Self {
             status,
             summary: None,
-            print: None,
+            fingerprint: None,
         }
     }
 }
 
-/// Runs Terraform and records what it did; ends as Terraform ended.
+/// Runs Terraform and records what it did; returns Terraform's exit code.
 pub(super) async fn run(
     app: Outcome<App>,
     flags: Flags,
     arguments: &[OsString],
 ) -> Outcome<ExitCode> {
-    let program = call::program().ok_or_else(|| {
+    let program = program().ok_or_else(|| {
         Failure::new(
             Exit::Other,
             "neither terraform nor tofu is in the search path",
         )
         .hint("CHLOG_TERRAFORM names another program")
     })?;
-    let app = match app.and_then(|app| ready(app, &flags)) {
+    let app = match app.and_then(|app| check(app, &flags)) {
         Ok(app) => Some(app),
-        // The flags are wrong, or somebody insists on its being recorded.
-        Err(failure) if flags.record.strict || failure.exit == Exit::Invalid => {
+        // The flags are invalid, or the user requires a record.
+        Err(failure) if flags.submit.strict || failure.exit == Exit::Invalid => {
             return Err(failure);
         }
         Err(failure) => {
             failure.report();
-            warn("terraform runs all the same, and nothing is recorded");
+            warn("Terraform runs, but nothing is recorded");
             None
         }
     };
     let terraform = Terraform {
         program,
-        call: Call::read(arguments),
+        line: CommandLine::parse(arguments),
     };
-    see_it_through();
-    let ended = terraform.run().await?;
-    let code = supervise::code(ended.status);
-    if let (Some(mut summary), Some(app)) = (ended.summary, app) {
-        let chdir = terraform.call.chdir();
-        surround(&mut summary, chdir.as_deref(), &terraform.call.secrets());
-        let print = ended.print.as_deref();
-        let recorded = uninterrupted(record(&app, &summary, &flags, print)).await;
+    ignore_signals();
+    let finished = terraform.run().await?;
+    let code = supervise::code(finished.status);
+    if let (Some(mut summary), Some(app)) = (finished.summary, app) {
+        let chdir = terraform.line.chdir();
+        add_context(&mut summary, chdir.as_deref(), &terraform.line.secrets());
+        let fingerprint = finished.fingerprint.as_deref();
+        let recorded = until_interrupted(record(&app, &summary, &flags, fingerprint)).await;
         if recorded.is_ok() {
             Delivery::after(&app).await;
         }
-        match recorded.and_then(|kept| tell(app, kept)) {
+        match recorded.and_then(|recorded| print(app, recorded)) {
             Ok(()) => {}
-            // Terraform succeeded, and somebody insists on its being recorded.
-            Err(failure) if code == 0 && flags.record.strict => return Err(failure),
+            // Terraform succeeded, and the user requires a record.
+            Err(failure) if code == 0 && flags.submit.strict => return Err(failure),
             Err(failure) => {
                 let _ = failure.report();
             }
@@ -107,138 +105,145 @@ pub(super) async fn run(
     Ok(ExitCode::from(code))
 }
 
-/// Finds out what is wrong with the flags and the settings before anything is
-/// changed.
-fn ready(app: App, flags: &Flags) -> Outcome<App> {
-    draft(&app, &Summary::default(), flags, None)?;
-    if !flags.record.dry_run {
-        app.hurried_client()?;
+/// Checks the flags and the settings before anything is changed.
+fn check(app: App, flags: &Flags) -> Outcome<App> {
+    new_draft(&app, &Summary::default(), flags, None)?;
+    if !flags.submit.dry_run {
+        app.quick_client()?;
     }
     Ok(app)
 }
 
-/// Says on standard error what was recorded: standard output is Terraform's.
-fn tell(mut app: App, kept: Kept) -> Outcome {
-    let (id, title) = match kept {
-        Kept::New(Recorded::Created(created)) => (created.id, created.title),
-        Kept::Updated(change) => (change.id, change.title),
-        kept => return kept.show(&mut app),
+/// Prints the result on standard error: standard output is Terraform's.
+fn print(mut app: App, recorded: Recorded) -> Outcome {
+    let (id, title) = match recorded {
+        Recorded::New(Submitted::Created(created)) => (created.id, created.title),
+        Recorded::Updated(change) => (change.id, change.title),
+        recorded => return recorded.print(&mut app),
     };
     note(&format!("recorded {id}  {title}"));
     Ok(())
 }
 
 impl Terraform {
-    async fn run(&self) -> Outcome<Ended> {
-        let call = &self.call;
-        let as_given = self.words(&call.rest);
-        match call.command.as_str() {
-            _ if call.has("help") => Ok(Ended::unrecorded(self.plainly(&as_given).await?)),
-            "plan" if call.has("json") => self.events(as_given, Operation::Plan, on_stdout).await,
+    async fn run(&self) -> Outcome<Finished> {
+        let line = &self.line;
+        let as_given = self.words(&line.rest);
+        match line.command.as_str() {
+            _ if line.has("help") => Ok(Finished::unrecorded(self.run_unchanged(&as_given).await?)),
+            "plan" if line.has("json") => {
+                self.events(as_given, Operation::Plan, print_unchanged)
+                    .await
+            }
             "plan" => self.plan().await,
             "apply" | "destroy" => {
-                let operation = if call.command == "destroy" || call.has("destroy") {
+                let operation = if line.command == "destroy" || line.has("destroy") {
                     Operation::Destroy
                 } else {
                     Operation::Apply
                 };
-                let print = match call.named.as_slice() {
-                    [plan] => self.show(plan).await.map(|plan| plan.fingerprint()),
+                let fingerprint = match line.positional.as_slice() {
+                    [plan] => self.read_plan(plan).await.map(|plan| plan.fingerprint()),
                     _ => None,
                 };
-                let mut ended = if call.has("json") {
-                    self.events(as_given, operation, on_stdout).await?
-                } else if !call.named.is_empty() || call.has("auto-approve") {
-                    let words = self.with("-json", &call.rest);
-                    self.events(words, operation, on_terminal).await?
+                let mut finished = if line.has("json") {
+                    self.events(as_given, operation, print_unchanged).await?
+                } else if !line.positional.is_empty() || line.has("auto-approve") {
+                    let words = self.with("-json", &line.rest);
+                    self.events(words, operation, print_on_terminal).await?
                 } else {
-                    self.ask(operation).await?
+                    self.plan_and_apply(operation).await?
                 };
-                ended.print = print;
-                Ok(ended)
+                finished.fingerprint = fingerprint;
+                Ok(finished)
             }
-            _ => Ok(Ended::unrecorded(self.plainly(&as_given).await?)),
+            _ => Ok(Finished::unrecorded(self.run_unchanged(&as_given).await?)),
         }
     }
 
-    /// Plans on the user's terminal, and reads what was saved.
-    async fn plan(&self) -> Outcome<Ended> {
-        let folder = private_folder()?;
-        let temporary = folder.path().join("plan");
-        let saved = self.call.value("out");
+    /// Plans on the terminal, and reads the saved plan.
+    async fn plan(&self) -> Outcome<Finished> {
+        let directory = private_directory()?;
+        let temporary = directory.path().join("plan");
+        let saved = self.line.value("out");
         let (words, path) = match &saved {
-            Some(path) => (self.words(&self.call.rest), OsString::from(path)),
-            None => (self.planning(&temporary, &self.call.rest), temporary.into()),
+            Some(path) => (self.words(&self.line.rest), OsString::from(path)),
+            None => (
+                self.plan_arguments(&temporary, &self.line.rest),
+                temporary.into(),
+            ),
         };
-        let status = self.plainly(&words).await?;
-        // With -detailed-exitcode 2 says that there is something to do.
+        let status = self.run_unchanged(&words).await?;
+        // With -detailed-exitcode, 2 means that there are changes.
         let planned = matches!(supervise::code(status), 0 | 2);
         let plan = if planned {
-            self.show(&path).await
+            self.read_plan(&path).await
         } else {
             None
         };
         if saved.is_none() && planned {
-            note("(the plan was kept only until it was recorded; -out=FILE keeps it)");
+            note("(the plan was not saved; -out=FILE saves it)");
         }
         let Some(plan) = plan else {
             note("nothing was planned, and nothing is recorded");
-            return Ok(Ended::unrecorded(status));
+            return Ok(Finished::unrecorded(status));
         };
-        Ok(Ended {
+        Ok(Finished {
             status,
             summary: Some(plan.summary()),
-            print: saved.map(|_| plan.fingerprint()),
+            fingerprint: saved.map(|_| plan.fingerprint()),
         })
     }
 
-    /// Plans, asks, and applies the plan.
-    async fn ask(&self, operation: Operation) -> Outcome<Ended> {
-        if self.call.has_not("input") {
-            return Err(Failure::usage("with -input=false nobody can approve")
-                .hint("give -auto-approve, or a saved plan"));
+    /// Plans, prompts, and applies the plan.
+    async fn plan_and_apply(&self, operation: Operation) -> Outcome<Finished> {
+        if self.line.has_disabled("input") {
+            return Err(
+                Failure::usage("the plan cannot be approved with -input=false")
+                    .hint("use -auto-approve or a saved plan"),
+            );
         }
-        let folder = private_folder()?;
-        let path = folder.path().join("plan");
-        let mut flags = self.call.to_plan();
-        if operation == Operation::Destroy && !self.call.has("destroy") {
+        let directory = private_directory()?;
+        let path = directory.path().join("plan");
+        let mut flags = self.line.to_plan();
+        if operation == Operation::Destroy && !self.line.has("destroy") {
             flags.insert(0, "-destroy".into());
         }
-        let words = self.planning(&path, &flags);
+        let words = self.plan_arguments(&path, &flags);
         let mut command = self.command(&words);
-        // What is meant for this command is part of the plan.
-        let own = format!("TF_CLI_ARGS_{}", self.call.command);
+        // The arguments for this subcommand are part of the plan.
+        let own = format!("TF_CLI_ARGS_{}", self.line.command);
         if let Some(words) = std::env::var_os(&own) {
             command.env("TF_CLI_ARGS_plan", words);
         }
         let status = wait(command).await?;
         if !status.success() {
             note("nothing was changed, and nothing is recorded");
-            return Ok(Ended::unrecorded(status));
+            return Ok(Finished::unrecorded(status));
         }
-        let plan = self.show(path.as_os_str()).await.ok_or_else(|| {
+        let plan = self.read_plan(path.as_os_str()).await.ok_or_else(|| {
             Failure::new(Exit::Other, "the plan cannot be read; nothing was changed")
         })?;
-        let nothing = plan.summary().is_nothing() && !self.call.has("refresh-only");
-        if !nothing && !approved(operation).await? {
+        let is_no_op = plan.summary().is_no_op() && !self.line.has("refresh-only");
+        if !is_no_op && !approved(operation).await? {
             return Err(Failure::new(
                 Exit::Other,
                 "not approved; nothing was changed, and nothing is recorded",
             ));
         }
-        let mut words = self.with("-json", &self.call.to_apply());
+        let mut words = self.with("-json", &self.line.to_apply());
         if let Some(command) = words.iter_mut().find(|word| *word == "destroy") {
             *command = "apply".into();
         }
         words.push(path.into());
         let mut command = self.command(&words);
         command.env_remove("TF_CLI_ARGS_apply");
-        follow_command(command, operation, on_terminal).await
+        follow_command(command, operation, print_on_terminal).await
     }
 
-    /// Reads a saved plan; none where that cannot be done.
-    async fn show(&self, plan: &OsStr) -> Option<Plan> {
-        let mut words = self.call.before.clone();
+    /// Reads a saved plan with `terraform show`; none if that fails.
+    async fn read_plan(&self, plan: &OsStr) -> Option<Plan> {
+        let mut words = self.line.global.clone();
         words.extend(["show".into(), "-json".into(), plan.to_owned()]);
         let mut command = self.command(&words);
         command.stdin(Stdio::null()).stderr(Stdio::null());
@@ -257,13 +262,13 @@ impl Terraform {
         &self,
         words: Vec<OsString>,
         operation: Operation,
-        show: fn(&[u8]),
-    ) -> Outcome<Ended> {
-        follow_command(self.command(&words), operation, show).await
+        print: fn(&[u8]),
+    ) -> Outcome<Finished> {
+        follow_command(self.command(&words), operation, print).await
     }
 
-    /// Runs it with the terminal to itself.
-    async fn plainly(&self, words: &[OsString]) -> Outcome<ExitStatus> {
+    /// Runs Terraform with the terminal.
+    async fn run_unchanged(&self, words: &[OsString]) -> Outcome<ExitStatus> {
         wait(self.command(words)).await
     }
 
@@ -273,11 +278,11 @@ impl Terraform {
         command
     }
 
-    /// Puts the command line together again.
+    /// Returns the whole command line with other arguments after the subcommand.
     fn words(&self, rest: &[OsString]) -> Vec<OsString> {
-        let mut words = self.call.before.clone();
-        if !self.call.command.is_empty() {
-            words.push(self.call.command.clone().into());
+        let mut words = self.line.global.clone();
+        if !self.line.command.is_empty() {
+            words.push(self.line.command.clone().into());
         }
         words.extend_from_slice(rest);
         words
@@ -289,32 +294,52 @@ impl Terraform {
         self.words(&all)
     }
 
-    fn planning(&self, path: &Path, rest: &[OsString]) -> Vec<OsString> {
+    fn plan_arguments(&self, path: &Path, rest: &[OsString]) -> Vec<OsString> {
         let mut out = OsString::from("-out=");
         out.push(path);
-        let mut words = self.call.before.clone();
+        let mut words = self.line.global.clone();
         words.extend(["plan".into(), out]);
         words.extend_from_slice(rest);
         words
     }
 }
 
-/// Makes a folder that nobody else can look into: a plan holds every value.
-fn private_folder() -> Outcome<TempDir> {
+/// Returns the program that `CHLOG_TERRAFORM` names, or else the one in the
+/// search path.
+fn program() -> Option<OsString> {
+    if let Some(named) = std::env::var_os("CHLOG_TERRAFORM").filter(|name| !name.is_empty()) {
+        return Some(named);
+    }
+    let path = std::env::var_os("PATH")?;
+    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let has = |name: &str| {
+        let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+        directories
+            .iter()
+            .any(|directory| directory.join(&name).is_file())
+    };
+    ["terraform", "tofu"]
+        .into_iter()
+        .find(|name| has(name))
+        .map(Into::into)
+}
+
+/// Creates a private directory: a plan holds every value.
+fn private_directory() -> Outcome<TempDir> {
     tempfile::Builder::new()
         .prefix("chlog-")
         .tempdir()
-        .map_err(|error| Failure::new(Exit::Other, format!("cannot make a folder: {error}")))
+        .map_err(|error| Failure::new(Exit::Other, format!("cannot create a directory: {error}")))
 }
 
-/// Asks as Terraform does.
+/// Prompts as Terraform does.
 async fn approved(operation: Operation) -> Outcome<bool> {
     let question = if operation == Operation::Destroy {
         "Do you really want to destroy all resources?"
     } else {
         "Do you want to perform these actions?"
     };
-    note("(the plan is kept only until it is applied or not approved)");
+    note("(the plan is deleted after it is applied or declined)");
     let mut stdout = io::stdout();
     let asked = write!(
         stdout,
@@ -326,7 +351,7 @@ async fn approved(operation: Operation) -> Outcome<bool> {
         io::stdin().read_line(&mut answer).map(|_| answer)
     });
     let answer = async { Ok(answer.await) };
-    let answer = uninterrupted(answer).await?;
+    let answer = until_interrupted(answer).await?;
     let yes = answer.is_ok_and(|read| read.is_ok_and(|answer| answer.trim() == "yes"));
     let _ = writeln!(stdout);
     Ok(yes)
@@ -341,60 +366,41 @@ async fn wait(command: Command) -> Outcome<ExitStatus> {
     ended.map_err(|error| not_run(&program, &error))
 }
 
-/// Runs it, shows its events and sums them up.
+/// Runs a command, prints its events and summarizes them.
 async fn follow_command(
     mut command: Command,
     operation: Operation,
-    show: fn(&[u8]),
-) -> Outcome<Ended> {
+    print: fn(&[u8]),
+) -> Outcome<Finished> {
     let program = command.get_program().display().to_string();
     command.stdout(Stdio::piped());
-    let ended = async {
+    let finished = async {
         let mut running = supervise::start(command)?;
         let events = match running.stdout.take() {
             Some(stdout) => {
-                let follow = move || follow(BufReader::new(stdout), show);
+                let follow = move || follow(BufReader::new(stdout), print);
                 tokio::task::spawn_blocking(follow).await?
             }
             None => Events::default(),
         };
         io::Result::Ok((running.wait().await?, events))
     };
-    let (status, events) = ended.await.map_err(|error| not_run(&program, &error))?;
+    let (status, events) = finished.await.map_err(|error| not_run(&program, &error))?;
     if !events.any() && !status.success() {
-        // It did not get as far as to say what it does.
-        return Ok(Ended::unrecorded(status));
+        // Terraform failed before its first event.
+        return Ok(Finished::unrecorded(status));
     }
-    let summary = events.finish(Known {
+    let summary = events.finish(RunFacts {
         operation: Some(operation),
         success: Some(status.success()),
     });
-    Ok(Ended {
+    Ok(Finished {
         status,
         summary: Some(summary),
-        print: None,
+        fingerprint: None,
     })
 }
 
 fn not_run(program: &str, error: &io::Error) -> Failure {
     Failure::new(Exit::Other, format!("cannot run {program}: {error}"))
-}
-
-/// Shows events as people know them, where Terraform would have said so.
-fn on_terminal(line: &[u8]) {
-    // Nobody may be reading any more; that must not end Terraform.
-    match shown(line) {
-        Shown::Nothing => {}
-        Shown::Text(text) => {
-            let _ = writeln!(io::stdout(), "{}", printable(&strip_str(&text).to_string()));
-        }
-        Shown::Error(text) => note(&strip_str(&text).to_string()),
-        Shown::Foreign => on_stdout(line),
-    }
-}
-
-/// Passes events on as they are.
-fn on_stdout(line: &[u8]) {
-    let mut stdout = io::stdout().lock();
-    let _ = stdout.write_all(line).and_then(|()| stdout.flush());
 }

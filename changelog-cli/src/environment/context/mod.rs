@@ -1,26 +1,28 @@
-//! What surrounds a change: the CI run and the git repository that it is
-//! recorded from. They give a title, tags and links.
+//! The context of a change: the CI run and the git repository that it is
+//! recorded from. The context supplies a title, tags and links.
 //!
-//! Nothing here asks a network or fails: what cannot be found out is left out,
-//! and what does not fit into a change is left out of it. Whatever was given
-//! explicitly counts first.
+//! Nothing here uses the network or fails. Unknown values, and values that do
+//! not fit into a change, are left out. Values that the user gives take
+//! precedence.
 
 mod checkout;
 mod ci;
-mod forge;
+#[cfg(test)]
+mod ci_tests;
 
 use changelog_core::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS};
 use changelog_core::{Link, NewChange};
 use clap::Args;
-use url::Url;
 
 use checkout::Checkout;
-use ci::{Ref, Run};
 
-/// How much of a commit's id stands in tags and titles.
-const SHORT: usize = 7;
+use crate::base::text::{shorten, without_controls};
+use ci::run::{Ref, Run};
 
-/// Whether the surroundings are looked at.
+/// The length of a commit id in tags and titles, in characters.
+const SHORT_ID: usize = 7;
+
+/// The flag that turns the context off.
 #[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Behaviour")]
 pub(crate) struct ContextArgs {
@@ -30,7 +32,7 @@ pub(crate) struct ContextArgs {
 }
 
 impl ContextArgs {
-    /// Looks around, unless that was turned off.
+    /// Gathers the context, unless the flag turns it off.
     pub(crate) fn gather(self) -> Context {
         if self.no_context {
             return Context::default();
@@ -39,44 +41,44 @@ impl ContextArgs {
     }
 }
 
-/// What the surroundings say about a change.
+/// What the CI run and the repository supply for a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Context {
-    /// What is done, in a line; only in a CI run that is recognised.
+    /// The title; only in a recognized CI run.
     pub(crate) title: Option<String>,
-    /// What it is done from, such as `owner/repo@1a2b3c4`.
-    pub(crate) place: Option<String>,
-    /// Each is `key=value`: `ci`, `repo`, `commit`, `actor`.
+    /// The repository and commit, such as `owner/repo@1a2b3c4`.
+    pub(crate) source: Option<String>,
+    /// `key=value` pairs: `ci`, `repo`, `commit`, `actor`.
     pub(crate) tags: Vec<String>,
     /// `run`, `commit`, `branch` or `tag`, `pull request`.
     pub(crate) links: Vec<Link>,
 }
 
-/// Returns whether this is a run of a CI system that is recognised.
+/// Returns whether this is a run of a recognized CI system.
 pub(crate) fn is_ci() -> bool {
-    ci::run(&|name| std::env::var(name).ok()).is_some()
+    ci::current(&|name| std::env::var(name).ok()).is_some()
 }
 
 impl Context {
-    /// Reads the environment, and asks git within half a second.
+    /// Reads the environment and runs git for at most half a second.
     pub(crate) fn gather() -> Self {
-        let run = ci::run(&|name| std::env::var(name).ok());
-        Self::of(run, checkout::checkout())
+        let run = ci::current(&|name| std::env::var(name).ok());
+        Self::merge(run, checkout::checkout())
     }
 
-    /// Puts together what a run and a checkout say; the run knows better.
-    fn of(run: Option<Run>, checkout: Checkout) -> Self {
+    /// Merges a run and a checkout; the run takes precedence.
+    fn merge(run: Option<Run>, checkout: Checkout) -> Self {
         let in_ci = run.is_some();
         let run = run.unwrap_or_default();
         let commit = run.commit.or_else(|| checkout.commit.clone());
         let commit = commit.and_then(|id| commit_id(&id));
         let repository = run.repository.or(checkout.repository);
         let reference = run.reference.or(checkout.branch.map(Ref::Branch));
-        let short = commit.as_deref().map(|id| &id[..SHORT]);
+        let short = commit.as_deref().map(|id| &id[..SHORT_ID]);
 
         let mut tags = Vec::new();
         let mut tag = |key: &str, value: Option<&str>| {
-            if let Some(value) = value.and_then(clean) {
+            if let Some(value) = value.and_then(without_controls) {
                 tags.push(format!("{key}={value}"));
             }
         };
@@ -102,7 +104,7 @@ impl Context {
         }
         link("pull request", run.pull_request);
 
-        let place = match (repository.map(|at| at.name), short) {
+        let source = match (repository.map(|at| at.name), short) {
             (Some(name), Some(short)) => Some(format!("{name}@{short}")),
             (Some(name), None) => Some(name),
             (None, Some(short)) => Some(short.to_owned()),
@@ -112,20 +114,20 @@ impl Context {
             let at_head = commit.is_none() || checkout.commit == commit;
             let subject = run.subject.or(checkout.subject.filter(|_| at_head));
             let by = format!("by {}", run.system);
-            let what = place.as_ref().unwrap_or(&by);
-            let subject = subject.and_then(|text| clean(&text));
+            let what = source.as_ref().unwrap_or(&by);
+            let subject = subject.and_then(|text| without_controls(&text));
             let subject = subject.map(|text| format!(": {text}")).unwrap_or_default();
-            cut(&format!("deploy {what}{subject}"), MAX_TITLE_CHARS)
+            shorten(&format!("deploy {what}{subject}"), MAX_TITLE_CHARS)
         });
         Self {
             title,
-            place,
+            source,
             tags,
             links,
         }
     }
 
-    /// Adds what the change does not say itself, as far as it fits.
+    /// Adds what the change does not have, as far as it fits.
     pub(crate) fn apply(&self, change: &mut NewChange) {
         if let Some(title) = &self.title
             && change.title.trim().is_empty()
@@ -158,47 +160,17 @@ impl Context {
     }
 }
 
-/// Takes away what a tag and a title must not have: control characters, and
-/// white space around. None if nothing is left.
-fn clean(text: &str) -> Option<String> {
-    let text: String = text.chars().filter(|c| !c.is_control()).collect();
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// Cuts a text to so many characters, and shows that it was cut.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(most.saturating_sub(1)).collect();
-    format!("{}…", start.trim_end())
-}
-
-/// Returns an address without what may be secret in it: the user's name, the
-/// password, the query, the fragment. None if it is not on the web.
-fn web_address(text: &str) -> Option<Url> {
-    let mut url = Url::parse(text.trim()).ok()?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return None;
-    }
-    url.set_username("").ok()?;
-    url.set_password(None).ok()?;
-    url.set_query(None);
-    url.set_fragment(None);
-    Some(url)
-}
-
-/// Returns a commit's whole id in lower case; none if it is not one.
+/// Returns the id of a commit in lower case; none if it is not one.
 fn commit_id(text: &str) -> Option<String> {
     let id = text.trim();
-    let is_id = (SHORT..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_id = (SHORT_ID..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit());
     is_id.then(|| id.to_ascii_lowercase())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::repository::Repository;
     use changelog_core::{Input, Timestamp};
 
     const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
@@ -208,7 +180,7 @@ mod tests {
             commit: Some(COMMIT.to_owned()),
             subject: Some("Fix the \u{1b}[31mpayments".to_owned()),
             branch: Some("main".to_owned()),
-            repository: forge::Repository::of_remote("git@github.com:owner/repo.git"),
+            repository: Repository::of_remote("git@github.com:owner/repo.git"),
         }
     }
 
@@ -224,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_run_composes_the_title_and_a_checkout_does_not() {
-        let context = Context::of(Some(run()), checkout());
+        let context = Context::merge(Some(run()), checkout());
         let title = context.title.unwrap();
         assert_eq!(title, "deploy owner/repo@1a2b3c4: Fix the [31mpayments");
         assert_eq!(
@@ -236,7 +208,7 @@ mod tests {
                 "actor=ada"
             ]
         );
-        let context = Context::of(None, checkout());
+        let context = Context::merge(None, checkout());
         assert_eq!(context.title, None);
         assert_eq!(context.tags, ["repo=owner/repo", "commit=1a2b3c4"]);
         let links: Vec<_> = context.links.iter().map(|link| link.url.clone()).collect();
@@ -247,20 +219,23 @@ mod tests {
                 "https://github.com/owner/repo/tree/main"
             ]
         );
-        assert_eq!(Context::of(None, Checkout::default()), Context::default());
+        assert_eq!(
+            Context::merge(None, Checkout::default()),
+            Context::default()
+        );
     }
 
     #[test]
     fn a_subject_belongs_to_its_commit() {
         let mut other = checkout();
         other.commit = Some("f".repeat(40));
-        let title = Context::of(Some(run()), other).title.unwrap();
+        let title = Context::merge(Some(run()), other).title.unwrap();
         assert_eq!(title, "deploy owner/repo@1a2b3c4");
         let mut long = checkout();
         long.subject = Some("é".repeat(400));
-        let title = Context::of(Some(run()), long).title.unwrap();
+        let title = Context::merge(Some(run()), long).title.unwrap();
         assert_eq!(title.chars().count(), MAX_TITLE_CHARS);
-        let bare = Context::of(
+        let bare = Context::merge(
             Some(Run {
                 system: "jenkins",
                 ..Run::default()
@@ -271,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_counts_first_and_the_rest_is_added_as_it_fits() {
-        let context = Context::of(Some(run()), checkout());
+    fn given_values_take_precedence_and_the_rest_is_added_as_it_fits() {
+        let context = Context::merge(Some(run()), checkout());
         let link = |label: &str, url: &str| Link {
             label: label.to_owned(),
             url: url.to_owned(),
@@ -314,27 +289,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_strange_is_left_out() {
+    fn long_or_invalid_values_are_left_out() {
         let strange = Run {
             actor: Some("x".repeat(200)),
             commit: Some("--upload-pack=evil".to_owned()),
             url: None,
             ..run()
         };
-        let context = Context::of(Some(strange), Checkout::default());
+        let context = Context::merge(Some(strange), Checkout::default());
         let mut change = NewChange::default();
         context.apply(&mut change);
         assert_eq!(change.tags, ["ci=github-actions"]);
         assert_eq!(change.links, []);
         change.checked(Timestamp::from_millis(0)).unwrap();
-    }
-
-    #[test]
-    fn addresses_lose_what_may_be_secret() {
-        let url = web_address("https://user:token@e.com/a/b?private_token=x#y").unwrap();
-        assert_eq!(url.as_str(), "https://e.com/a/b");
-        for bad in ["", "ssh://e.com/a", "file:///etc", "javascript:alert(1)"] {
-            assert_eq!(web_address(bad), None, "{bad}");
-        }
     }
 }

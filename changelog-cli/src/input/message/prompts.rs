@@ -1,10 +1,11 @@
-//! The questions to the person at the terminal.
+//! A message from prompts on the terminal.
 //!
-//! Text is read with bracketed paste, so that what is pasted with several lines
-//! is one answer: the first line is the title, and the others belong to the
-//! description. Where a terminal cannot tell pasted text from typed, each line
-//! comes as an answer of its own, faster than anybody types.
+//! Text is read with bracketed paste: pasted lines are one input, of which the
+//! first line is the title and the rest belongs to the description. A terminal
+//! without bracketed paste passes each pasted line as an input of its own, faster
+//! than a user types.
 
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use changelog_core::{Input, NewChange, RiskLevel, Status};
@@ -14,40 +15,46 @@ use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{Config, Editor};
 
-use super::{Typed, Words};
+use super::Message;
+use super::saved::SavedText;
 use crate::base::failure::{Exit, Failure, Outcome, note};
 use crate::base::time;
 
-/// An empty line that comes sooner than this after the line before it was pasted
-/// and does not end the description.
-const TYPING: Duration = Duration::from_millis(50);
+/// An empty line that follows the last one sooner than this was pasted and does
+/// not end the description.
+const MIN_TYPING_TIME: Duration = Duration::from_millis(50);
 
 type Prompt = Editor<(), MemHistory>;
 
-/// Asks the person at the terminal: the title, and what else is not known yet.
-pub(crate) fn from_person(
+/// Returns whether there is a user to prompt.
+pub(crate) fn is_interactive() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Prompts for the title and for what is not known yet.
+pub(crate) fn ask(
     risk: Option<&RiskLevel>,
     status: Option<&Status>,
     description: Option<&str>,
-) -> Outcome<(Words, Typed)> {
-    let mut prompt = prompt().map_err(|error| unread(&error))?;
-    note("what is done, in a line; pasted lines after the first become the description");
+) -> Outcome<(Message, SavedText)> {
+    let mut prompt = prompt().map_err(|error| readline_failure(&error))?;
+    note("enter the title; further pasted lines become the description");
     let (title, pasted) = title(&mut prompt)?;
     let mut parts: Vec<String> = description.map(str::to_owned).into_iter().collect();
     parts.extend(pasted);
-    // From here on nothing that was typed is lost.
-    let typed = Typed::new(&text(&title, &parts))?;
+    // From now on the typed text is saved.
+    let saved = SavedText::new(&text(&title, &parts))?;
     if parts.is_empty() {
-        note("the description, ended by an empty line; enter for none");
+        note("enter the description and end it with an empty line; press Enter for none");
         parts.extend(lines(&mut prompt)?);
-        typed.write(&text(&title, &parts))?;
+        saved.write(&text(&title, &parts))?;
     }
     let risk = match risk {
         Some(_) => None,
         None => Some(
             Select::new("Risk:", RiskLevel::ALL.to_vec())
                 .prompt()
-                .map_err(unanswered)?,
+                .map_err(prompt_failure)?,
         ),
     };
     let status = match status {
@@ -55,16 +62,16 @@ pub(crate) fn from_person(
         None => Some(
             Select::new("Status:", Status::ALL.to_vec())
                 .prompt()
-                .map_err(unanswered)?,
+                .map_err(prompt_failure)?,
         ),
     };
-    let words = Words {
+    let message = Message {
         title,
         description: (!parts.is_empty()).then(|| parts.join("\n\n")),
         risk,
         status,
     };
-    Ok((words, typed))
+    Ok((message, saved))
 }
 
 fn prompt() -> Result<Prompt, ReadlineError> {
@@ -77,55 +84,55 @@ fn prompt() -> Result<Prompt, ReadlineError> {
     Editor::with_history(config, history)
 }
 
-/// Asks for the title until there is one that the service takes. Returns what
-/// was pasted after its line as well.
+/// Prompts until the title is valid. Also returns the text that was pasted after
+/// the title.
 fn title(prompt: &mut Prompt) -> Outcome<(String, Option<String>)> {
-    let mut given = String::new();
+    let mut initial = String::new();
     let mut rest: Option<String> = None;
     loop {
-        let answer = prompt.readline_with_initial("Title: ", (&given, ""));
-        let words = Words::split(&answer.map_err(|error| unread(&error))?);
-        if let Some(more) = words.description {
+        let answer = prompt.readline_with_initial("Title: ", (&initial, ""));
+        let message = Message::parse(&answer.map_err(|error| readline_failure(&error))?);
+        if let Some(more) = message.description {
             rest = Some(match rest {
                 Some(rest) => format!("{rest}\n{more}"),
                 None => more,
             });
         }
-        match title_problem(&words.title) {
-            None => return Ok((words.title, rest)),
+        match title_problem(&message.title) {
+            None => return Ok((message.title, rest)),
             Some(problem) => note(&format!("title: {problem}")),
         }
-        given = words.title;
+        initial = message.title;
     }
 }
 
-/// Asks for lines until one is left empty; none if the first is.
+/// Prompts for lines until one is empty; none if the first one is.
 fn lines(prompt: &mut Prompt) -> Outcome<Option<String>> {
     let mut all: Vec<String> = Vec::new();
-    let mut question = "Description: ";
+    let mut label = "Description: ";
     loop {
         let asked = Instant::now();
-        let line = match prompt.readline(question) {
+        let line = match prompt.readline(label) {
             Ok(line) => line,
             Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(unread(&error)),
+            Err(error) => return Err(readline_failure(&error)),
         };
-        if line.trim().is_empty() && (all.is_empty() || asked.elapsed() > TYPING) {
+        if line.trim().is_empty() && (all.is_empty() || asked.elapsed() > MIN_TYPING_TIME) {
             break;
         }
         all.push(line);
-        question = "";
+        label = "";
     }
     let text = all.join("\n").trim().to_owned();
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Writes what is known down as `chlog log -F` reads it.
+/// Returns the text as `chlog log -F` reads it.
 fn text(title: &str, parts: &[String]) -> String {
     format!("{title}\n\n{}\n", parts.join("\n\n"))
 }
 
-/// Says what is wrong with a title, in the words of the service.
+/// Returns why the server would reject a title.
 fn title_problem(title: &str) -> Option<String> {
     let change = NewChange {
         title: title.to_owned(),
@@ -138,23 +145,23 @@ fn title_problem(title: &str) -> Option<String> {
         .map(|broken| broken.message.clone())
 }
 
-/// Says why a text was not read.
-fn unread(error: &ReadlineError) -> Failure {
+/// Returns the failure for a text that was not read.
+fn readline_failure(error: &ReadlineError) -> Failure {
     match error {
         ReadlineError::Interrupted | ReadlineError::Eof => {
             Failure::cancelled("cancelled; nothing was done")
         }
-        error => Failure::new(Exit::Other, format!("cannot ask: {error}")),
+        error => Failure::new(Exit::Other, format!("cannot prompt: {error}")),
     }
 }
 
-/// Says why a question has no answer.
-pub(crate) fn unanswered(error: InquireError) -> Failure {
+/// Returns the failure for a prompt without an answer.
+pub(crate) fn prompt_failure(error: InquireError) -> Failure {
     match error {
         InquireError::OperationCanceled | InquireError::OperationInterrupted => {
             Failure::cancelled("cancelled; nothing was done")
         }
-        error => Failure::new(Exit::Other, format!("cannot ask: {error}")),
+        error => Failure::new(Exit::Other, format!("cannot prompt: {error}")),
     }
 }
 
@@ -163,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_judged_as_the_service_does() {
+    fn a_title_is_checked_as_the_server_does() {
         assert_eq!(title_problem("abc"), None);
         assert!(title_problem("ab").is_some_and(|text| text.contains("3 to 300")));
     }

@@ -1,4 +1,4 @@
-//! Sending what waits, oldest first, by one process at a time.
+//! Sending the waiting changes: oldest first, by one process at a time.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,26 +10,29 @@ use changelog_core::{ChangeId, OrganizationId};
 use chrono::TimeDelta;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::owner::{Claim, Owner, claim};
+use super::claim::Claim;
+use super::entry::{SpoolEntry, SpoolFile};
+use super::folder::{self, unusable};
+use super::journal;
+use super::owner::Owner;
 use super::reminder::remind;
-use super::{
-    Entry, Kept, directory, journal, list, name_of, no_directory, paths, read, refused, write,
-};
-use crate::base::failure::{Cause, Exit, Failure, Outcome, note, warn};
+use crate::base::failure::{Cause, Failure, Outcome, note, warn};
 use crate::base::private_fs;
+use crate::base::text::plural;
 use crate::base::time;
 use crate::environment::app::App;
-use crate::environment::credentials::is_same_address;
-use crate::recording::submit::Draft;
+use crate::environment::credentials::is_same_url;
+use crate::recording::draft::Draft;
 
-/// How long a command spends on what waits beyond its own time.
-const SPARE: Duration = Duration::from_secs(2);
-/// How long the service is sure to know an idempotency key.
-const REMEMBERED: TimeDelta = TimeDelta::hours(47);
-/// How often it is looked whether another process has ended.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How long another command may run on to send waiting changes.
+const EXTRA_TIME: Duration = Duration::from_secs(2);
+/// How long the server is sure to remember an idempotency key: an hour less
+/// than its limit.
+const KEY_LIFETIME: TimeDelta = TimeDelta::hours(47);
+/// How often a locked spool is tried again.
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Sends what waits for one address and organization.
+/// Sends the waiting changes of one server and organization.
 pub(crate) struct Delivery {
     client: Client,
     url: String,
@@ -37,167 +40,169 @@ pub(crate) struct Delivery {
     directory: PathBuf,
 }
 
-/// What is taken over for this address and this key's organization because the
-/// user says so.
+/// The changes of other servers and keys that the user wants to send as well.
 #[derive(Debug, Default)]
 pub(crate) struct Takeover {
-    /// Entries for this other address.
+    /// The URL that the changes were kept for.
     pub(crate) from: Option<String>,
-    /// Entries of unknown organizations with these ids.
+    /// The ids of changes whose organization is not known.
     pub(crate) adopted: Vec<String>,
-    /// All entries of unknown organizations.
+    /// All changes whose organization is not known.
     pub(crate) adopts_all: bool,
 }
 
-/// What became of what waited.
+/// How many waiting changes had which result.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    pub(crate) delivered: usize,
-    /// Set aside, because the service did not take it.
-    pub(crate) refused: usize,
+    pub(crate) sent: u64,
+    /// Rejected by the server.
+    pub(crate) rejected: u64,
     /// Still waiting.
-    pub(crate) left: usize,
-    /// Waiting for another address.
-    pub(crate) elsewhere: usize,
+    pub(crate) remaining: u64,
+    /// Waiting for another server.
+    pub(crate) other_url: u64,
     /// Waiting for a key of another organization.
-    pub(crate) foreign: usize,
-    /// Made under another key, of whose organization nothing is known.
-    pub(crate) unknown: usize,
-    /// Why it ended before it had tried all.
+    pub(crate) other_organization: u64,
+    /// Kept with another key whose organization is not known.
+    pub(crate) unknown_organization: u64,
+    /// Why sending stopped early.
     pub(crate) stopped: Option<Failure>,
 }
 
 impl Delivery {
-    /// Prepares to send what waits, if anything does.
-    pub(crate) fn in_passing(app: &App) -> Option<Self> {
-        let directory = directory()?;
-        let is_empty = paths(&directory).ok()?.is_empty() && !journal::any(&directory);
-        if is_empty {
+    /// Prepares to send waiting changes after a command; none if there are
+    /// none.
+    pub(crate) fn if_needed(app: &App) -> Option<Self> {
+        let directory = folder::directory()?;
+        if folder::paths(&directory).ok()?.is_empty() && !journal::any(&directory) {
             return None;
         }
+        let owner = Owner::of(app).ok()?;
         Some(Self {
-            client: app.hurried_client().ok()?,
-            url: app.url().ok()?.value.clone(),
-            owner: Owner::of(app).ok()?,
+            client: app.quick_client().ok()?,
+            url: owner.url.clone(),
+            owner,
             directory,
         })
     }
 
-    /// Prepares to send all there is.
+    /// Prepares to send all waiting changes.
     pub(crate) fn of_all(app: &App) -> Outcome<Self> {
+        let owner = Owner::of(app)?;
         Ok(Self {
             client: app.client()?,
-            url: app.url()?.value.clone(),
-            owner: Owner::of(app)?,
-            directory: directory().ok_or_else(|| unreadable(&no_directory()))?,
+            url: owner.url.clone(),
+            owner,
+            directory: folder::required_directory().map_err(|error| unusable(&error))?,
         })
     }
 
-    /// Sends what waits after a command that has reached the service.
+    /// Sends waiting changes after a command, if the command reached the
+    /// server; prints the reminder if it is due.
     pub(crate) async fn after(app: &App) {
-        if !app.away().get()
-            && let Some(delivery) = Self::in_passing(app)
+        if !app.unavailable().get()
+            && let Some(delivery) = Self::if_needed(app)
         {
-            delivery.spare_time().await;
+            delivery.send_briefly().await;
         }
         remind();
     }
 
-    /// Sends what can be sent in the time that a command has to spare. What
-    /// goes wrong is said, and spoils nothing.
-    pub(crate) async fn spare_time(self) {
-        let deadline = Instant::now() + SPARE;
+    /// Sends what can be sent within [`EXTRA_TIME`]. Failures are printed and
+    /// do not fail the command.
+    pub(crate) async fn send_briefly(self) {
+        let deadline = Instant::now() + EXTRA_TIME;
         let Ok(Some(_lock)) = lock(&self.directory) else {
-            // Another process sends, or nobody can.
+            // Another process is sending, or the spool cannot be used.
             return;
         };
-        let report = match self
-            .send_all(&Takeover::default(), Some(deadline), |_, _| {})
-            .await
-        {
+        let takeover = Takeover::default();
+        let report = match self.send_all(&takeover, Some(deadline), |_, _| {}).await {
             Ok(report) => report,
-            Err(error) => return warn(&format!("what waits cannot be sent: {error}")),
+            Err(error) => return warn(&format!("cannot send the waiting changes: {error}")),
         };
-        if report.delivered > 0 {
+        if report.sent > 0 {
             note(&format!(
-                "recorded now what had waited: {}",
-                report.delivered
+                "recorded {} that had been waiting",
+                plural(report.sent, "change")
             ));
         }
-        if report.refused > 0 {
+        if report.rejected > 0 {
             warn(&format!(
-                "the service did not take {} of what had waited; `chlog spool status` says why",
-                report.refused
+                "the server rejected {} that had been waiting; `chlog spool status` shows why",
+                plural(report.rejected, "change")
             ));
         }
         if let Some(failure) = report.stopped.filter(|failure| !failure.is_transient()) {
-            warn(&format!("what waits cannot be sent: {}", failure.message()));
+            let reason = failure.message();
+            warn(&format!("cannot send the waiting changes: {reason}"));
         }
     }
 
-    /// Sends everything, and tells how many of how many are done.
+    /// Sends everything; calls `progress` with the done and the total number.
     pub(crate) async fn flush(
         self,
         takeover: &Takeover,
-        tell: impl FnMut(usize, usize),
+        progress: impl FnMut(usize, usize),
     ) -> Outcome<Report> {
         let _lock = wait_for_lock(&self.directory).await?;
-        let sent = self.send_all(takeover, None, tell).await;
-        sent.map_err(|error| unreadable(&error))
+        let sent = self.send_all(takeover, None, progress).await;
+        sent.map_err(|error| unusable(&error))
     }
 
     async fn send_all(
         &self,
         takeover: &Takeover,
         deadline: Option<Instant>,
-        mut tell: impl FnMut(usize, usize),
+        mut progress: impl FnMut(usize, usize),
     ) -> io::Result<Report> {
         journal::recover(&self.directory)?;
         let mut report = Report::default();
-        // Somebody who asks to send everything gets to know that the key is
-        // wrong, and does not rely on what was learned of it long ago.
+        // `flush` checks the key with the server, rather than rely on what was
+        // remembered long ago.
         let mut organization = self.owner.organization().filter(|_| deadline.is_some());
-        let paths = paths(&self.directory)?;
-        let count = paths.len();
-        for (number, path) in paths.into_iter().enumerate() {
-            tell(number, count);
-            let Some(kept) = read(path) else { continue };
-            let Ok(mut entry) = kept.entry else {
-                // It is shown with the reason by whoever reads it there.
-                set_aside(&self.directory, &kept.path, None)?;
-                report.refused += 1;
+        let paths = folder::paths(&self.directory)?;
+        let total = paths.len();
+        for (index, path) in paths.into_iter().enumerate() {
+            progress(index, total);
+            let Some(file) = SpoolFile::read(path) else {
                 continue;
             };
-            let is_here = is_same_address(&entry.url, &self.url);
+            let id = file.id();
+            let Ok(mut entry) = file.entry else {
+                // `chlog spool status` prints why it cannot be read.
+                move_to_rejected(&self.directory, &file.path, None)?;
+                report.rejected += 1;
+                continue;
+            };
+            let is_here = is_same_url(&entry.url, &self.url);
             let from = takeover.from.as_deref();
-            if !is_here && !from.is_some_and(|from| is_same_address(&entry.url, from)) {
-                report.elsewhere += 1;
+            if !is_here && !from.is_some_and(|from| is_same_url(&entry.url, from)) {
+                report.other_url += 1;
                 continue;
             }
             let is_late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if report.stopped.is_some() || is_late {
-                report.left += 1;
+                report.remaining += 1;
                 continue;
             }
-            let claimed = self.claimed(&entry, &mut organization, deadline).await;
-            let name = name_of(&kept.path);
-            let is_adopted = takeover.adopts_all || takeover.adopted.contains(&name);
-            match claimed {
+            let is_adopted = takeover.adopts_all || takeover.adopted.contains(&id);
+            match self.claim(&entry, &mut organization, deadline).await {
                 Ok(Claim::Own) => {}
                 Ok(Claim::Unknown) if is_adopted => {
                     entry.key_fingerprint.clone_from(&self.owner.fingerprint);
                     entry.organization = organization;
                 }
                 Ok(Claim::Unknown) => {
-                    report.unknown += 1;
+                    report.unknown_organization += 1;
                     continue;
                 }
                 Ok(Claim::Foreign) => {
-                    report.foreign += 1;
+                    report.other_organization += 1;
                     continue;
                 }
                 Err(failure) => {
-                    report.left += 1;
+                    report.remaining += 1;
                     report.stopped = Some(failure);
                     continue;
                 }
@@ -206,71 +211,72 @@ impl Delivery {
                 entry.url.clone_from(&self.url);
             }
             if !is_here || is_adopted {
-                write(&kept.path, &entry)?;
+                entry.write_to(&file.path)?;
             }
-            let sending = self.send(&mut entry, &kept.path);
-            match within(deadline, sending).await {
+            let sending = self.send(&mut entry, &file.path);
+            match until(deadline, sending).await {
                 Ok(()) => {
-                    fs::remove_file(&kept.path)?;
-                    report.delivered += 1;
+                    fs::remove_file(&file.path)?;
+                    report.sent += 1;
                 }
                 Err(failure) if failure.is_final() => {
                     failure.summary().clone_into(&mut entry.reason);
-                    set_aside(&self.directory, &kept.path, Some(&entry))?;
-                    report.refused += 1;
+                    move_to_rejected(&self.directory, &file.path, Some(&entry))?;
+                    report.rejected += 1;
                 }
                 Err(failure) => {
-                    report.left += 1;
+                    report.remaining += 1;
                     report.stopped = Some(failure);
                 }
             }
         }
-        tell(count, count);
-        if report.delivered > 0 {
+        progress(total, total);
+        if report.sent > 0 {
             private_fs::sync_directory(&self.directory)?;
         }
         Ok(report)
     }
 
-    /// Judges whether an entry may be sent under this key, and asks the service
-    /// of which organization the key is where that is needed to judge.
-    async fn claimed(
+    /// Returns the claim of this key on an entry; asks the server for the key's
+    /// organization if that decides.
+    async fn claim(
         &self,
-        entry: &Entry,
+        entry: &SpoolEntry,
         organization: &mut Option<OrganizationId>,
         deadline: Option<Instant>,
     ) -> Outcome<Claim> {
-        let needs_it = deadline.is_none() || claim(entry, &self.owner, *organization).is_none();
-        if organization.is_none() && needs_it {
-            *organization = Some(within(deadline, self.owner.ask(&self.client)).await?);
+        let is_needed =
+            deadline.is_none() || Claim::of(entry, &self.owner, *organization).is_none();
+        if organization.is_none() && is_needed {
+            *organization = Some(until(deadline, self.owner.fetch(&self.client)).await?);
         }
-        Ok(claim(entry, &self.owner, *organization).unwrap_or(Claim::Unknown))
+        Ok(Claim::of(entry, &self.owner, *organization).unwrap_or(Claim::Unknown))
     }
 
-    /// Sends one: the change, and what became of it.
-    async fn send(&self, entry: &mut Entry, path: &Path) -> Outcome {
+    /// Sends one entry: creates the change, then applies the update.
+    async fn send(&self, entry: &mut SpoolEntry, path: &Path) -> Outcome {
         let id = match (entry.id, entry.draft.clone()) {
             (Some(id), _) => id,
             (None, Some(draft)) => {
                 let key = &entry.idempotency_key;
-                let known = if time::now() > entry.kept_at.plus(REMEMBERED) {
+                let existing = if time::now() > entry.kept_at.plus(KEY_LIFETIME) {
                     self.find(&draft).await?
                 } else {
                     None
                 };
-                let id = if let Some(id) = known {
+                let id = if let Some(id) = existing {
                     id
                 } else {
                     let created = draft.create(&self.client, key, true).await?;
-                    self.owner.learn(created.organization_id);
+                    self.owner.remember(created.organization_id);
                     entry.organization = Some(created.organization_id);
                     created.id
                 };
                 if entry.patch.is_some() {
-                    // What follows may be tried again when the key is long
-                    // forgotten.
+                    // The update may be tried again after the server has
+                    // forgotten the idempotency key.
                     entry.id = Some(id);
-                    write(path, entry).map_err(|error| unreadable(&error))?;
+                    entry.write_to(path).map_err(|error| unusable(&error))?;
                 }
                 id
             }
@@ -283,8 +289,8 @@ impl Delivery {
         Ok(())
     }
 
-    /// Looks for a change that the service may have recorded long ago without
-    /// that its answer arrived.
+    /// Finds a change that an earlier attempt may have recorded without its
+    /// response having arrived.
     async fn find(&self, draft: &Draft) -> Outcome<Option<ChangeId>> {
         let at = draft.change.occurred_at.unwrap_or(draft.at);
         let list = self.client.changes().list();
@@ -293,89 +299,84 @@ impl Delivery {
             .until(at.plus(TimeDelta::milliseconds(1)))
             .send()
             .await?;
-        let found = page
-            .data
-            .iter()
-            .find(|change| change.title == draft.change.title.trim());
+        let title = draft.change.title.trim();
+        let found = page.data.iter().find(|change| change.title == title);
         Ok(found.map(|change| change.id))
     }
 }
 
-/// Waits for the service, and no longer than until a deadline.
-async fn within<T>(
+/// Runs a request for at most the time until a deadline.
+async fn until<T>(
     deadline: Option<Instant>,
-    sending: impl Future<Output = Outcome<T>>,
+    request: impl Future<Output = Outcome<T>>,
 ) -> Outcome<T> {
     match deadline {
-        None => sending.await,
-        Some(deadline) => timeout_at(deadline, sending)
+        None => request.await,
+        Some(deadline) => timeout_at(deadline, request)
             .await
-            .unwrap_or_else(|_| Err(Failure::silence("there was no more time".to_owned()))),
+            .unwrap_or_else(|_| Err(Failure::unavailable("out of time".to_owned()))),
     }
 }
 
-/// Puts what was refused, and what waits for a valid key, back to what simply
-/// waits: all of it, or what has one of these ids. Returns how many, and the ids
-/// that nothing has.
+/// Puts rejected changes, and those that wait for a valid key, back among the
+/// waiting ones: all of them, or those with the given ids. Returns their number
+/// and the ids that do not exist.
 pub(crate) async fn retry(ids: &[String]) -> Outcome<(usize, Vec<String>)> {
-    let directory = directory().ok_or_else(|| unreadable(&no_directory()))?;
+    let directory = folder::required_directory().map_err(|error| unusable(&error))?;
     let _lock = wait_for_lock(&directory).await?;
     let mut missing = ids.to_vec();
     let mut count = 0;
-    for folder in [directory.clone(), refused(&directory)] {
-        for kept in list(&folder).map_err(|error| unreadable(&error))? {
-            let name = name_of(&kept.path);
-            if !ids.is_empty() && !ids.contains(&name) {
+    for folder in [directory.clone(), folder::rejected(&directory)] {
+        for file in SpoolFile::read_all(&folder).map_err(|error| unusable(&error))? {
+            let id = file.id();
+            if !ids.is_empty() && !ids.contains(&id) {
                 continue;
             }
-            missing.retain(|id| *id != name);
-            let Kept { path, entry } = kept;
+            missing.retain(|missing| *missing != id);
+            let SpoolFile { path, entry } = file;
             // What cannot be read cannot be sent.
             let Ok(mut entry) = entry else { continue };
-            let waits = folder == directory;
-            if waits && entry.cause == Cause::Unavailable {
+            let is_waiting = folder == directory;
+            if is_waiting && entry.cause == Cause::Unavailable {
                 continue;
             }
             entry.cause = Cause::Unavailable;
-            let put_back = write(
-                &directory.join(path.file_name().unwrap_or_default()),
-                &entry,
-            );
-            put_back
+            entry
+                .write_to(&directory.join(path.file_name().unwrap_or_default()))
                 .and_then(|()| {
-                    if waits {
+                    if is_waiting {
                         Ok(())
                     } else {
                         fs::remove_file(&path)
                     }
                 })
-                .map_err(|error| unreadable(&error))?;
+                .map_err(|error| unusable(&error))?;
             count += 1;
         }
     }
     Ok((count, missing))
 }
 
-/// Moves a file to what the service did not take.
-fn set_aside(directory: &Path, path: &Path, entry: Option<&Entry>) -> io::Result<()> {
+/// Moves a file to the rejected changes; `entry` replaces its content.
+fn move_to_rejected(directory: &Path, path: &Path, entry: Option<&SpoolEntry>) -> io::Result<()> {
     let Some(name) = path.file_name() else {
         return Ok(());
     };
-    let refused = refused(directory);
-    private_fs::create_private(&refused)?;
-    let there = refused.join(name);
+    let rejected = folder::rejected(directory);
+    private_fs::create_directory(&rejected)?;
+    let target = rejected.join(name);
     match entry {
         Some(entry) => {
-            write(&there, entry)?;
+            entry.write_to(&target)?;
             fs::remove_file(path)
         }
-        None => fs::rename(path, there),
+        None => fs::rename(path, target),
     }
 }
 
-/// Takes the lock of a spool; none while another process has it.
+/// Locks a spool; none while another process holds the lock.
 fn lock(directory: &Path) -> io::Result<Option<File>> {
-    private_fs::create_private(directory)?;
+    private_fs::create_directory(directory)?;
     let file = File::options()
         .create(true)
         .truncate(false)
@@ -390,13 +391,9 @@ fn lock(directory: &Path) -> io::Result<Option<File>> {
 
 async fn wait_for_lock(directory: &Path) -> Outcome<File> {
     loop {
-        if let Some(lock) = lock(directory).map_err(|error| unreadable(&error))? {
+        if let Some(lock) = lock(directory).map_err(|error| unusable(&error))? {
             return Ok(lock);
         }
-        sleep(GLANCE).await;
+        sleep(LOCK_RETRY_INTERVAL).await;
     }
-}
-
-pub(crate) fn unreadable(error: &io::Error) -> Failure {
-    Failure::new(Exit::Other, format!("cannot use the spool: {error}"))
 }

@@ -1,63 +1,64 @@
-//! What runs now, so that nothing stays `in_progress` for ever: a run writes
-//! down what is to be said should it never come back, and holds a lock on that
-//! as long as it lives. Whoever finds the lock free says it.
+//! The commands that run now. Before `chlog run` starts a command, it writes an
+//! entry that marks the change as ended with an unknown outcome, and locks it
+//! while it lives. If `chlog` is killed, the lock is free and the next process
+//! sends the entry, so that no change stays `in_progress` forever.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Entry, directory, new_path, no_directory, paths};
+use super::entry::SpoolEntry;
+use super::folder;
 use crate::base::private_fs;
 
-/// A run that goes on.
+/// The entry of a running command.
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Holds the lock as long as it is open.
+    /// Holds the lock while it is open.
     lock: File,
 }
 
 impl Journal {
-    /// Writes down what is to be said of a run that does not come back.
-    pub(crate) fn begin(entry: &Entry) -> io::Result<Self> {
-        let path = new_path(&runs(&directory().ok_or_else(no_directory)?));
-        let file = written(&path, entry)?;
-        Ok(Self { path, lock: file })
+    /// Writes and locks the entry to send if this process is killed.
+    pub(crate) fn begin(entry: &SpoolEntry) -> io::Result<Self> {
+        let path = folder::new_path(&runs(&folder::required_directory()?));
+        let lock = write_locked(&path, entry)?;
+        Ok(Self { path, lock })
     }
 
-    /// Replaces it.
-    pub(crate) fn update(&mut self, entry: &Entry) -> io::Result<()> {
-        self.lock = written(&self.path, entry)?;
+    /// Replaces the entry.
+    pub(crate) fn update(&mut self, entry: &SpoolEntry) -> io::Result<()> {
+        self.lock = write_locked(&self.path, entry)?;
         Ok(())
     }
 
-    /// Takes it back: the run has come back.
+    /// Removes the entry: the outcome of the command is known.
     pub(crate) fn end(self) {
-        // Left behind, it would be found by its free lock.
+        // A file that stays would be sent by the next process.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Writes a file that is locked before it has its name.
-fn written(path: &Path, entry: &Entry) -> io::Result<File> {
-    let file = private_fs::write_private(path, entry.to_json().as_bytes(), File::lock)?;
-    Ok(file)
+/// Writes a file that is locked before it gets its name.
+fn write_locked(path: &Path, entry: &SpoolEntry) -> io::Result<File> {
+    private_fs::write(path, entry.to_json().as_bytes(), File::lock)
 }
 
 fn runs(spool: &Path) -> PathBuf {
     spool.join("runs")
 }
 
-/// Tells whether there may be runs that did not come back.
+/// Returns whether there are entries of running or killed commands.
 pub(super) fn any(spool: &Path) -> bool {
-    paths(&runs(spool)).is_ok_and(|paths| !paths.is_empty())
+    folder::paths(&runs(spool)).is_ok_and(|paths| !paths.is_empty())
 }
 
-/// Puts what is to be said of runs that did not come back to what waits.
+/// Moves the entries of killed commands to the waiting changes.
 pub(super) fn recover(spool: &Path) -> io::Result<()> {
-    for path in paths(&runs(spool))? {
+    for path in folder::paths(&runs(spool))? {
         let file = match File::open(&path) {
             Ok(file) => file,
-            // It has just come back.
+            // The command has just ended.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -76,7 +77,8 @@ pub(super) fn recover(spool: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells whether a file still has its name: its owner may have replaced it.
+/// Returns whether a path still names this file: [`Journal::update`] may have
+/// replaced it.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

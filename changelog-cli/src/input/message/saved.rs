@@ -1,6 +1,6 @@
-//! What a person has typed, in a file until it is recorded or kept for later: a
-//! mistake in a flag, a key that is not accepted or an interruption must not cost
-//! ten minutes of writing.
+//! Texts that a user has typed, saved in files until they are recorded or kept
+//! in the spool: a wrong flag, a rejected key or an interruption must not lose
+//! them.
 //!
 //! ```text
 //! $XDG_STATE_HOME/chlog/drafts/ID.txt   the first line is the title
@@ -13,46 +13,47 @@ use uuid::Uuid;
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
 use crate::base::private_fs;
+use crate::environment::dirs;
 
-/// How many texts are kept at most.
+/// The largest number of saved texts.
 const MAX_TEXTS: usize = 20;
-/// How the names of the files end.
-const SUFFIX: &str = "txt";
+/// The extension of the files.
+const EXTENSION: &str = "txt";
 
-/// A text in its file. Dropped before it is recorded, it stays there, and the
-/// user is told where.
-pub(crate) struct Typed {
+/// A text in its file. If it is dropped before it is discarded, the file stays
+/// and its path is printed.
+pub(crate) struct SavedText {
     path: PathBuf,
-    is_done: bool,
+    is_discarded: bool,
 }
 
-impl Typed {
-    /// Makes a file for a text, readable by its owner only.
+impl SavedText {
+    /// Saves a text in a new private file.
     pub(crate) fn new(text: &str) -> Outcome<Self> {
         let directory = directory();
-        let path = directory.join(format!("{}.{SUFFIX}", Uuid::now_v7()));
+        let path = directory.join(format!("{}.{EXTENSION}", Uuid::now_v7()));
         write(&path, text)?;
         let texts = texts(&directory);
         for old in texts.iter().rev().skip(MAX_TEXTS) {
-            // One too many does no harm.
+            // One text too many does no harm.
             let _ = fs::remove_file(old);
         }
         Ok(Self {
             path,
-            is_done: false,
+            is_discarded: false,
         })
     }
 
-    /// Opens the text that was kept last.
+    /// Opens the text that was saved last.
     pub(crate) fn last() -> Outcome<Self> {
         let last = texts(&directory()).pop();
         let path = last.ok_or_else(|| {
             Failure::new(Exit::NotFound, "there is no text to recover")
-                .hint("what was typed is kept only until it is recorded")
+                .hint("a typed text is kept only until it is recorded")
         })?;
         Ok(Self {
             path,
-            is_done: false,
+            is_discarded: false,
         })
     }
 
@@ -65,17 +66,17 @@ impl Typed {
         write(&self.path, text)
     }
 
-    /// Removes the file: the text is recorded, or there is none.
+    /// Removes the file: the text is recorded or empty.
     pub(crate) fn discard(mut self) {
-        self.is_done = true;
-        // Left behind, it can be recovered, which is no harm.
+        self.is_discarded = true;
+        // A file that stays does no harm.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-impl Drop for Typed {
+impl Drop for SavedText {
     fn drop(&mut self) {
-        if !self.is_done {
+        if !self.is_discarded {
             let path = self.path.display();
             note(&format!(
                 "your text is kept in {path}; record it with `chlog log --recover`, or with \
@@ -86,7 +87,7 @@ impl Drop for Typed {
 }
 
 fn write(path: &Path, text: &str) -> Outcome {
-    let written = private_fs::write_private(path, text.as_bytes(), |_| Ok(()));
+    let written = private_fs::write(path, text.as_bytes(), |_| Ok(()));
     written.map(drop).map_err(|error| {
         let path = path.display();
         Failure::new(Exit::Other, format!("cannot write {path}: {error}"))
@@ -98,13 +99,13 @@ fn texts(directory: &Path) -> Vec<PathBuf> {
     let names = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = names
         .map(|name| name.path())
-        .filter(|path| path.extension().is_some_and(|suffix| suffix == SUFFIX))
+        .filter(|path| path.extension().is_some_and(|suffix| suffix == EXTENSION))
         .collect();
     paths.sort();
     paths
 }
 
 fn directory() -> PathBuf {
-    let state = private_fs::state_directory();
+    let state = dirs::state();
     state.unwrap_or_else(std::env::temp_dir).join("drafts")
 }

@@ -1,29 +1,27 @@
-//! Repositories by their addresses: what they are called, and where their
-//! commits and branches are shown.
+//! Repositories by their URLs: their names, and the URLs of their commits,
+//! branches and pull requests.
 //!
-//! Remote addresses carry tokens (`https://oauth2:TOKEN@…`). Of an address only
-//! the host, the port and the path are taken, and a path only if nothing in it
-//! could be part of a credential that was written wrongly.
+//! A remote's URL may hold a token (`https://oauth2:TOKEN@…`). Only its host,
+//! port and path are used, and the path only if no part of it could be a
+//! credential in the wrong place.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::web_address;
-
-/// A repository on some forge.
+/// A repository on a forge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repository {
-    /// `owner/name`, or whatever its path is.
+    /// `owner/name`, or its path.
     pub(crate) name: String,
-    /// Its page; none where it is not known how the forge shows it.
+    /// The URL of its page; none if it is not known.
     page: Option<Url>,
     forge: Forge,
 }
 
-/// How a forge addresses what it shows.
+/// The scheme of a forge's URLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forge {
-    /// Also Gitea, Forgejo, and what is not known: most do as GitHub does.
+    /// Also Gitea, Forgejo and unknown forges: most use GitHub's scheme.
     GitHub,
     GitLab,
     Bitbucket,
@@ -31,9 +29,9 @@ enum Forge {
 }
 
 impl Repository {
-    /// Reads the address of a page such as `https://github.com/owner/name`.
+    /// Parses the URL of a page such as `https://github.com/owner/name`.
     pub(crate) fn of_page(address: &str) -> Option<Self> {
-        let url = web_address(address)?;
+        let url = web_url(address)?;
         let host = url.host_str()?.to_owned();
         let segments = segments(url.path())?;
         let forge = forge(&host).unwrap_or(Forge::GitHub);
@@ -48,8 +46,8 @@ impl Repository {
         Some(Self { name, page, forge })
     }
 
-    /// Reads the address of a remote: `https://…`, `ssh://…`, or
-    /// `git@host:owner/name.git`. None for what is a path on this machine.
+    /// Parses the URL of a remote: `https://…`, `ssh://…`, or
+    /// `git@host:owner/name.git`. None for a path on this machine.
     pub(crate) fn of_remote(remote: &str) -> Option<Self> {
         let remote = remote.trim();
         if remote.starts_with("http://") || remote.starts_with("https://") {
@@ -65,7 +63,7 @@ impl Repository {
             _ => {
                 let (at, path) = remote.split_once(':')?;
                 let host = at.rsplit_once('@').map_or(at, |(_, host)| host);
-                // One letter is a drive.
+                // A single letter is a drive.
                 if host.len() < 2 || at.contains('/') {
                     return None;
                 }
@@ -82,8 +80,8 @@ impl Repository {
             ));
         }
         let segments = segments(&path)?;
-        // A host that is reached through ssh need not have pages; a known forge
-        // has, at its usual port.
+        // A host that is reached through ssh may have no web pages. A known
+        // forge has them at its usual port.
         let known = forge(&host);
         let page = match (known, port) {
             (Some(_), _) if is_domain(&host) => Url::parse(&format!("https://{host}"))
@@ -98,7 +96,7 @@ impl Repository {
         })
     }
 
-    /// Makes a repository of which only the name is known.
+    /// Returns a repository whose page is not known.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(Self {
             name: segments(name)?.join("/"),
@@ -107,7 +105,7 @@ impl Repository {
         })
     }
 
-    /// Returns where a commit is shown.
+    /// Returns the URL of a commit.
     pub(crate) fn commit(&self, id: &str) -> Option<String> {
         match self.forge {
             Forge::GitHub | Forge::Azure => self.below(&["commit", id]),
@@ -116,7 +114,7 @@ impl Repository {
         }
     }
 
-    /// Returns where a branch or a tag is shown.
+    /// Returns the URL of a branch or a tag.
     pub(crate) fn branch(&self, name: &str) -> Option<String> {
         let mut path = match self.forge {
             Forge::GitHub => vec!["tree"],
@@ -133,7 +131,7 @@ impl Repository {
         self.below(&path)
     }
 
-    /// Returns where a pull request is shown.
+    /// Returns the URL of a pull request.
     pub(crate) fn pull_request(&self, number: &str) -> Option<String> {
         if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
             return None;
@@ -153,7 +151,7 @@ impl Repository {
     }
 }
 
-/// Tells by its name what a host is; none if that says nothing.
+/// Guesses a forge from the name of its host.
 fn forge(host: &str) -> Option<Forge> {
     let host = host.to_ascii_lowercase();
     let has = |name| host.split('.').any(|label| label == name);
@@ -170,7 +168,7 @@ fn forge(host: &str) -> Option<Forge> {
     }
 }
 
-/// Tells whether a host is a name that others can find as well.
+/// Returns whether a host is a public name.
 fn is_domain(host: &str) -> bool {
     host.contains('.')
         && host
@@ -178,12 +176,12 @@ fn is_domain(host: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
 }
 
-/// Splits a path into its segments; none if it is not the path of a repository
-/// beyond doubt.
+/// Splits a path into segments; none unless it clearly is the path of a
+/// repository.
 fn segments(path: &str) -> Option<Vec<&str>> {
     let path = path.trim_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path);
-    let fine = |segment: &&str| {
+    let is_valid = |segment: &&str| {
         !segment.is_empty()
             && !matches!(*segment, "." | "..")
             && segment
@@ -191,20 +189,43 @@ fn segments(path: &str) -> Option<Vec<&str>> {
                 .all(|c| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%'))
     };
     let segments: Vec<&str> = path.split('/').collect();
-    (segments.len() <= 10 && segments.iter().all(fine)).then_some(segments)
+    (segments.len() <= 10 && segments.iter().all(is_valid)).then_some(segments)
 }
 
 fn with_path(url: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = url.clone();
     url.set_path(&segments.join("/"));
-    // Nobody else finds this machine.
+    // A link to this machine is of no use elsewhere.
     let local = matches!(url.host_str()?, "localhost" | "127.0.0.1" | "[::1]");
     (!local).then_some(url)
+}
+
+/// Returns a web URL without the parts that may be secret: user name,
+/// password, query and fragment. None for other URLs.
+pub(crate) fn web_url(text: &str) -> Option<Url> {
+    let mut url = Url::parse(text.trim()).ok()?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return None;
+    }
+    url.set_username("").ok()?;
+    url.set_password(None).ok()?;
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(url)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_lose_their_secret_parts() {
+        let url = web_url("https://user:token@e.com/a/b?private_token=x#y").unwrap();
+        assert_eq!(url.as_str(), "https://e.com/a/b");
+        for bad in ["", "ssh://e.com/a", "file:///etc", "javascript:alert(1)"] {
+            assert_eq!(web_url(bad), None, "{bad}");
+        }
+    }
 
     #[test]
     fn remotes_become_names_and_pages() {
@@ -256,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_for_sure_is_none() {
+    fn doubtful_remotes_are_none() {
         for remote in [
             "",
             "origin",

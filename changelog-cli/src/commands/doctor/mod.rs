@@ -1,0 +1,245 @@
+//! `chlog doctor`: checks whether a change would be recorded now.
+
+mod clock;
+mod report;
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use changelog_client::{Client, Error, ErrorKind, KeyInfo, Probe};
+use changelog_core::Timestamp;
+use changelog_core::api_key::{is_well_formed, mask};
+use chrono::TimeDelta;
+use secrecy::ExposeSecret;
+
+use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::time;
+use crate::environment::app::App;
+use crate::environment::config::{DEFAULT_PROFILE, Setting};
+use crate::output::Output;
+use crate::output::format::Format;
+use crate::recording::spool::folder;
+use report::{Check, Report, Verdict};
+
+/// How many probes the latency is the median of.
+const PROBES: usize = 5;
+/// How long before its expiry a key is warned of.
+const EXPIRY_WARNING: TimeDelta = TimeDelta::days(14);
+/// The latency above which the server is called slow.
+const SLOW_LATENCY: Duration = Duration::from_secs(1);
+/// The name of the check that all later ones depend on.
+const REACHABLE: &str = "reachable";
+
+/// Runs all checks; the exit code is the one that `chlog log` would have.
+pub(crate) async fn run(format: Format, app: Outcome<App>) -> Outcome {
+    let mut report = Report::default();
+    match &app {
+        Ok(app) => examine(app, &mut report).await,
+        Err(failure) => report.fail("configuration", failure),
+    }
+    let mut output = Output::new(format);
+    if format == Format::Table {
+        output.text(&report::table(&report.checks))?;
+    } else {
+        let works = report.exit.is_none();
+        output.json(&serde_json::json!({ "works": works, "checks": report.checks }))?;
+    }
+    match report.exit {
+        None => Ok(()),
+        Some((exit, why)) => Err(Failure::new(
+            exit,
+            format!("a change would not be recorded now: {why}"),
+        )),
+    }
+}
+
+/// Checks the settings, the server, the key, the clock and the spool.
+async fn examine(app: &App, report: &mut Report) {
+    configuration(app, report);
+    let url = match app.url() {
+        Ok(url) => url,
+        Err(failure) => return report.fail("address", &failure),
+    };
+    let client = match app.keyless_client() {
+        Ok(client) => client,
+        Err(failure) => {
+            let (message, _) = failure.message_and_advice();
+            let message = format!("{message} (from {})", url.source);
+            let hint = "correct the URL at its source; for example https://changes.example.com";
+            return report.fail("address", &Failure::new(failure.exit, message).hint(hint));
+        }
+    };
+    report.ok("address", format!("{} (from {})", url.value, url.source));
+    let last = server(&client, report).await;
+    key(app, report).await;
+    // Last, because the clock only matters for changes with a time of their own:
+    // an earlier failure decides the exit code.
+    if let Some((probe, at)) = last {
+        let ahead = clock::ahead(&probe.health, probe.date, probe.latency, at);
+        clock::check(ahead, report);
+    }
+    spooled(report);
+}
+
+/// Adds the check of the spool.
+fn spooled(report: &mut Report) {
+    let Some(directory) = folder::directory() else {
+        return report.warn(
+            "spool",
+            "there is no directory for changes that wait for the server",
+            "set HOME, XDG_STATE_HOME or CHLOG_SPOOL_DIR",
+        );
+    };
+    let count = |directory: &Path| folder::paths(directory).map(|paths| paths.len());
+    let counts = count(&directory).and_then(|waiting| {
+        let rejected = count(&folder::rejected(&directory))?;
+        Ok((waiting, rejected))
+    });
+    let path = directory.display();
+    match counts {
+        Ok((0, 0)) => report.ok("spool", format!("no changes are waiting in {path}")),
+        Ok((waiting, 0)) => report.warn(
+            "spool",
+            format!("{waiting} waiting in {path}"),
+            "`chlog spool flush` sends them",
+        ),
+        Ok((waiting, rejected)) => report.warn(
+            "spool",
+            format!("{waiting} waiting, {rejected} rejected by the server, in {path}"),
+            "`chlog spool status` shows why",
+        ),
+        Err(error) => report.warn(
+            "spool",
+            format!("{path} cannot be read: {error}"),
+            "changes that cannot be sent may be lost; check the owner of the directory",
+        ),
+    }
+}
+
+/// Adds each setting with its source.
+fn configuration(app: &App, report: &mut Report) {
+    let config = &app.config;
+    if config.profile != DEFAULT_PROFILE {
+        report.ok("profile", &config.profile);
+    }
+    for Setting {
+        name,
+        value,
+        source,
+    } in &config.settings
+    {
+        report.ok(name, format!("{value} (from {source})"));
+    }
+}
+
+/// Checks the server a few times; returns the last response and its time.
+async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTime)> {
+    let mut probes: Vec<(Probe, SystemTime)> = Vec::with_capacity(PROBES);
+    for _ in 0..PROBES {
+        match client.probe().await {
+            Ok(probe) => probes.push((probe, SystemTime::now())),
+            Err(error) => {
+                report.fail(REACHABLE, &error.into());
+                return None;
+            }
+        }
+    }
+    let mut latencies: Vec<Duration> = probes.iter().map(|(probe, _)| probe.latency).collect();
+    let first = latencies[0];
+    latencies.sort_unstable();
+    let median = latencies[PROBES / 2];
+    let found = format!("responds in {median:.1?} ({first:.1?} with the connection)");
+    if median > SLOW_LATENCY {
+        let advice = "check the network between this machine and the server";
+        report.warn(REACHABLE, found, advice);
+    } else {
+        report.ok(REACHABLE, found);
+    }
+    let (last, at) = probes.pop()?;
+    if last.health.is_ok() {
+        let latency = last.health.latency_ms.unwrap_or_default();
+        report.ok("service", format!("its database responds in {latency} ms"));
+    } else {
+        let why = last.health.error.as_deref();
+        let why = why.unwrap_or("its database does not respond");
+        let failure = Failure::new(Exit::Unavailable, format!("unhealthy: {why}"))
+            .hint("contact the administrator of the server");
+        report.fail("service", &failure);
+    }
+    Some((last, at))
+}
+
+/// Checks the key with the server.
+async fn key(app: &App, report: &mut Report) {
+    let found = match app.required_key() {
+        Ok(found) => found,
+        Err(failure) => return report.fail("key", &failure),
+    };
+    let shown = format!(
+        "{} (from {})",
+        mask(found.value.expose_secret()),
+        found.source
+    );
+    if !is_well_formed(found.value.expose_secret()) {
+        let failure = Failure::new(
+            Exit::NotAuthorized,
+            format!("{shown} is mistyped or cut off: its checksum is wrong"),
+        )
+        .hint("a key begins with chlog_ and has 44 characters; keys are created in the dashboard");
+        return report.fail("key", &failure);
+    }
+    let is_unreachable =
+        |check: &Check| check.name == REACHABLE && check.verdict == Verdict::Failed;
+    if report.checks.iter().any(is_unreachable) {
+        let advice = "fix the failed check above first";
+        return report.warn("key", format!("{shown} was not checked"), advice);
+    }
+    let client = match app.client() {
+        Ok(client) => client,
+        Err(failure) => return report.fail("key", &failure),
+    };
+    let response = match client.key().await {
+        // An earlier version of the server does not have this endpoint.
+        Err(Error::Api {
+            kind: ErrorKind::NotFound,
+            ..
+        }) => {
+            let page = client.changes().list().per_page(1).send().await;
+            page.map(|_| None)
+        }
+        response => response.map(Some),
+    };
+    match response {
+        Ok(Some(known)) => {
+            report.ok("key", format!("{shown}, {}, is accepted", known.name));
+            let organization = &known.organization.name;
+            report.ok(
+                "plan",
+                format!("{organization} is on the plan {}", known.plan),
+            );
+            expiry(&known, time::now(), report);
+        }
+        Ok(None) => report.ok("key", format!("{shown} is accepted")),
+        Err(error) => {
+            let check = match error.kind() {
+                Some(ErrorKind::PlanRequired) => "plan",
+                _ => "key",
+            };
+            let failure = Failure::from(error);
+            report.fail(check, &failure);
+        }
+    }
+}
+
+/// Adds the check of the key's expiry.
+fn expiry(key: &KeyInfo, now: Timestamp, report: &mut Report) {
+    match key.expires_at {
+        None => report.ok("expiry", "never"),
+        Some(at) if at < now.plus(EXPIRY_WARNING) => report.warn(
+            "expiry",
+            format!("{at}, {}", time::relative(at, now)),
+            "create another key in the dashboard, and store it with `chlog auth login`",
+        ),
+        Some(at) => report.ok("expiry", at.to_string()),
+    }
+}

@@ -1,0 +1,25 @@
+//! Interruptions while Terraform runs and afterwards.
+
+use crate::base::failure::{Failure, Outcome};
+
+/// Ignores interruptions from now on: Terraform gets them too, and ends in its
+/// own way.
+pub(super) fn ignore_signals() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // A signal with a listener does not end this process, even if the
+        // listener is dropped.
+        for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
+            drop(signal(kind));
+        }
+    }
+}
+
+/// Runs work that follows Terraform until the user interrupts it.
+pub(super) async fn until_interrupted<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    tokio::select! {
+        outcome = work => outcome,
+        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled; the change may not have been recorded")),
+    }
+}

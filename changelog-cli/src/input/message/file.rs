@@ -1,0 +1,86 @@
+//! A message from a file or a pipe.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use super::Message;
+use crate::base::failure::{Failure, Outcome, note};
+
+/// The most that is read of a file or a pipe, in bytes. It is well above the
+/// limit of a description, so that a longer text is reported with that limit.
+const MAX_BYTES: u64 = 1024 * 1024;
+/// How long a pipe may be silent before a note is printed.
+const NOTE_AFTER: Duration = Duration::from_secs(2);
+
+/// Explains that there is no title, and how to pass one.
+pub(crate) fn no_title() -> Failure {
+    Failure::usage("no title was given")
+        .line("pass it as the argument: chlog log \"Deploy api 2.3\"")
+        .line(
+            "or through a pipe, with the title on the first line: git log -1 --format=%B | chlog log -F -",
+        )
+        .line("or in a file: chlog log -F notes.txt")
+        .line("or in an editor: chlog log -e")
+}
+
+/// Reads a file; `-` is standard input.
+pub(crate) async fn from_file(path: &Path) -> Outcome<Message> {
+    if path == Path::new("-") {
+        return from_pipe().await?.ok_or_else(no_title);
+    }
+    let text = fs::File::open(path).and_then(read);
+    let message = Message::parse(&text.map_err(|error| unreadable(path, &error))?);
+    if message.title.is_empty() {
+        let name = path.display();
+        return Err(Failure::usage(format!("{name} is empty")).hint("its first line is the title"));
+    }
+    Ok(message)
+}
+
+/// Reads standard input to its end; none if it is blank. In a CI run, standard
+/// input may be inherited and never end, so that the command seems to hang; a
+/// note explains it.
+pub(crate) async fn from_pipe() -> Outcome<Option<Message>> {
+    let mut reading = tokio::task::spawn_blocking(|| read(io::stdin().lock()));
+    let mut result = tokio::time::timeout(NOTE_AFTER, &mut reading).await;
+    if result.is_err() {
+        note("reading the title from standard input; or pass it as the argument");
+        result = Ok(reading.await);
+    }
+    let text = result
+        .map_err(io::Error::other)
+        .and_then(|read| read.map_err(io::Error::other)?)
+        .map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
+    let message = Message::parse(&text);
+    Ok((!message.title.is_empty()).then_some(message))
+}
+
+/// Reads a text of at most [`MAX_BYTES`].
+pub(super) fn read(from: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("longer than {MAX_BYTES} bytes")));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("not UTF-8"))?;
+    // Some editors write a byte order mark.
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
+}
+
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_utf_8_texts_are_read() {
+        assert_eq!(read("\u{feff}Deploy".as_bytes()).unwrap(), "Deploy");
+        assert!(read(&[0xff, 0xfe][..]).is_err());
+        assert!(read(io::repeat(b'x')).is_err());
+    }
+}

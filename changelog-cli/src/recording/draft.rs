@@ -1,0 +1,164 @@
+//! A change before it is sent: complete and checked, with the names of its
+//! service and host instead of their ids.
+
+use changelog_client::{Client, Error};
+use changelog_core::input::from_object;
+use changelog_core::{ChangeCreated, Host, Input, NewChange, ProblemCode, Service, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::time;
+use crate::input::flags::ChangeFields;
+use crate::input::names::{self, Missing, non_empty};
+
+/// The last millisecond of the year 9999. A draft was checked when it was kept;
+/// read again, its times are not compared with a clock that may have been set
+/// back since.
+const LATEST_MILLIS: i64 = 253_402_300_799_999;
+
+/// A change to record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Draft {
+    #[serde(deserialize_with = "checked_input")]
+    pub(crate) change: NewChange,
+    /// The name or id of the service; overrides the id in `change`.
+    pub(crate) service: Option<String>,
+    /// The name or id of the host; overrides the id in `change`.
+    pub(crate) host: Option<String>,
+    /// Whether to create a service or host that does not exist.
+    pub(crate) create_missing: bool,
+    /// The time of the first attempt. It is sent as the change's time if the
+    /// change has none, so that every attempt sends the same request.
+    pub(crate) at: Timestamp,
+    /// Whether the user chose the idempotency key. The first attempt then sends
+    /// no time, because repetitions of the command must send the same request.
+    pub(crate) key_is_given: bool,
+}
+
+impl Draft {
+    /// Makes a change of a title and fields, and checks it as a whole: a title
+    /// that is too short must not leave a new service behind.
+    pub(crate) fn new(
+        title: String,
+        fields: ChangeFields,
+        occurred_at: Option<Timestamp>,
+    ) -> Outcome<Self> {
+        let now = time::now();
+        let change = NewChange {
+            title,
+            description: fields.description,
+            risk_level: fields.risk,
+            status: fields.status,
+            impact: fields.impact,
+            scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
+            occurred_at,
+            tags: fields.tags.unwrap_or_default(),
+            links: fields.links.unwrap_or_default(),
+            ..NewChange::default()
+        };
+        Ok(Self {
+            change: change.checked(now)?,
+            service: fields.service,
+            host: fields.host,
+            create_missing: fields.create_missing,
+            at: now,
+            key_is_given: false,
+        })
+    }
+
+    /// Returns what to do about a service or host that does not exist.
+    pub(crate) fn missing(&self) -> Missing {
+        Missing::of_flag(self.create_missing)
+    }
+
+    /// Returns whether the draft names a service or host.
+    pub(crate) fn has_names(&self) -> bool {
+        non_empty(self.service.as_deref()).is_some() || non_empty(self.host.as_deref()).is_some()
+    }
+
+    /// Sets the ids of the named service and host.
+    pub(crate) async fn resolve(&mut self, client: &Client, missing: Missing) -> Outcome {
+        if let Some(name) = non_empty(self.service.as_deref()) {
+            self.change.service_id = names::resolve::<Service>(client, name, missing).await?;
+        }
+        if let Some(name) = non_empty(self.host.as_deref()) {
+            self.change.host_id = names::resolve::<Host>(client, name, missing).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the change; `late` if an earlier attempt was kept in the spool.
+    pub(crate) async fn create(
+        mut self,
+        client: &Client,
+        key: &str,
+        late: bool,
+    ) -> Outcome<ChangeCreated> {
+        self.resolve(client, self.missing()).await?;
+        let send = async |occurred_at: Option<Timestamp>| {
+            let change = NewChange {
+                occurred_at,
+                ..self.change.clone()
+            };
+            let create = client.changes().create_from(change);
+            create.idempotency_key(key).send().await
+        };
+        let given = self.change.occurred_at;
+        let at = match given {
+            Some(at) => Some(at),
+            None if self.key_is_given && !late => None,
+            None => Some(self.at),
+        };
+        let created = match send(at).await {
+            // The clock of this machine is wrong; the server's time is used.
+            Err(error) if given.is_none() && rejects_only_time(&error) => {
+                warn(
+                    "the clock of this machine is ahead of the server's; the server's time is recorded",
+                );
+                send(None).await
+            }
+            // The first attempt, without a time, was recorded and only its
+            // response was lost.
+            Err(error) if given.is_none() && late && is_key_reused(&error) => send(None).await,
+            other => other,
+        };
+        created.map_err(|error| unrecorded(error, key))
+    }
+}
+
+/// Decodes an input and checks it as the server checks a request body.
+pub(super) fn checked_input<'de, D: Deserializer<'de>, T: Input>(from: D) -> Result<T, D::Error> {
+    let object = Map::<String, Value>::deserialize(from)?;
+    from_object(object, Timestamp::from_millis(LATEST_MILLIS)).map_err(|invalid| {
+        let broken = invalid.violations.first().map(ToString::to_string);
+        serde::de::Error::custom(broken.unwrap_or_default())
+    })
+}
+
+/// Returns whether the time is the only thing that the server rejects.
+fn rejects_only_time(error: &Error) -> bool {
+    let violations = error.violations();
+    !violations.is_empty() && violations.iter().all(|one| one.pointer == "/occurred_at")
+}
+
+/// Returns whether the idempotency key was used for a different request.
+fn is_key_reused(error: &Error) -> bool {
+    let code = error.problem().map(|problem| &problem.code);
+    code == Some(&ProblemCode::IdempotencyKeyReused)
+}
+
+/// Adds to a failure whether the change may have been recorded.
+fn unrecorded(error: Error, key: &str) -> Failure {
+    let unconfirmed = error.is_unconfirmed();
+    let failure = Failure::from(error);
+    match (failure.exit, unconfirmed) {
+        (Exit::Unavailable | Exit::Other, true) => failure
+            .line("the change may or may not have been recorded")
+            .hint(format!(
+                "repeat the command with --idempotency-key {key}: the change is recorded once"
+            )),
+        (Exit::Unavailable, false) => failure.line("nothing was recorded"),
+        _ => failure,
+    }
+}

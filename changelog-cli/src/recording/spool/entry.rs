@@ -1,0 +1,168 @@
+//! What a file of the spool holds.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use changelog_core::{ChangeId, ChangePatch, Input, OrganizationId, Timestamp};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::folder;
+use super::owner::Owner;
+use crate::base::failure::{Cause, Outcome};
+use crate::base::private_fs;
+use crate::base::time;
+use crate::environment::app::App;
+use crate::recording::draft::{Draft, checked_input};
+
+/// A change to create, an update of one, or both.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SpoolEntry {
+    /// The server's URL; the entry is sent nowhere else.
+    pub(crate) url: String,
+    /// The organization; the entry is sent only with its keys. None while it is
+    /// not known.
+    pub(crate) organization: Option<OrganizationId>,
+    /// The fingerprint of the key; see [`Owner`].
+    pub(crate) key_fingerprint: String,
+    /// The key with which the server records the change once, however often it
+    /// is sent.
+    pub(crate) idempotency_key: String,
+    /// When the entry was written.
+    pub(crate) kept_at: Timestamp,
+    /// The kind of failure that it was kept for.
+    pub(crate) cause: Cause,
+    /// Why it was kept or rejected.
+    pub(crate) reason: String,
+    /// The change to create, unless it exists.
+    pub(crate) draft: Option<Draft>,
+    /// The id of the change, if it is known.
+    pub(crate) id: Option<ChangeId>,
+    /// The update to apply to the change.
+    #[serde(default, deserialize_with = "optional_input")]
+    pub(crate) patch: Option<ChangePatch>,
+}
+
+impl SpoolEntry {
+    /// Returns the entry for a change to create.
+    pub(crate) fn of_draft(app: &App, key: String, draft: Draft) -> Outcome<Self> {
+        let entry = Self::new(app, key)?;
+        Ok(Self {
+            draft: Some(draft),
+            ..entry
+        })
+    }
+
+    /// Returns the entry for an update.
+    pub(crate) fn of_patch(app: &App, id: ChangeId, patch: ChangePatch) -> Outcome<Self> {
+        let entry = Self::new(app, changelog_client::new_idempotency_key())?;
+        Ok(Self {
+            id: Some(id),
+            patch: Some(patch),
+            ..entry
+        })
+    }
+
+    fn new(app: &App, idempotency_key: String) -> Outcome<Self> {
+        let owner = Owner::of(app)?;
+        Ok(Self {
+            organization: owner.organization(),
+            url: owner.url,
+            key_fingerprint: owner.fingerprint,
+            idempotency_key,
+            kept_at: time::now(),
+            cause: Cause::Unavailable,
+            reason: String::new(),
+            draft: None,
+            id: None,
+            patch: None,
+        })
+    }
+
+    /// Returns the title for lists.
+    pub(crate) fn title(&self) -> String {
+        match (&self.draft, &self.id) {
+            (Some(draft), _) => draft.change.title.clone(),
+            (None, Some(id)) => format!("update of {id}"),
+            (None, None) => "nothing".to_owned(),
+        }
+    }
+
+    /// Returns the organization, if it is known by now.
+    pub(crate) fn known_organization(&self) -> Option<OrganizationId> {
+        let remembered = || {
+            let owner = Owner {
+                url: self.url.clone(),
+                fingerprint: self.key_fingerprint.clone(),
+            };
+            owner.organization()
+        };
+        self.organization.or_else(remembered)
+    }
+
+    /// Returns the entry as one line of JSON.
+    pub(crate) fn to_json(&self) -> String {
+        // Cannot fail: all keys are strings, and no number is NaN or infinite.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Writes the entry as a waiting change, and returns its file.
+    pub(crate) fn save(&self) -> io::Result<PathBuf> {
+        let path = folder::new_path(&folder::required_directory()?);
+        self.write_to(&path)?;
+        Ok(path)
+    }
+
+    /// Writes the entry as a rejected change, and returns its file.
+    pub(crate) fn save_rejected(&self) -> io::Result<PathBuf> {
+        let path = folder::new_path(&folder::rejected(&folder::required_directory()?));
+        self.write_to(&path)?;
+        Ok(path)
+    }
+
+    /// Creates or replaces a file.
+    pub(super) fn write_to(&self, path: &Path) -> io::Result<()> {
+        private_fs::write(path, self.to_json().as_bytes(), |_| Ok(()))?;
+        Ok(())
+    }
+}
+
+fn optional_input<'de, D: Deserializer<'de>, T: Input>(from: D) -> Result<Option<T>, D::Error> {
+    match Option::<Value>::deserialize(from)? {
+        None => Ok(None),
+        Some(value) => checked_input(value)
+            .map(Some)
+            .map_err(serde::de::Error::custom),
+    }
+}
+
+/// A file of the spool and its content.
+pub(crate) struct SpoolFile {
+    pub(crate) path: PathBuf,
+    /// The entry, or why it cannot be read.
+    pub(crate) entry: Result<SpoolEntry, String>,
+}
+
+impl SpoolFile {
+    /// Reads a file; none if it no longer exists.
+    pub(crate) fn read(path: PathBuf) -> Option<Self> {
+        let entry = match fs::read(&path) {
+            Ok(content) => serde_json::from_slice(&content).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => Err(error.to_string()),
+        };
+        Some(Self { path, entry })
+    }
+
+    /// Reads all files of a directory, oldest first.
+    pub(crate) fn read_all(directory: &Path) -> io::Result<Vec<Self>> {
+        let paths = folder::paths(directory)?;
+        Ok(paths.into_iter().filter_map(Self::read).collect())
+    }
+
+    /// Returns the id that commands take.
+    pub(crate) fn id(&self) -> String {
+        folder::id_of(&self.path)
+    }
+}

@@ -1,0 +1,99 @@
+//! A file of the spool as `chlog spool status` prints it.
+
+use changelog_core::{OrganizationId, Timestamp};
+use serde::Serialize;
+
+use super::entry::SpoolFile;
+use crate::base::failure::Cause;
+use crate::base::text::or_empty;
+use crate::output::fields::Record;
+
+/// A row of `chlog spool status`.
+#[derive(Serialize)]
+pub(crate) struct SpoolItem {
+    pub(crate) id: String,
+    /// `waiting`, `unauthorized`, `unexpected_response` or `refused`.
+    pub(crate) state: &'static str,
+    pub(crate) title: String,
+    pub(crate) url: String,
+    /// The organization, if it is known.
+    pub(crate) organization: Option<OrganizationId>,
+    /// The fingerprint of the key that it was kept with.
+    pub(crate) key_fingerprint: String,
+    pub(crate) kept_at: Option<Timestamp>,
+    pub(crate) reason: String,
+}
+
+impl SpoolItem {
+    pub(crate) fn new(file: &SpoolFile, is_rejected: bool) -> Self {
+        let id = file.id();
+        match &file.entry {
+            Ok(entry) => Self {
+                id,
+                state: match entry.cause {
+                    _ if is_rejected => "refused",
+                    Cause::Unauthorized => "unauthorized",
+                    Cause::UnexpectedResponse => "unexpected_response",
+                    _ => "waiting",
+                },
+                title: entry.title(),
+                url: entry.url.clone(),
+                organization: entry.known_organization(),
+                key_fingerprint: entry.key_fingerprint.clone(),
+                kept_at: Some(entry.kept_at),
+                reason: entry.reason.clone(),
+            },
+            Err(error) => Self {
+                id,
+                state: if is_rejected { "refused" } else { "waiting" },
+                title: "unreadable".to_owned(),
+                url: String::new(),
+                organization: None,
+                key_fingerprint: String::new(),
+                kept_at: None,
+                reason: format!("{}: {error}", file.path.display()),
+            },
+        }
+    }
+
+    /// Returns the organization, or the key's fingerprint while the
+    /// organization is not known.
+    pub(crate) fn owner(&self) -> String {
+        match &self.organization {
+            Some(organization) => organization.to_string(),
+            None if self.key_fingerprint.is_empty() => String::new(),
+            None => format!("unknown (key {})", self.key_fingerprint),
+        }
+    }
+}
+
+impl Record for SpoolItem {
+    const KIND: &'static str = "waiting change";
+    const COLUMNS: &'static [&'static str] = &[
+        "id",
+        "state",
+        "title",
+        "url",
+        "organization",
+        "key_fingerprint",
+        "kept_at",
+        "reason",
+    ];
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.id.clone(),
+            self.state.to_owned(),
+            self.title.clone(),
+            self.url.clone(),
+            or_empty(self.organization),
+            self.key_fingerprint.clone(),
+            or_empty(self.kept_at),
+            self.reason.clone(),
+        ]
+    }
+}
