@@ -29,7 +29,7 @@ async fn a_healthy_way_is_told(app: TestApp) {
     assert_eq!(report["works"], true);
     for (name, words) in [
         ("address", "CHLOG_URL"),
-        ("reachable", "answers in"),
+        ("reachable", "responds in"),
         ("service", "database"),
         ("clock", "ms from"),
         ("key", "terraform, is accepted"),

@@ -376,7 +376,7 @@ async fn a_cancelled_import_says_how_far_it_came(app: TestApp) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(
-        said.contains("interrupted after") && said.contains("the same command"),
+        said.contains("interrupted after") && said.contains("repeat the command"),
         "{said}"
     );
     let there = count(&app).await;
