@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::change_feed::ChangeFeed;
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::dashboard::Markdown;
-use crate::key_use::KeyUse;
+use crate::key_last_used::KeyLastUsed;
 use crate::limits::Limits;
-use crate::live::Live;
+use crate::markdown::Markdown;
 use crate::memory::{self, AnswerMemory};
+use crate::open_files;
 use crate::passwords::Passwords;
 use crate::setup::Setup;
 use crate::store::Store;
@@ -33,8 +34,8 @@ pub struct Parts {
     pub settings: Settings,
     /// How often somebody may do something.
     pub limits: Limits,
-    /// Who watches changes as they are recorded.
-    pub live: Live,
+    /// The changes as they are recorded, for streams.
+    pub change_feed: ChangeFeed,
     /// The memory for answers that wait to be read.
     pub memory: AnswerMemory,
     /// Checks passwords.
@@ -44,7 +45,7 @@ pub struct Parts {
     /// Where the service listens.
     address: SocketAddr,
     /// Notes when keys are used.
-    pub(crate) key_use: KeyUse,
+    pub(crate) key_last_used: KeyLastUsed,
     /// Renders descriptions.
     pub(crate) markdown: Markdown,
 }
@@ -65,9 +66,14 @@ impl App {
         let store = store.with_quotas((&settings.quotas).into());
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
-            live: Live::new(store.clone(), clock.clone(), memory.clone()),
+            change_feed: ChangeFeed::new(
+                store.clone(),
+                clock.clone(),
+                memory.clone(),
+                open_files::max_connections(),
+            ),
             memory,
-            key_use: KeyUse::start(store.clone()),
+            key_last_used: KeyLastUsed::start(store.clone()),
             passwords: Passwords::new(),
             markdown: Markdown::new(),
             store,

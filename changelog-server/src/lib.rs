@@ -3,14 +3,18 @@
 
 pub mod api;
 pub mod app;
+mod blocking_pool;
+pub mod change_feed;
+mod client_limit;
 pub mod clock;
 pub mod commands;
 pub mod config;
 mod dashboard;
-mod key_use;
+mod key_last_used;
 pub mod limits;
-pub mod live;
+mod markdown;
 pub mod memory;
+mod open_files;
 pub mod passwords;
 mod serve;
 pub mod setup;

@@ -10,12 +10,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use changelog_core::ProblemCode;
-use http::header;
 use tokio::sync::Notify;
 
 use crate::store::Tenant;
-use crate::web::ApiError;
 
 /// The largest answer that is not counted, in bytes; how many of these there are
 /// is bounded by the number of connections.
@@ -30,15 +27,15 @@ const SHARES: usize = 4;
 /// How many reservations of one organization fit into its share.
 const RESERVATIONS: usize = 2;
 /// After how many seconds a refused client may try again.
-const RETRY_AFTER: u64 = 1;
-const MIB: usize = 1024 * 1024;
+pub(crate) const RETRY_AFTER: u64 = 1;
+pub(crate) const MIB: usize = 1024 * 1024;
 
 /// Whose share an answer is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// The organization that the request acts in.
     Organization(Tenant),
-    /// A client without a key or a session, see [`crate::web::client_limit::network_of`].
+    /// A client without a key or a session, see [`crate::client_limit::network_of`].
     Client(IpAddr),
 }
 
@@ -212,29 +209,6 @@ struct Counted {
 impl AsRef<[u8]> for Counted {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
-    }
-}
-
-impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> Self {
-        let error = match refused {
-            Refused::Share(share) => {
-                let share = share / MIB;
-                let detail = format!(
-                    "the answers of this organization that wait to be read have {share} MiB, its \
-                     share; read them, ask for smaller pages, or try again in {RETRY_AFTER} s"
-                );
-                Self::new(ProblemCode::TooManyRequests, detail)
-            }
-            Refused::Budget => {
-                let detail = format!(
-                    "the service holds as many answers that wait to be read as it may; ask for \
-                     smaller pages, or try again in {RETRY_AFTER} s"
-                );
-                Self::new(ProblemCode::Unavailable, detail)
-            }
-        };
-        error.with_header(header::RETRY_AFTER, RETRY_AFTER.to_string())
     }
 }
 

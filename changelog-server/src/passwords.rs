@@ -7,7 +7,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use changelog_core::{Code, Invalid};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::web::blocking_pool;
+use crate::blocking_pool;
 
 /// Memory in KiB, passes and lanes of one hash.
 const COST: (u32, u32, u32) = (19_456, 2, 1);

@@ -51,7 +51,7 @@ impl App {
             let _ = request.context.state.rate_limit.set(allowance);
         }
         let _ = request.context.state.tenant.set(owner.tenant);
-        self.key_use.note(owner.key, owner.last_used_at, now);
+        self.key_last_used.note(owner.key, owner.last_used_at, now);
         Ok(Caller {
             tenant: owner.tenant,
             key: owner.key,

@@ -9,9 +9,10 @@ use warp::reply::Response;
 
 use super::idempotency;
 use crate::app::App;
+use crate::blocking_pool;
 use crate::store::activity::{self, Entry};
 use crate::store::{ChangeJson, ChangeList, Creation, Draft};
-use crate::web::{ApiResult, Request, blocking_pool, body, reply};
+use crate::web::{ApiResult, Request, body, reply};
 
 /// How many nanoseconds the ids of two changes of one request are apart: the least
 /// that a UUID version 7 shows.

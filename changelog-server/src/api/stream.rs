@@ -1,8 +1,9 @@
 //! `/api/changes/stream`: changes as they are recorded, as server-sent events.
 //!
-//! A stream tells what [`crate::live`] tells, as far as its filter asks for it.
-//! Who comes with a position, or has become too slow, first reads what it has
-//! missed from the database, at its own pace; so nothing is kept for it here.
+//! A stream sends those events of [`crate::change_feed`] that match its filter. A
+//! stream that begins at an earlier position, or has become too slow, first reads
+//! what it has missed from the database at its own pace, so that nothing is
+//! buffered for it here.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -14,42 +15,44 @@ use changelog_core::{
 };
 use chrono::TimeDelta;
 use futures_util::stream::try_unfold;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, header};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
 use super::caller::API_KEY_HEADER;
 use crate::app::App;
-use crate::live::{Told, Watch};
+use crate::change_feed::{FeedEvent, SubscribeError, Subscription};
 use crate::memory::{self, Holder};
-use crate::store::feed::Entry;
-use crate::store::recorded::{Recorded, moment, overlapping};
+use crate::store::feed::CreationEntry;
+use crate::store::recorded::{RecordedChange, moment, overlapping};
 use crate::store::{StoreError, Tenant, Wanted};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
 const EVENT_STREAM: &str = "text/event-stream";
-/// Where who was cut off continues.
+/// The header with the position to continue from.
 pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 
-/// How long a position is good for.
-const MOST_BEHIND: TimeDelta = TimeDelta::days(7);
-/// How often a stream makes sure that its key is still good.
-const CHECK: Duration = Duration::from_secs(1);
-/// After how much silence a stream says that it is still there.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How old a position may be.
+const MAX_POSITION_AGE: TimeDelta = TimeDelta::days(7);
+/// How often a stream checks that its key is still valid.
+const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// After how much silence a stream sends a comment.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// How many changes are read and sent together at most.
-const TOGETHER: usize = 64;
-/// How many of those that were sent are remembered, so as not to send them again
-/// when what was recorded is looked at a second time.
-const REMEMBERED: usize = 10_000;
+const MAX_BATCH: usize = 64;
+/// How many entries that were sent are remembered, so that they are not sent again
+/// when the overlap is read.
+const MAX_REMEMBERED: usize = 10_000;
+/// After how many seconds a client that gets no stream may try again.
+const RETRY_AFTER: u64 = 10;
 
-/// Tells of changes as they are recorded, in the order of recording.
+/// Streams changes as they are recorded, in the order of recording.
 ///
 /// Server-sent events: `event: change` with the change in full as `data` and a
 /// position as `id`; `event: position` at the beginning and from time to time,
-/// without a change; a comment every 15 s. Whoever comes again with the header
-/// `Last-Event-ID` misses nothing, and may be told again of what was recorded
-/// in the minute before that position.
+/// without a change; a comment every 15 s. Reconnecting with the header
+/// `Last-Event-ID` loses nothing, but may repeat changes that were recorded in the
+/// minute before that position.
 #[utoipa::path(get, path = "/api/changes/stream", tag = "changes", operation_id = "watch_changes",
     params(
         ("q" = Option<String>, Query,
@@ -74,18 +77,18 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     let mut response = if request.method == Method::HEAD {
         reply::text(200, EVENT_STREAM, String::new())
     } else {
-        let watch = app
-            .live
-            .watch(caller.tenant, request.context.address)
+        let subscription = app
+            .change_feed
+            .subscribe(caller.tenant, request.context.address)
             .await?;
         let key = request.header(API_KEY_HEADER).unwrap_or_default();
-        let teller = Teller::new(app, caller.tenant, key, &filter, watch, after);
-        let chunks = try_unfold(teller, |mut teller| async move {
-            Ok(teller.next().await?.map(|chunk| (chunk, teller)))
+        let stream = EventStream::new(app, caller.tenant, key, &filter, subscription, after);
+        let chunks = try_unfold(stream, |mut stream| async move {
+            Ok(stream.next().await?.map(|chunk| (chunk, stream)))
         });
         reply::streamed(EVENT_STREAM, chunks)
     };
-    // Proxies that collect an answer before they pass it on would keep it.
+    // Tells nginx not to buffer the response.
     response.headers_mut().insert(
         HeaderName::from_static("x-accel-buffering"),
         HeaderValue::from_static("no"),
@@ -93,7 +96,20 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     Ok(response)
 }
 
-/// Reads from where to continue; `None` for from now on.
+impl From<SubscribeError> for ApiError {
+    fn from(error: SubscribeError) -> Self {
+        match error {
+            SubscribeError::TooMany { .. } => {
+                let detail = format!("{error}; end one, or try again later");
+                Self::new(ProblemCode::TooManyRequests, detail)
+                    .with_header(header::RETRY_AFTER, RETRY_AFTER.to_string())
+            }
+            SubscribeError::NotReady => Self::unavailable(&error),
+        }
+    }
+}
+
+/// Reads the position to continue from; `None` for from now on.
 fn last_event_id(request: &Request, now: Timestamp) -> Result<Option<ActivityId>, ApiError> {
     let malformed = |detail: &str| {
         let detail = format!("the header {LAST_EVENT_ID} {detail}");
@@ -112,40 +128,38 @@ fn last_event_id(request: &Request, now: Timestamp) -> Result<Option<ActivityId>
     let Some(position) = position.filter(|id: &ActivityId| id.0.get_version_num() == 7) else {
         return malformed("must be the id of an event of this stream");
     };
-    if moment(position) < now.plus(-MOST_BEHIND) {
+    if moment(position) < now.plus(-MAX_POSITION_AGE) {
         return malformed(
-            "is more than 7 days old; read what was missed with GET /api/changes, and begin anew \
-             without it",
+            "is more than 7 days old; read what was missed with GET /api/changes, and start again \
+             without the header",
         );
     }
     Ok(Some(position))
 }
 
 /// One stream.
-struct Teller {
+struct EventStream {
     app: App,
     tenant: Tenant,
     key: String,
-    wanted: Wanted,
-    watch: Watch,
-    /// What was missed and is being read, if anything.
+    matcher: Wanted,
+    subscription: Subscription,
+    /// What was missed and has to be read, if anything.
     missed: Option<Missed>,
-    /// What is written and waits for memory.
+    /// Events that wait for memory.
     unsent: Option<String>,
-    /// Up to where everything was told, but for the overlap.
+    /// Everything up to here was sent, but for the overlap.
     position: ActivityId,
     /// The entries that were sent last.
     sent: BTreeSet<ActivityId>,
-    begun: bool,
-    /// When the key is looked at next.
-    check: Instant,
-    /// When something was sent last.
-    spoke: Instant,
+    has_begun: bool,
+    next_key_check: Instant,
+    last_sent: Instant,
 }
 
-/// What is read of what was missed.
+/// What a stream has missed: some entries, and all from an id on.
 struct Missed {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<CreationEntry>,
     next: Option<ActivityId>,
 }
 
@@ -158,90 +172,90 @@ impl Missed {
     }
 }
 
-impl Teller {
+impl EventStream {
     fn new(
         app: App,
         tenant: Tenant,
         key: &str,
         filter: &ChangeFilter,
-        watch: Watch,
+        subscription: Subscription,
         after: Option<ActivityId>,
     ) -> Self {
-        // What lies ahead of the clock would hide what is recorded until then.
-        let now = watch.progress();
+        // A position in the future would hide what is recorded until then.
+        let now = subscription.progress();
         let position = after.map_or(now, |after| after.min(now));
         Self {
             app,
             tenant,
             key: key.to_owned(),
-            wanted: Wanted::of(filter),
+            matcher: Wanted::of(filter),
             missed: after.map(|_| Missed::from(overlapping(moment(position)))),
             unsent: None,
-            watch,
+            subscription,
             position,
             sent: BTreeSet::new(),
-            begun: false,
-            check: Instant::now() + CHECK,
-            spoke: Instant::now(),
+            has_begun: false,
+            next_key_check: Instant::now() + KEY_CHECK_INTERVAL,
+            last_sent: Instant::now(),
         }
     }
 
-    /// Waits for something to be sent; `None` when the stream has ended.
+    /// Waits for the next part of the body; `None` when the stream has ended.
     async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        if !self.begun {
-            self.begun = true;
-            // Who is cut off before the first change continues here.
-            return Ok(Some(position(self.position).into()));
+        if !self.has_begun {
+            self.has_begun = true;
+            // A client that is cut off before the first change continues here.
+            return Ok(Some(position_event(self.position).into()));
         }
         loop {
-            if self.watch.is_ending() {
+            if self.subscription.is_shutting_down() {
                 return Ok(None);
             }
-            if self.check <= Instant::now() {
+            if self.next_key_check <= Instant::now() {
                 if !self.app.is_still_caller(&self.key, self.tenant).await? {
                     return Ok(None);
                 }
-                self.check = Instant::now() + CHECK;
-                if self.spoke.elapsed() >= HEARTBEAT {
-                    self.spoke = Instant::now();
+                self.next_key_check = Instant::now() + KEY_CHECK_INTERVAL;
+                if self.last_sent.elapsed() >= HEARTBEAT_INTERVAL {
+                    self.last_sent = Instant::now();
                     return Ok(Some(self.heartbeat().into()));
                 }
             }
             let chunk = if let Some(text) = self.unsent.take() {
-                self.part(text).await
+                self.with_memory(text).await
             } else if let Some(missed) = self.missed.take() {
-                self.read(missed).await?
+                self.read_missed(missed).await?
             } else {
-                match self.hear().await {
-                    Some(text) => self.part(text).await,
+                match self.receive().await {
+                    Some(text) => self.with_memory(text).await,
                     None => return Ok(None),
                 }
             };
             if !chunk.is_empty() {
-                self.spoke = Instant::now();
+                self.last_sent = Instant::now();
                 return Ok(Some(chunk));
             }
         }
     }
 
-    /// Makes a part of the answer, as soon as there is memory for it; nothing if
-    /// there is none until the key is to be looked at.
-    async fn part(&mut self, text: String) -> Bytes {
+    /// Returns events as a part of the body once there is memory for them; nothing
+    /// if there is none until the next check of the key.
+    async fn with_memory(&mut self, text: String) -> Bytes {
         if text.len() <= memory::FREE {
             return text.into();
         }
         let holder = Holder::Organization(self.tenant);
         let permit = self.app.memory.reserve(holder, text.len(), 0);
-        if let Ok(permit) = timeout_at(self.check, permit).await {
+        if let Ok(permit) = timeout_at(self.next_key_check, permit).await {
             return permit.fitted(text.into());
         }
         self.unsent = Some(text);
         Bytes::new()
     }
 
-    /// Reads some of what was missed, as soon as there is memory for it; nothing
-    /// if there is none until the key is to be looked at.
-    async fn read(&mut self, mut missed: Missed) -> Result<Bytes, StoreError> {
+    /// Reads some of what was missed once there is memory for it; nothing if there
+    /// is none until the next check of the key.
+    async fn read_missed(&mut self, mut missed: Missed) -> Result<Bytes, StoreError> {
         if missed.entries.is_empty()
             && let Some(next) = missed.next.take()
         {
@@ -253,19 +267,19 @@ impl Teller {
         let count = missed
             .entries
             .len()
-            .min(TOGETHER)
+            .min(MAX_BATCH)
             .min(memory.reservable(memory::LARGEST_CHANGE));
         let holder = Holder::Organization(self.tenant);
         let permit = memory.reserve(holder, count * memory::LARGEST_CHANGE, 0);
-        let Ok(permit) = timeout_at(self.check, permit).await else {
+        let Ok(permit) = timeout_at(self.next_key_check, permit).await else {
             self.missed = Some(missed);
             return Ok(Bytes::new());
         };
-        let mut entries: Vec<Entry> = missed.entries.drain(..count).collect();
+        let mut entries: Vec<CreationEntry> = missed.entries.drain(..count).collect();
         entries.retain(|entry| !self.sent.contains(&entry.id));
         let mut text = String::new();
         for recorded in self.app.store.recorded(self.tenant, &entries).await? {
-            self.tell(&mut text, &recorded);
+            self.write_change(&mut text, &recorded);
         }
         if !missed.entries.is_empty() || missed.next.is_some() {
             self.missed = Some(missed);
@@ -273,40 +287,40 @@ impl Teller {
         Ok(permit.fitted(text.into()))
     }
 
-    /// Waits for what is recorded, until the key is to be looked at; `None` when
-    /// there will be no more.
-    async fn hear(&mut self) -> Option<String> {
+    /// Waits for events until the next check of the key; `None` when the service
+    /// shuts down.
+    async fn receive(&mut self) -> Option<String> {
         let mut text = String::new();
-        let Ok(told) = timeout_at(self.check, self.watch.recv()).await else {
+        let Ok(event) = timeout_at(self.next_key_check, self.subscription.recv()).await else {
             return Some(text);
         };
-        match told? {
-            Ok(told) => self.take(&mut text, told),
+        match event? {
+            Ok(event) => self.write_event(&mut text, event),
             Err(RecvError::Lagged(_)) => {
                 self.missed = Some(Missed::from(overlapping(moment(self.position))));
                 return Some(text);
             }
             Err(RecvError::Closed) => return None,
         }
-        // What else is there; a gap is met by the next turn.
-        for _ in 1..TOGETHER {
-            if self.watch.told.is_empty() || self.missed.is_some() || text.len() > memory::FREE {
+        for _ in 1..MAX_BATCH {
+            let events = &mut self.subscription.events;
+            if events.is_empty() || self.missed.is_some() || text.len() > memory::FREE {
                 break;
             }
-            let Ok(told) = self.watch.told.try_recv() else {
+            let Ok(event) = events.try_recv() else {
                 self.missed = Some(Missed::from(overlapping(moment(self.position))));
                 break;
             };
-            self.take(&mut text, told);
+            self.write_event(&mut text, event);
         }
         Some(text)
     }
 
-    /// Writes the event of what was told, or notes that it is to be read.
-    fn take(&mut self, text: &mut String, told: Told) {
-        match told {
-            Told::Change(kept) => self.tell(text, &kept.recorded),
-            Told::Entry(entry) => {
+    /// Writes an event, or notes that its change has to be read.
+    fn write_event(&mut self, text: &mut String, event: FeedEvent) {
+        match event {
+            FeedEvent::Change(buffered) => self.write_change(text, &buffered.recorded),
+            FeedEvent::Unbuffered(entry) => {
                 self.missed = Some(Missed {
                     entries: [entry].into(),
                     next: None,
@@ -315,32 +329,33 @@ impl Teller {
         }
     }
 
-    /// Writes the event of a change, if it is asked for and was not sent yet.
-    fn tell(&mut self, text: &mut String, recorded: &Recorded) {
-        let id = recorded.entry.id;
+    /// Writes the event of a change, if it matches and was not sent yet.
+    fn write_change(&mut self, text: &mut String, recorded: &RecordedChange) {
+        let id = recorded.creation.id;
         self.position = self.position.max(id);
-        if self.wanted.is_met_by(&recorded.terms) && self.sent.insert(id) {
-            // JSON has no line feeds of its own; writing to a text cannot fail.
+        if self.matcher.is_met_by(&recorded.terms) && self.sent.insert(id) {
+            // The JSON has no line feeds; writing to a string cannot fail.
             let _ = write!(text, "id: {id}\nevent: change\ndata: {}\n\n", recorded.json);
-            if self.sent.len() > REMEMBERED {
+            if self.sent.len() > MAX_REMEMBERED {
                 self.sent.pop_first();
             }
         }
     }
 
-    /// Says that the stream is still there, and how far it has come.
+    /// Writes a comment, and the position when everything up to it was sent.
     fn heartbeat(&mut self) -> String {
-        // First how far, then whether all of that was heard.
-        let progress = self.watch.progress();
-        if self.missed.is_none() && self.watch.told.is_empty() && progress > self.position {
+        // The progress first: what arrives in between is then after it.
+        let progress = self.subscription.progress();
+        let is_current = self.missed.is_none() && self.subscription.events.is_empty();
+        if is_current && progress > self.position {
             self.position = progress;
-            return format!(": still here\n\n{}", position(progress));
+            return format!(": still here\n\n{}", position_event(progress));
         }
         ": still here\n\n".to_owned()
     }
 }
 
-/// Writes the event that tells a position and nothing else.
-fn position(id: ActivityId) -> String {
+/// Returns the event of a position without a change.
+fn position_event(id: ActivityId) -> String {
     format!("id: {id}\nevent: position\ndata: {{}}\n\n")
 }

@@ -15,7 +15,7 @@ use crate::web::session::new_token;
 
 pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     start_log("info")?;
-    crate::serve::raise_file_limit();
+    crate::open_files::raise_limit();
     let capacity = serve.settings.capacity();
     let (store, serve_lock) = Store::open(&common.database_url, Purpose::Serve, capacity).await?;
     let listener = crate::serve::bind(serve.listen).await?;

@@ -24,7 +24,6 @@ use parts::assets;
 use services::Services;
 use settings::{api_keys, members, organization};
 
-pub(crate) use parts::markdown::Markdown;
 pub(crate) use parts::page::failure;
 
 /// Every page.

@@ -1,62 +1,16 @@
-//! The number of connections: how many the limit of open files allows, and the
-//! slots that they take.
+//! The slots that connections take.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// The most connections, if the limit of open files allows them.
-const MAX_CONNECTIONS: usize = 4_096;
+use crate::open_files;
+
 /// The most connections of one client, unless it is a trusted proxy; further ones
 /// are closed at once.
 pub(super) const MAX_PER_CLIENT: usize = 256;
-/// The most connections beyond the limit, which get an error or the service's
-/// health.
-const MAX_SURPLUS: usize = 64;
-/// Open files that are not connections: of the database and of the system.
-const OTHER_FILES: usize = 128;
-/// The connections that are served even with a very low limit of open files.
-const MIN_CONNECTIONS: usize = 32;
-/// The limit of open files that the service asks for at its start.
-const WANTED_FILES: u64 = 8_192;
-
-/// Raises the process's limit of open files to [`WANTED_FILES`], or as far as it
-/// may.
-pub(crate) fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = limit
-        .maximum
-        .map_or(WANTED_FILES, |maximum| maximum.min(WANTED_FILES));
-    if limit.current.is_none_or(|current| current >= wanted) {
-        return;
-    }
-    let raised = Rlimit {
-        current: Some(wanted),
-        ..limit
-    };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files could not be raised");
-    }
-}
-
-/// Returns the number of regular slots and of surplus slots.
-fn slot_counts() -> (usize, usize) {
-    let files = getrlimit(Resource::Nofile).current;
-    let files = files.map_or(usize::MAX, |files| {
-        usize::try_from(files).unwrap_or(usize::MAX)
-    });
-    let available = files.saturating_sub(OTHER_FILES).max(MIN_CONNECTIONS);
-    let surplus = MAX_SURPLUS.min(available / 8);
-    (MAX_CONNECTIONS.min(available - surplus), surplus)
-}
-
-/// Returns how many connections are served at once.
-pub(crate) fn max_connections() -> usize {
-    slot_counts().0
-}
 
 /// The slots for connections.
 pub(super) struct ConnectionLimit {
@@ -79,7 +33,7 @@ struct SlotPermit {
 
 impl ConnectionLimit {
     pub(super) fn new() -> Self {
-        let (regular, surplus) = slot_counts();
+        let (regular, surplus) = open_files::connections();
         Self {
             regular: Arc::new(Semaphore::new(regular)),
             surplus: Arc::new(Semaphore::new(surplus)),

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::connection_limit::{ConnectionLimit, MAX_PER_CLIENT, Slot};
-use crate::web::client_limit::{ClientLimit, ClientPermit};
+use crate::client_limit::{ClientLimit, ClientPermit};
 
 /// A connection may wait this long for a request before it can be closed to free
 /// its slot.

@@ -28,15 +28,13 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 
 use crate::app::App;
-use crate::web::client_limit::ClientLimit;
+use crate::client_limit::ClientLimit;
 use crate::web::route::FailurePage;
 use connection::Connection;
 use connection_limit::MAX_PER_CLIENT;
 use connections::{Connections, Registration};
 use request_body::RequestBody;
 use timed_stream::TimedStream;
-
-pub(crate) use connection_limit::{max_connections, raise_file_limit};
 
 /// The largest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -116,7 +114,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     tracing::info!("draining");
-    served.app.live.end();
+    served.app.change_feed.shut_down();
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()

@@ -19,9 +19,9 @@ use super::request_body::RequestBody;
 use super::response_body::{self, Body, RequestEnd};
 use super::{Routes, Served, client_address, connection_limit, poll_timing};
 use crate::app::App;
+use crate::client_limit::{ClientPermit, network_of};
 use crate::memory::Holder;
 use crate::web::ApiError;
-use crate::web::client_limit::{ClientPermit, network_of};
 use crate::web::request::{RequestContext, RequestInfo, RequestState};
 use crate::web::route::respond_with_failure;
 

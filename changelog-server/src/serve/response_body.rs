@@ -16,8 +16,8 @@ use hyper::body::{Body as _, Frame, SizeHint};
 use warp::reply::Response;
 
 use super::connection::Connection;
+use crate::client_limit::ClientPermit;
 use crate::memory::{self, AnswerMemory, Holder, Permit, Refused};
-use crate::web::client_limit::ClientPermit;
 use crate::web::reply::BodyPieces;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;

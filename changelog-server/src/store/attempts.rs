@@ -17,7 +17,7 @@ use sqlx::types::Uuid;
 use super::engine::{execute, on};
 use super::sessions::{CLOCKS_DIFFER, hash};
 use super::{Database, StoreError, Tx};
-use crate::web::client_limit::network_of;
+use crate::client_limit::network_of;
 
 /// Failed sign-ins are forgotten after this long without another.
 pub(super) const FAILURES_TTL: TimeDelta = TimeDelta::days(1);

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection, execute, on,
 };
-use super::feed::{Entry, Feed};
+use super::feed::{CreationEntry, Feed};
 use super::quotas::{self, Counted, Quotas};
 use super::tenant::Tenant;
 
@@ -120,7 +120,7 @@ impl Database {
 
     /// Begins to announce what this process records for an organization; an
     /// earlier follower of it gets nothing more.
-    pub fn follow(&self, tenant: Tenant) -> mpsc::Receiver<Entry> {
+    pub fn follow(&self, tenant: Tenant) -> mpsc::Receiver<CreationEntry> {
         self.feed.follow(tenant)
     }
 

@@ -13,7 +13,7 @@ const MAX_WAITING_ENTRIES: usize = 4_096;
 
 /// The entry of the activity log that records the creation of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CreationEntry {
     /// Its id, which orders by the time of recording.
     pub id: ActivityId,
     /// The change.
@@ -24,23 +24,23 @@ pub struct Entry {
 /// another process may have recorded something too, so that a follower must read
 /// the database from time to time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Feed(Arc<Mutex<HashMap<Tenant, mpsc::Sender<Entry>>>>);
+pub(super) struct Feed(Arc<Mutex<HashMap<Tenant, mpsc::Sender<CreationEntry>>>>);
 
 impl Feed {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, mpsc::Sender<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, mpsc::Sender<CreationEntry>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to announce what this process records for an organization; an
     /// earlier follower of it gets nothing more.
-    pub(super) fn follow(&self, tenant: Tenant) -> mpsc::Receiver<Entry> {
+    pub(super) fn follow(&self, tenant: Tenant) -> mpsc::Receiver<CreationEntry> {
         let (follower, entries) = mpsc::channel(MAX_WAITING_ENTRIES);
         self.lock().insert(tenant, follower);
         entries
     }
 
     /// Announces creations that were committed.
-    pub(super) fn announce(&self, created: impl Iterator<Item = (Tenant, Entry)>) {
+    pub(super) fn announce(&self, created: impl Iterator<Item = (Tenant, CreationEntry)>) {
         let mut followers = self.lock();
         if followers.is_empty() {
             return;

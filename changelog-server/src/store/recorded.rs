@@ -15,7 +15,7 @@ use chrono::TimeDelta;
 use sqlx::types::{Text, Uuid};
 
 use super::engine::on;
-use super::feed::Entry;
+use super::feed::CreationEntry;
 use super::index::search::Terms;
 use super::index::sort_key;
 use super::{ChangeJson, Database, StoreError, Tenant};
@@ -28,8 +28,9 @@ const OVERLAP: Duration = Duration::from_mins(1);
 /// The most entries that one statement reads; the statement has the number too.
 const MAX_ENTRIES: usize = 1_000;
 
-/// Entries about changes. The caller selects the creations, because the index knows the kind of thing only. LEFT, so
-/// that SQLite begins with the page, which the index alone has.
+/// Entries about changes. The caller selects the creations, because the index has
+/// no action. LEFT, so that SQLite begins with the page, which it reads from the
+/// index alone.
 const SINCE: &str = "
 SELECT a.id, a.resource_id, a.action
 FROM (SELECT id FROM activity
@@ -41,19 +42,19 @@ LEFT JOIN activity a ON a.organization_id = $1 AND a.id = page.id ORDER BY page.
 #[derive(Debug)]
 pub struct Entries {
     /// The creations among them.
-    pub created: Vec<Entry>,
+    pub created: Vec<CreationEntry>,
     /// From where to read on; `None` when these were all.
     pub next: Option<ActivityId>,
 }
 
 /// A change that was recorded, as it is now.
 #[derive(Debug)]
-pub struct Recorded {
+pub struct RecordedChange {
     /// The entry that records its creation.
-    pub entry: Entry,
+    pub creation: CreationEntry,
     /// Its detail shape.
     pub json: String,
-    /// What it is found by.
+    /// The terms that a search finds it by.
     pub terms: Terms,
 }
 
@@ -92,7 +93,7 @@ impl Database {
             created: rows
                 .into_iter()
                 .filter(|(.., Text(action))| *action == Action::Created)
-                .map(|(id, change, _)| Entry {
+                .map(|(id, change, _)| CreationEntry {
                     id: id.into(),
                     change: change.into(),
                 })
@@ -105,8 +106,8 @@ impl Database {
     pub async fn recorded(
         &self,
         tenant: Tenant,
-        entries: &[Entry],
-    ) -> Result<Vec<Recorded>, StoreError> {
+        entries: &[CreationEntry],
+    ) -> Result<Vec<RecordedChange>, StoreError> {
         let found = self.changes_of(tenant, entries.iter().map(|entry| entry.change));
         let mut found: HashMap<ChangeId, ChangeJson> = found.await?.into_iter().collect();
         let mut recorded = Vec::new();
@@ -115,8 +116,8 @@ impl Database {
                 continue;
             };
             let change: Change = json.parse()?;
-            recorded.push(Recorded {
-                entry: *entry,
+            recorded.push(RecordedChange {
+                creation: *entry,
                 terms: Terms::of(&change),
                 json: json.0,
             });

@@ -8,7 +8,8 @@ use changelog_core::{Input, InputError, ProblemCode, Timestamp};
 use futures_util::StreamExt;
 use http::header;
 
-use super::{ApiError, Request, blocking_pool};
+use super::{ApiError, Request};
+use crate::blocking_pool;
 
 /// The largest body, in bytes.
 pub(crate) const MAX_BODY_BYTES: usize = 256 * 1024;

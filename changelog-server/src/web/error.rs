@@ -6,6 +6,7 @@ use warp::reply::Response;
 
 use super::reply;
 use crate::limits::TooMany;
+use crate::memory;
 use crate::passwords::Busy;
 use crate::store::StoreError;
 
@@ -228,5 +229,29 @@ impl From<TooMany> for ApiError {
 impl From<Busy> for ApiError {
     fn from(busy: Busy) -> Self {
         Self::unavailable(&busy)
+    }
+}
+
+impl From<memory::Refused> for ApiError {
+    fn from(refused: memory::Refused) -> Self {
+        let retry_after = memory::RETRY_AFTER;
+        let error = match refused {
+            memory::Refused::Share(share) => {
+                let share = share / memory::MIB;
+                let detail = format!(
+                    "the answers of this organization that wait to be read have {share} MiB, its \
+                     share; read them, ask for smaller pages, or try again in {retry_after} s"
+                );
+                Self::new(ProblemCode::TooManyRequests, detail)
+            }
+            memory::Refused::Budget => {
+                let detail = format!(
+                    "the service holds as many answers that wait to be read as it may; ask for \
+                     smaller pages, or try again in {retry_after} s"
+                );
+                Self::new(ProblemCode::Unavailable, detail)
+            }
+        };
+        error.retry_after(retry_after)
     }
 }

@@ -1,9 +1,7 @@
 //! HTTP building blocks below the API and the dashboard: routing, the request
 //! that handlers receive, browser sessions, replies and errors.
 
-pub(crate) mod blocking_pool;
 pub(crate) mod body;
-pub(crate) mod client_limit;
 pub(crate) mod cross_site;
 pub(crate) mod error;
 mod query;

@@ -9,10 +9,11 @@ use chrono::TimeDelta;
 
 use super::find;
 use crate::app::App;
+use crate::blocking_pool;
 use crate::dashboard::parts::activity_rows::ActivityRow;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::web::{ApiResult, Request, blocking_pool};
+use crate::web::{ApiResult, Request};
 
 /// Other changes are shown if they happened within this time before or after.
 const AROUND: TimeDelta = TimeDelta::hours(1);

@@ -10,10 +10,11 @@ use futures_util::stream::try_unfold;
 use http::{HeaderValue, header};
 
 use crate::app::App;
+use crate::blocking_pool;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::memory::{Holder, LARGEST_CHANGE};
 use crate::store::{ChangeList, StoreError, Tenant};
-use crate::web::{ApiResult, Request, blocking_pool, reply};
+use crate::web::{ApiResult, Request, reply};
 
 /// `GET /changes.csv`
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {

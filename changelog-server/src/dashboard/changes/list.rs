@@ -9,6 +9,7 @@ use changelog_core::text::composed;
 use changelog_core::{Change, ChangeFilter, RiskLevel, Status, Timestamp};
 
 use crate::app::App;
+use crate::blocking_pool;
 use crate::dashboard::parts::form::{self, Form};
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with, without};
@@ -16,7 +17,7 @@ use crate::dashboard::parts::time_ranges::TIME_RANGES;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::{StoreError, Tenant};
-use crate::web::{ApiError, ApiResult, Request, blocking_pool};
+use crate::web::{ApiError, ApiResult, Request};
 
 const MILLIS_PER_DAY: i64 = 86_400_000;
 

@@ -8,7 +8,8 @@ use changelog_core::input::from_object;
 use changelog_core::{Input, Invalid, Link, ProblemCode, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::web::{ApiError, Request, blocking_pool};
+use crate::blocking_pool;
+use crate::web::{ApiError, Request};
 
 /// The most fields of a form; no page has half as many. Each lookup of a field
 /// goes through all of them.

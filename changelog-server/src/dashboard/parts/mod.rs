@@ -5,7 +5,6 @@ pub(super) mod assets;
 pub(super) mod charts;
 pub(super) mod form;
 pub(super) mod format;
-pub(super) mod markdown;
 pub(super) mod page;
 pub(super) mod pager;
 pub(super) mod query_string;

@@ -355,7 +355,7 @@ impl Database {
     /// Reports changes that were committed to the followers of their organizations.
     fn notify(&self, creations: &[&Creation]) {
         let drafts = creations.iter().flat_map(|one| &one.drafts);
-        self.feed.announce(drafts.map(Draft::entry));
+        self.feed.announce(drafts.map(Draft::creation_entry));
     }
 
     /// Gives other ids to those drafts whose sort keys are taken, by other changes

@@ -11,10 +11,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::ChangeRow;
-use crate::store::feed::Entry;
+use crate::store::feed::CreationEntry;
 use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
 use crate::store::index::sort_key;
+
 use crate::store::{Actor, StoreError, Tenant, new_id};
 
 /// A change that is about to be recorded.
@@ -103,8 +104,8 @@ impl Draft {
     }
 
     /// Returns the entry of the activity log that records it.
-    pub(in crate::store) fn entry(&self) -> (Tenant, Entry) {
-        let entry = Entry {
+    pub(super) fn creation_entry(&self) -> (Tenant, CreationEntry) {
+        let entry = CreationEntry {
             id: self.activity_id,
             change: self.id,
         };

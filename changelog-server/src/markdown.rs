@@ -15,7 +15,7 @@ use quick_cache::{OptionsBuilder, Weighter};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use crate::web::blocking_pool;
+use crate::blocking_pool;
 
 /// How deep quotations, lists and emphasis may be nested. The HTML cleaner takes
 /// the square of the depth.

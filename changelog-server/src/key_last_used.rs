@@ -15,11 +15,11 @@ const WAITING: usize = 256;
 
 /// Takes notes of used keys.
 #[derive(Debug)]
-pub(crate) struct KeyUse {
+pub(crate) struct KeyLastUsed {
     notes: mpsc::Sender<(ApiKeyId, Timestamp)>,
 }
 
-impl KeyUse {
+impl KeyLastUsed {
     /// Starts the task that writes the notes down; it ends with the last
     /// sender.
     pub(crate) fn start(store: Store) -> Self {
