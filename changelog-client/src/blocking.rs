@@ -1,7 +1,4 @@
-//! The client for programs that are not asynchronous.
-//!
-//! It does not repeat the requests: what the asynchronous client can ask, this
-//! one waits for.
+//! A client for programs that are not asynchronous.
 
 use std::fmt;
 use std::pin::Pin;
@@ -12,10 +9,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::error::Error;
 
-/// A client that waits in the calling thread.
+/// A blocking client. It has no endpoints of its own: [`Client::wait`] runs a
+/// request of the asynchronous [`Client`](crate::Client), and [`Client::iter`]
+/// iterates over a stream of it.
 ///
-/// Cheap to clone. It must not be used or dropped inside of an asynchronous
-/// runtime: waiting there panics; use [`crate::Client`] itself.
+/// Clones are cheap. Do not use or drop the client inside an asynchronous runtime:
+/// blocking there panics.
 ///
 /// ```no_run
 /// use changelog_client::blocking;
@@ -29,7 +28,7 @@ use crate::error::Error;
 ///
 /// let change = client.wait(|client| client.changes().create("Deploy api 2.3").send())?;
 /// println!("{}", change.id);
-/// for change in client.iterate(|client| client.changes().list().stream()) {
+/// for change in client.iter(|client| client.changes().list().stream()) {
 ///     println!("{}", change?.title);
 /// }
 /// # Ok(())
@@ -42,34 +41,34 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a client that waits out of one that does not.
+    /// Wraps an asynchronous client.
     ///
     /// # Errors
-    /// [`Error::Builder`] when the system has no resources for it.
+    /// [`Error::Builder`] if the system has no resources for a runtime.
     pub fn new(client: crate::Client) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Error::Builder(format!("cannot start: {error}")))?;
+            .map_err(|error| Error::Builder(format!("cannot start a runtime: {error}")))?;
         Ok(Self {
             client,
             runtime: Arc::new(runtime),
         })
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Panics
-    /// When it is called inside of an asynchronous runtime.
+    /// If it is called inside an asynchronous runtime.
     pub fn wait<F: Future>(&self, request: impl FnOnce(&crate::Client) -> F) -> F::Output {
         self.runtime.block_on(request(&self.client))
     }
 
-    /// Walks a stream, waiting whenever it has nothing ready.
+    /// Iterates over a stream, waiting for each item.
     ///
     /// # Panics
-    /// When it is walked inside of an asynchronous runtime.
-    pub fn iterate<S: Stream + 'static>(
+    /// If the next item is requested inside an asynchronous runtime.
+    pub fn iter<S: Stream + 'static>(
         &self,
         request: impl FnOnce(&crate::Client) -> S,
     ) -> Iter<S::Item> {
@@ -88,7 +87,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// The elements of a stream, one after the other.
+/// The items of a stream; see [`Client::iter`].
 pub struct Iter<T> {
     stream: Pin<Box<dyn Stream<Item = T>>>,
     runtime: Arc<Runtime>,

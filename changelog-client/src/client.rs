@@ -1,105 +1,90 @@
-//! The client: where the service is, who asks, and how long to wait.
+//! The client and its builder.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use http::StatusCode;
+use changelog_core::{Health, KeyInfo};
 use http::header::DATE;
+use http::{HeaderValue, StatusCode};
 use reqwest::redirect;
-use rustls::ClientConfig;
-use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use changelog_core::{Health, KeyInfo};
-
+use crate::base_url::BaseUrl;
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::hosts::Hosts;
+use crate::request::ApiRequest;
 use crate::retry::RetryPolicy;
-use crate::send::Call;
 use crate::services::Services;
+use crate::transport::{Settings, Transport};
+use crate::{reqwest_error, tls};
 
-/// A connection to one change log service, acting for one organization.
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+const DEFAULT_TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A client of one change log service, for the organization of its API key.
 ///
-/// Cheap to clone: clones share their connections and settings. Requests are
-/// reached by noun: [`Client::changes`], [`Client::hosts`], [`Client::services`].
+/// The endpoints are grouped by resource: [`Client::changes`], [`Client::hosts`]
+/// and [`Client::services`]. Clones are cheap: they share the connections and
+/// the settings.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), changelog_client::Error> {
-/// use changelog_client::{Client, RiskLevel};
+/// use changelog_client::Client;
 ///
 /// let client = Client::builder()
 ///     .url("https://changes.example.com")
 ///     .api_key(std::env::var("CHLOG_API_KEY").unwrap_or_default())
 ///     .build()?;
-/// let change = client
-///     .changes()
-///     .create("Deploy api 2.3")
-///     .risk_level(RiskLevel::High)
-///     .tag("api")
-///     .send()
-///     .await?;
-/// println!("{}", change.id);
+/// println!("{}", client.key().await?.organization.name);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) inner: Arc<Inner>,
-}
-
-/// What the clones of a client share.
-pub(crate) struct Inner {
-    pub(crate) http: reqwest::Client,
-    /// Without a trailing slash, query or fragment.
-    pub(crate) base: Url,
-    pub(crate) api_key: Option<SecretString>,
-    pub(crate) attempt_timeout: Duration,
-    pub(crate) total_timeout: Duration,
-    pub(crate) retry: RetryPolicy,
+    transport: Transport,
 }
 
 impl Client {
-    /// Starts a client; only the address is required.
+    /// Returns a builder; only the URL is required.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// Returns the requests about changes.
+    /// Returns the endpoints for changes.
     pub fn changes(&self) -> Changes {
-        Changes::new(self.clone())
+        Changes::new(self.transport.clone())
     }
 
-    /// Returns the requests about hosts.
+    /// Returns the endpoints for hosts.
     pub fn hosts(&self) -> Hosts {
-        Hosts::new(self.clone())
+        Hosts::new(self.transport.clone())
     }
 
-    /// Returns the requests about services.
+    /// Returns the endpoints for services.
     pub fn services(&self) -> Services {
-        Services::new(self.clone())
+        Services::new(self.transport.clone())
     }
 
-    /// Asks how the service is; needs no key and is sent once, since it asks
-    /// about now.
+    /// Gets the health of the service. Needs no API key and is not retried.
     ///
-    /// A service that answers that its database does not (status 503) has
-    /// answered: that is a [`Health`] whose [`Health::is_ok`] is false, not an
-    /// error.
+    /// If the service answers that its database is unreachable (status 503), the
+    /// result is a [`Health`] for which [`Health::is_ok`] is false, not an error.
     pub async fn health(&self) -> Result<Health, Error> {
         Ok(self.probe().await?.health)
     }
 
-    /// Asks the same, and tells how long the answer took and which time it is
-    /// for whoever gave it.
+    /// Gets the health of the service with the response time and the time of the
+    /// service's clock. Needs no API key and is not retried.
     pub async fn probe(&self) -> Result<Probe, Error> {
-        let begun = Instant::now();
-        let call = Call::get(&["health"]).without_key();
-        let is_answer = |status: &StatusCode| status.is_success() || status.as_u16() == 503;
-        let (health, headers) = self.send_once(&call, is_answer).await?;
-        let latency = begun.elapsed();
+        let start = Instant::now();
+        let request = ApiRequest::get(&["health"]).without_api_key();
+        let is_expected =
+            |status: &StatusCode| status.is_success() || *status == StatusCode::SERVICE_UNAVAILABLE;
+        let (health, headers) = self.transport.send_once(&request, is_expected).await?;
+        let latency = start.elapsed();
         let date = headers.get(DATE).and_then(|date| date.to_str().ok());
         Ok(Probe {
             health,
@@ -108,44 +93,49 @@ impl Client {
         })
     }
 
-    /// Asks what the service knows of the key that this client has: its name,
-    /// for whom it acts, and until when.
+    /// Gets the name, the organization, the plan and the expiry of the client's
+    /// API key.
     pub async fn key(&self) -> Result<KeyInfo, Error> {
-        self.record(&Call::get(&["key"])).await
+        self.transport
+            .send_for_data(&ApiRequest::get(&["key"]))
+            .await
     }
 
-    /// Returns the address that this client speaks to.
+    /// Returns the URL of the service.
     pub fn url(&self) -> &Url {
-        &self.inner.base
+        self.transport.settings().base_url.as_url()
     }
 }
 
-/// What [`Client::probe`] found out.
+/// The result of [`Client::probe`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Probe {
-    /// How the service is.
+    /// The health of the service.
     pub health: Health,
-    /// How long the answer took; of the first one, with the connection.
+    /// The time from the start of the request to the complete response. That of
+    /// the first request includes opening the connection.
     pub latency: Duration,
-    /// The answer's `Date`, to the second.
+    /// The header `Date` of the response, with a resolution of one second.
     pub date: Option<SystemTime>,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = self.transport.settings();
         f.debug_struct("Client")
-            .field("url", &self.inner.base.as_str())
-            .field("api_key", &self.inner.api_key)
-            .field("attempt_timeout", &self.inner.attempt_timeout)
-            .field("total_timeout", &self.inner.total_timeout)
-            .field("retry", &self.inner.retry)
+            .field("url", &settings.base_url.as_url().as_str())
+            .field("api_key", &settings.api_key)
+            .field("attempt_timeout", &settings.attempt_timeout)
+            .field("total_timeout", &settings.total_timeout)
+            .field("retry", &settings.retry)
             .finish_non_exhaustive()
     }
 }
 
-/// Settings of a [`Client`] that is to be built.
+/// The settings of a new [`Client`].
 #[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
     url: String,
     api_key: Option<SecretString>,
@@ -162,85 +152,83 @@ impl Default for ClientBuilder {
             url: String::new(),
             api_key: None,
             user_agent: concat!("changelog-client/", env!("CARGO_PKG_VERSION")).to_owned(),
-            connect_timeout: Duration::from_secs(3),
-            attempt_timeout: Duration::from_secs(10),
-            total_timeout: Duration::from_secs(30),
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            attempt_timeout: DEFAULT_ATTEMPT_TIMEOUT,
+            total_timeout: DEFAULT_TOTAL_TIMEOUT,
             retry: RetryPolicy::default(),
         }
     }
 }
 
 impl ClientBuilder {
-    /// Sets where the service is, such as `https://changes.example.com` or,
-    /// behind a proxy, `https://example.com/changes`; with or without a
-    /// trailing slash.
+    /// Sets the URL of the service, such as `https://changes.example.com`, or
+    /// `https://example.com/changes` behind a proxy. A trailing slash is ignored.
     pub fn url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
         self
     }
 
-    /// Sets the API key; everything but [`Client::health`] needs one.
+    /// Sets the API key. All requests except [`Client::health`] and
+    /// [`Client::probe`] need one.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
     }
 
-    /// Sets the name and version that the service's log shows.
+    /// Sets the header `User-Agent`; `changelog-client/VERSION` by default.
     pub fn user_agent(mut self, name: impl Into<String>) -> Self {
         self.user_agent = name.into();
         self
     }
 
-    /// Sets how long making a connection may take; 3 s by default.
+    /// Sets the timeout for opening a connection; 3 s by default.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Sets how long one attempt may take, from the first byte sent to the
-    /// last received; 10 s by default.
+    /// Sets the timeout for one attempt, from opening the connection to the
+    /// complete response; 10 s by default.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;
         self
     }
 
-    /// Sets how long a request may take with all its retries and the waits
+    /// Sets the timeout for a request with all its retries and the delays
     /// between them; 30 s by default.
     pub fn total_timeout(mut self, timeout: Duration) -> Self {
         self.total_timeout = timeout;
         self
     }
 
-    /// Sets when requests are sent again.
+    /// Sets the retry policy.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Builds the client; nothing is sent yet.
+    /// Builds the client. Nothing is sent.
     ///
     /// # Errors
-    /// [`Error::Builder`] when the address is not an `http` or `https`
-    /// one, the key cannot stand in a header, or the system's certificates
-    /// cannot be read.
+    /// [`Error::Builder`] if the URL is not an `http` or `https` URL, the API key
+    /// contains characters that a header cannot contain, or the system's
+    /// certificates cannot be read.
     pub fn build(self) -> Result<Client, Error> {
-        let base = base_url(&self.url)?;
-        if let Some(key) = &self.api_key {
-            header_value(key)?;
-        }
+        let base_url = BaseUrl::parse(&self.url)?;
+        let api_key = self.api_key.as_ref().map(api_key_header).transpose()?;
         let http = reqwest::Client::builder()
             .user_agent(self.user_agent)
             .connect_timeout(self.connect_timeout)
-            // A redirect would carry the key to whoever it points at.
+            // A redirect would send the API key to another server.
             .redirect(redirect::Policy::none())
-            .tls_backend_preconfigured(tls_config(&base)?)
+            .tls_backend_preconfigured(tls::config(&base_url)?)
             .build()
-            .map_err(|error| Error::Builder(crate::send::chain(&error)))?;
+            .map_err(|error| Error::Builder(reqwest_error::with_causes(&error)))?;
         Ok(Client {
-            inner: Arc::new(Inner {
+            transport: Transport::new(Settings {
                 http,
-                base,
-                api_key: self.api_key,
+                base_url,
+                api_key,
                 attempt_timeout: self.attempt_timeout,
                 total_timeout: self.total_timeout,
                 retry: self.retry,
@@ -249,99 +237,17 @@ impl ClientBuilder {
     }
 }
 
-/// Reads the service's address; what is wrong with it is said without
-/// repeating a password that stands in it.
-fn base_url(text: &str) -> Result<Url, Error> {
-    let wrong = |what: &str| Err(Error::Builder(format!("url: {what}")));
-    if text.trim().is_empty() {
-        return wrong("is required, for example https://changes.example.com");
-    }
-    let Ok(mut url) = Url::parse(text.trim()) else {
-        return wrong("must begin with http:// or https://, such as https://changes.example.com");
-    };
-    if !matches!(url.scheme(), "http" | "https") {
-        return wrong(&format!(
-            "must begin with http:// or https://, got {}:",
-            url.scheme()
-        ));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return wrong("must not carry a user name or password");
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return wrong("must not carry a query or a fragment");
-    }
-    let path = url.path().trim_end_matches('/').to_owned();
-    url.set_path(&path);
-    Ok(url)
-}
-
-/// Makes the key a header value that no `Debug` shows.
-pub(crate) fn header_value(key: &SecretString) -> Result<http::HeaderValue, Error> {
-    let mut value = http::HeaderValue::from_str(key.expose_secret())
-        .map_err(|_| Error::Builder("the API key has characters that no key has".to_owned()))?;
+/// Returns the API key as a header value that `Debug` does not show.
+fn api_key_header(key: &SecretString) -> Result<HeaderValue, Error> {
+    let mut value = HeaderValue::from_str(key.expose_secret())
+        .map_err(|_| Error::Builder("the API key contains invalid characters".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// TLS by rustls with its `ring` provider, given here and not installed for the
-/// whole process: which one that has is its own affair.
-fn tls_config(base: &Url) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Builder(error.to_string()))?;
-    if base.scheme() == "http" {
-        // No TLS will be spoken (redirects are not followed), and reading the
-        // system's certificates takes longer than the request.
-        return Ok(config
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth());
-    }
-    Ok(config
-        .with_platform_verifier()
-        .map_err(|error| {
-            Error::Builder(format!("the system's certificates cannot be used: {error}"))
-        })?
-        .with_no_client_auth())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_lose_their_trailing_slash_and_keep_their_prefix() {
-        for (given, expected) in [
-            ("http://localhost:8080", "http://localhost:8080/"),
-            ("http://localhost:8080/", "http://localhost:8080/"),
-            (
-                " https://example.com/changes/ ",
-                "https://example.com/changes",
-            ),
-            ("https://example.com/a/b", "https://example.com/a/b"),
-        ] {
-            assert_eq!(base_url(given).unwrap().as_str(), expected);
-        }
-    }
-
-    #[test]
-    fn addresses_that_are_none_are_refused_without_their_password() {
-        for bad in [
-            "",
-            "localhost",
-            "localhost:8080",
-            "ftp://example.com",
-            "http://",
-            "https://me:hunter2@example.com",
-            "https://example.com?x=1",
-            "https://example.com#x",
-        ] {
-            let error = base_url(bad).unwrap_err().to_string();
-            assert!(error.starts_with("url: "), "{bad}: {error}");
-            assert!(!error.contains("hunter2"), "{error}");
-        }
-    }
 
     #[test]
     fn debug_does_not_show_the_key() {
@@ -351,12 +257,10 @@ mod tests {
         let shown = format!("{builder:?}");
         let shown = shown + &format!("{:?}", builder.build().unwrap());
         assert!(!shown.contains("chlog_secret"), "{shown}");
-        let value = header_value(&"chlog_secret".into()).unwrap();
-        assert!(!format!("{value:?}").contains("chlog_secret"));
     }
 
     #[test]
-    fn a_key_that_cannot_stand_in_a_header_is_refused_without_showing_it() {
+    fn a_key_that_a_header_cannot_contain_is_an_error_without_the_key() {
         let error = Client::builder()
             .url("http://localhost")
             .api_key("secret\n")

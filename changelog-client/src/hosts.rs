@@ -1,27 +1,26 @@
-//! Requests about hosts.
+//! The endpoints for hosts.
 
 use std::net::IpAddr;
 
 use changelog_core::{Environment, Host, HostId, HostPatch, NewHost, Platform};
 
-use crate::client::Client;
 use crate::error::Error;
-use crate::send::Call;
+use crate::request::ApiRequest;
+use crate::transport::Transport;
 
-const PATH: &str = "hosts";
-
-/// The requests about hosts.
+/// The endpoints for hosts; see [`Client::hosts`](crate::Client::hosts).
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    client: Client,
+    transport: Transport,
 }
 
 impl Hosts {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    pub(crate) fn new(transport: Transport) -> Self {
+        Self { transport }
     }
 
-    /// Starts a host with this name: 1 to 100 characters.
+    /// Prepares to create a host with a hostname of 1 to 100 characters, unique
+    /// regardless of ASCII case.
     pub fn create(&self, hostname: impl Into<String>) -> CreateHost {
         self.create_from(NewHost {
             hostname: hostname.into(),
@@ -29,50 +28,50 @@ impl Hosts {
         })
     }
 
-    /// Starts a host from what was put together elsewhere.
+    /// Prepares to create a host from its fields.
     pub fn create_from(&self, host: NewHost) -> CreateHost {
         CreateHost {
-            client: self.client.clone(),
+            transport: self.transport.clone(),
             host,
             idempotency_key: None,
         }
     }
 
-    /// Lists all hosts of the organization, by hostname.
+    /// Lists all hosts of the organization, sorted by hostname.
     pub fn list(&self) -> impl Future<Output = Result<Vec<Host>, Error>> + Send + use<> {
-        let client = self.client.clone();
-        async move { client.record(&Call::get(&[PATH])).await }
+        let transport = self.transport.clone();
+        async move { transport.send_for_data(&ApiRequest::get(&["hosts"])).await }
     }
 
-    /// Gets one host.
+    /// Gets a host.
     pub fn get(&self, id: HostId) -> impl Future<Output = Result<Host, Error>> + Send + use<> {
-        let client = self.client.clone();
+        let transport = self.transport.clone();
         async move {
-            let call = Call::get(&[PATH, &id.to_string()]);
-            client.record(&call).await
+            let request = ApiRequest::get(&["hosts", &id.to_string()]);
+            transport.send_for_data(&request).await
         }
     }
 
-    /// Starts an update of one host.
+    /// Prepares to update a host.
     pub fn update(&self, id: HostId) -> UpdateHost {
         self.update_with(id, HostPatch::default())
     }
 
-    /// Starts an update of one host from what was put together elsewhere.
+    /// Prepares to update a host with a patch.
     pub fn update_with(&self, id: HostId, patch: HostPatch) -> UpdateHost {
         UpdateHost {
-            client: self.client.clone(),
+            transport: self.transport.clone(),
             id,
             patch,
         }
     }
 }
 
-/// A host that is to be created; [`CreateHost::send`] does it.
+/// A host to create; nothing is sent until [`CreateHost::send`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
 pub struct CreateHost {
-    client: Client,
+    transport: Transport,
     host: NewHost,
     idempotency_key: Option<String>,
 }
@@ -84,7 +83,7 @@ impl CreateHost {
         self
     }
 
-    /// Sets the address.
+    /// Sets the IP address.
     pub fn ip_address(mut self, address: IpAddr) -> Self {
         self.host.ip_address = Some(address.to_string());
         self
@@ -96,32 +95,32 @@ impl CreateHost {
         self
     }
 
-    /// Sets where it runs; `on-prem` when not set.
+    /// Sets the platform; `on-prem` by default.
     pub fn platform(mut self, platform: Platform) -> Self {
         self.host.platform = Some(platform);
         self
     }
 
-    /// Sets what it is for.
+    /// Sets the environment.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.host.environment = Some(environment);
         self
     }
 
-    /// Adds a role: 1 to 100 characters, at most 50 of them.
+    /// Adds a role of 1 to 100 characters; at most 50 roles.
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.host.roles.push(role.into());
         self
     }
 
-    /// Sets what else there is to know: at most 1000 characters.
+    /// Sets the description: at most 1,000 characters.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.host.description = Some(text.into());
         self
     }
 
-    /// Sets the idempotency key: 1 to 255 printable ASCII characters; a random
-    /// one when not set.
+    /// Sets the idempotency key: 1 to 255 printable ASCII characters; a new one
+    /// by default.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
@@ -129,72 +128,74 @@ impl CreateHost {
 
     /// Creates the host.
     pub async fn send(self) -> Result<Host, Error> {
-        let call = Call::create(&[PATH], &self.host, self.idempotency_key)?;
-        self.client.record(&call).await
+        let request = ApiRequest::create(&["hosts"], &self.host, self.idempotency_key)?;
+        self.transport.send_for_data(&request).await
     }
 }
 
-/// An update of a host that is to be made; what is not set stays as it is.
+/// An update of a host; nothing is sent until [`UpdateHost::send`]. Fields that
+/// are not set keep their values.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
 pub struct UpdateHost {
-    client: Client,
+    transport: Transport,
     id: HostId,
     patch: HostPatch,
 }
 
 impl UpdateHost {
-    /// Sets the name: 1 to 100 characters.
+    /// Sets the hostname: 1 to 100 characters.
     pub fn hostname(mut self, hostname: impl Into<String>) -> Self {
         self.patch.hostname = Some(hostname.into());
         self
     }
 
-    /// Sets the fully qualified domain name, or takes it away.
+    /// Sets the fully qualified domain name (at most 253 characters), or clears
+    /// it.
     pub fn fqdn(mut self, name: Option<String>) -> Self {
         self.patch.fqdn = Some(name);
         self
     }
 
-    /// Sets the address, or takes it away.
+    /// Sets the IP address, or clears it.
     pub fn ip_address(mut self, address: Option<IpAddr>) -> Self {
         self.patch.ip_address = Some(address.map(|address| address.to_string()));
         self
     }
 
-    /// Sets the operating system, or takes it away.
+    /// Sets the operating system (at most 100 characters), or clears it.
     pub fn os(mut self, os: Option<String>) -> Self {
         self.patch.os = Some(os);
         self
     }
 
-    /// Sets where it runs.
+    /// Sets the platform.
     pub fn platform(mut self, platform: Platform) -> Self {
         self.patch.platform = Some(platform);
         self
     }
 
-    /// Sets what it is for, or that it is for nothing in particular.
+    /// Sets the environment, or clears it.
     pub fn environment(mut self, environment: Option<Environment>) -> Self {
         self.patch.environment = Some(environment);
         self
     }
 
-    /// Replaces all roles.
+    /// Replaces all roles: at most 50, of 1 to 100 characters.
     pub fn roles(mut self, roles: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.patch.roles = Some(roles.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets what else there is to know, or takes it away.
+    /// Sets the description (at most 1,000 characters), or clears it.
     pub fn description(mut self, text: Option<String>) -> Self {
         self.patch.description = Some(text);
         self
     }
 
-    /// Makes the update, and returns the host as it is then.
+    /// Updates the host, and returns it with its new values.
     pub async fn send(self) -> Result<Host, Error> {
-        let call = Call::update(&[PATH, &self.id.to_string()], &self.patch)?;
-        self.client.record(&call).await
+        let request = ApiRequest::update(&["hosts", &self.id.to_string()], &self.patch)?;
+        self.transport.send_for_data(&request).await
     }
 }

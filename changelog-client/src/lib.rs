@@ -1,7 +1,7 @@
-//! A typed client for the change log service.
+//! A typed, asynchronous client for the change log service.
 //!
 //! ```no_run
-//! use changelog_client::{Client, RiskLevel, Status};
+//! use changelog_client::{ChangeQuery, Client, RiskLevel, Status};
 //! use futures_util::TryStreamExt;
 //!
 //! # async fn example() -> Result<(), changelog_client::Error> {
@@ -11,66 +11,77 @@
 //!     .build()?;
 //!
 //! let service = client.services().create("payments").send().await?;
-//! client
+//! let change = client
 //!     .changes()
 //!     .create("Deploy payments 2.3")
 //!     .service(service.id)
-//!     .status(Status::Completed)
+//!     .risk_level(RiskLevel::High)
+//!     .status(Status::InProgress)
+//!     .tag("deploy")
 //!     .send()
 //!     .await?;
+//! client.changes().update(change.id).status(Status::Completed).send().await?;
 //!
-//! let risky: Vec<_> = client
-//!     .changes()
-//!     .list()
-//!     .risk_level(RiskLevel::High)
-//!     .stream()
-//!     .try_collect()
-//!     .await?;
+//! let deployments = ChangeQuery::new().service(service.id).tag("deploy");
+//! let mut list = client.changes().list().matching(deployments.clone()).stream();
+//! while let Some(change) = list.try_next().await? {
+//!     println!("{} {}", change.id, change.title);
+//! }
+//!
+//! let mut watch = client.changes().watch().matching(deployments).stream();
+//! while let Some(watched) = watch.try_next().await? {
+//!     println!("new: {}", watched.change.title);
+//! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What it takes care of
-//! - Every create carries an idempotency key and happens once, however often
-//!   it is sent. What may pass is tried again ([`RetryPolicy`]), within the
-//!   timeouts of [`ClientBuilder`].
-//! - [`Error`] is for matching, and carries the service's own words and the id
-//!   of the request.
-//! - A word that this version does not know (a status of a newer service)
-//!   decodes as `Unknown` and does not break the rest.
-//! - With the feature `blocking`, `blocking::Client` waits for those who are
-//!   not asynchronous.
-//! - The key is never shown by `Debug` and never sent to where a redirect
-//!   points.
+//! - **Retries.** Transient errors are retried with increasing delays
+//!   ([`RetryPolicy`]) within the timeouts of the [`ClientBuilder`]. Every create
+//!   has an idempotency key, so that it takes effect once however often it is
+//!   sent.
+//! - **Errors.** [`Error`] has an [`ErrorKind`] to match on, the service's error
+//!   body and the id of the request.
+//! - **Newer services.** An enum value that this version does not know, such as a
+//!   new status, is decoded as `Unknown`.
+//! - **Blocking.** The feature `blocking` adds `blocking::Client`.
+//! - **The API key** is not shown by `Debug`, and redirects, which could send it to
+//!   another server, are not followed.
 
+mod base_url;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod changes;
 mod client;
 mod error;
 mod hosts;
+mod request;
+mod reqwest_error;
+mod response;
 mod retry;
-mod send;
 mod services;
-mod watch;
+mod tls;
+mod transport;
 
 pub use changelog_core::limits;
 pub use changelog_core::{
-    Around, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, DbStatus, Environment,
-    Health, HealthStatus, Host, HostId, HostPatch, HostRef, KeyInfo, Link, NewChange, NewHost,
-    NewService, OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode,
-    RiskLevel, Service, ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
+    Around, Change, ChangeCreated, ChangeId, ChangePatch, DbStatus, Environment, Health,
+    HealthStatus, Host, HostId, HostPatch, HostRef, KeyInfo, Link, NewChange, NewHost, NewService,
+    OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service,
+    ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
 };
-pub use changes::{AroundChanges, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange};
+pub use changes::{
+    AroundChanges, ChangeQuery, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange,
+    WatchChanges, WatchedChange,
+};
 pub use client::{Client, ClientBuilder, Probe};
 pub use error::{
     Error, ErrorKind, ErrorResponse, TransportError, TransportErrorKind, UnexpectedResponse,
 };
 pub use hosts::{CreateHost, Hosts, UpdateHost};
+pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;
-pub use send::new_idempotency_key;
 pub use services::{CreateService, Services, UpdateService};
-pub use watch::{WatchChanges, Watched};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -1,25 +1,24 @@
-//! Requests about services.
+//! The endpoints for services.
 
 use changelog_core::{NewService, Service, ServiceId, ServicePatch};
 
-use crate::client::Client;
 use crate::error::Error;
-use crate::send::Call;
+use crate::request::ApiRequest;
+use crate::transport::Transport;
 
-const PATH: &str = "services";
-
-/// The requests about services.
+/// The endpoints for services; see [`Client::services`](crate::Client::services).
 #[derive(Clone, Debug)]
 pub struct Services {
-    client: Client,
+    transport: Transport,
 }
 
 impl Services {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client }
+    pub(crate) fn new(transport: Transport) -> Self {
+        Self { transport }
     }
 
-    /// Starts a service with this name: 2 to 100 characters.
+    /// Prepares to create a service with a name of 2 to 100 characters, unique
+    /// regardless of ASCII case.
     pub fn create(&self, name: impl Into<String>) -> CreateService {
         self.create_from(NewService {
             name: name.into(),
@@ -27,72 +26,76 @@ impl Services {
         })
     }
 
-    /// Starts a service from what was put together elsewhere.
+    /// Prepares to create a service from its fields.
     pub fn create_from(&self, service: NewService) -> CreateService {
         CreateService {
-            client: self.client.clone(),
+            transport: self.transport.clone(),
             service,
             idempotency_key: None,
         }
     }
 
-    /// Lists all services of the organization, by name.
+    /// Lists all services of the organization, sorted by name.
     pub fn list(&self) -> impl Future<Output = Result<Vec<Service>, Error>> + Send + use<> {
-        let client = self.client.clone();
-        async move { client.record(&Call::get(&[PATH])).await }
+        let transport = self.transport.clone();
+        async move {
+            transport
+                .send_for_data(&ApiRequest::get(&["services"]))
+                .await
+        }
     }
 
-    /// Gets one service.
+    /// Gets a service.
     pub fn get(
         &self,
         id: ServiceId,
     ) -> impl Future<Output = Result<Service, Error>> + Send + use<> {
-        let client = self.client.clone();
+        let transport = self.transport.clone();
         async move {
-            let call = Call::get(&[PATH, &id.to_string()]);
-            client.record(&call).await
+            let request = ApiRequest::get(&["services", &id.to_string()]);
+            transport.send_for_data(&request).await
         }
     }
 
-    /// Starts an update of one service.
+    /// Prepares to update a service.
     pub fn update(&self, id: ServiceId) -> UpdateService {
         self.update_with(id, ServicePatch::default())
     }
 
-    /// Starts an update of one service from what was put together elsewhere.
+    /// Prepares to update a service with a patch.
     pub fn update_with(&self, id: ServiceId, patch: ServicePatch) -> UpdateService {
         UpdateService {
-            client: self.client.clone(),
+            transport: self.transport.clone(),
             id,
             patch,
         }
     }
 }
 
-/// A service that is to be created; [`CreateService::send`] does it.
+/// A service to create; nothing is sent until [`CreateService::send`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
 pub struct CreateService {
-    client: Client,
+    transport: Transport,
     service: NewService,
     idempotency_key: Option<String>,
 }
 
 impl CreateService {
-    /// Sets what it is: at most 20000 characters.
+    /// Sets the description: at most 20,000 characters.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.service.description = Some(text.into());
         self
     }
 
-    /// Sets its color, `#rgb` or `#rrggbb`; `#6366f1` when not set.
+    /// Sets the color, `#rgb` or `#rrggbb`; `#6366f1` by default.
     pub fn color(mut self, color: impl Into<String>) -> Self {
         self.service.color = Some(color.into());
         self
     }
 
-    /// Sets the idempotency key: 1 to 255 printable ASCII characters; a random
-    /// one when not set.
+    /// Sets the idempotency key: 1 to 255 printable ASCII characters; a new one
+    /// by default.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
@@ -100,16 +103,17 @@ impl CreateService {
 
     /// Creates the service.
     pub async fn send(self) -> Result<Service, Error> {
-        let call = Call::create(&[PATH], &self.service, self.idempotency_key)?;
-        self.client.record(&call).await
+        let request = ApiRequest::create(&["services"], &self.service, self.idempotency_key)?;
+        self.transport.send_for_data(&request).await
     }
 }
 
-/// An update of a service that is to be made; what is not set stays as it is.
+/// An update of a service; nothing is sent until [`UpdateService::send`]. Fields
+/// that are not set keep their values.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
 pub struct UpdateService {
-    client: Client,
+    transport: Transport,
     id: ServiceId,
     patch: ServicePatch,
 }
@@ -121,7 +125,7 @@ impl UpdateService {
         self
     }
 
-    /// Sets the description, or takes it away.
+    /// Sets the description (at most 20,000 characters), or clears it.
     pub fn description(mut self, text: Option<String>) -> Self {
         self.patch.description = Some(text);
         self
@@ -133,9 +137,9 @@ impl UpdateService {
         self
     }
 
-    /// Makes the update, and returns the service as it is then.
+    /// Updates the service, and returns it with its new values.
     pub async fn send(self) -> Result<Service, Error> {
-        let call = Call::update(&[PATH, &self.id.to_string()], &self.patch)?;
-        self.client.record(&call).await
+        let request = ApiRequest::update(&["services", &self.id.to_string()], &self.patch)?;
+        self.transport.send_for_data(&request).await
     }
 }

@@ -37,7 +37,7 @@ fn requests_are_waited_for_and_streams_are_walked() {
         .unwrap();
     assert_eq!(page.count, 1);
     let changes: Result<Vec<Change>, Error> = client
-        .iterate(|client| client.changes().list().stream())
+        .iter(|client| client.changes().list().stream())
         .collect();
     assert_eq!(changes.unwrap()[0].title, "Deploy");
     let error = client.wait(|client| client.services().list()).unwrap_err();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use changelog_client::{
-    Change, ChangeId, Client, Error, ErrorKind, HealthStatus, ProblemCode, RetryPolicy, RiskLevel,
-    Status, TransportErrorKind,
+    Change, ChangeId, ChangeQuery, Client, Error, ErrorKind, HealthStatus, ProblemCode,
+    RetryPolicy, RiskLevel, Status, TransportErrorKind,
 };
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
@@ -438,7 +438,7 @@ async fn a_stream_continues_after_the_last_change_it_saw() {
     let changes: Vec<Change> = client(&server)
         .changes()
         .list()
-        .risk_level(RiskLevel::High)
+        .matching(ChangeQuery::new().risk_level(RiskLevel::High))
         .page(7)
         .stream()
         .try_collect()

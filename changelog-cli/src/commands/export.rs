@@ -29,6 +29,6 @@ pub(crate) async fn run(mut app: App, args: ExportArgs) -> Outcome {
         app.output = Output::new(Format::Ndjson);
     }
     let client = app.client()?;
-    let filter = args.filter.filter(&client).await?;
-    list::stream(&mut app.output, &client, filter, None).await
+    let query = args.filter.query(&client).await?;
+    list::stream(&mut app.output, &client, query, None).await
 }

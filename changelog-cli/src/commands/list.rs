@@ -1,8 +1,8 @@
 //! `chlog list`: lists changes, newest first.
 
-use changelog_client::Client;
+use changelog_client::{ChangeQuery, Client};
+use changelog_core::Change;
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeFilter};
 use clap::Args;
 use futures_util::TryStreamExt;
 
@@ -44,18 +44,16 @@ pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
         )));
     }
     let client = app.client()?;
-    let filter = ChangeFilter {
-        page: args.page.unwrap_or(1),
-        per_page: args.limit,
-        ..args.filter.filter(&client).await?
-    };
+    let query = args.filter.query(&client).await?;
     if args.all {
-        return stream(&mut app.output, &client, filter, None).await;
+        return stream(&mut app.output, &client, query, None).await;
     }
     if args.limit > MAX_PER_PAGE {
-        return stream(&mut app.output, &client, filter, Some(args.limit)).await;
+        return stream(&mut app.output, &client, query, Some(args.limit)).await;
     }
-    let page = client.changes().list_with(filter).send().await?;
+    let list = client.changes().list().matching(query);
+    let list = list.page(args.page.unwrap_or(1)).per_page(args.limit);
+    let page = list.send().await?;
     app.output.page(page)
 }
 
@@ -64,16 +62,12 @@ pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
 pub(crate) async fn stream(
     output: &mut Output,
     client: &Client,
-    filter: ChangeFilter,
+    query: ChangeQuery,
     limit: Option<u64>,
 ) -> Outcome {
-    let first = ChangeFilter {
-        page: 1,
-        per_page: 1,
-        ..filter.clone()
-    };
+    let list = client.changes().list().matching(query);
     let max = limit.unwrap_or(u64::MAX);
-    let mut changes = client.changes().list_with(filter).stream();
+    let mut changes = list.clone().stream();
     let mut count = 0;
     let mut rows: Vec<Change> = Vec::new();
     let is_table = output.format() == Format::Table;
@@ -97,7 +91,7 @@ pub(crate) async fn stream(
     }
     // Only a limited list can have more matching changes than were listed.
     let total = match limit {
-        Some(limit) if count >= limit => client.changes().list_with(first).send().await?.count,
+        Some(limit) if count >= limit => list.per_page(1).send().await?.count,
         _ => count,
     };
     if is_table {

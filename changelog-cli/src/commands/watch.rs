@@ -19,12 +19,13 @@ pub(crate) struct WatchArgs {
 /// Prints changes until it is interrupted.
 pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
     let client = app.client()?;
-    let filter = args.select.filter(&client).await?;
+    let query = args.select.query(&client).await?;
     app.output.begin_live::<Change>()?;
     let mut changes = client
         .changes()
-        .watch_with(filter)
-        .on_interruption(|error| note(&format!("{error}; connecting again")))
+        .watch()
+        .matching(query)
+        .on_disconnect(|error| note(&format!("{error}; connecting again")))
         .stream();
     while let Some(watched) = changes.try_next().await? {
         app.output.next_live(&watched.change, detail::line)?;

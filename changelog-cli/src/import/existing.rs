@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use changelog_client::Client;
+use changelog_client::{ChangeQuery, Client};
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeFilter, ChangeId, RiskLevel, Status, Timestamp};
+use changelog_core::{Change, ChangeId, RiskLevel, Status, Timestamp};
 use chrono::TimeDelta;
 use futures_util::TryStreamExt;
 
@@ -29,13 +29,11 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
             continue;
         };
         let (first, last) = (first.record.occurred_at(), last.record.occurred_at());
-        let filter = ChangeFilter {
-            since: Some(first),
-            until: Some(last.plus(TimeDelta::milliseconds(1))),
-            per_page: MAX_PER_PAGE,
-            ..ChangeFilter::default()
-        };
-        let page = client.changes().list_with(filter.clone()).send().await?;
+        let query = ChangeQuery::new()
+            .since(first)
+            .until(last.plus(TimeDelta::milliseconds(1)));
+        let list = client.changes().list().matching(query);
+        let page = list.clone().per_page(MAX_PER_PAGE).send().await?;
         let is_whole = page.count <= page.data.len() as u64;
         let acceptable = MAX_FETCHED_PER_RECORD * span.len() as u64 + MAX_PER_PAGE;
         if !is_whole && page.count > acceptable && first != last {
@@ -46,8 +44,7 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
         let before = page.data.last().map(|change| change.id);
         found.extend(page.data.into_iter().map(|change| (change.id, change)));
         if !is_whole {
-            let rest = ChangeFilter { before, ..filter };
-            let mut rest = client.changes().list_with(rest).stream();
+            let mut rest = list.before(before).stream();
             while let Some(change) = rest.try_next().await? {
                 found.insert(change.id, change);
             }

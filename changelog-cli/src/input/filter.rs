@@ -1,7 +1,7 @@
 //! The flags that select changes.
 
-use changelog_client::Client;
-use changelog_core::{ChangeFilter, Host, RiskLevel, Service, Status};
+use changelog_client::{ChangeQuery, Client};
+use changelog_core::{Host, RiskLevel, Service, Status};
 use clap::Args;
 
 use super::complete;
@@ -47,28 +47,28 @@ pub(crate) struct FilterArgs {
 }
 
 impl SelectArgs {
-    /// Returns the filter; the named service and host must exist.
-    pub(crate) async fn filter(&self, client: &Client) -> Outcome<ChangeFilter> {
-        Ok(ChangeFilter {
-            q: self.search.clone(),
-            service_id: resolve_filter::<Service>(client, self.service.as_deref()).await?,
-            host_id: resolve_filter::<Host>(client, self.host.as_deref()).await?,
-            risk_level: self.risk.clone(),
-            status: self.status.clone(),
-            tags: self.tags.clone(),
-            ..ChangeFilter::default()
+    /// Returns the query; the named service and host must exist.
+    pub(crate) async fn query(&self, client: &Client) -> Outcome<ChangeQuery> {
+        let query = ChangeQuery::new()
+            .service(resolve_filter::<Service>(client, self.service.as_deref()).await?)
+            .host(resolve_filter::<Host>(client, self.host.as_deref()).await?)
+            .risk_level(self.risk.clone())
+            .status(self.status.clone())
+            .tags(&self.tags);
+        Ok(match &self.search {
+            Some(words) => query.q(words),
+            None => query,
         })
     }
 }
 
 impl FilterArgs {
-    /// Returns the filter; the named service and host must exist.
-    pub(crate) async fn filter(&self, client: &Client) -> Outcome<ChangeFilter> {
+    /// Returns the query; the named service and host must exist.
+    pub(crate) async fn query(&self, client: &Client) -> Outcome<ChangeQuery> {
         let now = time::now();
-        Ok(ChangeFilter {
-            since: self.since.map(|at| at.start(now)),
-            until: self.until.map(|at| at.end(now)),
-            ..self.select.filter(client).await?
-        })
+        let query = self.select.query(client).await?;
+        Ok(query
+            .since(self.since.map(|at| at.start(now)))
+            .until(self.until.map(|at| at.end(now))))
     }
 }

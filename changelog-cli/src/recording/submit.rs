@@ -2,6 +2,7 @@
 //! accept the key, the request is kept in the spool. What the server rejects
 //! for its content is never sent again: the user has to correct it.
 
+use changelog_client::ChangeQuery;
 use changelog_core::{Change, ChangeCreated, ChangeId, ChangePatch, NewChange, Status};
 use clap::Args;
 
@@ -103,7 +104,8 @@ pub(crate) async fn create(
 /// Finds the newest planned change with a tag.
 pub(crate) async fn find_planned(app: &App, tag: &str) -> Outcome<Option<Change>> {
     let client = app.quick_client()?;
-    let list = client.changes().list().status(Status::Planned).tag(tag);
+    let query = ChangeQuery::new().status(Status::Planned).tag(tag);
+    let list = client.changes().list().matching(query);
     let page = within_spool_time(async { Ok(list.per_page(1).send().await?) }).await?;
     Ok(page.data.into_iter().next())
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use changelog_client::{Client, ErrorKind};
+use changelog_client::{ChangeQuery, Client, ErrorKind};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -306,8 +306,8 @@ async fn the_sdk_goes_on_after_a_kill(mut app: TestApp) {
     let mut changes = client
         .changes()
         .watch()
-        .q("watched")
-        .on_interruption(move |error| {
+        .matching(ChangeQuery::new().q("watched"))
+        .on_disconnect(move |error| {
             let _ = lost.send(error.to_string());
         })
         .stream();

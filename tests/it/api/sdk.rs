@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use changelog_client::limits::MAX_BULK_CHANGES;
 use changelog_client::{
-    Client, DbStatus, Environment, ErrorKind, NewChange, Platform, RetryPolicy, RiskLevel, Status,
-    Timestamp,
+    ChangeQuery, Client, DbStatus, Environment, ErrorKind, NewChange, Platform, RetryPolicy,
+    RiskLevel, Status, Timestamp,
 };
 use chrono::{TimeDelta, Utc};
 use futures_util::TryStreamExt;
@@ -119,11 +119,14 @@ async fn a_story_from_the_first_service_to_the_last_change(app: TestApp) {
     let page = client
         .changes()
         .list()
-        .q("pay")
-        .risk_level(RiskLevel::High)
-        .status(Status::Completed)
-        .tag("eu")
-        .since(at)
+        .matching(
+            ChangeQuery::new()
+                .q("pay")
+                .risk_level(RiskLevel::High)
+                .status(Status::Completed)
+                .tag("eu")
+                .since(at),
+        )
         .per_page(10)
         .send()
         .await
@@ -360,7 +363,7 @@ async fn a_database_that_hangs_is_waited_out() {
     let page = client(&app)
         .changes()
         .list()
-        .q("end")
+        .matching(ChangeQuery::new().q("end"))
         .send()
         .await
         .expect("a page");

@@ -296,7 +296,11 @@ async fn what_waits_is_sent_where_it_was_meant_for(app: TestApp) {
     through(&app, &meant, &["log", "Not for others"]).done();
     through(&app, &other, &["list"]).done();
     let said = through(&app, &other, &["spool", "flush"]).done();
-    assert!(said.err.contains("1 change kept for other servers"), "{}", said.err);
+    assert!(
+        said.err.contains("1 change kept for other servers"),
+        "{}",
+        said.err
+    );
     assert!(titles(&app).await.is_empty());
     meant.set(Mode::Open);
     through(&app, &meant, &["list"]).done();
@@ -322,7 +326,11 @@ async fn waiting_changes_are_deleted_on_request(app: TestApp) {
     command.env("CHLOG_URL", &gateway.url);
     command.env("CHLOG_SPOOL_DIR", "/proc/nowhere");
     let said = Said::of(command.args(["log", "It is lost"])).ended(7);
-    assert!(said.err.contains("cannot be kept for later"), "{}", said.err);
+    assert!(
+        said.err.contains("cannot be kept for later"),
+        "{}",
+        said.err
+    );
     assert!(
         said.err.contains("\"title\":\"It is lost\""),
         "{}",

@@ -60,7 +60,11 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     let said = with(&app, &gateway, &beta.key, &["list"]).done();
     assert!(!said.out.contains("Secret"), "{}", said.out);
     let said = with(&app, &gateway, &beta.key, &["spool", "flush"]).done();
-    assert!(said.err.contains("1 change kept with another key"), "{}", said.err);
+    assert!(
+        said.err.contains("1 change kept with another key"),
+        "{}",
+        said.err
+    );
     assert_eq!(waiting(&spool(&app)).len(), 1);
     with(&app, &gateway, &acme, &["list"]).done();
     assert_eq!(waiting(&spool(&app)).len(), 0);
@@ -170,7 +174,11 @@ async fn a_key_of_unknown_organization_is_replaced_explicitly(app: TestApp) {
     let rows = status(&app, &gateway);
     assert_eq!(each(&rows, "state"), ["waiting"]);
     let said = through(&app, &gateway, &["spool", "flush"]).done();
-    assert!(said.err.contains("1 change kept with another key"), "{}", said.err);
+    assert!(
+        said.err.contains("1 change kept with another key"),
+        "{}",
+        said.err
+    );
     assert!(titles(&app).await.is_empty());
     through(&app, &gateway, &["spool", "flush", "--adopt", "nothing"]).ended(3);
     let id = text(&rows[0]["id"]);
@@ -208,7 +216,11 @@ async fn what_waits_elsewhere_is_remembered_and_readdressed(app: TestApp) {
     let (_, other) = new_key(&app);
     let flush = ["spool", "flush", "--from", &mistyped.url];
     let said = with(&app, &right, &other, &flush).done();
-    assert!(said.err.contains("1 change kept with another key"), "{}", said.err);
+    assert!(
+        said.err.contains("1 change kept with another key"),
+        "{}",
+        said.err
+    );
     through(&app, &right, &["spool", "flush"]).done();
     assert_eq!(waiting(&spool(&app)).len(), 1);
     through(&app, &right, &flush).done();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use changelog_client::Client;
+use changelog_client::{ChangeQuery, Client};
 use changelog_core::{ChangeId, OrganizationId};
 use chrono::TimeDelta;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -293,12 +293,10 @@ impl Delivery {
     /// response having arrived.
     async fn find(&self, draft: &Draft) -> Outcome<Option<ChangeId>> {
         let at = draft.change.occurred_at.unwrap_or(draft.at);
-        let list = self.client.changes().list();
-        let page = list
+        let query = ChangeQuery::new()
             .since(at)
-            .until(at.plus(TimeDelta::milliseconds(1)))
-            .send()
-            .await?;
+            .until(at.plus(TimeDelta::milliseconds(1)));
+        let page = self.client.changes().list().matching(query).send().await?;
         let title = draft.change.title.trim();
         let found = page.data.iter().find(|change| change.title == title);
         Ok(found.map(|change| change.id))

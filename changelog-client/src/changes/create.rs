@@ -1,0 +1,152 @@
+//! Creates changes.
+
+use changelog_core::{
+    ChangeCreated, HostId, Link, NewChange, NewChanges, RiskLevel, ServiceId, Status, Timestamp,
+};
+
+use crate::error::Error;
+use crate::request::ApiRequest;
+use crate::transport::Transport;
+
+/// A change to create; nothing is sent until [`CreateChange::send`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent until `send`"]
+pub struct CreateChange {
+    transport: Transport,
+    change: NewChange,
+    idempotency_key: Option<String>,
+}
+
+impl CreateChange {
+    pub(super) fn new(transport: Transport, change: NewChange) -> Self {
+        Self {
+            transport,
+            change,
+            idempotency_key: None,
+        }
+    }
+
+    /// Sets the description: at most 20,000 characters.
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.change.description = Some(text.into());
+        self
+    }
+
+    /// Sets the risk level; [`RiskLevel::Low`] by default.
+    pub fn risk_level(mut self, risk: RiskLevel) -> Self {
+        self.change.risk_level = Some(risk);
+        self
+    }
+
+    /// Sets the status; [`Status::Planned`] by default.
+    pub fn status(mut self, status: Status) -> Self {
+        self.change.status = Some(status);
+        self
+    }
+
+    /// Sets the expected impact: at most 20,000 characters.
+    pub fn impact(mut self, text: impl Into<String>) -> Self {
+        self.change.impact = Some(text.into());
+        self
+    }
+
+    /// Sets the service that is changed.
+    pub fn service(mut self, id: ServiceId) -> Self {
+        self.change.service_id = Some(id);
+        self
+    }
+
+    /// Sets the host that is changed.
+    pub fn host(mut self, id: HostId) -> Self {
+        self.change.host_id = Some(id);
+        self
+    }
+
+    /// Adds a tag of 1 to 100 characters; at most 20 tags.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.change.tags.push(tag.into());
+        self
+    }
+
+    /// Adds tags.
+    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.change.tags.extend(tags.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a link with a label of 1 to 100 characters and an `http` or `https`
+    /// URL of at most 2,048 characters; at most 10 links.
+    pub fn link(mut self, label: impl Into<String>, url: impl Into<String>) -> Self {
+        self.change.links.push(Link {
+            label: label.into(),
+            url: url.into(),
+        });
+        self
+    }
+
+    /// Sets the time for which the change is scheduled.
+    pub fn scheduled_for(mut self, at: Timestamp) -> Self {
+        self.change.scheduled_for = Some(at);
+        self
+    }
+
+    /// Sets the time of the change: from 1970, at most 5 minutes in the future;
+    /// now by default.
+    pub fn occurred_at(mut self, at: Timestamp) -> Self {
+        self.change.occurred_at = Some(at);
+        self
+    }
+
+    /// Sets the idempotency key: 1 to 255 printable ASCII characters.
+    ///
+    /// Creates with the same key and the same content create one change. By
+    /// default each call of [`CreateChange::send`] uses a new key for all its
+    /// attempts.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Creates the change.
+    pub async fn send(self) -> Result<ChangeCreated, Error> {
+        let request = ApiRequest::create(&["changes"], &self.change, self.idempotency_key)?;
+        self.transport.send_for_data(&request).await
+    }
+}
+
+/// Several changes to create; nothing is sent until [`CreateChanges::send`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is sent until `send`"]
+pub struct CreateChanges {
+    transport: Transport,
+    changes: NewChanges,
+    idempotency_key: Option<String>,
+}
+
+impl CreateChanges {
+    pub(super) fn new(transport: Transport, changes: Vec<NewChange>) -> Self {
+        Self {
+            transport,
+            changes: NewChanges { changes },
+            idempotency_key: None,
+        }
+    }
+
+    /// Sets the idempotency key of the whole request: 1 to 255 printable ASCII
+    /// characters. By default each call of [`CreateChanges::send`] uses a new key
+    /// for all its attempts.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Creates all changes, in the order given; none if one of them breaks a
+    /// validation rule. The pointer of each
+    /// [violation](crate::ErrorResponse::violations) then names the change:
+    /// `/changes/3/title` is the title of the fourth.
+    pub async fn send(self) -> Result<Vec<ChangeCreated>, Error> {
+        let path = ["changes", "bulk"];
+        let request = ApiRequest::create(&path, &self.changes, self.idempotency_key)?;
+        self.transport.send_for_data(&request).await
+    }
+}

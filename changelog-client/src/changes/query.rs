@@ -1,0 +1,135 @@
+//! Which changes to list or to watch.
+
+use changelog_core::{ChangeFilter, HostId, RiskLevel, ServiceId, Status, Timestamp};
+
+/// Which changes to [list](crate::Changes::list) or to
+/// [watch](crate::Changes::watch): those that meet all conditions.
+///
+/// Setters of a single value take the value or an [`Option`]; `None` removes the
+/// condition.
+///
+/// ```
+/// use changelog_client::{ChangeQuery, RiskLevel};
+///
+/// let risky_deployments = ChangeQuery::new().risk_level(RiskLevel::High).tag("deploy");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "a query does nothing until it is passed to `matching`"]
+pub struct ChangeQuery {
+    filter: ChangeFilter,
+}
+
+impl ChangeQuery {
+    /// Returns a query that all changes match.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Requires that each of these words is the start of a word of the title,
+    /// regardless of case and diacritics. At most 16 different words.
+    pub fn q(mut self, words: impl Into<String>) -> Self {
+        self.filter.q = Some(words.into());
+        self
+    }
+
+    /// Requires this service.
+    pub fn service(mut self, id: impl Into<Option<ServiceId>>) -> Self {
+        self.filter.service_id = id.into();
+        self
+    }
+
+    /// Requires this host.
+    pub fn host(mut self, id: impl Into<Option<HostId>>) -> Self {
+        self.filter.host_id = id.into();
+        self
+    }
+
+    /// Requires this risk level.
+    pub fn risk_level(mut self, risk: impl Into<Option<RiskLevel>>) -> Self {
+        self.filter.risk_level = risk.into();
+        self
+    }
+
+    /// Requires this status.
+    pub fn status(mut self, status: impl Into<Option<Status>>) -> Self {
+        self.filter.status = status.into();
+        self
+    }
+
+    /// Requires this tag, in addition to those that were added before. At most
+    /// 20 tags.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.filter.tags.push(tag.into());
+        self
+    }
+
+    /// Requires all of these tags, in addition to those that were added before.
+    pub fn tags(mut self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.filter.tags.extend(tags.into_iter().map(Into::into));
+        self
+    }
+
+    /// Requires that the change occurred at this time or later. Does not apply
+    /// to watching.
+    pub fn since(mut self, at: impl Into<Option<Timestamp>>) -> Self {
+        self.filter.since = at.into();
+        self
+    }
+
+    /// Requires that the change occurred before this time. Does not apply to
+    /// watching.
+    pub fn until(mut self, at: impl Into<Option<Timestamp>>) -> Self {
+        self.filter.until = at.into();
+        self
+    }
+
+    /// Returns the parameters of a list; those of the page have their defaults.
+    pub(super) fn into_filter(self) -> ChangeFilter {
+        self.filter
+    }
+
+    /// Returns the query string of a watch.
+    pub(super) fn to_stream_query(&self) -> String {
+        self.filter.to_stream_query()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+
+    #[test]
+    fn a_watch_has_the_conditions_of_a_list_without_its_times() {
+        let query = ChangeQuery::new()
+            .q("50% & more")
+            .service(ID.parse::<ServiceId>().unwrap())
+            .host(ID.parse::<HostId>().unwrap())
+            .risk_level(RiskLevel::High)
+            .status(Status::RolledBack)
+            .tag("a b")
+            .tags(["c", "ä&="])
+            .since("2026-11-21T08:30:00Z".parse::<Timestamp>().unwrap())
+            .until("2026-11-22T08:30:00Z".parse::<Timestamp>().unwrap());
+        let conditions = format!(
+            "q=50%25+%26+more&service_id={ID}&host_id={ID}&risk_level=high&status=rolled_back\
+             &tag=a+b&tag=c&tag=%C3%A4%26%3D"
+        );
+        assert_eq!(query.to_stream_query(), conditions);
+        assert_eq!(
+            query.into_filter().to_query(),
+            format!(
+                "page=1&per_page=25&{conditions}&since=2026-11-21T08%3A30%3A00.000Z\
+                 &until=2026-11-22T08%3A30%3A00.000Z"
+            )
+        );
+    }
+
+    #[test]
+    fn none_removes_a_condition() {
+        let query = ChangeQuery::new().status(Status::Planned).status(None);
+        assert_eq!(query, ChangeQuery::new());
+        assert_eq!(query.to_stream_query(), "");
+    }
+}

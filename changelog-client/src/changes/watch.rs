@@ -1,0 +1,251 @@
+//! Receives changes as they are recorded.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+
+use backon::ExponentialBackoff;
+use changelog_core::{Change, ChangeId};
+use futures_util::Stream;
+use futures_util::stream::try_unfold;
+use tokio::time::sleep;
+
+use super::events::{Event, EventParser};
+use super::query::ChangeQuery;
+use crate::error::{Error, TransportError, TransportErrorKind, UnexpectedResponse, excerpt};
+use crate::request::ApiRequest;
+use crate::transport::{ByteStream, Transport};
+
+/// How many of the last changes are remembered, to drop repetitions.
+const MAX_REMEMBERED: usize = 20_000;
+
+type OnDisconnect = Box<dyn FnMut(&Error) + Send>;
+
+/// A change that was recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchedChange {
+    /// The change, as it was when the service sent it.
+    pub change: Change,
+    /// The position after this change, for [`WatchChanges::after`].
+    pub cursor: String,
+}
+
+/// A subscription to changes; nothing is sent until the [`WatchChanges::stream`]
+/// is polled.
+#[must_use = "nothing is sent until `stream`"]
+pub struct WatchChanges {
+    transport: Transport,
+    query: ChangeQuery,
+    after: Option<String>,
+    on_disconnect: Option<OnDisconnect>,
+}
+
+impl WatchChanges {
+    pub(super) fn new(transport: Transport) -> Self {
+        Self {
+            transport,
+            query: ChangeQuery::new(),
+            after: None,
+            on_disconnect: None,
+        }
+    }
+
+    /// Sets which changes to receive; all by default. [`ChangeQuery::since`] and
+    /// [`ChangeQuery::until`] are ignored.
+    pub fn matching(mut self, query: ChangeQuery) -> Self {
+        self.query = query;
+        self
+    }
+
+    /// Continues after an earlier change, with the changes that were recorded
+    /// since then; with new ones only by default. Changes that were recorded in
+    /// the minute before the cursor may be repeated. A cursor is valid for 7
+    /// days.
+    pub fn after(mut self, cursor: impl Into<String>) -> Self {
+        self.after = Some(cursor.into());
+        self
+    }
+
+    /// Sets a function to call with the cause when the connection is lost or
+    /// cannot be opened. It is called once until events arrive again.
+    pub fn on_disconnect(mut self, call: impl FnMut(&Error) + Send + 'static) -> Self {
+        self.on_disconnect = Some(Box::new(call));
+        self
+    }
+
+    /// Returns a stream of changes in the order in which they are recorded. It
+    /// has no end, but ends after an error.
+    ///
+    /// If the connection is lost, or nothing arrives for 45 s, the stream
+    /// connects again and continues where it was: it misses no change, and drops
+    /// those that are repeated. The first connection is retried like any request,
+    /// later ones without a limit. An error that is not
+    /// [transient](Error::is_transient) is returned.
+    pub fn stream(self) -> impl Stream<Item = Result<WatchedChange, Error>> + Send + Unpin {
+        let watcher = Watcher {
+            delays: self.transport.settings().retry.delays(),
+            transport: self.transport,
+            query: self.query.to_stream_query(),
+            cursor: self.after,
+            connection: None,
+            recent: RecentIds::default(),
+            is_disconnected: false,
+            on_disconnect: self.on_disconnect,
+        };
+        Box::pin(try_unfold(watcher, |mut watcher| async move {
+            let change = watcher.next().await?;
+            Ok(Some((change, watcher)))
+        }))
+    }
+}
+
+impl fmt::Debug for WatchChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchChanges")
+            .field("transport", &self.transport)
+            .field("query", &self.query)
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The state of a stream of changes.
+struct Watcher {
+    transport: Transport,
+    query: String,
+    /// The id of the last event.
+    cursor: Option<String>,
+    connection: Option<Connection>,
+    recent: RecentIds,
+    /// The delays before the next attempts to connect.
+    delays: ExponentialBackoff,
+    is_disconnected: bool,
+    on_disconnect: Option<OnDisconnect>,
+}
+
+struct Connection {
+    body: ByteStream,
+    parser: EventParser,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Result<WatchedChange, Error> {
+        loop {
+            let event = match &mut self.connection {
+                Some(connection) => connection.next_event().await,
+                None => self.connect().await.map(|()| None),
+            };
+            match event {
+                Ok(Some(event)) => {
+                    if let Some(change) = self.receive(event)? {
+                        return Ok(change);
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    self.connection = None;
+                    self.wait(error).await?;
+                }
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<(), Error> {
+        let request = ApiRequest::get(&["changes", "stream"])
+            .query(self.query.clone())
+            .last_event_id(self.cursor.clone());
+        self.connection = Some(Connection {
+            body: self.transport.open_stream(&request).await?,
+            parser: EventParser::default(),
+        });
+        Ok(())
+    }
+
+    /// Takes note of an event, and returns its change if it is a new one.
+    fn receive(&mut self, event: Event) -> Result<Option<WatchedChange>, Error> {
+        self.is_disconnected = false;
+        self.delays = self.transport.settings().retry.reconnect_delays();
+        if !event.id.is_empty() {
+            self.cursor = Some(event.id);
+        }
+        if event.name != "change" {
+            return Ok(None);
+        }
+        let change: Change = serde_json::from_str(&event.data)
+            .map_err(|error| unexpected_event(error.to_string(), &event.data))?;
+        Ok(self.recent.insert(change.id).then(|| WatchedChange {
+            change,
+            cursor: self.cursor.clone().unwrap_or_default(),
+        }))
+    }
+
+    /// Waits before the next attempt to connect. Returns the error if that would
+    /// not help.
+    async fn wait(&mut self, error: Error) -> Result<(), Error> {
+        let delay = error.is_transient().then(|| self.delays.next()).flatten();
+        let Some(delay) = delay else {
+            return Err(error);
+        };
+        if !self.is_disconnected
+            && let Some(call) = &mut self.on_disconnect
+        {
+            call(&error);
+        }
+        self.is_disconnected = true;
+        sleep(delay.max(error.retry_after().unwrap_or_default())).await;
+        Ok(())
+    }
+}
+
+impl Connection {
+    /// Returns the next event, or `None` if none is complete yet.
+    async fn next_event(&mut self) -> Result<Option<Event>, Error> {
+        if let Some(event) = self.parser.pop() {
+            return Ok(Some(event));
+        }
+        match self.body.next_chunk().await? {
+            Some(bytes) => self
+                .parser
+                .push(&bytes)
+                .map_err(|error| unexpected_event(error.to_string(), ""))?,
+            None => {
+                let message = "the service closed the stream".to_owned();
+                return Err(TransportError::new(TransportErrorKind::Disconnected, message).into());
+            }
+        }
+        Ok(self.parser.pop())
+    }
+}
+
+fn unexpected_event(message: String, data: &str) -> Error {
+    UnexpectedResponse {
+        status: 200,
+        request_id: None,
+        message,
+        excerpt: excerpt(data.as_bytes()),
+    }
+    .into()
+}
+
+/// The ids of the changes that were received last.
+#[derive(Default)]
+struct RecentIds {
+    ids: HashSet<ChangeId>,
+    oldest_first: VecDeque<ChangeId>,
+}
+
+impl RecentIds {
+    /// Adds an id, and returns whether it is new.
+    fn insert(&mut self, id: ChangeId) -> bool {
+        if !self.ids.insert(id) {
+            return false;
+        }
+        self.oldest_first.push_back(id);
+        if self.oldest_first.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.oldest_first.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+        true
+    }
+}

@@ -1,0 +1,223 @@
+//! Sends requests: attempts, timeouts and retries.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use changelog_core::{Data, headers};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::base_url::BaseUrl;
+use crate::error::{Error, TransportError, TransportErrorKind};
+use crate::request::ApiRequest;
+use crate::reqwest_error::convert;
+use crate::response::{ApiResponse, has_media_type};
+use crate::retry::RetryPolicy;
+
+/// The largest response body that is read, in bytes.
+const MAX_BODY: usize = 16 * 1024 * 1024;
+/// How long a stream may send nothing before the connection counts as lost. The
+/// service sends a heartbeat every 15 s.
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// The connection pool and the settings of a client. Clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Transport(Arc<Settings>);
+
+/// What a [`Transport`] is made of.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) http: reqwest::Client,
+    pub(crate) base_url: BaseUrl,
+    /// Marked as sensitive, so that `Debug` does not show it.
+    pub(crate) api_key: Option<HeaderValue>,
+    /// Limits one attempt.
+    pub(crate) attempt_timeout: Duration,
+    /// Limits all attempts of a request and the delays between them.
+    pub(crate) total_timeout: Duration,
+    pub(crate) retry: RetryPolicy,
+}
+
+impl Transport {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self(Arc::new(settings))
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.0
+    }
+
+    /// Sends a request with retries, and returns the member `data` of the
+    /// response.
+    pub(crate) async fn send_for_data<T: DeserializeOwned>(
+        &self,
+        request: &ApiRequest,
+    ) -> Result<T, Error> {
+        Ok(self.send::<Data<T>>(request).await?.data)
+    }
+
+    /// Sends a request with retries, and returns the response.
+    pub(crate) async fn send<T: DeserializeOwned>(&self, request: &ApiRequest) -> Result<T, Error> {
+        let deadline = Instant::now() + self.0.total_timeout;
+        let mut delays = self.0.retry.delays();
+        let mut attempts = 0;
+        let mut unconfirmed = false;
+        loop {
+            attempts += 1;
+            let limit = deadline.saturating_duration_since(Instant::now());
+            let error = match self.attempt(request, limit, StatusCode::is_success).await {
+                Ok((body, _)) => return Ok(body),
+                Err(error) => error,
+            };
+            unconfirmed |= error.is_unconfirmed();
+            let delay = error.is_transient().then(|| delays.next()).flatten();
+            let delay = delay.map(|delay| delay.max(error.retry_after().unwrap_or_default()));
+            match delay {
+                Some(delay) if Instant::now() + delay < deadline => sleep(delay).await,
+                _ => return Err(error.after_attempts(attempts, unconfirmed)),
+            }
+        }
+    }
+
+    /// Sends a request without retries, and returns the response with its
+    /// headers. A status for which `is_expected` holds is not an error if the
+    /// body is of the type `T`.
+    pub(crate) async fn send_once<T: DeserializeOwned>(
+        &self,
+        request: &ApiRequest,
+        is_expected: impl Fn(&StatusCode) -> bool,
+    ) -> Result<(T, HeaderMap), Error> {
+        self.attempt(request, self.0.total_timeout, is_expected)
+            .await
+    }
+
+    async fn attempt<T: DeserializeOwned>(
+        &self,
+        request: &ApiRequest,
+        limit: Duration,
+        is_expected: impl Fn(&StatusCode) -> bool,
+    ) -> Result<(T, HeaderMap), Error> {
+        let limit = limit.min(self.0.attempt_timeout);
+        let exchange = async {
+            let request = self.prepare(request, "application/json, application/problem+json")?;
+            let response = request.send().await.map_err(|error| self.convert(error))?;
+            self.read(response).await
+        };
+        let response = timeout(limit, exchange)
+            .await
+            .unwrap_or_else(|_| Err(timeout_error(&self.0.base_url, limit)))?;
+        if !is_expected(&response.status) {
+            return Err(response.into_error());
+        }
+        match serde_json::from_slice(&response.body) {
+            Ok(body) => Ok((body, response.headers)),
+            Err(_) if !response.status.is_success() => Err(response.into_error()),
+            Err(error) => Err(response.unexpected(error.to_string())),
+        }
+    }
+
+    /// Sends a request without retries whose response is a stream of events. The
+    /// attempt timeout applies until the headers have arrived.
+    pub(crate) async fn open_stream(&self, request: &ApiRequest) -> Result<ByteStream, Error> {
+        let limit = self.0.attempt_timeout;
+        let open = async {
+            let request = self.prepare(request, "text/event-stream, application/problem+json")?;
+            let response = request.send().await.map_err(|error| self.convert(error))?;
+            if !response.status().is_success() {
+                return Err(self.read(response).await?.into_error());
+            }
+            if !has_media_type(response.headers(), EVENT_STREAM) {
+                let response = self.read(response).await?;
+                return Err(response.unexpected(format!("it is not of type {EVENT_STREAM}")));
+            }
+            Ok(response)
+        };
+        let response = timeout(limit, open)
+            .await
+            .unwrap_or_else(|_| Err(timeout_error(&self.0.base_url, limit)))?;
+        Ok(ByteStream {
+            response,
+            transport: self.clone(),
+        })
+    }
+
+    fn convert(&self, error: reqwest::Error) -> Error {
+        convert(error, &self.0.base_url)
+    }
+
+    /// Adds the URL, the headers and the body.
+    fn prepare(
+        &self,
+        request: &ApiRequest,
+        accept: &'static str,
+    ) -> Result<reqwest::RequestBuilder, Error> {
+        let settings = &*self.0;
+        let url = settings
+            .base_url
+            .endpoint(&request.path, request.query.as_deref())?;
+        let mut builder = settings
+            .http
+            .request(request.method.clone(), url)
+            .header(ACCEPT, accept);
+        if let Some(key) = settings.api_key.as_ref().filter(|_| request.needs_api_key) {
+            builder = builder.header(headers::API_KEY, key);
+        }
+        if let Some(key) = &request.idempotency_key {
+            builder = builder.header(headers::IDEMPOTENCY_KEY, key);
+        }
+        if let Some(id) = &request.last_event_id {
+            builder = builder.header(headers::LAST_EVENT_ID, id);
+        }
+        if let Some(body) = &request.body {
+            builder = builder
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.clone());
+        }
+        Ok(builder)
+    }
+
+    /// Reads a response to its end.
+    async fn read(&self, mut response: reqwest::Response) -> Result<ApiResponse, Error> {
+        let mut read = ApiResponse {
+            status: response.status(),
+            headers: std::mem::take(response.headers_mut()),
+            body: Vec::new(),
+        };
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| self.convert(error))?
+        {
+            if read.body.len() + chunk.len() > MAX_BODY {
+                return Err(read.unexpected(format!("it is larger than {MAX_BODY} bytes")));
+            }
+            read.body.extend_from_slice(&chunk);
+        }
+        Ok(read)
+    }
+}
+
+/// The body of a response that is read piece by piece.
+pub(crate) struct ByteStream {
+    response: reqwest::Response,
+    transport: Transport,
+}
+
+impl ByteStream {
+    /// Waits for the next bytes, at most 45 s; `None` after the last ones.
+    pub(crate) async fn next_chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        timeout(STREAM_IDLE_TIMEOUT, self.response.chunk())
+            .await
+            .map_err(|_| timeout_error(&self.transport.0.base_url, STREAM_IDLE_TIMEOUT))?
+            .map_err(|error| self.transport.convert(error))
+    }
+}
+
+fn timeout_error(base_url: &BaseUrl, limit: Duration) -> Error {
+    let message = format!("{base_url}: no response within {limit:.1?}");
+    TransportError::new(TransportErrorKind::Timeout, message).into()
+}
