@@ -1,4 +1,4 @@
-//! What every handler has at hand.
+//! The state that all handlers share.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -30,21 +30,21 @@ pub struct Parts {
     pub store: Store,
     /// The time.
     pub clock: Clock,
-    /// What the operator has set.
+    /// The operator's configuration.
     pub settings: Settings,
-    /// How often somebody may do something.
+    /// The rate limits.
     pub limits: Limits,
     /// The changes as they are recorded, for streams.
     pub change_feed: ChangeFeed,
-    /// The memory for answers that wait to be read.
+    /// The memory for responses that clients have not read yet.
     pub memory: AnswerMemory,
     /// Checks passwords.
     pub passwords: Passwords,
-    /// Who may found the first organization.
+    /// The token that allows creating the first organization.
     pub setup: Setup,
     /// Where the service listens.
     address: SocketAddr,
-    /// Notes when keys are used.
+    /// Records when keys are used.
     pub(crate) key_last_used: KeyLastUsed,
     /// Renders descriptions.
     pub(crate) markdown: Markdown,
@@ -84,9 +84,9 @@ impl App {
         }))
     }
 
-    /// Returns the address under which people reach the service, without a
-    /// slash at the end: what the operator has set, or else where it listens;
-    /// never what a request says.
+    /// Returns the URL of the service without a slash at the end: the configured
+    /// public URL, or else the address that it listens on; never the host that a
+    /// request names.
     pub fn url(&self) -> String {
         match &self.settings.public_url {
             Some(url) => url.origin().ascii_serialization(),
@@ -100,8 +100,7 @@ impl App {
     }
 }
 
-/// Returns the address under which a listener on every interface is reached
-/// from its own machine.
+/// Returns the address at which a listener is reached from its own machine.
 pub fn reachable(listening: SocketAddr) -> SocketAddr {
     let mut address = listening;
     if address.ip().is_unspecified() {

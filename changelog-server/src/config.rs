@@ -26,11 +26,11 @@ pub struct Arguments {
 /// Flags of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
-    /// Where the database is
+    /// The database
     #[arg(
         long,
         global = true,
-        help = "Where the database is: sqlite://PATH or postgres://USER@HOST/NAME",
+        help = "The database: sqlite://PATH or postgres://USER@HOST/NAME",
         env = "CHANGELOG_DATABASE_URL",
         hide_env_values = true,
         default_value = "sqlite://changelog.db",
@@ -49,13 +49,13 @@ pub enum Command {
     Serve(Serve),
     /// Try the service: a database in a folder, sample changes, and a key for chlog
     Demo(Demo),
-    /// Make organizations and set their plans
+    /// Create organizations and set their plans
     #[command(subcommand)]
     Org(Org),
-    /// Make, list and revoke API keys
+    /// Create, list and revoke API keys
     #[command(subcommand)]
     Key(Key),
-    /// Look after people
+    /// Manage users
     #[command(subcommand)]
     User(User),
     /// Write a consistent copy of the SQLite database, even while it is being served
@@ -67,7 +67,7 @@ pub enum Command {
     Openapi,
 }
 
-/// How to serve.
+/// The arguments of `serve`.
 #[derive(Clone, Debug, Args)]
 pub struct Serve {
     /// The address to listen on; port 0 picks a free one
@@ -78,29 +78,28 @@ pub struct Serve {
         value_name = "ADDR"
     )]
     pub listen: SocketAddr,
-    /// Trust the system's clock although the database has seen a later moment
+    /// Trust the system's clock although the database has seen a later time
     #[arg(
         long,
-        long_help = "Trust the system's clock although the database has seen a later moment: after \
-                     the clock was wrong for some minutes, by which keys and sessions expired"
+        long_help = "Trust the system's clock although the database has seen a later time. Use this \
+                     after the clock was ahead for some minutes and keys and sessions expired"
     )]
     pub trust_clock: bool,
-    /// What the service can be configured with.
+    /// The configuration of the service.
     #[command(flatten)]
     pub settings: Settings,
 }
 
-/// What the service can be configured with.
+/// The configuration of the service.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Settings {
-    /// The address under which people reach the service; cookies are Secure
-    /// when it is https
+    /// The URL that users open; cookies are Secure when it is https
     #[arg(
-        help = "The address under which people reach the service, such as \
-                https://changes.example.com; cookies are Secure when it is https",
+        help = "The URL that users open, such as https://changes.example.com; cookies are \
+                Secure when it is https",
         long, env = "CHANGELOG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
     pub public_url: Option<Url>,
-    /// Proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8; comma-separated
+    /// Proxies whose X-Forwarded-For header is trusted, such as 10.0.0.0/8; comma-separated
     #[arg(
         long = "trusted-proxy",
         env = "CHANGELOG_TRUSTED_PROXIES",
@@ -109,10 +108,10 @@ pub struct Settings {
         value_parser = network
     )]
     pub trusted_proxies: Vec<IpNet>,
-    /// Requests a second that one API key may make; without it there is no limit
+    /// The most requests per second of one API key; no limit when absent
     #[arg(long, env = "CHANGELOG_RATE_LIMIT", value_name = "N")]
     pub rate_limit: Option<NonZeroU32>,
-    /// Connections to PostgreSQL that this server opens at most; 24 when absent
+    /// The most connections to PostgreSQL that this server opens; 24 when absent
     #[arg(
         long,
         env = "CHANGELOG_DATABASE_CONNECTIONS",
@@ -125,31 +124,31 @@ pub struct Settings {
     #[arg(
         long,
         help = "How much of the connections for lists, searches and writes one organization may \
-                use at once, in percent; 50 when absent. What exceeds it waits for up to 2 s and \
-                is then answered 429",
+                use at once, in percent; 50 when absent. Requests beyond it wait for up to 2 s \
+                and are then answered with 429",
         env = "CHANGELOG_ORGANIZATION_SHARE",
         value_name = "PERCENT",
         value_parser = value_parser!(u8).range(1..=100)
     )]
     pub organization_share: Option<u8>,
-    /// The memory for answers that wait to be read, in MiB; 256 when absent
+    /// The memory for responses that clients have not read yet, in MiB; 256 when absent
     #[arg(
-        help = "The memory for answers that wait to be read, in MiB; an organization may have a \
-                quarter of it [default: 256]",
+        help = "The memory for responses that clients have not read yet, in MiB; an organization \
+                may use a quarter of it [default: 256]",
         long,
         env = "CHANGELOG_ANSWER_MEMORY",
         value_name = "MIB"
     )]
     pub answer_memory: Option<NonZeroU32>,
-    /// How many things an organization may have.
+    /// The quotas of an organization.
     #[command(flatten)]
     pub quotas: QuotaSettings,
 }
 
-/// How many things one organization may have.
+/// The quotas of one organization.
 #[derive(Clone, Debug, Args)]
 pub struct QuotaSettings {
-    /// Hosts that an organization may have
+    /// The most hosts of an organization
     #[arg(
         long,
         env = "CHANGELOG_MAX_HOSTS",
@@ -157,7 +156,7 @@ pub struct QuotaSettings {
         value_name = "N"
     )]
     pub max_hosts: u32,
-    /// Services that an organization may have
+    /// The most services of an organization
     #[arg(
         long,
         env = "CHANGELOG_MAX_SERVICES",
@@ -165,7 +164,7 @@ pub struct QuotaSettings {
         value_name = "N"
     )]
     pub max_services: u32,
-    /// Members that an organization may have, those invited included
+    /// The most members of an organization, including invitations
     #[arg(
         long,
         env = "CHANGELOG_MAX_MEMBERS",
@@ -173,7 +172,7 @@ pub struct QuotaSettings {
         value_name = "N"
     )]
     pub max_members: u32,
-    /// API keys that an organization may have, those revoked not included
+    /// The most API keys of an organization, not counting revoked ones
     #[arg(
         long,
         env = "CHANGELOG_MAX_API_KEYS",
@@ -194,7 +193,7 @@ impl From<&QuotaSettings> for Quotas {
     }
 }
 
-/// More than an organization needs, and few enough to be listed.
+/// More than organizations need, and few enough to be listed.
 const DEFAULT_QUOTAS: QuotaSettings = QuotaSettings {
     max_hosts: 10_000,
     max_services: 10_000,
@@ -222,7 +221,7 @@ impl Settings {
         }
     }
 
-    /// Tells whether people reach the service over https.
+    /// Returns whether the public URL is https.
     pub fn is_https(&self) -> bool {
         self.public_url
             .as_ref()
@@ -230,7 +229,7 @@ impl Settings {
     }
 }
 
-/// What `demo` takes.
+/// The arguments of `demo`.
 #[derive(Clone, Debug, Args)]
 pub struct Demo {
     /// The address to listen on; port 0 picks a free one
@@ -249,7 +248,7 @@ pub struct Demo {
 /// Organizations.
 #[derive(Debug, Subcommand)]
 pub enum Org {
-    /// Make an organization, and its owner
+    /// Create an organization, with its owner
     Create {
         /// Its name
         #[arg(long)]
@@ -257,7 +256,7 @@ pub enum Org {
         /// Its plan: free (dashboard only) or pro (API as well)
         #[arg(long, default_value = "free", value_name = "free|pro")]
         plan: Plan,
-        /// The address that its owner signs in with
+        /// The email address of its owner
         #[arg(long, value_name = "E", requires_all = ["owner_name", "owner_password_file"])]
         owner_email: Option<String>,
         /// The name of its owner
@@ -282,7 +281,7 @@ pub enum Org {
 /// API keys.
 #[derive(Debug, Subcommand)]
 pub enum Key {
-    /// Make a key; its value is shown this once
+    /// Create a key; its value is shown only now
     Create {
         /// The organization's id or name
         #[arg(long)]
@@ -290,7 +289,7 @@ pub enum Key {
         /// A name for the key: who will use it
         #[arg(long)]
         name: String,
-        /// When the key stops working by itself
+        /// When the key expires
         #[arg(long, value_name = "RFC3339")]
         expires_at: Option<Timestamp>,
     },

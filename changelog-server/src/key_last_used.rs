@@ -1,4 +1,4 @@
-//! Noting when keys are used, to the minute, outside of the requests' way.
+//! Records when keys were last used, to the minute, outside of the requests.
 
 use std::collections::HashMap;
 
@@ -8,24 +8,23 @@ use tokio::sync::mpsc;
 
 use crate::store::{CLOCKS_DIFFER, Store};
 
-/// How exactly the last use of a key is known.
+/// The precision of the last use of a key.
 const PRECISION: TimeDelta = TimeDelta::minutes(1);
-/// Notes that may wait; beyond that the next request will make the same note.
-const WAITING: usize = 256;
+/// How many uses are buffered; the next request records a use that was dropped.
+const MAX_BUFFERED: usize = 256;
 
-/// Takes notes of used keys.
+/// Records the last uses of keys.
 #[derive(Debug)]
 pub(crate) struct KeyLastUsed {
     notes: mpsc::Sender<(ApiKeyId, Timestamp)>,
 }
 
 impl KeyLastUsed {
-    /// Starts the task that writes the notes down; it ends with the last
-    /// sender.
+    /// Starts the task that writes the uses; it ends with the last sender.
     pub(crate) fn start(store: Store) -> Self {
-        let (notes, mut taken) = mpsc::channel(WAITING);
+        let (notes, mut taken) = mpsc::channel(MAX_BUFFERED);
         tokio::spawn(async move {
-            // Many requests see the old value before the first note is written.
+            // Many requests read the old value before the first use is written.
             let mut written: HashMap<ApiKeyId, Timestamp> = HashMap::new();
             while let Some((key, at)) = taken.recv().await {
                 if written
@@ -40,7 +39,7 @@ impl KeyLastUsed {
                         written.insert(key, at);
                     }
                     Err(error) => {
-                        tracing::warn!(%error, %key, "the use of a key could not be noted");
+                        tracing::warn!(%error, %key, "the use of a key could not be recorded");
                     }
                 }
             }
@@ -48,17 +47,17 @@ impl KeyLastUsed {
         Self { notes }
     }
 
-    /// Notes that a key was used now, unless that is known already.
+    /// Records that a key was used now, unless a recent use is known already.
     pub(crate) fn note(&self, key: ApiKeyId, known: Option<Timestamp>, now: Timestamp) {
         if is_due(known, now) {
-            // A full queue is no harm, see above.
+            // A full buffer is no harm, see [`MAX_BUFFERED`].
             let _ = self.notes.try_send((key, now));
         }
     }
 }
 
-/// Returns whether a use is to be noted: the known one is old, or in the future,
-/// where a clock that was wrong put it.
+/// Returns whether a use has to be recorded: the known one is old, or in the future
+/// because a clock was wrong.
 fn is_due(known: Option<Timestamp>, now: Timestamp) -> bool {
     known.is_none_or(|known| known.plus(PRECISION) <= now || known > now.plus(CLOCKS_DIFFER))
 }

@@ -27,46 +27,46 @@ use tokio::net::TcpListener;
 
 use app::App;
 
-/// How often what has outlived its time is deleted.
-const HOUSEKEEPING: Duration = Duration::from_mins(10);
-/// How often the time is noted in the database.
-const NOTING_TIME: Duration = Duration::from_mins(1);
+/// How often expired rows are deleted.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
+/// How often the time is saved in the database.
+const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Serves on a listener until the shutdown resolves, then drains and returns.
 pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
-    let housekeeping = tokio::spawn(keep_house(app.clone()));
-    let noting_time = tokio::spawn(note_time(app.clone()));
+    let maintenance = tokio::spawn(run_maintenance(app.clone()));
+    let clock_saving = tokio::spawn(save_clock(app.clone()));
     let failure = dashboard::failure;
     let routes = web::route::join(routes, failure);
     serve::serve(app, routes, failure, listener, shutdown).await;
-    housekeeping.abort();
-    noting_time.abort();
+    maintenance.abort();
+    clock_saving.abort();
 }
 
-async fn keep_house(app: App) {
-    let mut interval = tokio::time::interval(HOUSEKEEPING);
+async fn run_maintenance(app: App) {
+    let mut interval = tokio::time::interval(MAINTENANCE_INTERVAL);
     loop {
         interval.tick().await;
         app.limits.forget_idle();
         match app.store.purge(app.now().into()).await {
             Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "deleted what had outlived its time"),
-            Err(error) => tracing::warn!(%error, "what has outlived its time could not be deleted"),
+            Ok(rows) => tracing::info!(rows, "deleted expired rows"),
+            Err(error) => tracing::warn!(%error, "expired rows could not be deleted"),
         }
     }
 }
 
-/// Notes the time, for a process that begins after the clock was set back.
-async fn note_time(app: App) {
-    let mut interval = tokio::time::interval(NOTING_TIME);
+/// Saves the time, for a process that starts after the clock was set back.
+async fn save_clock(app: App) {
+    let mut interval = tokio::time::interval(CLOCK_SAVE_INTERVAL);
     loop {
         interval.tick().await;
         if let Some(latest) = app.clock.latest_confirmed()
             && let Err(error) = app.store.keep_latest_moment(latest).await
         {
-            tracing::warn!(%error, "the time could not be noted");
+            tracing::warn!(%error, "the time could not be saved");
         }
     }
 }

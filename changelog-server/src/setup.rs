@@ -1,16 +1,17 @@
-//! The token of the first start: whoever can read what the service prints may
-//! found the first organization, once.
+//! The setup token: a person who can read what the service prints at its first
+//! start may create the first organization, once.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-/// The token, while nobody has used it.
+/// The token, until it is used.
 #[derive(Debug, Default)]
 pub struct Setup(Mutex<Option<[u8; 32]>>);
 
-/// The right to found the organization; without [`Turn::done`] it goes back.
-pub(crate) struct Turn<'s> {
+/// The right to create the organization; without [`Claim::done`] the token is
+/// valid again.
+pub(crate) struct Claim<'s> {
     setup: &'s Setup,
     token: Option<[u8; 32]>,
 }
@@ -20,7 +21,7 @@ fn hash(token: &str) -> [u8; 32] {
 }
 
 impl Setup {
-    /// Allows whoever has this token to found the first organization.
+    /// Allows creating the first organization with this token.
     pub fn with(token: &str) -> Self {
         Self(Mutex::new(Some(hash(token))))
     }
@@ -29,30 +30,30 @@ impl Setup {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether this is the token, and nobody has used it.
+    /// Returns whether this is the token and it is unused.
     pub(crate) fn matches(&self, token: &str) -> bool {
-        // Hashes: how long comparing takes tells nothing of the token.
+        // Hashes: the time that comparing takes reveals nothing about the token.
         *self.lock() == Some(hash(token))
     }
 
-    /// Takes the token, so that nobody else does.
-    pub(crate) fn take(&self, token: &str) -> Option<Turn<'_>> {
+    /// Claims the token, so that no other request can.
+    pub(crate) fn take(&self, token: &str) -> Option<Claim<'_>> {
         let mut known = self.lock();
-        (*known == Some(hash(token))).then(|| Turn {
+        (*known == Some(hash(token))).then(|| Claim {
             setup: self,
             token: known.take(),
         })
     }
 }
 
-impl Turn<'_> {
-    /// Notes that the organization was founded.
+impl Claim<'_> {
+    /// Uses the token up: the organization was created.
     pub(crate) fn done(mut self) {
         self.token = None;
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if let Some(token) = self.token.take() {
             *self.setup.lock() = Some(token);
@@ -69,9 +70,9 @@ mod tests {
         let setup = Setup::with("token");
         assert!(setup.matches("token") && !setup.matches("other"));
         assert!(setup.take("other").is_none());
-        let turn = setup.take("token").unwrap();
+        let claim = setup.take("token").unwrap();
         assert!(setup.take("token").is_none(), "two at once");
-        drop(turn);
+        drop(claim);
         assert!(setup.matches("token"), "nothing was made");
         setup.take("token").unwrap().done();
         assert!(!setup.matches("token") && setup.take("token").is_none());

@@ -1,6 +1,6 @@
 //! `/api/changes/around`: what changed before a moment, the most suspicious
-//! first. How changes are ranked stands in core; what is compared is chosen here,
-//! bounded in time and in number.
+//! first. core ranks changes; this module selects the changes to compare, bounded in
+//! time and number.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,9 +15,9 @@ use crate::app::App;
 use crate::store::{ChangeJson, Compared, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
-/// How many of the newest changes of the time are compared.
+/// How many of the newest changes of the window are compared.
 const NEWEST: u64 = 500;
-/// How many of the service's, and of the host's, beside them.
+/// How many changes of the service, and of the host, are compared in addition.
 const OF_EACH: u64 = 250;
 
 /// Ranks what changed before a moment, with the reasons of each.
@@ -94,8 +94,8 @@ fn pieces(
     Ok(pieces)
 }
 
-/// Finds out what changes are compared with. What the organization does not have
-/// is affected by nothing, as a list of it is empty.
+/// Returns what changes are compared with. An id that the organization does not
+/// have matches no change.
 async fn affected(
     app: &App,
     tenant: Tenant,
@@ -116,8 +116,8 @@ async fn affected(
     })
 }
 
-/// Reads what is to be ranked, and returns whether these are all changes of the
-/// time.
+/// Reads the changes to rank, and returns whether these are all changes of the
+/// window.
 async fn candidates(
     app: &App,
     tenant: Tenant,

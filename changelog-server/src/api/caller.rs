@@ -23,11 +23,11 @@ pub(crate) struct Caller {
 }
 
 impl App {
-    /// Finds out which key calls. A missing, unknown, revoked and expired key
-    /// get one answer.
+    /// Authenticates the API key of a request. A missing, unknown, revoked or
+    /// expired key gets the same answer.
     pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
         let key = request.header(API_KEY_HEADER).unwrap_or_default();
-        // The checksum tells a mistyped key without asking the database.
+        // The checksum rejects a mistyped key without a query.
         if !api_key::is_well_formed(key) {
             return Err(unauthorized());
         }
@@ -63,8 +63,8 @@ impl App {
         })
     }
 
-    /// Tells whether a key that has shown itself may still read what belongs to
-    /// its organization.
+    /// Returns whether a key that was authenticated before is still valid for its
+    /// organization.
     pub(crate) async fn is_still_caller(
         &self,
         key: &str,
@@ -78,7 +78,7 @@ impl App {
     }
 }
 
-/// Tells whether a key is neither revoked nor expired.
+/// Returns whether a key is neither revoked nor expired.
 fn is_valid(owner: &KeyOwner, now: Timestamp) -> bool {
     owner.revoked_at.is_none() && owner.expires_at.is_none_or(|at| at > now)
 }

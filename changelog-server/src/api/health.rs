@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::store::StoreError;
 use crate::web::{ApiResult, Request, reply};
 
-/// How long the database may take to answer.
+/// How long the check waits for the database.
 const TIMEOUT: Duration = Duration::from_millis(1_200);
 
 /// Reports whether the service can work: a real round trip to the database,

@@ -5,7 +5,7 @@ use changelog_core::query::Query;
 
 use crate::web::{ApiError, Request};
 
-/// How many hosts or services an answer has at most when it is one of several.
+/// The most hosts or services of one page.
 const MAX_LIMIT: u64 = 1_000;
 
 /// Which part of a list, in the order of the names.

@@ -86,7 +86,7 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
     }
 }
 
-/// Makes an organization, with its owner if there is one.
+/// Creates an organization, with its owner if one is given.
 pub(super) async fn create(
     store: &Store,
     new: &NewOrganization,
@@ -107,14 +107,14 @@ pub(super) async fn create(
         .map(|owner| passwords::hash_now(&owner.password, like.as_deref()));
     let with_hash = owner.as_ref().zip(hash.as_deref());
     let mut tx = store.begin().await?;
-    let (tenant, organization, user) = match tx.found(new, with_hash, now).await {
+    let (tenant, organization, user) = match tx.create_organization(new, with_hash, now).await {
         Err(StoreError::Conflict) => {
             let email = owner.map(|owner| owner.email).unwrap_or_default();
             return Err(Failure::Usage(format!(
                 "the address {email} belongs to a person already; nothing was made"
             )));
         }
-        founded => founded?,
+        created => created?,
     };
     tx.commit().await?;
     Ok((tenant, organization, user))

@@ -75,7 +75,9 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
         return Err(no_setup());
     };
     let mut tx = app.store.begin().await?;
-    let (tenant, organization, user) = tx.found(&new, Some((&owner, &hash)), now).await?;
+    let (tenant, organization, user) = tx
+        .create_organization(&new, Some((&owner, &hash)), now)
+        .await?;
     let key = NewApiKey {
         name: FIRST_KEY.to_owned(),
         expires_at: None,

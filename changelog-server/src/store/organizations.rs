@@ -92,7 +92,7 @@ impl Database {
 impl Tx {
     /// Makes an organization, with its owner and the hash of their password, if
     /// there is one; [`StoreError::Conflict`] when the owner's address is taken.
-    pub async fn found(
+    pub async fn create_organization(
         &mut self,
         new: &NewOrganization,
         owner: Option<(&OwnerInput, &str)>,

@@ -1,5 +1,5 @@
-//! A change that is about to be recorded, with everything that can be made
-//! before the database is asked: while it is written, others wait.
+//! A change that is about to be created, with everything that can be prepared
+//! without the database: other creates wait while it is written.
 
 use changelog_core::ids::uuid_v7;
 use changelog_core::{
@@ -18,7 +18,7 @@ use crate::store::index::sort_key;
 
 use crate::store::{Actor, StoreError, Tenant, new_id};
 
-/// A change that is about to be recorded.
+/// A change that is about to be created.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub(super) tenant: Tenant,
@@ -36,7 +36,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes a change of what was asked for.
+    /// Prepares a change.
     pub fn new(
         tenant: Tenant,
         actor: &Actor,
@@ -192,13 +192,14 @@ pub(super) struct Document<'c> {
     occurred_at: Timestamp,
     organization_id: OrganizationId,
     created_at: Timestamp,
-    /// The last one, and a text: what is put in stands between it and the brace.
+    /// The last field, and a string: service and host are inserted between it and
+    /// the closing brace.
     updated_at: Timestamp,
 }
 
 impl Document<'_> {
     fn to_json(&self) -> String {
-        // Texts, numbers and lists of them: nothing that cannot be written.
+        // Strings, numbers and lists of them always serialize.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
