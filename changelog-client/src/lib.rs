@@ -83,7 +83,13 @@ pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;
 pub use services::{CreateService, Services, UpdateService};
 
-/// The examples of the README compile.
+/// Compiles the examples of the README and of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+mod guide {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[cfg(feature = "blocking")]
+    #[doc = include_str!("../../docs/sdk.md")]
+    struct Sdk;
+}
