@@ -1,9 +1,8 @@
-//! Markdown of descriptions as HTML that is safe to show: whatever was written,
-//! no script, no style, no form, and nothing that is loaded from elsewhere.
+//! Renders Markdown as safe HTML: without scripts, styles, forms and remote content.
 //!
-//! Whoever has a key writes the text, and whoever opens the page has it rendered,
-//! again and again while the page is open. So the work is bounded by the length of
-//! the text, done on the blocking pool, a few texts at a time, and remembered.
+//! Every holder of a key can write texts, and an open page requests its text again
+//! and again. So the work is bounded by the length of the text, runs on the blocking
+//! pool for a few texts at a time, and is cached.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
@@ -17,26 +16,25 @@ use tokio::sync::Semaphore;
 
 use crate::blocking_pool;
 
-/// How deep quotations, lists and emphasis may be nested. The HTML cleaner takes
-/// the square of the depth.
+/// The deepest nesting of quotations, lists and emphasis. The HTML cleaner takes
+/// quadratic time in the depth.
 const MAX_DEPTH: usize = 30;
-/// How many pieces a byte of text may become. Empty cells are added to a row of a
-/// table that has fewer than its head, so that a short text could become millions
-/// of them; no other text comes near this.
+/// The most parser events per byte of text. Rows of a table are filled up with
+/// empty cells to the length of its head, so that a short text could become millions
+/// of cells; no other text comes near this limit.
 const MAX_EVENTS_PER_BYTE: usize = 4;
-/// How many texts are rendered at once.
-const AT_ONCE: usize = 2;
-/// How much rendered text is remembered, in bytes; and in how many texts of the
-/// usual length that would be.
+/// The most texts that are rendered at once.
+const MAX_CONCURRENT: usize = 2;
+/// The size of the cache in bytes, and the expected number of its texts.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 const CACHE_TEXTS: usize = 4_096;
-/// What remembering a text costs besides the text itself, in bytes.
-const CACHE_OVERHEAD: u64 = 128;
-/// In how many parts the memory is kept; each holds the largest text many times.
+/// What caching a text costs in addition to the text itself, in bytes.
+const CACHE_ENTRY_OVERHEAD: u64 = 128;
+/// The number of parts of the cache; each can hold the largest text many times.
 const CACHE_SHARDS: usize = 4;
 
-/// What may stay. Images are left out: a picture from elsewhere would tell its
-/// host who reads the page, and the content security policy refuses it anyway.
+/// The allowed HTML tags. Images are not allowed: a remote image would tell its host
+/// who reads the page, and the content security policy refuses it anyway.
 const TAGS: [&str; 25] = [
     "a",
     "blockquote",
@@ -89,11 +87,11 @@ struct Bytes;
 
 impl Weighter<Key, Arc<str>> for Bytes {
     fn weight(&self, _: &Key, html: &Arc<str>) -> u64 {
-        html.len() as u64 + CACHE_OVERHEAD
+        html.len() as u64 + CACHE_ENTRY_OVERHEAD
     }
 }
 
-/// Renders texts, and remembers those that were shown last.
+/// Renders texts and caches the latest.
 #[derive(Debug)]
 pub(crate) struct Markdown {
     running: Semaphore,
@@ -107,7 +105,7 @@ impl Markdown {
             .estimated_items_capacity(CACHE_TEXTS)
             .weight_capacity(CACHE_BYTES)
             .build()
-            .expect("the capacities are given");
+            .expect("all capacities are set");
         let rendered = Cache::with_options(
             options,
             Bytes,
@@ -115,13 +113,12 @@ impl Markdown {
             quick_cache::sync::DefaultLifecycle::default(),
         );
         Self {
-            running: Semaphore::new(AT_ONCE),
+            running: Semaphore::new(MAX_CONCURRENT),
             rendered,
         }
     }
 
-    /// Renders a text, or finds it rendered. Of many who ask for one text at once,
-    /// one has it rendered.
+    /// Returns a text as HTML. Concurrent requests for one text share the work.
     pub(crate) async fn render(&self, text: &str) -> Arc<str> {
         let key: Key = Sha256::digest(text).into();
         let work = async {
@@ -144,11 +141,11 @@ fn render(text: &str) -> Arc<str> {
     CLEANER.clean(&rendered).to_string().into()
 }
 
-/// Reads the pieces of a text; none when it is nested too deep, or has more of
-/// them than a text of its length should have.
+/// Parses a text; `None` if it is nested too deeply or has too many events for its
+/// length.
 fn events(text: &str) -> Option<Vec<Event<'_>>> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
-    let most = text.len() * MAX_EVENTS_PER_BYTE + 64;
+    let max_events = text.len() * MAX_EVENTS_PER_BYTE + 64;
     let mut events = Vec::new();
     let mut depth = 0;
     for event in Parser::new_ext(text, options) {
@@ -157,12 +154,12 @@ fn events(text: &str) -> Option<Vec<Event<'_>>> {
             Event::End(_) => depth -= 1,
             _ => {}
         }
-        if depth > MAX_DEPTH || events.len() > most {
+        if depth > MAX_DEPTH || events.len() > max_events {
             return None;
         }
         match event {
-            // HTML is shown as it was written: tags that are left open would be
-            // closed, and opened again in each paragraph, by the cleaner.
+            // HTML is shown as text: the cleaner would close open tags and open
+            // them again in each paragraph.
             Event::Start(Tag::HtmlBlock) => events.push(Event::Start(Tag::Paragraph)),
             Event::End(TagEnd::HtmlBlock) => events.push(Event::End(TagEnd::Paragraph)),
             Event::InlineHtml(tag) if is_line_break(&tag) => events.push(Event::HardBreak),
@@ -173,7 +170,7 @@ fn events(text: &str) -> Option<Vec<Event<'_>>> {
     Some(events)
 }
 
-/// Returns whether a tag is the one that tables need for several lines in a cell.
+/// Returns whether a tag is a line break, which cells of tables need.
 fn is_line_break(tag: &str) -> bool {
     let name = tag
         .trim_start_matches('<')
@@ -181,7 +178,7 @@ fn is_line_break(tag: &str) -> bool {
     name.eq_ignore_ascii_case("br")
 }
 
-/// The text as it is.
+/// Returns a text as a code block.
 fn plain(text: &str) -> Vec<Event<'_>> {
     vec![
         Event::Start(Tag::CodeBlock(CodeBlockKind::Indented)),

@@ -1,6 +1,6 @@
-//! What people see in a browser. This page lists every page; a handler reads top
-//! to bottom as the API's do: who looks, what was sent, store, page. Everything
-//! works without scripts; `assets/app.js` adds what makes it quicker.
+//! The dashboard. [`routes`] lists every page. A handler reads from top to bottom:
+//! viewer, form, store, page. Everything works without scripts; `assets/app.js` adds
+//! conveniences.
 
 mod account;
 mod activity;

@@ -1,4 +1,4 @@
-//! What the pages are made of: nothing here knows a page.
+//! Parts that the pages share; nothing here imports a page.
 
 pub(super) mod activity_rows;
 pub(super) mod assets;
