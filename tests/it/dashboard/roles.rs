@@ -165,7 +165,7 @@ async fn what_belongs_to_others_is_not_there(app: TestApp) {
     assert!(list.text.contains("0 changes") && !list.text.contains("Umbrella"));
     let list = owner.get("/changes?service=payments+of+Umbrella").await;
     assert!(
-        list.text.contains("there is no service of this name"),
+        list.text.contains("no service has this name"),
         "{}",
         list.text
     );
