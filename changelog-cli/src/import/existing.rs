@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use changelog_client::{ChangeQuery, Client};
+use changelog_core::change::fields::long_texts;
 use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeId, RiskLevel, Status, Timestamp};
 use chrono::TimeDelta;
@@ -100,10 +101,9 @@ fn is_exported_from(record: &ImportRecord, change: &Change) -> bool {
 fn is_equal(record: &ImportRecord, change: &Change) -> bool {
     let new = &record.record.change;
     is_similar(record, change)
-        && new.description == change.description
         && *new.risk_level.as_ref().unwrap_or(&RiskLevel::Low) == change.risk_level
         && *new.status.as_ref().unwrap_or(&Status::Planned) == change.status
-        && new.impact == change.impact
+        && long_texts().all(|(_, text)| (text.of_new)(new) == (text.of)(change))
         && new.tags == change.tags
         && new.links == change.links
         && new.scheduled_for == change.scheduled_for

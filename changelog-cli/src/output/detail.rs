@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
+use changelog_core::change::fields::long_texts;
 use changelog_core::text::printable;
 use changelog_core::{Change, Environment, Host, Service, Timestamp};
 use chrono::Local;
@@ -67,8 +68,9 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
         ));
     }
     let mut text = titled(&change.title, &fields);
-    section(&mut text, "Description", change.description.as_deref());
-    section(&mut text, "Impact", change.impact.as_deref());
+    for (_, field) in long_texts() {
+        section(&mut text, field.label, (field.of)(change).as_deref());
+    }
     text
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use changelog_client::{ChangeQuery, Client};
+use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ChangeId, OrganizationId};
 use chrono::TimeDelta;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -26,9 +27,9 @@ use crate::recording::draft::Draft;
 
 /// How long another command may run on to send waiting changes.
 const EXTRA_TIME: Duration = Duration::from_secs(2);
-/// How long the server is sure to remember an idempotency key: an hour less
-/// than its limit.
-const KEY_LIFETIME: TimeDelta = TimeDelta::hours(47);
+/// How long before the end of its lifetime an idempotency key is no longer
+/// relied on.
+const KEY_MARGIN: TimeDelta = TimeDelta::hours(1);
 /// How often a locked spool is tried again.
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -259,7 +260,7 @@ impl Delivery {
             (Some(id), _) => id,
             (None, Some(draft)) => {
                 let key = &entry.idempotency_key;
-                let existing = if time::now() > entry.kept_at.plus(KEY_LIFETIME) {
+                let existing = if time::now() > entry.kept_at.plus(IDEMPOTENCY_TTL - KEY_MARGIN) {
                     self.find(&draft).await?
                 } else {
                     None
