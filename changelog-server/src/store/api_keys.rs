@@ -17,7 +17,7 @@ use super::activity::Entry;
 use super::engine::Results;
 use super::engine::{execute, on, push_values};
 use super::sessions::CLOCKS_DIFFER;
-use super::{Actor, Counted, Database, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
 INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, expires_at,
@@ -242,7 +242,7 @@ impl Tx {
                 .bind(new.expires_at.map(Timestamp::millis))
                 .bind(&actor.name)
         )?;
-        self.check_quota(tenant, Counted::ApiKeys).await?;
+        self.check_quota(tenant, Quota::ApiKeys).await?;
         self.record(
             tenant,
             actor,

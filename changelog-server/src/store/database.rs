@@ -13,7 +13,7 @@ use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection, execute, on,
 };
 use super::feed::{CreationEntry, Feed};
-use super::quotas::{self, Counted, Quotas};
+use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
 
 /// Over how many rows each kept count is spread on PostgreSQL, so that as many
@@ -79,7 +79,7 @@ impl Database {
         let connection = self.connections.begin().await?;
         let slot = match &connection {
             Engine::Sqlite(_) => 0,
-            Engine::Postgres(_) => rand::random_range(0..COUNT_SLOTS as i64),
+            Engine::Postgres(_) => rand::random_range(0..i64::try_from(COUNT_SLOTS).unwrap_or(1)),
         };
         Ok(Tx {
             connection,
@@ -159,36 +159,31 @@ impl Tx {
     pub(super) async fn check_quota(
         &mut self,
         tenant: Tenant,
-        counted: Counted,
+        quota: Quota,
     ) -> Result<(), StoreError> {
-        let Some(limit) = counted.limit(&self.quotas) else {
+        let Some(limit) = quota.limit(&self.quotas) else {
             return Ok(());
         };
         let most = i64::from(limit);
-        let mut count = self.count(tenant, counted, most + 1).await?;
+        let mut count = self.count(tenant, quota, most + 1).await?;
         if count > most - EXACT_COUNT_MARGIN && matches!(self.connection, Engine::Postgres(_)) {
             execute!(self, sqlx::query(quotas::LOCK).bind(tenant.uuid()))?;
-            count = self.count(tenant, counted, most + 1).await?;
+            count = self.count(tenant, quota, most + 1).await?;
         }
         if count <= most {
             return Ok(());
         }
         Err(StoreError::QuotaExceeded {
-            noun: counted.noun(),
-            flag: counted.flag(),
+            noun: quota.noun(),
+            flag: quota.flag(),
             limit,
         })
     }
 
     /// Counts, but no further than to `most`.
-    async fn count(
-        &mut self,
-        tenant: Tenant,
-        counted: Counted,
-        most: i64,
-    ) -> Result<i64, StoreError> {
+    async fn count(&mut self, tenant: Tenant, quota: Quota, most: i64) -> Result<i64, StoreError> {
         let (count,): (i64,) = on!(&mut self.connection, |db| {
-            sqlx::query_as(counted.count_statement())
+            sqlx::query_as(quota.count_statement())
                 .bind(tenant.uuid())
                 .bind(most)
                 .fetch_one(&mut **db)

@@ -10,7 +10,7 @@ use super::activity::difference;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on};
 use super::summaries::{Column, Summary, page, page_after};
-use super::{Counted, Database, StoreError, Tenant, Tx, new_id};
+use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
@@ -207,7 +207,7 @@ impl Tx {
         if inserted == 0 {
             return Err(StoreError::Conflict);
         }
-        self.check_quota(tenant, Counted::Hosts).await?;
+        self.check_quota(tenant, Quota::Hosts).await?;
         Ok(host)
     }
 

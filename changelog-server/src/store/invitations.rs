@@ -13,7 +13,7 @@ use sqlx::types::{Text, Uuid};
 use super::activity::Entry;
 use super::engine::{execute, on};
 use super::sessions::hash;
-use super::{Actor, Counted, Database, StoreError, Tenant, Tx, new_id};
+use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 /// How long an invitation can be accepted.
 const VALID: TimeDelta = TimeDelta::hours(72);
@@ -167,7 +167,7 @@ impl Tx {
                 .bind(created_at.millis())
                 .bind(invitation.expires_at.millis())
         )?;
-        self.check_quota(tenant, Counted::Members).await?;
+        self.check_quota(tenant, Quota::Members).await?;
         let role = json!({ "role": invitation.role });
         let entry = entry(Action::Invited, &invitation, &role);
         self.record(tenant, actor, entry, now).await?;

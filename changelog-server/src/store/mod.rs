@@ -51,7 +51,7 @@ pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub use index::counts::{DayCount, Scope};
 pub use index::search::{Terms, Wanted};
 pub use members::Account;
-pub use quotas::{Counted, Quotas};
+pub use quotas::{Quota, Quotas};
 pub(crate) use sessions::CLOCKS_DIFFER;
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;

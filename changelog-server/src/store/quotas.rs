@@ -36,7 +36,7 @@ pub struct Quotas {
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub enum Quota {
     /// Hosts.
     Hosts,
     /// Services.
@@ -47,7 +47,7 @@ pub enum Counted {
     ApiKeys,
 }
 
-impl Counted {
+impl Quota {
     /// Returns the plural noun.
     pub(super) fn noun(self) -> &'static str {
         match self {

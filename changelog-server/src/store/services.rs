@@ -13,7 +13,7 @@ use super::activity::difference;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on, push_values};
 use super::summaries::{Column, Summary, page, page_after};
-use super::{Counted, Database, StoreError, Tenant, Tx, new_id};
+use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const ALL: &str = "
 SELECT id, name, description, color, created_at
@@ -231,7 +231,7 @@ impl Tx {
         if inserted == 0 {
             return Err(StoreError::Conflict);
         }
-        self.check_quota(tenant, Counted::Services).await?;
+        self.check_quota(tenant, Quota::Services).await?;
         Ok(service)
     }
 

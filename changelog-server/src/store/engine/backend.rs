@@ -14,13 +14,13 @@ pub(crate) enum Engine<S, P> {
     Postgres(P),
 }
 
-/// How long one statement may take. A stopped PostgreSQL never answers, and
-/// sqlx bounds only the wait for a connection. Together with that wait it
-/// stays below the five seconds after which a caller must have an answer.
+/// How long one statement may take. A stopped PostgreSQL never answers, and sqlx
+/// limits only the wait for a connection. Together with that wait this is less
+/// than the five seconds after which a caller must have an answer.
 pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_millis(2_500);
 
-/// Runs the same piece of code on either database: the body is a future that
-/// sqlx makes, written once.
+/// Runs the same code on either database: the body, written once, is a future of
+/// sqlx.
 macro_rules! on {
     ($target:expr, |$db:ident| $body:expr) => {
         match $target {
@@ -35,8 +35,8 @@ macro_rules! on {
 }
 pub(crate) use on;
 
-/// Executes a query within a transaction on either database, and returns how
-/// many rows it touched.
+/// Executes a query within a transaction on either database, and returns the
+/// number of affected rows.
 macro_rules! execute {
     ($tx:expr, $query:expr) => {
         match &mut $tx.connection {
@@ -55,7 +55,7 @@ macro_rules! execute {
 }
 pub(crate) use execute;
 
-/// Waits for a statement, but not for ever.
+/// Waits for a statement for at most [`STATEMENT_TIMEOUT`].
 pub(crate) async fn bounded<T>(
     statement: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, StoreError> {
@@ -67,8 +67,8 @@ pub(crate) async fn bounded<T>(
     }
 }
 
-/// Waits for a COMMIT, but not for ever. The outcome of one that does not
-/// return is not known.
+/// Waits for a COMMIT for at most [`STATEMENT_TIMEOUT`]. The outcome of one that
+/// does not return is not known.
 pub(crate) async fn committed(
     commit: impl Future<Output = Result<(), sqlx::Error>>,
 ) -> Result<(), StoreError> {

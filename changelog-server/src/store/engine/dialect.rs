@@ -1,11 +1,11 @@
-//! What a statement that is put together from parts needs to know of its
-//! database, and the parts that several statements share.
+//! The differences of the two databases, for statements that are built from parts,
+//! and parts that several statements share.
 
 use serde_json::Map;
 use sqlx::types::{Json, Uuid};
 use sqlx::{Database, Postgres, QueryBuilder, Sqlite};
 
-/// What the two databases call differently, for queries that are put together.
+/// The differences of the two databases, for statements that are built from parts.
 pub(crate) trait Dialect: Database {
     /// Whether several statements can be sent as one text.
     const SCRIPTS: bool;
@@ -20,7 +20,7 @@ pub(crate) trait Dialect: Database {
     /// Adds a value to a query.
     fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
 
-    /// Runs a query, and keeps what it was prepared to, or not.
+    /// Runs a query; `keep` says whether to keep the prepared statement.
     fn execute(
         query: &mut QueryBuilder<Self>,
         keep: bool,
@@ -28,7 +28,7 @@ pub(crate) trait Dialect: Database {
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
-/// A value of a query that is put together for either database.
+/// A value of a query for either database.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'v> {
     Uuid(Uuid),
@@ -156,10 +156,8 @@ pub(crate) fn push_organization<DB: Dialect>(
     }
 }
 
-/// Writes how many rows to read and how many to leave out before them. What can
-/// be is written out: SQLite's planner looks at a limit that is bound (and for
-/// the search index at an offset), and prepares the statement anew each time
-/// because the next one may differ, which doubled what a list costs.
+/// Writes how many rows to read and how many to skip before them. The limit is a
+/// literal, so that the planners of both databases know it.
 pub(crate) fn push_limit<DB: Dialect>(query: &mut QueryBuilder<DB>, limit: u64, offset: i64) {
     query.push(" LIMIT ").push(limit);
     if offset > 0 {

@@ -1,12 +1,12 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// PostgreSQL's code for a lock that was not had within `lock_timeout`.
+/// PostgreSQL's code for a lock that was not acquired within `lock_timeout`.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-/// Why the store did not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The name is taken in this organization, or the person is a member already.
@@ -15,7 +15,7 @@ pub enum StoreError {
     /// There is no such row in this organization.
     #[error("there is no such row")]
     NotFound,
-    /// The role of who asks does not allow it; the text says what.
+    /// The caller's role does not allow it; the text says what.
     #[error("{0}")]
     Forbidden(String),
     /// The organization would be left without an owner.
@@ -27,11 +27,11 @@ pub enum StoreError {
     /// The idempotency key was used by a request with another body.
     #[error("the idempotency key was used with another body")]
     KeyReused,
-    /// The organization uses its share of the database already, and what was
-    /// asked did not get a turn in time; it was not begun.
+    /// The organization uses its whole share of the database, and the operation did
+    /// not get a permit in time; it was not begun.
     #[error("the organization uses its whole share of the database")]
     Overloaded,
-    /// The organization would have more of something than it may.
+    /// The organization would exceed a quota.
     #[error("the organization has {limit} {noun}, the most that it may have")]
     QuotaExceeded {
         /// The plural noun for what is limited.
@@ -55,21 +55,21 @@ pub enum StoreError {
         .0.display()
     )]
     Blocked(PathBuf),
-    /// The commit failed, or did not return, in a way that does not tell whether
-    /// it took place: all of it was recorded, or nothing.
+    /// The commit failed, or did not return, and it is not known whether it took
+    /// place: either all of the transaction was recorded, or nothing.
     #[error("it is not known whether the database recorded it: {0}")]
     Uncertain(String),
-    /// A fault of this program or of its schema.
+    /// A defect of this program or of its schema.
     #[error("the database refused: {0}")]
     Database(#[source] Arc<sqlx::Error>),
 }
 
 impl StoreError {
-    /// Reads an error of COMMIT. Where the log could not be synced or the
-    /// connection broke, the transaction may be there all the same.
+    /// Classifies an error of COMMIT. If the log could not be synced or the
+    /// connection broke, the transaction may be recorded nevertheless.
     pub(crate) fn of_commit(error: sqlx::Error) -> Self {
         let is_certain = match &error {
-            sqlx::Error::Database(error) => error.code().is_some_and(|code| is_not_done(&code)),
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| excludes_commit(&code)),
             _ => false,
         };
         match Self::from(error) {
@@ -79,9 +79,9 @@ impl StoreError {
     }
 }
 
-/// Returns whether an error code, of either database, says that a commit did
-/// not take place.
-fn is_not_done(code: &str) -> bool {
+/// Returns whether an error code of either database means that a commit did not
+/// take place.
+fn excludes_commit(code: &str) -> bool {
     match sqlite_code(code) {
         // BUSY, LOCKED, READONLY, FULL
         Some(code) => matches!(code, 5 | 6 | 8 | 13),
@@ -91,8 +91,8 @@ fn is_not_done(code: &str) -> bool {
 }
 
 impl StoreError {
-    /// Returns whether an error is of a state that passes.
-    pub(crate) fn passes(error: &sqlx::Error) -> bool {
+    /// Returns whether the same operation may succeed later.
+    pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
         match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
@@ -100,7 +100,7 @@ impl StoreError {
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::BeginFailed => true,
-            sqlx::Error::Database(error) => error.code().is_some_and(|code| passes(&code)),
+            sqlx::Error::Database(error) => error.code().is_some_and(|code| is_transient(&code)),
             _ => false,
         }
     }
@@ -113,15 +113,15 @@ impl From<sqlx::Error> for StoreError {
             sqlx::Error::Database(error) if error.code().as_deref() == Some(LOCK_NOT_AVAILABLE) => {
                 Self::Locked
             }
-            passing if Self::passes(passing) => Self::Unavailable(error.to_string()),
+            error if Self::is_transient(error) => Self::Unavailable(error.to_string()),
             _ => Self::Database(Arc::new(error)),
         }
     }
 }
 
-/// Tells whether an error code names a state that passes: SQLite's extended
+/// Returns whether an error code stands for a transient state: SQLite's extended
 /// result codes are numbers, PostgreSQL's are five characters.
-fn passes(code: &str) -> bool {
+fn is_transient(code: &str) -> bool {
     if let Some(code) = sqlite_code(code) {
         // BUSY, LOCKED, READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL
         return matches!(code, 5 | 6 | 8 | 9 | 10 | 13 | 14 | 15);
@@ -139,8 +139,8 @@ fn sqlite_code(code: &str) -> Option<u32> {
     Some(number & 0xff)
 }
 
-/// Reads the breach of a unique constraint as a name that is taken. SQLite does
-/// not name the constraint and Citus renames it: the caller knows its noun.
+/// Reports the violation of a unique constraint as a name that is taken. SQLite
+/// does not name the constraint and Citus renames it; the caller knows its noun.
 pub(crate) fn or_conflict<T>(result: Result<T, StoreError>) -> Result<T, StoreError> {
     result.map_err(|error| match &error {
         StoreError::Database(cause) => match &**cause {

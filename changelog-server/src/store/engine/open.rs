@@ -1,4 +1,4 @@
-//! Opening the database: from an address to a store with the newest schema.
+//! Opening the database: from an address to connections to the newest schema.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -27,8 +27,8 @@ use super::{files, write_lock};
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an opening process waits for PostgreSQL to answer at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of the database each connection keeps in memory, in KiB; the
-/// system's cache, which they share, is right behind it.
+/// How much of the database each connection keeps in memory, as SQLite takes it:
+/// 4,000 KiB. The connections share the system's cache of the file.
 const CACHE_KIB: &str = "-4000";
 /// Connections for health checks, for keys and sessions, and for single rows.
 const HEALTH_CONNECTIONS: usize = 1;
@@ -59,20 +59,20 @@ impl Default for Capacity {
 }
 
 impl Capacity {
-    /// PostgreSQL's connections when nothing is said.
+    /// PostgreSQL's connections by default.
     pub const DEFAULT_CONNECTIONS: u32 = 24;
     /// The fewest connections that every kind of work has one of.
     pub const MIN_CONNECTIONS: u32 = 10;
-    /// An organization's share when nothing is said, in percent.
+    /// An organization's share by default, in percent.
     pub const DEFAULT_SHARE: u8 = 50;
 
-    /// Returns how many of something are for one organization.
+    /// Returns how many of `all` are for one organization.
     fn share_of(self, all: usize) -> usize {
         (all * usize::from(self.organization_share) / 100).clamp(1, all)
     }
 
-    /// Returns how many connections SQLite reads lists on: an organization's share
-    /// of them keeps the processors busy while some wait for their next statement.
+    /// Returns how many connections SQLite reads lists on: enough that the share of
+    /// one organization keeps the processors busy.
     fn sqlite_lists() -> usize {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         (4 * processors).clamp(8, 32)
@@ -84,22 +84,20 @@ impl Capacity {
 pub enum Purpose {
     /// To serve it: on SQLite only one process may.
     Serve,
-    /// To make something in it that may be the first: its schema is made and
-    /// brought up to date.
-    Create,
-    /// To do one thing and leave, perhaps next to a process that serves. On
-    /// PostgreSQL, where nothing tells whether one does, its schema must be up to
+    /// To write the first rows, perhaps: the schema is created and brought up to
     /// date.
+    Create,
+    /// To run one command, perhaps while a process serves. On PostgreSQL, where this
+    /// cannot be known, the schema must be up to date.
     Administer,
-    /// To copy it as it is: what is not there cannot be copied, and must not be
-    /// made.
+    /// To copy it as it is: a database that does not exist must not be created.
     Copy,
 }
 
 /// Why the database could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The address is not one of SQLite or PostgreSQL.
+    /// The address is neither of SQLite nor of PostgreSQL.
     #[error(
         "the database address must begin with sqlite:// (such as sqlite://changelog.db) or \
          postgres:// (such as postgres://user@host/name)"
@@ -113,15 +111,15 @@ pub enum OpenError {
         "another changelog-server is serving {0}; stop it first, or use PostgreSQL to run several"
     )]
     Served(PathBuf),
-    /// The file or its companions cannot be used.
+    /// The file, or one next to it, cannot be used.
     #[error("{path}: {source}")]
     File {
         /// The database file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The database does not let us in.
+    /// The database refuses the connection.
     #[error("the database cannot be opened: {0}")]
     Connect(#[source] sqlx::Error),
     /// PostgreSQL does not answer.
@@ -130,7 +128,7 @@ pub enum OpenError {
     /// The schema is not one that this program can bring up to date.
     #[error("the database's schema cannot be used: {0}")]
     Schema(#[source] sqlx::migrate::MigrateError),
-    /// The schema is older, and servers that know it may be running.
+    /// The schema is older, and servers that use it may be running.
     #[error(
         "the database has the schema {found} of an older changelog-server, this one needs \
          {needed}; start `changelog-server serve` of this version, which brings it up to date"
@@ -141,23 +139,23 @@ pub enum OpenError {
         /// The number that is needed.
         needed: i64,
     },
-    /// The store could not begin its work.
+    /// The store could not begin to work.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl OpenError {
-    /// Returns whether the same may work later: the database does not answer, is
-    /// starting, or is recovering.
-    fn passes(&self) -> bool {
+    /// Returns whether a later attempt may succeed: the database does not answer,
+    /// is starting, or is recovering.
+    fn is_transient(&self) -> bool {
         match self {
-            // What stands in front of a database that is away may close what it
-            // accepts.
+            // A proxy in front of a database that is down may close connections
+            // that it has accepted.
             Self::NoAnswer | Self::Connect(sqlx::Error::Protocol(_)) => true,
             Self::Connect(error)
             | Self::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
-            ) => StoreError::passes(error),
+            ) => StoreError::is_transient(error),
             Self::Store(error) => matches!(error, StoreError::Unavailable(_)),
             _ => false,
         }
@@ -222,8 +220,8 @@ async fn open_sqlite(
         migrate_sqlite(&options, &path, serve_lock.is_some()).await?;
     }
     let file = Arc::new(DataFile::open(&path).map_err(in_path)?);
-    // Keeps the database open from here on, and with it the index of its log,
-    // which a task of its own copies into the database.
+    // Keeps the database open from here on, and with it the index of its log. The
+    // log is copied into the database by a task of its own.
     let writing = options.clone().pragma("wal_autocheckpoint", "0");
     let writer = writing.connect().await.map_err(OpenError::Connect)?;
     let wal_index = Arc::new(WalIndex::open(&path).map_err(in_path)?);
@@ -260,7 +258,7 @@ async fn open_sqlite(
 }
 
 /// Brings the schema of a SQLite database up to date, unless another process
-/// serves it, which knows only the schema that it began with.
+/// serves it: that one knows only the schema that it started with.
 async fn migrate_sqlite(
     options: &SqliteConnectOptions,
     path: &Path,
@@ -279,7 +277,7 @@ async fn migrate_sqlite(
     let found = version_of(found)?;
     let mut lock = None;
     if found < needed && !is_ours {
-        // Held until the schema is up to date: nobody begins to serve meanwhile.
+        // Held until the schema is up to date, so that no process begins to serve.
         lock = data_file::serve_lock(path).map_err(in_path)?;
         if lock.is_none() {
             return Err(OpenError::OldSchema { found, needed });
@@ -300,21 +298,21 @@ fn newest(migrator: &Migrator) -> i64 {
     versions.max().unwrap_or(0)
 }
 
-/// Finds the number of the schema that a database has.
+/// Selects the number of the schema that a database has.
 const VERSION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
 
-/// Reads what became of [`VERSION`]: 0 for a database without a schema.
+/// Returns the result of [`VERSION`]: 0 for a database without a schema.
 fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenError> {
     match found {
         Ok((version,)) => Ok(version.unwrap_or(0)),
-        // There is no such table; what else is wrong, migrating tells.
+        // There is no such table. Another error appears again when migrating.
         Err(sqlx::Error::Database(_)) => Ok(0),
         Err(error) => Err(OpenError::Connect(error)),
     }
 }
 
-/// How long a server that starts waits for PostgreSQL, which may be starting or
-/// recovering as well.
+/// How long a starting server waits for PostgreSQL, which may be starting or
+/// recovering too.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Opens a database on PostgreSQL; a server waits until it answers.
@@ -332,7 +330,7 @@ async fn open_postgres(
     (|| open_postgres_now(address, purpose, capacity, write_batches))
         .retry(patience)
         .when(|error| {
-            purpose == Purpose::Serve && error.passes() && started.elapsed() < START_TIMEOUT
+            purpose == Purpose::Serve && error.is_transient() && started.elapsed() < START_TIMEOUT
         })
         .notify(|error, _| {
             tracing::warn!(%error, "waiting for the database");
@@ -406,7 +404,7 @@ async fn open_postgres_now(
             points: group(POINT_CONNECTIONS, capacity.share_of(POINT_CONNECTIONS)),
             lists: group(lists, capacity.share_of(lists)),
         },
-        // The client gives up at the same moment; this ends what it left behind.
+        // The client gives up after the same time; this ends the statement.
         writes: Engine::Postgres(pool(writing, STATEMENT_TIMEOUT)),
         write_permits: FairShare::new(transactions, capacity.share_of(transactions)),
         // One batch is kept for other organizations.

@@ -1,24 +1,5 @@
-//! SQLite's one writer. Writes that wait at the same moment share one COMMIT,
-//! and so one fsync, independently of each other.
-//!
-//! The writer is a task that owns the connection and takes jobs from a queue: it
-//! lends the connection to a transaction ([`Writer::begin`]), or runs a script
-//! ([`Writer::run`]). Each job of a group has a savepoint of its own. When no
-//! other job waits, or the group is full or old, the writer runs COMMIT and
-//! answers all jobs of the group. A job that fails, or whose [`SqliteTx`] is
-//! dropped without a commit, is rolled back to its savepoint, and the rest of
-//! the group continues.
-//!
-//! When COMMIT fails, or SQLite itself rolled the whole transaction back (disk
-//! full, an I/O error), which shows in a savepoint that is gone, all jobs of the
-//! group fail. After an I/O error of COMMIT they fail with
-//! [`StoreError::Uncertain`]: what could not be synced may be recorded
-//! nevertheless.
-//!
-//! A job whose caller has left, because its time ran out, is dropped before it
-//! begins.
+//! The task that owns the connection that writes, and runs jobs in groups.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,178 +7,21 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions, Connection, Executor, Sqlite};
 use tokio::sync::{mpsc, oneshot};
 
-use super::checkpoint::Checkpoints;
-use super::data_file::DataFile;
-use super::error::StoreError;
-use super::generation::Generations;
-use super::script::Script;
-use super::write_lock::LockGuard;
+use super::job::{CommitWaiter, Job, Released, SqliteTx, stopped};
+use crate::store::engine::checkpoint::Checkpoints;
+use crate::store::engine::data_file::DataFile;
+use crate::store::engine::error::StoreError;
+use crate::store::engine::generation::Generations;
+use crate::store::engine::script::Script;
+use crate::store::engine::write_lock::LockGuard;
 
 /// The most jobs that share a COMMIT.
 const MAX_GROUP_JOBS: usize = 256;
 /// How long a group may wait for its COMMIT while more jobs arrive.
 const MAX_GROUP_AGE: Duration = Duration::from_millis(20);
-/// How many jobs the queue holds; beyond that a caller waits to submit one.
-const MAX_QUEUED_JOBS: usize = 1_024;
 /// How long the writer waits for one statement, or for a transaction to return
 /// the connection. A transaction that holds it for longer loses it.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Who waits for the COMMIT of a job.
-type CommitWaiter = oneshot::Sender<Result<(), StoreError>>;
-
-/// A handle to the task that writes.
-#[derive(Clone, Debug)]
-pub(crate) struct Writer {
-    queue: mpsc::Sender<Job>,
-}
-
-enum Job {
-    /// Lends the connection to a transaction.
-    Transaction(oneshot::Sender<Result<SqliteTx, StoreError>>),
-    /// Runs a script.
-    Script(Box<Script<Sqlite>>, CommitWaiter),
-}
-
-impl Job {
-    /// Returns whether its caller has left.
-    fn is_abandoned(&self) -> bool {
-        match self {
-            Self::Transaction(reply) => reply.is_closed(),
-            Self::Script(_, waiter) => waiter.is_closed(),
-        }
-    }
-
-    fn refuse(self, error: StoreError) {
-        match self {
-            Self::Transaction(reply) => drop(reply.send(Err(error))),
-            Self::Script(_, waiter) => drop(waiter.send(Err(error))),
-        }
-    }
-}
-
-impl Writer {
-    /// Starts the task that owns the connection; it ends when every `Writer`
-    /// is dropped.
-    pub(crate) fn start(
-        options: SqliteConnectOptions,
-        connection: SqliteConnection,
-        file: Arc<DataFile>,
-        generations: Arc<Generations>,
-        checkpoints: Checkpoints,
-    ) -> Self {
-        let (queue, jobs) = mpsc::channel(MAX_QUEUED_JOBS);
-        let task = Task {
-            options,
-            file,
-            generations,
-            checkpoints,
-            connection: Some(Box::new(connection)),
-            jobs,
-            next: None,
-        };
-        tokio::spawn(task.run());
-        Self { queue }
-    }
-
-    /// Waits for the connection, inside a savepoint.
-    pub(crate) async fn begin(&self) -> Result<SqliteTx, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.submit(Job::Transaction(reply)).await?;
-        answer.await.map_err(|_| stopped())?
-    }
-
-    /// Begins a script for [`Self::run`].
-    pub(crate) fn script() -> Script<Sqlite> {
-        let mut script = Script::new();
-        script.statement("SAVEPOINT job");
-        script
-    }
-
-    /// Runs a script that only adds rows, and waits for its COMMIT. In one go,
-    /// because each statement by itself costs two switches of thread.
-    pub(crate) async fn run(&self, mut script: Script<Sqlite>) -> Result<(), StoreError> {
-        // The outermost savepoint is a transaction, and its release a COMMIT.
-        script.statement("RELEASE job");
-        let (waiter, answer) = oneshot::channel();
-        self.submit(Job::Script(Box::new(script), waiter)).await?;
-        answer.await.map_err(|_| stopped())?
-    }
-
-    async fn submit(&self, job: Job) -> Result<(), StoreError> {
-        self.queue.send(job).await.map_err(|_| stopped())
-    }
-}
-
-fn stopped() -> StoreError {
-    StoreError::Unavailable("the writer has stopped".into())
-}
-
-/// The connection while it is lent to one transaction.
-#[derive(Debug)]
-pub(crate) struct SqliteTx {
-    /// `None` only after it was released.
-    connection: Option<Box<SqliteConnection>>,
-    release: Option<oneshot::Sender<Released>>,
-}
-
-/// The connection as a transaction returns it.
-#[derive(Debug)]
-struct Released {
-    connection: Box<SqliteConnection>,
-    /// Who waits for the COMMIT; `None` rolls back.
-    commit: Option<CommitWaiter>,
-}
-
-impl SqliteTx {
-    /// Returns the connection and waits until COMMIT has returned.
-    ///
-    /// # Errors
-    /// [`StoreError::Uncertain`] when it is not known whether COMMIT took place.
-    pub(crate) async fn commit(mut self) -> Result<(), StoreError> {
-        let (waiter, answer) = oneshot::channel();
-        if !self.release(Some(waiter)) {
-            return Err(stopped());
-        }
-        answer
-            .await
-            .map_err(|_| StoreError::Uncertain("the writer has stopped".into()))?
-    }
-
-    /// Returns the connection. Returns whether the writer took it: the writer may
-    /// have given it up, or have ended with the runtime; then nothing is
-    /// committed.
-    fn release(&mut self, commit: Option<CommitWaiter>) -> bool {
-        match (self.connection.take(), self.release.take()) {
-            (Some(connection), Some(release)) => {
-                release.send(Released { connection, commit }).is_ok()
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Drop for SqliteTx {
-    fn drop(&mut self) {
-        self.release(None);
-    }
-}
-
-impl Deref for SqliteTx {
-    type Target = SqliteConnection;
-
-    fn deref(&self) -> &SqliteConnection {
-        let connection = self.connection.as_ref();
-        connection.expect("a transaction has the connection until it is released")
-    }
-}
-
-impl DerefMut for SqliteTx {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        let connection = self.connection.as_mut();
-        connection.expect("a transaction has the connection until it is released")
-    }
-}
 
 /// Jobs that share a COMMIT.
 #[derive(Default)]
@@ -251,20 +75,20 @@ impl State {
     }
 }
 
-struct Task {
-    options: SqliteConnectOptions,
-    file: Arc<DataFile>,
-    generations: Arc<Generations>,
-    checkpoints: Checkpoints,
+pub(super) struct Task {
+    pub(super) options: SqliteConnectOptions,
+    pub(super) file: Arc<DataFile>,
+    pub(super) generations: Arc<Generations>,
+    pub(super) checkpoints: Checkpoints,
     /// `None` after it was lost; the next group opens another.
-    connection: Option<Box<SqliteConnection>>,
-    jobs: mpsc::Receiver<Job>,
+    pub(super) connection: Option<Box<SqliteConnection>>,
+    pub(super) jobs: mpsc::Receiver<Job>,
     /// The next job, when it was taken from the queue already.
-    next: Option<Job>,
+    pub(super) next: Option<Job>,
 }
 
 impl Task {
-    async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         while let Some(first) = self.wait_for_job().await {
             match self.prepare().await {
                 Ok(guard) => self.run_group(guard, first).await,

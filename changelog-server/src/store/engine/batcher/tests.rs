@@ -1,0 +1,129 @@
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// Runs batches that report their requests and end when they are released.
+struct Bench {
+    batcher: Batcher<char, u32, u32>,
+    begun: mpsc::UnboundedReceiver<(Vec<u32>, oneshot::Sender<()>)>,
+}
+
+fn bench(limits: Limits) -> Bench {
+    let (report, begun) = mpsc::unbounded_channel();
+    let batcher = Batcher::new(limits, weigh, move |requests: Vec<u32>| {
+        let (release, wait) = oneshot::channel();
+        let _ = report.send((requests.clone(), release));
+        async move {
+            let _ = wait.await;
+            Ok(requests.into_iter().map(Ok).collect())
+        }
+    });
+    Bench { batcher, begun }
+}
+
+impl Bench {
+    /// Submits a request, and waits until it is in its lane.
+    async fn submit(&self, lane: char, request: u32) -> tokio::task::JoinHandle<()> {
+        let batcher = self.batcher.clone();
+        let submitted = tokio::spawn(async move {
+            assert_eq!(batcher.submit(lane, request).await.unwrap(), request);
+        });
+        tokio::task::yield_now().await;
+        submitted
+    }
+}
+
+/// Requests weigh a hundredth of their number.
+fn weigh(request: &u32) -> usize {
+    usize::try_from(*request / 100).unwrap().max(1)
+}
+
+const ONE_WRITER: Limits = Limits {
+    batches: 1,
+    batches_per_lane: 1,
+    weight: 4,
+    mixes_lanes: true,
+};
+
+#[tokio::test]
+async fn a_batch_takes_one_request_of_each_lane_in_rotation() {
+    let mut bench = bench(ONE_WRITER);
+    let mut submitted = vec![bench.submit('a', 1).await];
+    let (first, release) = bench.begun.recv().await.unwrap();
+    assert_eq!(first, [1]);
+    for (lane, request) in [('a', 2), ('a', 3), ('a', 4), ('b', 5), ('a', 6), ('b', 7)] {
+        submitted.push(bench.submit(lane, request).await);
+    }
+    release.send(()).unwrap();
+    let (second, release) = bench.begun.recv().await.unwrap();
+    assert_eq!(second, [2, 5, 3, 7]);
+    release.send(()).unwrap();
+    let (third, release) = bench.begun.recv().await.unwrap();
+    assert_eq!(third, [4, 6]);
+    release.send(()).unwrap();
+    for submitted in submitted {
+        submitted.await.unwrap();
+    }
+    let lanes = bench.batcher.0.lock();
+    assert!(lanes.by_key.is_empty() && lanes.running_batches == 0 && lanes.waiting_requests == 0);
+}
+
+#[tokio::test]
+async fn a_heavy_request_is_a_batch_by_itself_and_delays_each_lane_once() {
+    let mut bench = bench(ONE_WRITER);
+    let _first = bench.submit('a', 1).await;
+    let (_, release) = bench.begun.recv().await.unwrap();
+    let mut submitted = Vec::new();
+    for (lane, request) in [('a', 500), ('a', 501), ('b', 2), ('a', 502)] {
+        submitted.push(bench.submit(lane, request).await);
+    }
+    release.send(()).unwrap();
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        let (batch, release) = bench.begun.recv().await.unwrap();
+        order.push(batch);
+        release.send(()).unwrap();
+    }
+    assert_eq!(order, [vec![500], vec![2], vec![501], vec![502]]);
+}
+
+#[tokio::test]
+async fn lanes_run_at_the_same_time_within_their_limits() {
+    let mut bench = bench(Limits {
+        batches: usize::MAX,
+        batches_per_lane: 2,
+        weight: 8,
+        mixes_lanes: false,
+    });
+    let mut submitted = Vec::new();
+    for (lane, request) in [('a', 1), ('a', 2), ('a', 3), ('a', 4), ('b', 5)] {
+        submitted.push(bench.submit(lane, request).await);
+    }
+    let mut begun = Vec::new();
+    for _ in 0..3 {
+        begun.push(bench.begun.recv().await.unwrap());
+    }
+    let batches: Vec<_> = begun.iter().map(|(batch, _)| batch.clone()).collect();
+    assert_eq!(batches, [vec![1], vec![2], vec![5]]);
+    assert!(bench.begun.try_recv().is_err(), "two of a lane at most");
+    begun.swap_remove(0).1.send(()).unwrap();
+    // What waits is for both batches that a lane may have.
+    assert_eq!(bench.begun.recv().await.unwrap().0, [3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_dropped_when_its_caller_left_and_refused_when_it_waited_too_long() {
+    let mut bench = bench(ONE_WRITER);
+    let _first = bench.submit('a', 1).await;
+    let (_, release) = bench.begun.recv().await.unwrap();
+    let left = bench.submit('a', 2).await;
+    left.abort();
+    let batcher = bench.batcher.clone();
+    let late = tokio::spawn(async move { batcher.submit('a', 3).await });
+    tokio::task::yield_now().await;
+    tokio::time::advance(PERMIT_TIMEOUT + Duration::from_millis(1)).await;
+    let _last = bench.submit('b', 4).await;
+    release.send(()).unwrap();
+    assert!(matches!(late.await.unwrap(), Err(StoreError::Overloaded)));
+    assert_eq!(bench.begun.recv().await.unwrap().0, [4]);
+}
