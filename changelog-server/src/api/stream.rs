@@ -25,7 +25,7 @@ use crate::change_feed::{FeedEvent, SubscribeError, Subscription};
 use crate::memory::{self, Holder};
 use crate::store::feed::CreationEntry;
 use crate::store::recorded::{RecordedChange, moment, overlapping};
-use crate::store::{StoreError, Tenant, Wanted};
+use crate::store::{ChangeMatcher, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
 const EVENT_STREAM: &str = "text/event-stream";
@@ -142,7 +142,7 @@ struct EventStream {
     app: App,
     tenant: Tenant,
     key: String,
-    matcher: Wanted,
+    matcher: ChangeMatcher,
     subscription: Subscription,
     /// What was missed and has to be read, if anything.
     missed: Option<Missed>,
@@ -188,7 +188,7 @@ impl EventStream {
             app,
             tenant,
             key: key.to_owned(),
-            matcher: Wanted::of(filter),
+            matcher: ChangeMatcher::new(filter),
             missed: after.map(|_| Missed::from(overlapping(moment(position)))),
             unsent: None,
             subscription,
@@ -333,7 +333,7 @@ impl EventStream {
     fn write_change(&mut self, text: &mut String, recorded: &RecordedChange) {
         let id = recorded.creation.id;
         self.position = self.position.max(id);
-        if self.matcher.is_met_by(&recorded.terms) && self.sent.insert(id) {
+        if self.matcher.matches(&recorded.terms) && self.sent.insert(id) {
             // The JSON has no line feeds; writing to a string cannot fail.
             let _ = write!(text, "id: {id}\nevent: change\ndata: {}\n\n", recorded.json);
             if self.sent.len() > MAX_REMEMBERED {

@@ -49,7 +49,7 @@ pub use database::{Database, Tx};
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub use index::counts::{DayCount, Scope};
-pub use index::search::{Terms, Wanted};
+pub use index::search::{ChangeMatcher, IndexTerms};
 pub use members::Account;
 pub use quotas::{Quota, Quotas};
 pub(crate) use sessions::CLOCKS_DIFFER;

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use changelog_core::ids::first_uuid_at;
-use changelog_core::{Action, ActivityId, Change, ChangeId, Timestamp};
+use changelog_core::{Action, ActivityId, ChangeId, Timestamp};
 use chrono::TimeDelta;
 use sqlx::types::{Text, Uuid};
 
 use super::engine::on;
 use super::feed::CreationEntry;
-use super::index::search::Terms;
+use super::index::search::IndexTerms;
 use super::index::sort_key;
 use super::{ChangeJson, Database, StoreError, Tenant};
 
@@ -55,7 +55,7 @@ pub struct RecordedChange {
     /// Its detail shape.
     pub json: String,
     /// The terms that a search finds it by.
-    pub terms: Terms,
+    pub terms: IndexTerms,
 }
 
 /// Returns the first id that an entry of a moment can have.
@@ -115,10 +115,11 @@ impl Database {
             let Some(json) = found.remove(&entry.change) else {
                 continue;
             };
-            let change: Change = json.parse()?;
+            let terms =
+                IndexTerms::from_json(&json.0).map_err(|error| super::changes::broken(&error))?;
             recorded.push(RecordedChange {
                 creation: *entry,
-                terms: Terms::of(&change),
+                terms,
                 json: json.0,
             });
         }

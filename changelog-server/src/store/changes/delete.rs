@@ -50,7 +50,7 @@ fn gone<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
         query.push(" AND sort_key = ");
         DB::bind(query, sort_key.into());
     }
-    DB::forget(&mut script, tenant, sort_key);
-    counts::push(&mut script, slot, [(-1, change.counted())].into_iter());
+    DB::remove(&mut script, tenant, sort_key);
+    counts::push(&mut script, slot, [(-1, change.count_delta())].into_iter());
     script
 }

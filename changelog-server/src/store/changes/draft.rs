@@ -59,10 +59,10 @@ impl Draft {
         let risk_level = new.risk_level.clone().unwrap_or(RiskLevel::Low);
         let status = new.status.clone().unwrap_or(Status::Planned);
         let metadata = json!({ "risk_level": risk_level, "status": status });
-        let words = search::document(
+        let words = search::indexed_text(
             tenant,
             &new.title,
-            &search::Marks {
+            &search::Facets {
                 risk_level: &risk_level,
                 status: &status,
                 service_id: new.service_id,

@@ -15,14 +15,14 @@ use crate::store::activity::clamped;
 use crate::store::engine::{
     Batcher, Dialect, Engine, Limits, Results, Script, groups_of_equal, on, push_limit,
 };
-use crate::store::index::counts::{Kind, Scope, Start};
-use crate::store::index::search::{self, SearchDialect, Wanted};
+use crate::store::index::counts::{RiskStatusFilter, Scope, Start};
+use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// From this many changes to leave out on, it pays to find where the page
-/// begins by the kept counts (five short queries) instead of walking there.
-const FAR: i64 = 2_000;
+/// From this offset on, finding the start of a page by the stored counts of days,
+/// one more query, is faster than walking there.
+const MIN_OFFSET_TO_SKIP_DAYS: i64 = 2_000;
 
 /// How many pages are read together at most.
 const MAX_BATCH: usize = 8;
@@ -122,20 +122,20 @@ async fn source(
     tenant: Tenant,
     filter: &ChangeFilter,
 ) -> Result<Source, StoreError> {
-    let wanted = Wanted::of(filter);
+    let matcher = ChangeMatcher::new(filter);
     let things = usize::from(filter.service_id.is_some())
         + usize::from(filter.host_id.is_some())
         + filter.tags.len();
     let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
     // Risk and status have an index together; the rest has one each.
     let indexed = things == 0 || (things == 1 && kinds == 0);
-    if wanted.words.is_empty() && indexed {
+    if matcher.is_without_words() && indexed {
         return Ok(match filter.tags.first() {
             Some(tag) => Source::Tag(tag.clone()),
             None => Source::Changes,
         });
     }
-    let terms = search::terms(database, tenant, &wanted).await?;
+    let terms = search::match_query(database, tenant, &matcher).await?;
     Ok(Source::Search(terms))
 }
 /// Reads pages of one organization on SQLite. Pages with the same statement, up to
@@ -203,7 +203,7 @@ impl Page {
                 ..filter.until.map_or(i64::MAX, Timestamp::millis),
             start: Start {
                 before: i64::MAX,
-                rest: clamped(offset),
+                offset: clamped(offset),
             },
             counted,
         }
@@ -214,7 +214,7 @@ impl Page {
     /// words of the index begin like one of its words.
     fn weight(&self) -> usize {
         match &self.source {
-            Source::Search(terms) if search::expands_words(terms) => MAX_BATCH,
+            Source::Search(terms) if search::has_prefix(terms) => MAX_BATCH,
             _ => 1,
         }
     }
@@ -222,7 +222,7 @@ impl Page {
     /// Tells whether the page is worth being searched for in the kept counts of
     /// spans of time, which know of risk and status.
     fn is_far(&self) -> bool {
-        self.start.rest >= FAR
+        self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
             && self.filter.before.is_none()
             && self.filter.until.is_none()
             && self.has_kinds_only()
@@ -235,8 +235,8 @@ impl Page {
             && self.filter.host_id.is_none()
     }
 
-    fn kind(&self) -> Kind<'_> {
-        Kind {
+    fn kind(&self) -> RiskStatusFilter<'_> {
+        RiskStatusFilter {
             tenant: self.tenant,
             risk_level: self.filter.risk_level.as_ref(),
             status: self.filter.status.as_ref(),
@@ -286,9 +286,9 @@ impl Page {
         if !self.counted {
             query.push("CAST(0 AS BIGINT)");
         } else if let Some(scope) = self.kept_scope() {
-            self.kind().push_all(query, &scope);
+            self.kind().push_total(query, &scope);
         } else if self.has_kinds_only() {
-            self.kind().push_within(query, self.time.clone());
+            self.kind().push_within(query, &self.time);
         } else {
             query.push("(SELECT count(*)");
             self.push_source(query, i64::MAX);
@@ -300,7 +300,7 @@ impl Page {
         self.push_source(query, self.start.before);
         query.push(" ORDER BY ").push(self.sort_key::<DB>());
         query.push(" DESC");
-        push_limit(query, self.filter.per_page, self.start.rest);
+        push_limit(query, self.filter.per_page, self.start.offset);
         query.push(
             ") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
         );

@@ -21,8 +21,8 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::engine::{Batcher, Dialect, Limits, Results, Script, Value, execute, on, push_values};
-use super::index::counts::{self, Counted};
-use super::index::search::{self, Marks, SearchDialect};
+use super::index::counts::{self, CountDelta};
+use super::index::search::{self, Facets, SearchDialect};
 use super::index::sort_key;
 use super::{Database, StoreError, Tenant, Tx};
 
@@ -60,7 +60,7 @@ impl ChangeJson {
 }
 
 /// What is kept cannot be read.
-fn broken(error: &serde_json::Error) -> StoreError {
+pub(super) fn broken(error: &serde_json::Error) -> StoreError {
     StoreError::Database(std::sync::Arc::new(sqlx::Error::Decode(
         format!("a change is kept in a form that cannot be read: {error}").into(),
     )))
@@ -218,13 +218,13 @@ impl<'c> ChangeRow<'c> {
             document: draft::document(change).into(),
             words: Cow::default(),
         };
-        row.words = search::document(tenant, &change.title, &row.marks()).into();
+        row.words = search::indexed_text(tenant, &change.title, &row.facets()).into();
         row
     }
 
     /// Returns what it is filtered by.
-    fn marks(&self) -> Marks<'c> {
-        Marks {
+    fn facets(&self) -> Facets<'c> {
+        Facets {
             risk_level: self.risk_level,
             status: self.status,
             service_id: self.service_id,
@@ -234,10 +234,10 @@ impl<'c> ChangeRow<'c> {
     }
 
     /// Returns what it is counted by.
-    fn counted(&self) -> Counted<'c> {
-        Counted {
+    fn count_delta(&self) -> CountDelta<'c> {
+        CountDelta {
             tenant: self.tenant,
-            marks: self.marks(),
+            facets: self.facets(),
             millis: sort_key::millis(self.sort_key),
         }
     }
@@ -278,7 +278,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
         .map(|change| (change.tenant, change.sort_key, change.words.as_ref()))
         .collect();
     DB::index(script, &words);
-    let counted = changes.iter().map(|change| (1, change.counted()));
+    let counted = changes.iter().map(|change| (1, change.count_delta()));
     counts::push(script, slot, counted);
 }
 

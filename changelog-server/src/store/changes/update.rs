@@ -173,7 +173,7 @@ impl Step<'_> {
         if before.words != after.words {
             DB::index(&mut script, &[(tenant, sort_key, &after.words)]);
         }
-        let steps = [(-1, before.counted()), (1, after.counted())];
+        let steps = [(-1, before.count_delta()), (1, after.count_delta())];
         counts::push(&mut script, self.slot, steps.into_iter());
         script
     }

@@ -1,0 +1,245 @@
+//! Stored counts: how many changes there are by service, host or tag, by day, by
+//! risk and status. With them an exact total costs the same for ten changes as
+//! for ten million, and a page far down a list is found without walking there.
+//!
+//! A count is spread over slots, rows that are added up on reading: on PostgreSQL
+//! a transaction locks the row that it adds to until it commits, and the writers
+//! of one organization would otherwise wait for each other.
+
+mod charts;
+mod paging;
+mod spans;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use changelog_core::{HostId, RiskLevel, ServiceId, Status};
+use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
+
+pub use charts::DayCount;
+pub(in crate::store) use paging::Start;
+
+use super::search::Facets;
+use super::sort_key;
+use crate::store::Tenant;
+use crate::store::engine::{Dialect, Script, Value};
+use spans::{DAY, END, SpanCover, cover};
+
+/// The span of all time.
+const ALL_TIME: i64 = 0;
+/// The span of a day of a service or a host. If it were that of the organization's
+/// days, PostgreSQL, which takes scope and span for independent, would expect
+/// hundreds of thousands of the latter.
+const DAY_OF_SERVICE_OR_HOST: i64 = -DAY;
+
+/// What changes are counted by, besides risk and status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'c> {
+    /// All changes of the organization.
+    Organization,
+    /// The changes of a service.
+    Service(ServiceId),
+    /// The changes on a host.
+    Host(HostId),
+    /// The changes with a tag, which are not counted by day.
+    Tag(&'c str),
+}
+
+impl<'c> Scope<'c> {
+    /// Returns the scope as it is stored.
+    pub(in crate::store) fn key(&self) -> Cow<'c, str> {
+        match self {
+            Self::Organization => "organization".into(),
+            Self::Service(id) => format!("service/{}", id.0.simple()).into(),
+            Self::Host(id) => format!("host/{}", id.0.simple()).into(),
+            Self::Tag(tag) => format!("tag/{tag}").into(),
+        }
+    }
+
+    /// Returns the id of the service of a stored scope.
+    fn service(key: &str) -> Option<ServiceId> {
+        let id = Uuid::try_parse(key.strip_prefix("service/")?).ok()?;
+        Some(ServiceId(id))
+    }
+}
+
+/// What a change adds to the counts.
+#[derive(Debug)]
+pub(in crate::store) struct CountDelta<'c> {
+    pub(in crate::store) tenant: Tenant,
+    pub(in crate::store) facets: Facets<'c>,
+    /// When the change happened, in milliseconds since 1970.
+    pub(in crate::store) millis: i64,
+}
+
+impl<'c> CountDelta<'c> {
+    /// Returns scope, span and start of the rows that the change adds to.
+    fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
+        let day = self.millis / DAY;
+        let things = || {
+            let service = self.facets.service_id.map(Scope::Service);
+            service
+                .into_iter()
+                .chain(self.facets.host_id.map(Scope::Host))
+        };
+        let totals = [Scope::Organization]
+            .into_iter()
+            .chain(things())
+            .chain(self.facets.tags.iter().map(|tag| Scope::Tag(tag)))
+            .map(|scope| (scope.key(), ALL_TIME, 0));
+        let days = things().map(move |scope| (scope.key(), DAY_OF_SERVICE_OR_HOST, day));
+        totals
+            .chain([(Scope::Organization.key(), DAY, day)])
+            .chain(days)
+    }
+}
+
+/// The key of a row of the counts without its slot: organization, scope, span,
+/// start, risk and status.
+type Row<'c> = (Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str);
+
+/// Appends the statement that adds changes to the counts, or removes them: each
+/// step is 1 or -1 and a change.
+pub(in crate::store) fn push<'c, DB: Dialect>(
+    script: &mut Script<DB>,
+    slot: i64,
+    steps: impl Iterator<Item = (i64, CountDelta<'c>)>,
+) {
+    // In a fixed order, so that two transactions cannot deadlock.
+    let mut sums: BTreeMap<Row<'c>, i64> = BTreeMap::new();
+    for (step, delta) in steps {
+        for (scope, span, start) in delta.rows() {
+            let (risk, status) = (
+                delta.facets.risk_level.as_str(),
+                delta.facets.status.as_str(),
+            );
+            let key = (delta.tenant.uuid(), scope, span, start, risk, status);
+            *sums.entry(key).or_default() += step;
+        }
+    }
+    let rows: Vec<[Value<'_>; 8]> = sums
+        .iter()
+        .filter(|(_, sum)| **sum != 0)
+        .map(|((organization, scope, span, start, risk, status), sum)| {
+            [
+                (*organization).into(),
+                scope.as_ref().into(),
+                (*span).into(),
+                (*start).into(),
+                (*risk).into(),
+                (*status).into(),
+                slot.into(),
+                (*sum).into(),
+            ]
+        })
+        .collect();
+    script.insert(
+        "INSERT INTO change_counts \
+         (organization_id, scope, span, start, risk_level, status, slot, n) ",
+        &rows,
+        " ON CONFLICT (organization_id, scope, span, start, risk_level, status, slot) \
+         DO UPDATE SET n = change_counts.n + excluded.n",
+    );
+}
+
+/// Selects the counts of an organization by risk and status.
+#[derive(Clone, Copy)]
+pub(in crate::store) struct RiskStatusFilter<'c> {
+    pub(in crate::store) tenant: Tenant,
+    pub(in crate::store) risk_level: Option<&'c RiskLevel>,
+    pub(in crate::store) status: Option<&'c Status>,
+}
+
+impl RiskStatusFilter<'_> {
+    /// Selects all risks and statuses.
+    fn all(tenant: Tenant) -> Self {
+        Self {
+            tenant,
+            risk_level: None,
+            status: None,
+        }
+    }
+
+    /// Appends the condition on organization, risk and status.
+    pub(in crate::store) fn push<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
+        query.push("organization_id = ");
+        DB::bind(query, self.tenant.uuid().into());
+        if let Some(risk) = self.risk_level {
+            query.push(" AND risk_level = ");
+            DB::bind(query, risk.as_str().into());
+        }
+        if let Some(status) = self.status {
+            query.push(" AND status = ");
+            DB::bind(query, status.as_str().into());
+        }
+    }
+
+    /// Appends the sum of the counts of a scope's spans. PostgreSQL's sum of
+    /// bigints is numeric, hence the cast.
+    fn push_sum<DB: Dialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        scope: &Scope<'_>,
+        span: i64,
+        starts: Range<i64>,
+    ) {
+        query.push("(SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts WHERE ");
+        self.push(query);
+        push_spans(query, scope, span, starts);
+        query.push(")");
+    }
+
+    /// Appends the count of all changes of a scope.
+    pub(in crate::store) fn push_total<DB: Dialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        scope: &Scope<'_>,
+    ) {
+        self.push_sum(query, scope, ALL_TIME, 0..1);
+    }
+
+    /// Appends the count of the organization's changes within a range of
+    /// milliseconds: whole days are added up, and the changes of the two
+    /// incomplete days at its ends are counted.
+    pub(in crate::store) fn push_within<DB: Dialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        range: &Range<i64>,
+    ) {
+        let SpanCover { days, remainders } = cover(range);
+        query.push("CAST(0 AS BIGINT)");
+        if !days.is_empty() {
+            query.push(" + ");
+            self.push_sum(query, &Scope::Organization, DAY, days);
+        }
+        for remainder in remainders {
+            query.push(" + (SELECT count(*) FROM changes WHERE ");
+            self.push(query);
+            sort_key::push_range(query, "sort_key", sort_key::of_millis(remainder));
+            query.push(")");
+        }
+    }
+}
+
+/// Appends the condition on scope, span and start. The span is a literal, because
+/// a partial index is chosen by its value.
+fn push_spans<DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    scope: &Scope<'_>,
+    span: i64,
+    starts: Range<i64>,
+) {
+    query.push(" AND scope = ");
+    DB::bind(query, scope.key().as_ref().into());
+    query.push(" AND span = ").push(span).push(" AND start >= ");
+    DB::bind(query, starts.start.into());
+    query.push(" AND start < ");
+    DB::bind(query, starts.end.into());
+}
+
+/// Converts a count of the database.
+pub(in crate::store) fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}

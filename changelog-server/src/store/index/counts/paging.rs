@@ -1,0 +1,78 @@
+//! Finding where a page far down a list begins.
+
+use sqlx::QueryBuilder;
+
+use super::{DAY, END, RiskStatusFilter, Scope, push_spans};
+use crate::store::engine::on;
+use crate::store::index::sort_key;
+use crate::store::{Database, StoreError};
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Start {
+    /// The changes of the page have sort keys below this one.
+    pub(in crate::store) before: i64,
+    /// How many of the newest changes below it come before the page.
+    pub(in crate::store) offset: i64,
+}
+
+impl Database {
+    /// Moves the start of a page to the end of the day in which the page begins,
+    /// so that only the changes of that day remain to be skipped one by one.
+    pub(in crate::store) async fn start_of_page(
+        &self,
+        filter: RiskStatusFilter<'_>,
+        start: Start,
+    ) -> Result<Start, StoreError> {
+        let days: Vec<(i64, i64)> = on!(&mut self.reader(filter.tenant).await?, |db| async {
+            let mut query =
+                QueryBuilder::new("SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ");
+            filter.push(&mut query);
+            push_spans(&mut query, &Scope::Organization, DAY, 0..END / DAY);
+            query.push(" GROUP BY start ORDER BY start DESC");
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let (end, offset) = skip_days(&days, start.offset);
+        Ok(Start {
+            before: sort_key::of_millis(0..end).end,
+            offset,
+        })
+    }
+}
+
+/// Skips days, given as numbers and counts with the newest first, until the one
+/// in which the change with this offset is. Returns the end of that day in
+/// milliseconds and the offset that remains.
+fn skip_days(days: &[(i64, i64)], mut offset: i64) -> (i64, i64) {
+    let mut end = END;
+    for (day, count) in days {
+        if offset < *count {
+            return ((day + 1) * DAY, offset);
+        }
+        offset -= count;
+        end = day * DAY;
+    }
+    (end, offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_days_are_skipped() {
+        let days = [(9, 3), (7, 2), (4, 10)];
+        for (offset, expected) in [
+            (0, (10 * DAY, 0)),
+            (2, (10 * DAY, 2)),
+            (3, (8 * DAY, 0)),
+            (5, (5 * DAY, 0)),
+            (14, (5 * DAY, 9)),
+            (15, (4 * DAY, 0)),
+            (99, (4 * DAY, 84)),
+        ] {
+            assert_eq!(skip_days(&days, offset), expected, "{offset}");
+        }
+        assert_eq!(skip_days(&[], 5), (END, 5));
+    }
+}
