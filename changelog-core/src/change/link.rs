@@ -1,5 +1,6 @@
 //! Links of a change.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,13 @@ pub struct Link {
 impl Link {
     /// The label of a link that was given as a URL alone.
     pub const DEFAULT_LABEL: &'static str = "link";
+}
+
+impl fmt::Display for Link {
+    /// Writes `label=url`, as [`Link::from_str`] reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.label, self.url)
+    }
 }
 
 impl FromStr for Link {

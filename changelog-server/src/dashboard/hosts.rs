@@ -1,13 +1,13 @@
 //! `/hosts`
 
 use changelog_core::{
-    Action, ChangeFilter, Environment, Host, HostId, HostPatch, NewHost, Platform,
+    Action, ChangeFilter, Environment, Host, HostId, HostPatch, NewHost, Platform, list,
 };
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use super::catalog::{CatalogPage, ItemView, Texts};
-use crate::dashboard::parts::form::{self, Field, FieldKind, Form};
+use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::store::activity::Entry;
 use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
@@ -124,7 +124,7 @@ impl CatalogPage for Hosts {
             ("fqdn", text(&host.fqdn)),
             ("ip_address", text(&host.ip_address)),
             ("os", text(&host.os)),
-            ("roles", form::join_list(&host.roles)),
+            ("roles", list::format(&host.roles)),
             ("description", text(&host.description)),
         ]);
         let roles = host.roles.join(", ");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use changelog_core::query::Pairs;
 use changelog_core::text::composed;
-use changelog_core::{Change, ChangeFilter, RiskLevel, Status, Timestamp};
+use changelog_core::{Change, ChangeFilter, RiskLevel, Status, Timestamp, list};
 
 use crate::app::App;
 use crate::blocking_pool;
@@ -120,7 +120,7 @@ async fn canonical_query(
             "page" if value == "1" => {}
             "since" | "until" => pairs.push((name, form::rfc3339(value))),
             "tags" => {
-                let tags = form::parse_list(value).into_iter();
+                let tags = list::parse(value).into_iter();
                 pairs.extend(tags.map(|tag| ("tag", tag)));
             }
             // PostgreSQL does not accept it in a string.
@@ -186,7 +186,7 @@ async fn with_filter_values(
         ("host", host.unwrap_or_default()),
         ("risk_level", risk.unwrap_or_default()),
         ("status", status.unwrap_or_default()),
-        ("tags", form::join_list(&filter.tags)),
+        ("tags", list::format(&filter.tags)),
         ("since", time(&filter.since)),
         ("until", time(&filter.until)),
     ]))

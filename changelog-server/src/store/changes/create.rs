@@ -246,12 +246,12 @@ impl Lookup {
         let organization = creation.tenant.uuid();
         for (index, draft) in creation.drafts.iter().enumerate() {
             let pointer = creation.pointer(index);
-            if let Some(id) = draft.new.service_id
+            if let Some(id) = draft.service_id
                 && !self.services.contains(&(organization, id.0))
             {
                 no_service(&mut missing, &pointer, id);
             }
-            if let Some(id) = draft.new.host_id
+            if let Some(id) = draft.host_id
                 && !self.hosts.contains(&(organization, id.0))
             {
                 no_host(&mut missing, &pointer, id);
@@ -288,8 +288,8 @@ impl Tx {
         let mut hosts = HashSet::new();
         for draft in creations.iter().flat_map(|one| &one.drafts) {
             let organization = draft.tenant.uuid();
-            services.extend(draft.new.service_id.map(|id| (organization, id.0)));
-            hosts.extend(draft.new.host_id.map(|id| (organization, id.0)));
+            services.extend(draft.service_id.map(|id| (organization, id.0)));
+            hosts.extend(draft.host_id.map(|id| (organization, id.0)));
         }
         Ok(Lookup {
             keys,
@@ -484,8 +484,8 @@ fn script<DB: SearchDialect>(
             let entry = Entry {
                 action: Action::Created,
                 resource_type: ResourceType::Change,
-                resource_id: draft.id.0,
-                label: &draft.new.title,
+                resource_id: draft.change.id.0,
+                label: &draft.change.title,
                 metadata: draft.metadata.clone(),
             };
             NewEntry::new(

@@ -1,13 +1,13 @@
 //! A change that is about to be created, with everything that can be prepared
 //! without the database: other creates wait while it is written.
 
+use changelog_core::change::fields::{FIELDS, FieldKind};
 use changelog_core::ids::uuid_v7;
 use changelog_core::{
-    ActivityId, Change, ChangeCreated, ChangeId, Link, NewChange, OrganizationId, RiskLevel,
-    Status, Timestamp,
+    ActivityId, Change, ChangeCreated, ChangeId, HostId, NewChange, ServiceId, Timestamp,
 };
 use chrono::{DateTime, Utc};
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::ChangeRow;
@@ -23,12 +23,12 @@ use crate::store::{Actor, StoreError, Tenant, new_id};
 pub struct Draft {
     pub(super) tenant: Tenant,
     pub(super) actor: Actor,
-    pub(super) new: NewChange,
+    /// The change, without its service and host, whose names are not known yet.
+    pub(super) change: Change,
+    pub(super) service_id: Option<ServiceId>,
+    pub(super) host_id: Option<HostId>,
     pub(super) now: DateTime<Utc>,
-    pub(super) id: ChangeId,
     pub(super) sort_key: i64,
-    pub(super) risk_level: RiskLevel,
-    pub(super) status: Status,
     pub(super) document: String,
     pub(super) words: String,
     pub(super) activity_id: ActivityId,
@@ -56,37 +56,36 @@ impl Draft {
         now: DateTime<Utc>,
         nanos: Option<u32>,
     ) -> Result<Self, StoreError> {
-        let risk_level = new.risk_level.clone().unwrap_or(RiskLevel::Low);
-        let status = new.status.clone().unwrap_or(Status::Planned);
-        let metadata = json!({ "risk_level": risk_level, "status": status });
+        let id = match new.occurred_at {
+            Some(at) => uuid_v7(at, nanos, rand::random()),
+            None => new_id(now),
+        };
+        let (service_id, host_id) = (new.service_id, new.host_id);
+        let change = new.into_change(id.into(), tenant.id(), now.into());
+        let metadata = json!({ "risk_level": change.risk_level, "status": change.status });
         let words = search::indexed_text(
             tenant,
-            &new.title,
+            &change.title,
             &search::Facets {
-                risk_level: &risk_level,
-                status: &status,
-                service_id: new.service_id,
-                host_id: new.host_id,
-                tags: &new.tags,
+                risk_level: &change.risk_level,
+                status: &change.status,
+                service_id,
+                host_id,
+                tags: &change.tags,
             },
         );
         let mut draft = Self {
             tenant,
             actor: actor.clone(),
-            new,
+            change,
+            service_id,
+            host_id,
             now,
-            id: new_id(now).into(),
             sort_key: 0,
-            risk_level,
-            status,
             document: String::new(),
             words,
             activity_id: new_id(now).into(),
             metadata: metadata.as_object().cloned().unwrap_or_default(),
-        };
-        let id = match draft.new.occurred_at {
-            Some(at) => uuid_v7(at, nanos, rand::random()),
-            None => new_id(now),
         };
         draft.assign_id(id.into())?;
         Ok(draft)
@@ -94,7 +93,7 @@ impl Draft {
 
     /// Draws another id of the same millisecond at random.
     pub(super) fn redraw_id(&mut self) -> Result<(), StoreError> {
-        let at = self.new.occurred_at.unwrap_or(self.now.into());
+        let at = self.change.occurred_at;
         self.assign_id(uuid_v7(at, None, rand::random()).into())
     }
 
@@ -107,34 +106,18 @@ impl Draft {
     pub(super) fn creation_entry(&self) -> (Tenant, CreationEntry) {
         let entry = CreationEntry {
             id: self.activity_id,
-            change: self.id,
+            change: self.change.id,
         };
         (self.tenant, entry)
     }
 
     /// Gives the change its id, and what depends on it.
     fn assign_id(&mut self, id: ChangeId) -> Result<(), StoreError> {
-        self.id = id;
-        self.sort_key = sort_key::of(self.id.0).ok_or_else(|| {
+        self.change.id = id;
+        self.sort_key = sort_key::of(id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
-        let created_at = Timestamp::from(self.now);
-        self.document = Document {
-            id: self.id,
-            title: &self.new.title,
-            description: self.new.description.as_deref(),
-            risk_level: &self.risk_level,
-            status: &self.status,
-            impact: self.new.impact.as_deref(),
-            tags: &self.new.tags,
-            links: &self.new.links,
-            scheduled_for: self.new.scheduled_for,
-            occurred_at: self.new.occurred_at.unwrap_or(created_at),
-            organization_id: self.tenant.id(),
-            created_at,
-            updated_at: created_at,
-        }
-        .to_json();
+        self.document = document(&self.change);
         Ok(())
     }
 
@@ -143,13 +126,13 @@ impl Draft {
         ChangeRow {
             tenant: self.tenant,
             sort_key: self.sort_key,
-            id: self.id,
-            risk_level: &self.risk_level,
-            status: &self.status,
-            service_id: self.new.service_id,
-            host_id: self.new.host_id,
-            scheduled_for: self.new.scheduled_for.map(Timestamp::millis),
-            tags: &self.new.tags,
+            id: self.change.id,
+            risk_level: &self.change.risk_level,
+            status: &self.change.status,
+            service_id: self.service_id,
+            host_id: self.host_id,
+            scheduled_for: self.change.scheduled_for.map(Timestamp::millis),
+            tags: &self.change.tags,
             document: self.document.as_str().into(),
             words: self.words.as_str().into(),
         }
@@ -158,68 +141,57 @@ impl Draft {
     /// Returns what is kept of the change under an idempotency key.
     pub(super) fn created_change(&self) -> CreatedChange {
         CreatedChange {
-            id: self.id,
-            created_at: self.now.into(),
+            id: self.change.id,
+            created_at: self.change.created_at,
         }
     }
 
     /// Returns what the creation of the change answers.
     pub(super) fn created(&self) -> ChangeCreated {
         ChangeCreated {
-            id: self.id,
-            title: self.new.title.clone(),
-            risk_level: self.risk_level.clone(),
-            status: self.status.clone(),
+            id: self.change.id,
+            title: self.change.title.clone(),
+            risk_level: self.change.risk_level.clone(),
+            status: self.change.status.clone(),
             organization_id: self.tenant.id(),
-            created_at: self.now.into(),
+            created_at: self.change.created_at,
         }
     }
 }
 
-/// A change as it is kept: the detail shape, without the service and the host,
-/// whose names may change; they are put in when it is read.
-#[derive(Serialize)]
-pub(super) struct Document<'c> {
-    id: ChangeId,
-    title: &'c str,
-    description: Option<&'c str>,
-    risk_level: &'c RiskLevel,
-    status: &'c Status,
-    impact: Option<&'c str>,
-    tags: &'c [String],
-    links: &'c [Link],
-    scheduled_for: Option<Timestamp>,
-    occurred_at: Timestamp,
-    organization_id: OrganizationId,
-    created_at: Timestamp,
-    /// The last field, and a string: service and host are inserted between it and
-    /// the closing brace.
-    updated_at: Timestamp,
-}
+/// Serializes a change as the tables store it: without the service and the host,
+/// which are added when it is read because their names may change.
+struct Document<'c>(&'c Change);
 
-impl Document<'_> {
-    fn to_json(&self) -> String {
-        // Strings, numbers and lists of them always serialize.
-        serde_json::to_string(self).unwrap_or_default()
+impl Serialize for Document<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let change = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &change.id)?;
+        for field in FIELDS {
+            match field.kind {
+                FieldKind::Title => map.serialize_entry(field.name, &change.title),
+                FieldKind::LongText(text) => map.serialize_entry(field.name, (text.of)(change)),
+                FieldKind::RiskLevel => map.serialize_entry(field.name, &change.risk_level),
+                FieldKind::Status => map.serialize_entry(field.name, &change.status),
+                FieldKind::Service | FieldKind::Host => Ok(()),
+                FieldKind::Tags => map.serialize_entry(field.name, &change.tags),
+                FieldKind::Links => map.serialize_entry(field.name, &change.links),
+                FieldKind::ScheduledFor => map.serialize_entry(field.name, &change.scheduled_for),
+                FieldKind::OccurredAt => map.serialize_entry(field.name, &change.occurred_at),
+            }?;
+        }
+        map.serialize_entry("organization_id", &change.organization_id)?;
+        map.serialize_entry("created_at", &change.created_at)?;
+        // A string comes last: the service and the host are inserted between it
+        // and the closing brace.
+        map.serialize_entry("updated_at", &change.updated_at)?;
+        map.end()
     }
 }
 
-/// Returns a change as it is kept.
+/// Returns the JSON of a change as the tables store it.
 pub(super) fn document(change: &Change) -> String {
-    Document {
-        id: change.id,
-        title: &change.title,
-        description: change.description.as_deref(),
-        risk_level: &change.risk_level,
-        status: &change.status,
-        impact: change.impact.as_deref(),
-        tags: &change.tags,
-        links: &change.links,
-        scheduled_for: change.scheduled_for,
-        occurred_at: change.occurred_at,
-        organization_id: change.organization_id,
-        created_at: change.created_at,
-        updated_at: change.updated_at,
-    }
-    .to_json()
+    // Strings, numbers and lists of them always serialize.
+    serde_json::to_string(&Document(change)).unwrap_or_default()
 }

@@ -59,20 +59,8 @@ impl Tx {
         change: &mut Change,
         patch: ChangePatch,
     ) -> Result<(), StoreError> {
-        let ChangePatch {
-            title,
-            description,
-            service_id,
-            host_id,
-            risk_level,
-            status,
-            impact,
-            tags,
-            links,
-            scheduled_for,
-        } = patch;
         let mut missing = Violations::default();
-        match service_id {
+        match patch.service_id {
             None => {}
             Some(None) => change.service = None,
             Some(Some(id)) => match self.reference(SERVICE, tenant, id.0).await? {
@@ -80,7 +68,7 @@ impl Tx {
                 service => change.service = service,
             },
         }
-        match host_id {
+        match patch.host_id {
             None => {}
             Some(None) => change.host_ref = None,
             Some(Some(id)) => match self.reference(HOST, tenant, id.0).await? {
@@ -88,14 +76,7 @@ impl Tx {
                 host => change.host_ref = host,
             },
         }
-        set(&mut change.title, title);
-        set(&mut change.description, description);
-        set(&mut change.risk_level, risk_level);
-        set(&mut change.status, status);
-        set(&mut change.impact, impact);
-        set(&mut change.tags, tags);
-        set(&mut change.links, links);
-        set(&mut change.scheduled_for, scheduled_for);
+        patch.apply(change);
         Ok(missing.into_result(())?)
     }
 
@@ -115,12 +96,6 @@ impl Tx {
         found
             .map(|(json,)| serde_json::from_str(&json).map_err(|error| super::broken(&error)))
             .transpose()
-    }
-}
-
-fn set<T>(field: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *field = value;
     }
 }
 
