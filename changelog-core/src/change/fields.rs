@@ -15,6 +15,16 @@ pub struct Field {
     pub kind: FieldKind,
 }
 
+impl Field {
+    /// Returns whether a change can be without the field.
+    pub fn is_clearable(&self) -> bool {
+        !matches!(
+            self.kind,
+            FieldKind::Title | FieldKind::RiskLevel | FieldKind::Status | FieldKind::OccurredAt
+        )
+    }
+}
+
 /// What a field of a change holds.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldKind {

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use askama::Template;
 use changelog_core::change::fields::{self, FieldKind as ChangeField};
 use changelog_core::limits::{MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
-use changelog_core::{Action, Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status};
+use changelog_core::{Action, Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status, list};
 
 use super::find;
 use crate::app::App;
-use crate::dashboard::parts::form::{self, Field, FieldKind, Form};
+use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::activity::{self, Entry};
@@ -155,7 +155,7 @@ fn value_of(change: &Change, field: ChangeField) -> String {
             let id = change.host_ref.as_ref().map(|host| host.id.to_string());
             id.unwrap_or_default()
         }
-        ChangeField::Tags => form::join_list(&change.tags),
+        ChangeField::Tags => list::format(&change.tags),
         ChangeField::Links => {
             let links = change.links.iter();
             let lines = links.map(|link| format!("{}={}", link.label, link.url));
