@@ -1,14 +1,16 @@
 //! `chlog update`, and its short forms `start`, `done` and `rollback`.
 
+use changelog_core::change::fields::{FIELDS, Field, FieldKind};
 use changelog_core::{Change, ChangeId, ChangePatch, Host, Input, Link, Service, Status};
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::base::failure::{Failure, Outcome};
 use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::flags::{ChangeFields, link};
+use crate::input::flags::ChangeFields;
 use crate::input::names::{self, Missing, non_empty};
 
 /// Edits a change.
@@ -59,7 +61,6 @@ pub(crate) struct UpdateArgs {
     #[arg(
         long,
         value_name = "LABEL=URL",
-        value_parser = link,
         conflicts_with_all = ["links", "remove_links"],
         help_heading = "The change"
     )]
@@ -68,11 +69,11 @@ pub(crate) struct UpdateArgs {
     #[arg(
         long,
         value_name = "FIELD",
-        value_enum,
+        value_parser = clearable(),
         value_delimiter = ',',
         help_heading = "Behaviour"
     )]
-    clear: Vec<Clearable>,
+    clear: Vec<Field>,
     /// A flag of `log` only; explained when it is given.
     #[arg(long, hide = true)]
     occurred_at: Option<String>,
@@ -84,19 +85,6 @@ pub(crate) struct StatusArgs {
     /// ID of the change
     #[arg(add = complete::changes())]
     id: ChangeId,
-}
-
-/// A field that can be cleared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Clearable {
-    Description,
-    Impact,
-    Service,
-    Host,
-    Tags,
-    Links,
-    #[value(alias = "scheduled_for")]
-    ScheduledFor,
 }
 
 /// Edits the change and prints it.
@@ -199,6 +187,27 @@ fn line(change: &Change) -> String {
     format!("{}  {status}  {}", change.id, one_line(&change.title))
 }
 
+/// Returns the name of a field for `--clear`: that of its flag.
+fn clear_name(field: &Field) -> &'static str {
+    match field.kind {
+        FieldKind::Service => "service",
+        FieldKind::Host => "host",
+        FieldKind::ScheduledFor => "scheduled-for",
+        _ => field.name,
+    }
+}
+
+/// Accepts the fields that can be cleared, also by their names in the API.
+fn clearable() -> impl TypedValueParser<Value = Field> {
+    let fields = || FIELDS.iter().filter(|field| field.is_clearable());
+    let names = fields().map(|field| PossibleValue::new(clear_name(field)).alias(field.name));
+    PossibleValuesParser::new(names).try_map(move |name| {
+        let mut fields = fields();
+        let found = fields.find(|field| name == clear_name(field) || name == field.name);
+        found.copied().ok_or("is not a field that can be cleared")
+    })
+}
+
 /// Returns the update without the ids of names.
 fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
     let fields = &args.fields;
@@ -213,32 +222,36 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
         host_id: is_empty(&fields.host).then_some(None),
         risk_level: fields.risk.clone(),
         status: fields.status.clone(),
-        impact: fields.impact.clone().map(Some),
         tags: args.set_tags.clone(),
         links: args.set_links.clone(),
         scheduled_for: fields.scheduled_for.map(|at| Some(at.start(now))),
+        ..ChangePatch::default()
     };
+    fields.texts.apply(&mut patch);
     for field in &args.clear {
-        let given = match field {
-            Clearable::Description => patch.description.replace(None).flatten().is_some(),
-            Clearable::Impact => patch.impact.replace(None).flatten().is_some(),
-            Clearable::Service => {
+        let given = match field.kind {
+            FieldKind::LongText(text) => {
+                let text = (text.of_patch_mut)(&mut patch);
+                text.replace(None).flatten().is_some()
+            }
+            FieldKind::Service => {
                 patch.service_id = Some(None);
                 non_empty(fields.service.as_deref()).is_some()
             }
-            Clearable::Host => {
+            FieldKind::Host => {
                 patch.host_id = Some(None);
                 non_empty(fields.host.as_deref()).is_some()
             }
-            Clearable::Tags => patch.tags.replace(Vec::new()).is_some() || args.edits_tags(),
-            Clearable::Links => patch.links.replace(Vec::new()).is_some() || args.edits_links(),
-            Clearable::ScheduledFor => patch.scheduled_for.replace(None).flatten().is_some(),
+            FieldKind::Tags => patch.tags.replace(Vec::new()).is_some() || args.edits_tags(),
+            FieldKind::Links => patch.links.replace(Vec::new()).is_some() || args.edits_links(),
+            FieldKind::ScheduledFor => patch.scheduled_for.replace(None).flatten().is_some(),
+            // `clearable` does not accept these.
+            FieldKind::Title | FieldKind::RiskLevel | FieldKind::Status | FieldKind::OccurredAt => {
+                false
+            }
         };
         if given {
-            let name = field
-                .to_possible_value()
-                .map(|value| value.get_name().to_owned())
-                .unwrap_or_default();
+            let name = clear_name(field);
             return Err(Failure::usage(format!(
                 "{name}: cannot be set and cleared at the same time"
             )));

@@ -1,9 +1,11 @@
 //! The flags that several commands share, and the parsers of their values.
 
-use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::collections::BTreeMap;
 
-use changelog_core::{Link, RiskLevel, Status};
+use changelog_core::change::fields::{LongText, long_texts};
+use changelog_core::{ChangePatch, Link, NewChange, RiskLevel, Status};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::complete;
 use crate::base::time::{self, TimeArg};
@@ -31,11 +33,10 @@ pub(crate) struct ChangeFields {
     /// Description (Markdown)
     #[arg(short = 'm', long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Expected impact
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) impact: Option<String>,
+    #[command(flatten)]
+    pub(crate) texts: TextFlags,
     /// Link, such as pipeline=https://…; repeatable
-    #[arg(long = "link", value_name = "LABEL=URL", value_parser = link)]
+    #[arg(long = "link", value_name = "LABEL=URL")]
     pub(crate) links: Option<Vec<Link>>,
     /// Scheduled time: RFC 3339 or a date
     #[arg(long, value_name = "TIME", value_parser = time::parse_scheduled)]
@@ -75,14 +76,72 @@ pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(words).try_map(|word| word.to_lowercase().replace('-', "_").parse())
 }
 
-/// Parses `LABEL=URL`.
-pub(crate) fn link(text: &str) -> Result<Link, String> {
-    match text.split_once('=') {
-        Some((label, url)) if !label.trim().is_empty() && !url.trim().is_empty() => Ok(Link {
-            label: label.to_owned(),
-            url: url.to_owned(),
-        }),
-        _ => Err("must be LABEL=URL, such as pipeline=https://ci.example.com/runs/42".to_owned()),
+/// Returns the optional long texts of a change except the description.
+fn other_texts() -> impl Iterator<Item = (&'static str, LongText)> {
+    long_texts().filter(|(name, _)| *name != "description")
+}
+
+/// One flag for each optional long text of a change, such as `--impact`. The
+/// description is not among them, because it can come from other sources too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TextFlags(BTreeMap<&'static str, String>);
+
+impl TextFlags {
+    /// Sets the texts of a new change.
+    pub(crate) fn fill(&self, change: &mut NewChange) {
+        for (name, text) in other_texts() {
+            *(text.of_new_mut)(change) = self.0.get(name).cloned();
+        }
+    }
+
+    /// Sets the given texts in an update.
+    pub(crate) fn apply(&self, patch: &mut ChangePatch) {
+        for (name, text) in other_texts() {
+            if let Some(value) = self.0.get(name) {
+                *(text.of_patch_mut)(patch) = Some(Some(value.clone()));
+            }
+        }
+    }
+
+    /// Returns the texts without those that are not valid in a change.
+    pub(crate) fn retain_valid(&self, is_valid: impl Fn(NewChange) -> bool) -> Self {
+        let mut valid = self.clone();
+        valid.0.retain(|name, text| {
+            let mut change = NewChange::default();
+            Self(BTreeMap::from([(*name, text.clone())])).fill(&mut change);
+            is_valid(change)
+        });
+        valid
+    }
+}
+
+impl Args for TextFlags {
+    fn augment_args(command: Command) -> Command {
+        other_texts().fold(command, |command, (name, text)| {
+            // clap takes static strings only.
+            let flag: &'static str = name.replace('_', "-").leak();
+            let arg = Arg::new(name).long(flag).value_name("TEXT").help(text.help);
+            command.arg(arg)
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for TextFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = other_texts().filter_map(|(name, _)| {
+            let text = matches.get_one::<String>(name)?;
+            Some((name, text.clone()))
+        });
+        Ok(Self(given.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.extend(Self::from_arg_matches(matches)?.0);
+        Ok(())
     }
 }
 
@@ -111,14 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_a_label_and_a_url() {
-        let link = link("run=https://ci.example.com/?a=b").unwrap();
-        assert_eq!(
-            (link.label.as_str(), link.url.as_str()),
-            ("run", "https://ci.example.com/?a=b")
-        );
-        for bad in ["", "run", "=https://x", "run="] {
-            assert!(super::link(bad).is_err(), "{bad}");
-        }
+    fn every_other_long_text_has_a_flag() {
+        let fields = parse("log --impact none").unwrap();
+        let mut change = NewChange::default();
+        fields.texts.fill(&mut change);
+        assert_eq!(change.impact.as_deref(), Some("none"));
     }
 }

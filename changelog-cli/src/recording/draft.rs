@@ -45,18 +45,18 @@ impl Draft {
         occurred_at: Option<Timestamp>,
     ) -> Outcome<Self> {
         let now = time::now();
-        let change = NewChange {
+        let mut change = NewChange {
             title,
             description: fields.description,
             risk_level: fields.risk,
             status: fields.status,
-            impact: fields.impact,
             scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
             occurred_at,
             tags: fields.tags.unwrap_or_default(),
             links: fields.links.unwrap_or_default(),
             ..NewChange::default()
         };
+        fields.texts.fill(&mut change);
         Ok(Self {
             change: change.checked(now)?,
             service: fields.service,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use changelog_core::change::fields::long_texts;
 use changelog_core::limits::{MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_TAGS};
 use changelog_core::{Change, ChangePatch, Host, Service};
 
@@ -161,14 +162,15 @@ async fn update(app: &App, planned: Change, draft: Draft) -> Outcome<Updated> {
     let change = draft.change.clone();
     let missing = draft.missing();
     let mut patch = ChangePatch {
-        title: Some(change.title),
-        description: change.description.map(Some),
-        risk_level: change.risk_level,
-        status: change.status,
-        impact: change.impact.map(Some),
+        title: Some(change.title.clone()),
+        risk_level: change.risk_level.clone(),
+        status: change.status.clone(),
         scheduled_for: change.scheduled_for.map(Some),
         ..ChangePatch::default()
     };
+    for (_, text) in long_texts() {
+        *(text.of_patch_mut)(&mut patch) = (text.of_new)(&change).clone().map(Some);
+    }
     if let Some(name) = non_empty(draft.service.as_deref()) {
         patch.service_id = Some(names::resolve::<Service>(&app.client()?, name, missing).await?);
     }

@@ -65,10 +65,7 @@ impl Flags {
                     description: Some(text),
                     ..NewChange::default()
                 }),
-                impact: text(&fields.impact, |text| NewChange {
-                    impact: Some(text),
-                    ..NewChange::default()
-                }),
+                texts: fields.texts.retain_valid(is_valid),
                 ..fields.clone()
             },
             ..self.clone()
