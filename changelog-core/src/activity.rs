@@ -10,19 +10,19 @@ use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
-/// The value of `actor_id` that selects what API keys did.
+/// The value of `actor_id` that selects the actions of API keys.
 pub const API_KEY_ACTOR: &str = "__api_key__";
 
 wire_enum! {
-    /// What was done.
+    /// The action.
     Action, "an action", example "created" {
-        /// Made.
+        /// Created.
         Created = "created",
-        /// Changed; `metadata.changes` says what from and to.
+        /// Updated; `metadata.changes` has the old and new values.
         Updated = "updated",
         /// Deleted.
         Deleted = "deleted",
-        /// A person was invited.
+        /// A user was invited.
         Invited = "invited",
         /// An invitation was accepted.
         Joined = "joined",
@@ -40,13 +40,13 @@ wire_enum! {
         Connected = "connected",
         /// An integration was disconnected.
         Disconnected = "disconnected",
-        /// A person signed in.
+        /// A user signed in.
         SignedIn = "signed_in",
     }
 }
 
 wire_enum! {
-    /// What it was done to.
+    /// The type of the resource.
     ResourceType, "a resource type", example "change" {
         /// Changes logged, updated or deleted.
         Change = "change",
@@ -71,43 +71,43 @@ wire_enum! {
 pub struct ActivityEntry {
     /// The id of the entry.
     pub id: ActivityId,
-    /// The person who did it; null when it was an API key.
+    /// The user who did it; null for an API key.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub actor_id: Option<UserId>,
-    /// The name of the person, or `API key: ` and the key's name.
+    /// The name of the user, or `API key: ` and the name of the key.
     #[cfg_attr(feature = "openapi", schema(example = "API key: terraform"))]
     pub actor_name: String,
-    /// What was done.
+    /// The action.
     pub action: Action,
-    /// What kind of thing it was done to.
+    /// The type of the resource.
     pub resource_type: ResourceType,
-    /// The id of that thing.
+    /// The id of the resource.
     pub resource_id: Uuid,
-    /// How a person knows that thing; for a change, its title.
+    /// The name of the resource; for a change, its title.
     #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
     pub resource_label: String,
-    /// More about it: `risk_level` and `status` of a change created, `changes`
-    /// of an update, `{field: {from, to}}`. A text of more than 300 characters is
-    /// `{excerpt, length}` there, with its first 200.
+    /// Details: `risk_level` and `status` of a created change; `changes` of an
+    /// update, as `{field: {from, to}}`. A value of more than 300 characters is
+    /// `{excerpt, length}` with its first 200 characters.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub metadata: serde_json::Value,
-    /// When it was done.
+    /// The time of the action.
     pub created_at: Timestamp,
 }
 
-/// Somebody who has entries in the activity log.
+/// A user, or an API key, with entries in the activity log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Actor {
-    /// The person; null for an API key.
+    /// The user; null for an API key.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub actor_id: Option<UserId>,
-    /// The name of the person, or `API key: ` and the key's name.
+    /// The name of the user, or `API key: ` and the name of the key.
     #[cfg_attr(feature = "openapi", schema(example = "API key: terraform"))]
     pub actor_name: String,
 }
 
-/// What `GET /api/activity` answers.
+/// The response to `GET /api/activity`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ActivityList {
@@ -115,7 +115,7 @@ pub struct ActivityList {
     pub items: Vec<ActivityEntry>,
 }
 
-/// What `GET /api/activity/actors` answers.
+/// The response to `GET /api/activity/actors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ActorList {
@@ -123,23 +123,23 @@ pub struct ActorList {
     pub actors: Vec<Actor>,
 }
 
-/// Selects entries by who did it.
+/// Selects entries by their actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActorFilter {
     /// Any API key.
     ApiKeys,
-    /// One person.
+    /// One user.
     Person(UserId),
 }
 
-/// Which entries to list.
+/// Selects entries of the activity log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActivityFilter {
-    /// At most this many entries, 1 to [`MAX_ACTIVITY_ENTRIES`].
+    /// The most entries to return, 1 to [`MAX_ACTIVITY_ENTRIES`].
     pub limit: u64,
-    /// Leave out this many of the newest.
+    /// The number of newest entries to skip.
     pub offset: u64,
-    /// Only of this kind of thing.
+    /// Only this resource type.
     pub resource: Option<ResourceType>,
     /// Only by this actor.
     pub actor: Option<ActorFilter>,

@@ -1,4 +1,4 @@
-//! API keys: the record, what makes one, and the form of the key itself.
+//! API keys: the record, its input, and the format of the key itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,21 +10,21 @@ use crate::problem::{Code, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
-/// Every key begins so, which lets secret scanners find one.
+/// The prefix of every key, by which secret scanners recognize it.
 pub const PREFIX: &str = "chlog_";
-/// The characters of randomness after the prefix.
+/// The number of random characters after the prefix.
 pub const RANDOM_LENGTH: usize = 32;
-/// The characters of the checksum at the end.
+/// The number of characters of the checksum at the end.
 const CHECKSUM_LENGTH: usize = 6;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Puts a key together from [`RANDOM_LENGTH`] random base62 characters.
+/// Builds a key from [`RANDOM_LENGTH`] random base62 characters.
 pub fn assemble(random: &str) -> String {
     format!("{PREFIX}{random}{}", checksum(random))
 }
 
-/// Tells whether a text has the form of a key with a right checksum; a mistyped
-/// or cut-off key is told without asking anybody.
+/// Returns whether a string has the format and the checksum of a key, which
+/// detects a mistyped or truncated key without a request.
 pub fn is_well_formed(key: &str) -> bool {
     let Some(rest) = key.strip_prefix(PREFIX) else {
         return false;
@@ -34,7 +34,7 @@ pub fn is_well_formed(key: &str) -> bool {
         && checksum(&rest[..RANDOM_LENGTH]) == rest[RANDOM_LENGTH..]
 }
 
-/// Returns what may be shown of a key: its prefix and last four characters.
+/// Masks a key: returns its prefix and last four characters.
 pub fn mask(key: &str) -> String {
     let end = key
         .char_indices()
@@ -62,24 +62,23 @@ pub struct ApiKey {
     pub id: ApiKeyId,
     /// The name chosen at creation.
     pub name: String,
-    /// Its prefix and last four characters.
+    /// The masked key: its prefix and last four characters.
     pub masked: String,
-    /// The organization that it acts for.
+    /// The organization that the key acts for.
     pub organization_id: OrganizationId,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// The name of who made it, as it was then; unknown for keys from before
-    /// that was kept.
+    /// The name of its creator at that time, if known.
     pub created_by: Option<String>,
-    /// When it was used last, to the minute.
+    /// The time of the last use, to the minute.
     pub last_used_at: Option<Timestamp>,
-    /// When it stops working by itself.
+    /// The time at which the key expires.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// The time at which the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// What a key may know of itself: `GET /api/key`.
+/// The key that a request carries: the response to `GET /api/key`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyInfo {
@@ -88,32 +87,32 @@ pub struct KeyInfo {
     /// The name chosen at creation.
     #[cfg_attr(feature = "openapi", schema(example = "terraform"))]
     pub name: String,
-    /// Its prefix and last four characters.
+    /// The masked key: its prefix and last four characters.
     #[cfg_attr(feature = "openapi", schema(example = "chlog_…4f2a"))]
     pub masked: String,
-    /// The organization that it acts for.
+    /// The organization that the key acts for.
     pub organization: OrganizationRef,
     /// The organization's plan.
     pub plan: Plan,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it stops working by itself.
+    /// The time at which the key expires.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub expires_at: Option<Timestamp>,
 }
 
-/// An organization, as far as its keys see it.
+/// The organization of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct OrganizationRef {
-    /// Its id.
+    /// The id.
     pub id: OrganizationId,
-    /// Its name.
+    /// The name.
     #[cfg_attr(feature = "openapi", schema(example = "Acme"))]
     pub name: String,
 }
 
-/// A key just made: the only time that its value is shown.
+/// A new key: the only time that its value is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreatedApiKey {
     /// The id of the key, for revoking it.
@@ -122,20 +121,20 @@ pub struct CreatedApiKey {
     pub name: String,
     /// The key.
     pub key: String,
-    /// The organization that it acts for.
+    /// The organization that the key acts for.
     pub organization_id: OrganizationId,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// When it stops working by itself.
+    /// The time at which the key expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// What makes an API key.
+/// Input for creating an API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewApiKey {
-    /// 1 to 100 characters.
+    /// The name.
     pub name: String,
-    /// When the key stops working by itself; in the future.
+    /// The time at which the key expires; in the future.
     pub expires_at: Option<Timestamp>,
 }
 

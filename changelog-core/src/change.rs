@@ -20,32 +20,32 @@ pub use input::{ChangePatch, NewChange, NewChanges};
 pub use link::Link;
 
 wire_enum! {
-    /// How dangerous a change is.
+    /// The risk level of a change.
     RiskLevel, "a risk level", example "high" {
-        /// Nobody will notice.
+        /// No visible effect is expected.
         Low = "low",
-        /// Worth watching.
+        /// Should be watched.
         Medium = "medium",
-        /// Worth being awake for.
+        /// May cause an outage.
         High = "high",
     }
 }
 
 wire_enum! {
-    /// Where a change stands. Any status may follow any other.
+    /// The status of a change. Any status may follow any other.
     Status, "a status", example "completed" {
-        /// Announced.
+        /// Not started yet.
         Planned = "planned",
-        /// Being done.
+        /// Under way.
         InProgress = "in_progress",
-        /// Done.
+        /// Finished.
         Completed = "completed",
-        /// Undone, or failed.
+        /// Undone or failed.
         RolledBack = "rolled_back",
     }
 }
 
-/// The service of a change, as far as the change shows it.
+/// The service of a change, as the change shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ServiceRef {
@@ -59,7 +59,7 @@ pub struct ServiceRef {
     pub color: String,
 }
 
-/// The host of a change, as far as the change shows it.
+/// The host of a change, as the change shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct HostRef {
@@ -68,75 +68,75 @@ pub struct HostRef {
     /// The host's name.
     #[cfg_attr(feature = "openapi", schema(example = "web-1"))]
     pub hostname: String,
-    /// What the host is for.
+    /// The environment of the host.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub environment: Option<Environment>,
 }
 
-/// A change in full: the detail shape.
+/// A change with all its fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Change {
-    /// Its id.
+    /// The id.
     pub id: ChangeId,
-    /// What was done, in a line.
+    /// What was done, in one line.
     #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
     pub title: String,
-    /// What was done, in full.
+    /// What was done and how to undo it, in Markdown.
     #[cfg_attr(
         feature = "openapi",
         schema(required, example = "Rolls out the new rate limiter.")
     )]
     pub description: Option<String>,
-    /// How dangerous it is.
+    /// The risk level.
     pub risk_level: RiskLevel,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// What to expect from it.
+    /// What to expect from the change, in Markdown.
     #[cfg_attr(
         feature = "openapi",
         schema(required, example = "Two minutes of read-only mode")
     )]
     pub impact: Option<String>,
-    /// The service that it was made to.
+    /// The service that was changed.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub service: Option<ServiceRef>,
-    /// The host that it was made on.
+    /// The host that was changed.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub host_ref: Option<HostRef>,
-    /// Its tags, in the order given.
+    /// The tags, in the order given.
     #[cfg_attr(feature = "openapi", schema(example = json!(["terraform", "prod"])))]
     pub tags: Vec<String>,
-    /// Its links, in the order given.
+    /// The links, in the order given.
     pub links: Vec<Link>,
-    /// When it is scheduled.
+    /// The time for which the change is scheduled.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub scheduled_for: Option<Timestamp>,
-    /// When it happened.
+    /// The time at which the change happened.
     pub occurred_at: Timestamp,
-    /// The organization that it belongs to.
+    /// The organization that the change belongs to.
     pub organization_id: OrganizationId,
-    /// When it was recorded.
+    /// The time at which the change was recorded.
     pub created_at: Timestamp,
-    /// When the record was last changed.
+    /// The time of the last update.
     pub updated_at: Timestamp,
 }
 
-/// What creating a change answers.
+/// The response to creating a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ChangeCreated {
-    /// Its id.
+    /// The id.
     pub id: ChangeId,
-    /// What was done, in a line.
+    /// What was done, in one line.
     #[cfg_attr(feature = "openapi", schema(example = "Deploy api 2.3"))]
     pub title: String,
-    /// How dangerous it is.
+    /// The risk level.
     pub risk_level: RiskLevel,
-    /// Where it stands.
+    /// The status.
     pub status: Status,
-    /// The organization that it belongs to.
+    /// The organization that the change belongs to.
     pub organization_id: OrganizationId,
-    /// When it was recorded.
+    /// The time at which the change was recorded.
     pub created_at: Timestamp,
 }

@@ -6,7 +6,7 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// How the service is.
+    /// Whether the service can work.
     HealthStatus, "a status", example "ok" {
         /// The database answers.
         Ok = "ok",
@@ -25,7 +25,7 @@ wire_enum! {
     }
 }
 
-/// What `GET /api/health` answers: with `latency_ms` and `timestamp` when
+/// The response to `GET /api/health`: with `latency_ms` and `timestamp` when
 /// healthy, with `error` when not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -34,15 +34,15 @@ pub struct Health {
     pub status: HealthStatus,
     /// Whether the database answers.
     pub db: DbStatus,
-    /// The database's round trip in whole milliseconds.
+    /// The round-trip time of the database, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false, example = 1))]
     pub latency_ms: Option<u64>,
-    /// When this was measured.
+    /// The time of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub timestamp: Option<Timestamp>,
-    /// A fixed phrase that says what is wrong.
+    /// A fixed description of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
         feature = "openapi",
@@ -52,7 +52,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// The report of a database that answered.
+    /// Returns the report for a database that answered.
     pub fn ok(latency_ms: u64, timestamp: Timestamp) -> Self {
         Self {
             status: HealthStatus::Ok,
@@ -63,7 +63,7 @@ impl Health {
         }
     }
 
-    /// The report of a database that did not.
+    /// Returns the report for a database that did not answer.
     pub fn degraded(error: &str) -> Self {
         Self {
             status: HealthStatus::Degraded,
@@ -74,7 +74,7 @@ impl Health {
         }
     }
 
-    /// The report of a database that answers but cannot be written to.
+    /// Returns the report for a database that answers but cannot be written to.
     pub fn read_only(error: &str) -> Self {
         Self {
             db: DbStatus::Reachable,
@@ -82,7 +82,7 @@ impl Health {
         }
     }
 
-    /// Tells whether the service can work.
+    /// Returns whether the service can work.
     pub fn is_ok(&self) -> bool {
         self.status == HealthStatus::Ok
     }

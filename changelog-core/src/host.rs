@@ -11,11 +11,11 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// Where a host runs.
+    /// The platform that a host runs on.
     Platform, "a platform", example "aws" {
-        /// In the organization's own rooms.
+        /// The organization's own premises.
         OnPrem = "on-prem",
-        /// In the organization's own cloud.
+        /// The organization's own cloud.
         PrivateCloud = "private-cloud",
         /// Amazon Web Services.
         Aws = "aws",
@@ -23,13 +23,13 @@ wire_enum! {
         Gcp = "gcp",
         /// Microsoft Azure.
         Azure = "azure",
-        /// Anywhere else.
+        /// Any other platform.
         Other = "other",
     }
 }
 
 wire_enum! {
-    /// What a host is for.
+    /// The environment of a host.
     Environment, "an environment", example "prod" {
         /// Production.
         Prod = "prod",
@@ -46,68 +46,68 @@ wire_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Host {
-    /// Its id.
+    /// The id.
     pub id: HostId,
-    /// Its name, unique in the organization without regard to ASCII case.
+    /// The name, unique in the organization without regard to ASCII case.
     #[cfg_attr(feature = "openapi", schema(example = "web-1"))]
     pub hostname: String,
-    /// Its fully qualified domain name.
+    /// The fully qualified domain name.
     #[cfg_attr(feature = "openapi", schema(required, example = "web-1.example.com"))]
     pub fqdn: Option<String>,
-    /// Its address in canonical form.
+    /// The IP address in canonical form.
     #[cfg_attr(feature = "openapi", schema(required, example = "192.0.2.10"))]
     pub ip_address: Option<String>,
-    /// Its operating system.
+    /// The operating system.
     #[cfg_attr(feature = "openapi", schema(required, example = "Debian 12"))]
     pub os: Option<String>,
-    /// Where it runs.
+    /// The platform.
     pub platform: Platform,
-    /// What it is for.
+    /// The environment.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub environment: Option<Environment>,
-    /// The roles it plays.
+    /// The roles.
     #[cfg_attr(feature = "openapi", schema(example = json!(["web", "cache"])))]
     pub roles: Vec<String>,
-    /// What else there is to know.
+    /// A description.
     #[cfg_attr(feature = "openapi", schema(required, example = "Behind the balancer"))]
     pub description: Option<String>,
-    /// The organization that it belongs to.
+    /// The organization that the host belongs to.
     pub organization_id: OrganizationId,
-    /// When it was recorded.
+    /// The time at which the host was created.
     pub created_at: Timestamp,
 }
 
-/// What makes a host.
+/// Input for creating a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewHost {
-    /// 1 to 100 characters; unique in the organization without regard to ASCII case.
+    /// The name; unique in the organization without regard to ASCII case.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name))]
     pub hostname: String,
-    /// At most 253 characters.
+    /// The fully qualified domain name.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Fqdn>))]
     pub fqdn: Option<String>,
-    /// IPv4 or IPv6.
+    /// An IPv4 or IPv6 address.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(example = "192.0.2.10"))]
     pub ip_address: Option<String>,
-    /// At most 100 characters.
+    /// The operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OptionalName>))]
     pub os: Option<String>,
-    /// `on-prem` when not supplied.
+    /// The platform; `on-prem` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// What it is for.
+    /// The environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// At most 50 names of 1 to 100 characters.
+    /// The roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Roles>))]
     pub roles: Vec<String>,
-    /// At most 1000 characters.
+    /// A description.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HostDescription>))]
     pub description: Option<String>,
@@ -154,7 +154,7 @@ impl Input for NewHost {
     }
 }
 
-/// What changes a host; what is absent stays as it is.
+/// Input for updating a host. Absent fields keep their value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -163,30 +163,30 @@ pub struct HostPatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Name, required = false))]
     pub hostname: Option<String>,
-    /// As on create; null takes it away.
+    /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Fqdn>))]
     pub fqdn: Option<Option<String>>,
-    /// As on create; null takes it away.
+    /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "192.0.2.10"))]
     pub ip_address: Option<Option<String>>,
-    /// As on create; null takes it away.
+    /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::OptionalName>))]
     pub os: Option<Option<String>>,
-    /// As on create; null leaves it.
+    /// As on create; null keeps the present value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub platform: Option<Platform>,
-    /// As on create; null takes it away.
+    /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Environment>))]
     pub environment: Option<Option<Environment>>,
-    /// As on create, replacing the whole list; null empties it.
+    /// As on create; replaces the whole list. Null empties it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Roles>))]
     pub roles: Option<Vec<String>>,
-    /// As on create; null takes it away.
+    /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::HostDescription>))]
     pub description: Option<Option<String>>,

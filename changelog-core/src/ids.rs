@@ -1,5 +1,5 @@
-//! Identifiers: one type a noun, so that a host's id cannot stand where a
-//! service's is meant.
+//! Identifiers: one type for each noun, so that the id of a host cannot be used as
+//! the id of a service.
 
 use std::fmt;
 use std::str::FromStr;
@@ -67,8 +67,8 @@ id! {
     OrganizationId
 }
 id! {
-    /// The id of a change: a UUID version 7 made from the moment the change
-    /// happened, so that ordering by id is ordering by time.
+    /// The id of a change: a UUID version 7 made from the time at which the
+    /// change happened, so that ids sort by time.
     ChangeId
 }
 id! {
@@ -88,7 +88,7 @@ id! {
     ApiKeyId
 }
 id! {
-    /// The id of a person.
+    /// The id of a user.
     UserId
 }
 id! {
@@ -109,7 +109,7 @@ fn parse_uuid(text: &str) -> Result<Uuid, BadValue> {
     )))
 }
 
-/// Makes a UUID version 7 (RFC 9562) from a moment and ten random bytes.
+/// Returns a UUID version 7 (RFC 9562) from a moment and ten random bytes.
 ///
 /// Where the part of a millisecond is known, the twelve bits after the
 /// milliseconds carry it (RFC 9562 section 6.2, method 3), so that two changes

@@ -1,9 +1,8 @@
-//! Reading a JSON body into a noun, so that every problem of it is reported at
-//! once: wrong types, unknown fields and broken rules together, each with its
-//! place.
+//! Reading a JSON body into an input type, with all violations reported at once:
+//! wrong types, unknown fields and broken rules, each with its JSON Pointer.
 //!
-//! serde's own derive stops at the first type error and knows no rules, hence
-//! this small reader over a parsed value.
+//! serde's derive stops at the first type error and knows no rules, hence this
+//! small reader over a parsed value.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,18 +14,18 @@ use crate::problem::{BadValue, Code, Invalid, Violations};
 use crate::text::closest;
 use crate::time::Timestamp;
 
-/// A noun that can be read from a JSON object and checked against its rules.
+/// A type that is read from a JSON object and checked against its rules.
 pub trait Input: Sized {
-    /// The names of its fields on the wire, for telling unknown ones.
+    /// The names of the JSON members; any other member is reported as unknown.
     const FIELDS: &'static [&'static str];
 
-    /// Takes the fields; a value of the wrong type is reported and left out.
+    /// Reads the members; a value of the wrong type is reported and left out.
     fn read(object: &mut ObjectReader<'_>) -> Self;
 
     /// Normalizes the values (trims, collapses) and reports every broken rule.
     fn check(&mut self, problems: &mut Violations, now: Timestamp);
 
-    /// Normalizes and checks a value that was made in code or from a form.
+    /// Normalizes and checks a value that was built in code.
     fn checked(mut self, now: Timestamp) -> Result<Self, Invalid> {
         let mut problems = Violations::default();
         self.check(&mut problems, now);
@@ -34,11 +33,11 @@ pub trait Input: Sized {
     }
 }
 
-/// Why a body could not be taken.
+/// Why a body was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    /// The bytes are not one JSON value (RFC 8259), or an object in it names a
-    /// member twice; says where.
+    /// The bytes are not one JSON value (RFC 8259), or an object has a member
+    /// twice. The text has the position.
     #[error("{0}")]
     Malformed(String),
     /// The JSON is well formed and breaks rules.
@@ -46,7 +45,7 @@ pub enum InputError {
     Invalid(#[from] Invalid),
 }
 
-/// Reads a JSON body into a checked noun.
+/// Reads and checks a JSON body.
 ///
 /// # Errors
 /// [`InputError::Malformed`] for what is not JSON, [`InputError::Invalid`] with
@@ -67,8 +66,7 @@ pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError>
     Ok(from_object(object, now)?)
 }
 
-/// Reads the members of an object into a checked noun: what a form sends goes
-/// through the same rules as a body does.
+/// Reads and checks a JSON object, with the same rules as [`from_json`].
 ///
 /// # Errors
 /// Every broken rule.
@@ -105,7 +103,7 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Reports the members that nothing has taken.
+    /// Reports the members that were not taken.
     fn finish(self) {
         for name in self.object.keys() {
             // RFC 6901 escapes.
@@ -136,7 +134,7 @@ impl<'a> ObjectReader<'a> {
             .add(self.pointer(name), Code::WrongType, message);
     }
 
-    /// Takes a text; null is as if absent.
+    /// Takes a string; null counts as absent.
     pub fn string(&mut self, name: &str) -> Option<String> {
         match self.take(name)? {
             Value::Null => None,
@@ -148,7 +146,7 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Takes a text that must be there.
+    /// Takes a required string.
     pub fn required_string(&mut self, name: &str) -> String {
         let absent = matches!(self.object.get(name), None | Some(Value::Null));
         if absent {
@@ -158,7 +156,7 @@ impl<'a> ObjectReader<'a> {
         self.string(name).unwrap_or_default()
     }
 
-    /// Takes a text of a certain form: an id, a time, a word of an enum.
+    /// Takes and parses a string: an id, a time, a word of an enum.
     pub fn parsed<T: FromStr<Err = BadValue>>(&mut self, name: &str) -> Option<T> {
         let text = self.string(name)?;
         match text.parse() {
@@ -170,8 +168,8 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Takes a list of at most so many strings; null is as if absent. Of a longer
-    /// list no element is looked at.
+    /// Takes an array of at most `max` strings; null counts as absent. The
+    /// elements of a longer array are not read.
     pub fn strings(&mut self, name: &str, max: usize) -> Option<Vec<String>> {
         let elements = self.list(name, max)?;
         let mut texts = Vec::with_capacity(elements.len());
@@ -188,8 +186,8 @@ impl<'a> ObjectReader<'a> {
         Some(texts)
     }
 
-    /// Takes a list of at most so many objects, each read by `read`; null is as
-    /// if absent. Of a longer list no element is looked at.
+    /// Takes an array of at most `max` objects, each read by `read`; null counts
+    /// as absent. The elements of a longer array are not read.
     pub fn objects<T>(
         &mut self,
         name: &str,
@@ -234,12 +232,12 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Tells whether a member is there and null: in a patch, "take it away".
+    /// Returns whether a member is present and null, which clears it in a patch.
     pub fn is_null(&self, name: &str) -> bool {
         matches!(self.object.get(name), Some(Value::Null))
     }
 
-    /// Reports a member that exists on create and cannot be changed later.
+    /// Reports a member that can only be set on create.
     pub fn refuse_immutable(&mut self, name: &str, reason: &str) {
         if self.take(name).is_some() {
             self.problems
@@ -247,8 +245,8 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
-    /// Reads a field of a patch: `None` leaves it, `Some(None)` takes it away
-    /// (null), `Some(Some(value))` sets it.
+    /// Takes a member of a patch: `None` keeps the value, `Some(None)` (null)
+    /// clears it, `Some(Some(value))` sets it.
     pub fn patch<T>(
         &mut self,
         name: &str,
@@ -261,7 +259,7 @@ impl<'a> ObjectReader<'a> {
         take(self, name).map(Some)
     }
 
-    /// Reads a text of a patch that can be set, but not taken away.
+    /// Takes a string of a patch that can be set but not cleared.
     pub fn patch_required_string(&mut self, name: &str) -> Option<String> {
         if self.is_null(name) {
             self.problems.add(
@@ -285,9 +283,8 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A JSON value in which no object names a member twice. Parsers differ in
-/// which of the two they keep, so what one of them checked another might not
-/// see.
+/// A JSON value in which no object has a member twice. Parsers differ in which of
+/// the two they keep, so one could check what another does not see.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

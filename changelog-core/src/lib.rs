@@ -1,13 +1,13 @@
-//! The nouns of the change log, shared by the server, the client and `chlog`.
+//! The types of the change log, shared by the server, the client and `chlog`.
 //!
-//! One module a noun: the record as it stands on the wire, what creates it
-//! (`New…`), what updates it (`…Patch`), what selects it (`…Filter`), and its
-//! rules. Nothing here does I/O: no database, no HTTP, no clock.
+//! Each noun has a module with its JSON shape, the input that creates (`New…`) and
+//! updates it (`…Patch`), its filter (`…Filter`), and its rules. Nothing here does
+//! I/O: no database, no HTTP, no clock.
 //!
-//! Around the nouns stand the shared beats: [`input`] reads and checks a JSON
-//! body and reports every problem of it at once, [`problem`] is the error body
-//! that both ends of a connection know, [`query`] reads a query string, and
-//! [`text`] folds titles into searchable words.
+//! The other modules are shared: [`limits`] and [`headers`] are the constants of
+//! the API, [`input`] reads and checks a JSON body and reports all violations at
+//! once, [`problem`] is the error body, [`query`] reads and writes query strings,
+//! and [`text`] splits titles into searchable words.
 
 pub mod activity;
 pub mod api_key;

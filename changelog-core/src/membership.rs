@@ -10,33 +10,33 @@ use crate::user::{User, check_email};
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// What a person may do in an organization.
+    /// The role of a user in an organization.
     Role, "a role", example "member" {
-        /// Everything.
+        /// May do everything.
         Owner = "owner",
-        /// All but removing or demoting an owner.
+        /// May do everything except remove or demote an owner.
         Admin = "admin",
-        /// Logs and edits changes, hosts and services.
+        /// May log and edit changes, hosts and services.
         Member = "member",
-        /// Reads.
+        /// May only read.
         Viewer = "viewer",
     }
 }
 
 impl Role {
-    /// Tells whether it may log and edit changes, hosts and services.
+    /// Returns whether the role may log and edit changes, hosts and services.
     pub fn may_write(&self) -> bool {
         matches!(self, Self::Owner | Self::Admin | Self::Member)
     }
 
-    /// Tells whether it may manage the organization: its members, its keys, its
+    /// Returns whether the role may manage the organization: its members, keys and
     /// name.
     pub fn may_manage(&self) -> bool {
         matches!(self, Self::Owner | Self::Admin)
     }
 
-    /// Tells whether it may give somebody a role, or take it from them: only an
-    /// owner makes owners, demotes and removes them.
+    /// Returns whether the role may give a role to a member or take it away. Only
+    /// an owner may appoint, demote and remove owners.
     pub fn may_give(&self, role: &Self) -> bool {
         match self {
             Self::Owner => true,
@@ -45,47 +45,47 @@ impl Role {
         }
     }
 
-    /// Tells whether it may change somebody's role from one to another.
+    /// Returns whether the role may change a member's role from one to another.
     pub fn may_change(&self, from: &Self, to: &Self) -> bool {
         self.may_give(from) && self.may_give(to)
     }
 }
 
-/// A person, as a member of an organization.
+/// A user as a member of an organization.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Who it is.
+    /// The user.
     pub user: User,
-    /// What they may do.
+    /// The role.
     pub role: Role,
-    /// Since when they belong to it.
+    /// The time at which the user joined.
     pub joined_at: Timestamp,
 }
 
-/// An invitation to an organization that nobody has accepted yet. The token of
-/// its link is shown once and kept nowhere.
+/// An invitation to an organization that has not been accepted yet. The token of
+/// its link is shown once and not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invitation {
-    /// Its id, for withdrawing it.
+    /// The id.
     pub id: InvitationId,
-    /// The address that it is for.
+    /// The email address of the invited person.
     pub email: String,
-    /// What whoever accepts it may do.
+    /// The role of the future member.
     pub role: Role,
-    /// The name of who invited.
+    /// The name of the user who sent the invitation.
     pub invited_by: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// From when on it cannot be accepted any more.
+    /// The time from which it cannot be accepted.
     pub expires_at: Timestamp,
 }
 
-/// What makes an invitation.
+/// Input for creating an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInvitation {
-    /// The address that it is for: at most 254 characters with an `@` inside.
+    /// The email address of the invited person.
     pub email: String,
-    /// What whoever accepts it may do; a member where nothing is said.
+    /// The role of the future member; `member` by default.
     pub role: Role,
 }
 

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// What an organization has subscribed to; the operator sets it.
+    /// The plan of an organization, which the operator sets.
     Plan, "a plan", example "pro" {
         /// The dashboard only.
         Free = "free",
@@ -21,31 +21,31 @@ wire_enum! {
 }
 
 impl Plan {
-    /// Tells whether API keys of such an organization work.
+    /// Returns whether the API keys of the organization work.
     pub fn includes_api(&self) -> bool {
         *self == Self::Pro
     }
 }
 
-/// An organization: everything recorded belongs to one.
+/// An organization, which all records belong to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
-    /// Its id.
+    /// The id.
     pub id: OrganizationId,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its plan.
+    /// The plan.
     pub plan: Plan,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: Timestamp,
 }
 
-/// What makes an organization.
+/// Input for creating an organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOrganization {
-    /// 1 to 100 characters.
+    /// The name.
     pub name: String,
-    /// Its plan.
+    /// The plan.
     pub plan: Plan,
 }
 

@@ -16,18 +16,18 @@ pub struct Data<T> {
 pub struct Page<T> {
     /// The records of this page, newest first.
     pub data: Vec<T>,
-    /// How many records match in all; exact.
+    /// The exact number of records on all pages.
     pub count: u64,
-    /// The number of this page, from 1, as it was used.
+    /// The number of this page, from 1.
     pub page: u64,
-    /// How many records a page has at most, as it was used.
+    /// The most records on a page.
     pub per_page: u64,
-    /// How many pages there are; 0 when nothing matches.
+    /// The number of pages; 0 when nothing matches.
     pub total_pages: u64,
 }
 
 impl<T> Page<T> {
-    /// Puts records into the envelope of the page that they are.
+    /// Returns the envelope for the records of a page.
     pub fn new(data: Vec<T>, count: u64, page: u64, per_page: u64) -> Self {
         let total_pages = count.div_ceil(per_page.max(1));
         Self {

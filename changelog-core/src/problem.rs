@@ -10,7 +10,7 @@ use crate::limits::MAX_VIOLATIONS;
 use crate::wire_enum::wire_enum;
 
 wire_enum! {
-    /// What kind of problem an answer reports; one HTTP status each.
+    /// The kind of a problem; each has one HTTP status.
     ProblemCode, "a problem code", example "validation_failed" {
         /// 400: the body is not JSON.
         MalformedBody = "malformed_body",
@@ -24,13 +24,13 @@ wire_enum! {
         Unauthorized = "unauthorized",
         /// 403: the organization's plan does not include the API.
         PlanRequired = "plan_required",
-        /// 403: the person's role does not allow this.
+        /// 403: the user's role does not allow this.
         Forbidden = "forbidden",
-        /// 403: the organization has as many of these as it may have.
+        /// 403: the organization has reached its quota.
         QuotaExceeded = "quota_exceeded",
         /// 403: a browser sent this from another site.
         CrossSite = "cross_site",
-        /// 404: no such thing, or not in this organization.
+        /// 404: not found in this organization.
         NotFound = "not_found",
         /// 405: the path exists, the method does not.
         MethodNotAllowed = "method_not_allowed",
@@ -50,7 +50,7 @@ wire_enum! {
         IdempotencyKeyReused = "idempotency_key_reused",
         /// 429: too many requests.
         TooManyRequests = "too_many_requests",
-        /// 500: a fault of the service.
+        /// 500: an internal error.
         Internal = "internal",
         /// 501: the body has a transfer encoding that the service does not know.
         NotImplemented = "not_implemented",
@@ -133,7 +133,7 @@ pub struct Problem {
         schema(minimum = 400, maximum = 599, example = 422)
     )]
     pub status: u16,
-    /// What went wrong this time, and the way out.
+    /// What went wrong this time, and what to do.
     #[cfg_attr(
         feature = "openapi",
         schema(example = "title: must have 3 to 300 characters, got 2")
@@ -176,7 +176,7 @@ wire_enum! {
     Code, "a violation code", example "too_long" {
         /// A required field is missing.
         Required = "required",
-        /// The JSON type is another one than the field's.
+        /// The value has the wrong JSON type.
         WrongType = "wrong_type",
         /// Fewer characters than the minimum.
         TooShort = "too_short",
@@ -186,21 +186,21 @@ wire_enum! {
         TooMany = "too_many",
         /// A field or parameter that does not exist.
         UnknownField = "unknown_field",
-        /// Not one of the words that the field takes.
+        /// Not one of the allowed words.
         UnknownValue = "unknown_value",
-        /// A parameter that stands twice.
+        /// A parameter was given twice.
         Duplicate = "duplicate",
         /// A character that is not allowed in text.
         ControlCharacter = "control_character",
-        /// Not of the form that the field has.
+        /// The format is wrong.
         InvalidFormat = "invalid_format",
         /// Below the minimum or above the maximum.
         OutOfRange = "out_of_range",
-        /// An id that the organization does not have.
+        /// No such id in the organization.
         NotFound = "not_found",
-        /// A field that cannot be changed any more.
+        /// A field that can only be set on create.
         Immutable = "immutable",
-        /// Too easily guessed.
+        /// Too easy to guess.
         TooWeak = "too_weak",
     }
 }
@@ -245,7 +245,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Returns the name of the field or parameter, as a person would say it.
+    /// Returns the name of the field or parameter for people.
     pub fn field(&self) -> &str {
         self.pointer.trim_start_matches(['/', '?'])
     }

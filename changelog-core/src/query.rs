@@ -8,8 +8,8 @@ use url::form_urlencoded;
 use crate::problem::{BadValue, Code, Invalid, Violations};
 use crate::text::closest;
 
-/// The parameters of one query string, taken one by one; what is unknown,
-/// repeated or malformed is reported together.
+/// The parameters of one query string, taken one by one. Unknown, repeated and
+/// malformed parameters are reported together.
 pub struct Query {
     pairs: Vec<(String, String)>,
     known: Vec<&'static str>,
@@ -48,7 +48,7 @@ impl Query {
         taken.into_iter().map(|(_, value)| value).collect()
     }
 
-    /// Takes the value of a parameter that stands at most once.
+    /// Takes the value of a parameter that may be given once.
     pub fn one(&mut self, name: &'static str) -> Option<String> {
         let mut values = self.all(name);
         if values.len() > 1 {
@@ -61,7 +61,7 @@ impl Query {
         values.pop()
     }
 
-    /// Takes a value of a certain form: an id, a time, a word of an enum.
+    /// Takes and parses a value: an id, a time, a word of an enum.
     pub fn parsed<T: FromStr<Err = BadValue>>(&mut self, name: &'static str) -> Option<T> {
         match self.one(name)?.parse() {
             Ok(value) => Some(value),
@@ -96,7 +96,7 @@ impl Query {
         Some(number)
     }
 
-    /// Reports a value that is well formed and still not one to use.
+    /// Reports a value that is well formed but not allowed.
     pub fn add(&mut self, name: &str, code: Code, message: impl Into<String>) {
         self.problems.add(format!("?{name}"), code, message);
     }
@@ -135,7 +135,7 @@ impl Pairs {
         self.0.append_pair(name, &value.to_string());
     }
 
-    /// Adds a parameter that has a value, and leaves out one that has none.
+    /// Adds a parameter if it has a value.
     pub fn push_some(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.push(name, value);

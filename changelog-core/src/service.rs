@@ -9,43 +9,43 @@ use crate::problem::Violations;
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
-/// The color of a service for which none was chosen.
+/// The default color of a service.
 pub const DEFAULT_COLOR: &str = "#6366f1";
 
 /// A service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Service {
-    /// Its id.
+    /// The id.
     pub id: ServiceId,
-    /// Its name, unique in the organization without regard to ASCII case.
+    /// The name, unique in the organization without regard to ASCII case.
     #[cfg_attr(feature = "openapi", schema(example = "payments"))]
     pub name: String,
-    /// What it is.
+    /// A description.
     #[cfg_attr(feature = "openapi", schema(required, example = "Takes card payments"))]
     pub description: Option<String>,
-    /// Its color, `#rgb` or `#rrggbb`.
+    /// The color, `#rgb` or `#rrggbb`.
     #[cfg_attr(feature = "openapi", schema(example = "#6366f1"))]
     pub color: String,
-    /// The organization that it belongs to.
+    /// The organization that the service belongs to.
     pub organization_id: OrganizationId,
-    /// When it was recorded.
+    /// The time at which the service was created.
     pub created_at: Timestamp,
 }
 
-/// What makes a service.
+/// Input for creating a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewService {
-    /// 2 to 100 characters; unique in the organization without regard to ASCII case.
+    /// The name; unique in the organization without regard to ASCII case.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ServiceName))]
     pub name: String,
-    /// At most 20000 characters.
+    /// A description.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<String>,
-    /// A hex color; `#6366f1` when not supplied.
+    /// A hex color; `#6366f1` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,
@@ -71,7 +71,7 @@ impl Input for NewService {
     }
 }
 
-/// What changes a service; what is absent stays as it is.
+/// Input for updating a service. Absent fields keep their value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -80,11 +80,11 @@ pub struct ServicePatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::ServiceName, required = false))]
     pub name: Option<String>,
-    /// As on create; null takes it away.
+    /// As on create; null clears it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
     pub description: Option<Option<String>>,
-    /// As on create; null leaves it.
+    /// As on create; null keeps the present value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,

@@ -12,24 +12,24 @@ use crate::rules::{self, TextKind};
 use crate::text::words;
 use crate::time::Timestamp;
 
-/// A person.
+/// A user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// Their id.
+    /// The id.
     pub id: UserId,
-    /// The address they sign in with.
+    /// The email address for signing in.
     pub email: String,
-    /// The name that others see.
+    /// The display name.
     pub name: String,
 }
 
-/// What makes a person of whoever accepts an invitation; the address is the
-/// invitation's.
+/// Input for creating the user who accepts an invitation; the email address is
+/// that of the invitation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserInput {
-    /// 1 to 100 characters.
+    /// The display name.
     pub name: String,
-    /// 12 to 256 characters; not logged, not shown.
+    /// The password; never logged or shown.
     pub password: String,
 }
 
@@ -49,14 +49,14 @@ impl Input for UserInput {
     }
 }
 
-/// What makes the first owner of an organization.
+/// Input for creating the first owner of an organization.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OwnerInput {
-    /// The address to sign in with: at most 254 characters with an `@` inside.
+    /// The email address for signing in.
     pub email: String,
-    /// 1 to 100 characters.
+    /// The display name.
     pub name: String,
-    /// 12 to 256 characters; not logged, not shown.
+    /// The password; never logged or shown.
     pub password: String,
 }
 
@@ -78,10 +78,10 @@ impl Input for OwnerInput {
     }
 }
 
-/// An address and a password, as a sign-in or a new password gives them.
+/// An email address and a password, for signing in or for a new password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The address.
+    /// The email address.
     pub email: String,
     /// The password.
     pub password: String,
@@ -103,9 +103,9 @@ impl Input for Credentials {
     }
 }
 
-/// Returns the form in which addresses are compared: without case.
+/// Returns the form in which email addresses are compared: in lower case.
 pub fn fold_email(email: &str) -> String {
-    // A NUL cannot be in a text of PostgreSQL; no address has this either.
+    // PostgreSQL does not store NUL, and no valid address contains it.
     email.trim().to_lowercase().replace('\0', "\u{fffd}")
 }
 
@@ -129,8 +129,8 @@ pub(crate) fn check_email(problems: &mut Violations, email: &mut String) {
     }
 }
 
-/// Checks the name of a person. The names by which the activity log calls API keys
-/// and the operator are nobody's, however they are written.
+/// Checks the name of a user. The names of API keys and of the operator in the
+/// activity log are reserved in every spelling.
 pub fn check_name(problems: &mut Violations, name: &mut String) {
     rules::text(problems, "/name", name, 1..=MAX_NAME_CHARS, TextKind::Name);
     let folded: String = words(name).concat();
@@ -141,8 +141,7 @@ pub fn check_name(problems: &mut Violations, name: &mut String) {
     }
 }
 
-/// Checks the length of a password; whether it is too common is for the
-/// server, which knows the list.
+/// Checks the length of a password. The server also checks that it is not common.
 pub fn check_password(problems: &mut Violations, password: &str) {
     let count = password.chars().count();
     let message = || {
