@@ -12,13 +12,19 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::installed;
+use crate::app::Organization;
+use crate::{installed, template};
+
+/// The database that tests copy.
+const TEMPLATE: &str = "prepared";
 
 /// A running instance.
 pub struct Postgres {
     folder: TempDir,
     port: u16,
     databases: AtomicU32,
+    /// The organization in the database that [`Self::prepared_database`] copies.
+    template: OnceCell<Organization>,
     /// The watchdog stops the server and removes its files when this closes.
     watched: Option<ChildStdin>,
     watchdog: Child,
@@ -123,6 +129,7 @@ impl Postgres {
             watched: watchdog.stdin.take(),
             watchdog,
             databases: AtomicU32::new(0),
+            template: OnceCell::new(),
             port,
             folder,
         };
@@ -134,16 +141,38 @@ impl Postgres {
         Some(postgres)
     }
 
-    /// Makes a fresh database and returns its address.
+    /// Creates an empty database and returns its address.
     pub async fn database(&self) -> String {
-        let name = format!("world_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let mut connection = self.connect().await.expect("PostgreSQL answers");
-        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-            .execute(&mut connection)
-            .await
-            .expect("a database is made");
-        connection.close().await.expect("the connection closes");
+        let name = self.next_name();
+        self.execute(format!("CREATE DATABASE {name}")).await;
         self.url(&name)
+    }
+
+    /// Creates a database with an organization, as a copy of one that is
+    /// prepared once, and returns its address.
+    pub(crate) async fn prepared_database(&self) -> (String, Organization) {
+        let prepare = || async {
+            self.execute(format!("CREATE DATABASE {TEMPLATE}")).await;
+            template::prepare(&self.url(TEMPLATE)).await
+        };
+        let organization = self.template.get_or_init(prepare).await.clone();
+        let name = self.next_name();
+        self.execute(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
+            .await;
+        (self.url(&name), organization)
+    }
+
+    fn next_name(&self) -> String {
+        format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn execute(&self, statement: String) {
+        let mut connection = self.connect().await.expect("PostgreSQL answers");
+        let done = sqlx::query(AssertSqlSafe(statement.clone()))
+            .execute(&mut connection)
+            .await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        connection.close().await.expect("the connection closes");
     }
 
     /// Stops the processes where they stand, as a machine that hangs would.

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use changelog_tests::database::{Db, fetch};
-use changelog_tests::{TestApp, TestClient, TestResponse, on_both};
+use changelog_tests::{TestApp, TestClient, TestResponse, on_one};
 
-on_both!(
+on_one!(
     what_is_no_address_is_wrong_and_leaves_nothing,
     who_knows_an_address_keeps_nobody_out,
     a_browser_is_known_for_its_own_account_only,
     what_was_not_checked_is_not_counted,
     a_session_is_no_way_to_guess,
-    a_sign_in_ends_the_session_before,
+    a_sign_in_ends_the_session_before;
+    process:
     https_is_for_good_and_links_are_not_logged,
 );
 
