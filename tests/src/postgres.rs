@@ -53,20 +53,38 @@ impl Postgres {
         SHARED.get_or_init(Self::start).await.as_ref()
     }
 
-    /// Starts an instance of its own; none where the program is not installed.
+    /// Starts an instance; `None` where the program is not installed.
     pub async fn start() -> Option<Self> {
         Self::start_with(&[]).await
     }
 
-    /// The same, with more settings.
+    /// Starts an instance with more settings.
     pub async fn start_with(settings: &[&str]) -> Option<Self> {
+        // Of two settings of one name the last one counts.
+        let mut all = vec![
+            "max_connections=300",
+            "shared_buffers=64MB",
+            "fsync=off",
+            "full_page_writes=off",
+        ];
+        all.extend(settings);
+        Self::start_in(&std::env::temp_dir(), &all).await
+    }
+
+    /// Starts an instance with the default settings, whose commits are durable,
+    /// in a folder below this one.
+    pub async fn start_durable(parent: &Path) -> Option<Self> {
+        Self::start_in(parent, &[]).await
+    }
+
+    async fn start_in(parent: &Path, settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
             installed::missing("postgres", "PostgreSQL");
             return None;
         };
         let folder = tempfile::Builder::new()
             .prefix("changelog-postgres-")
-            .tempdir()
+            .tempdir_in(parent)
             .expect("a temporary folder");
         let data = folder.path().join("data");
         let user = unprivileged();
@@ -100,16 +118,11 @@ impl Postgres {
         );
         let port = free_port();
         let mut server = as_user(&user, &programs.join("postgres"));
-        server.arg("-D").arg(&data).arg("-k").arg(folder.path());
+        server.arg("-D").arg(&data);
         server.arg("-p").arg(port.to_string());
-        let own = [
-            "listen_addresses=127.0.0.1",
-            "max_connections=300",
-            "fsync=off",
-            "shared_buffers=64MB",
-        ];
-        // Of two settings of one name the last one counts.
-        for setting in own.iter().chain(settings) {
+        server.args(["-c", "listen_addresses=127.0.0.1"]);
+        server.args(["-c", "unix_socket_directories="]);
+        for setting in settings {
             server.args(["-c", setting]);
         }
         let mut watchdog = Command::new("sh")
@@ -139,6 +152,11 @@ impl Postgres {
             postgres.log()
         );
         Some(postgres)
+    }
+
+    /// Returns the address of the database that every instance has.
+    pub fn default_database(&self) -> String {
+        self.url("postgres")
     }
 
     /// Creates an empty database and returns its address.

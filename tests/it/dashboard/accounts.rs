@@ -2,9 +2,9 @@
 //! whether there is one.
 
 use crate::dashboard::invite;
-use changelog_tests::{Organization, TestApp, TestClient, TestResponse, on_one};
+use changelog_tests::{Organization, TestApp, TestClient, TestResponse, on_both};
 
-on_one!(
+on_both!(
     an_account_cannot_be_taken_in_advance,
     an_invitation_tells_nothing_of_accounts,
     who_is_invited_again_comes_back,

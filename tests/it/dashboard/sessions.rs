@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use changelog_tests::{
-    Engine, TestApp, TestClient, TestResponse, each, on_one, send, sign_in, text,
+    Engine, TestApp, TestClient, TestResponse, each, on_both, send, sign_in, text,
 };
 
-on_one!(
+on_both!(
     signing_in_gives_a_session,
     over_https_the_cookie_is_secure,
     wrong_passwords_are_refused,

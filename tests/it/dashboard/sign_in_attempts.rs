@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use changelog_tests::database::{Db, fetch};
-use changelog_tests::{TestApp, TestClient, TestResponse, on_one};
+use changelog_tests::{TestApp, TestClient, TestResponse, on_both};
 
-on_one!(
+on_both!(
     what_is_no_address_is_wrong_and_leaves_nothing,
     who_knows_an_address_keeps_nobody_out,
     a_browser_is_known_for_its_own_account_only,
