@@ -77,7 +77,9 @@ pub(crate) async fn create_organization(store: &Store, name: &str, owner: &str) 
     };
     let hash = passwords::hash_now(&password, None);
     let mut tx = store.begin().await.expect("a transaction");
-    let made = tx.found(&new, Some((&input, &hash)), Utc::now()).await;
+    let made = tx
+        .create_organization(&new, Some((&input, &hash)), Utc::now())
+        .await;
     let (tenant, organization, user) = made.expect("the organization is new");
     let new_key = NewApiKey {
         name: KEY_NAME.to_owned(),
