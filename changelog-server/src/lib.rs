@@ -17,6 +17,7 @@ pub mod memory;
 mod open_files;
 pub mod passwords;
 mod serve;
+pub mod service;
 pub mod setup;
 pub mod store;
 mod web;

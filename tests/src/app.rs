@@ -11,8 +11,9 @@ use tempfile::TempDir;
 use crate::client::{TestClient, text};
 use crate::database::{self, Db};
 use crate::postgres::Postgres;
-use crate::process::run;
-use crate::server::{self, Server};
+use crate::process::{run, server_command};
+use crate::server::Server;
+use crate::template;
 use crate::{programs, watchdog};
 
 /// Which database a app stands on.
@@ -62,34 +63,48 @@ pub struct TestApp {
 }
 
 impl TestApp {
-    /// Makes a app; none where the database's program is not installed.
+    /// Starts the service in this process; `None` where the database's program
+    /// is not installed.
     pub async fn new(engine: Engine) -> Option<Self> {
-        let folder = tempfile::Builder::new()
-            .prefix("changelog-app-")
-            .tempdir()
-            .expect("a temporary folder");
-        watchdog::folder(folder.path());
-        let database = match engine {
-            Engine::Sqlite => format!("sqlite://{}/changelog.db", folder.path().display()),
-            Engine::Postgres => Postgres::shared().await?.database().await,
-        };
-        Some(Self::on(engine, folder, database).await)
+        let (folder, database, organization) = prepare(engine).await?;
+        let server = Server::start_in_process(&database, &[]).await;
+        Some(Self {
+            engine,
+            organization,
+            server: server.unwrap_or_else(|error| panic!("serve fails: {error}")),
+            database,
+            folder,
+        })
     }
 
-    /// Makes a app on an instance of PostgreSQL that is this app's alone.
+    /// Starts the service in a process of its own, for tests that kill it, read
+    /// its log or measure it; `None` where the database's program is not
+    /// installed.
+    pub async fn with_process(engine: Engine) -> Option<Self> {
+        let (folder, database, organization) = prepare(engine).await?;
+        Some(Self::serve_on(engine, folder, database, organization).await)
+    }
+
+    /// Starts the service as a process, on an instance of PostgreSQL that no
+    /// other test uses.
     pub async fn on_postgres(postgres: &Postgres) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database = postgres.database().await;
-        Self::on(Engine::Postgres, folder, database).await
+        let organization = template::prepare(&database).await;
+        Self::serve_on(Engine::Postgres, folder, database, organization).await
     }
 
-    async fn on(engine: Engine, folder: TempDir, database: String) -> Self {
-        let organization = found(folder.path(), &database, "Acme", "ada");
+    async fn serve_on(
+        engine: Engine,
+        folder: TempDir,
+        database: String,
+        organization: Organization,
+    ) -> Self {
         let server = Server::start(serve(folder.path(), &database)).await;
         Self {
             engine,
             organization,
-            server: server.unwrap_or_else(|said| panic!("serve ends: {said}")),
+            server: server.unwrap_or_else(|log| panic!("serve ends: {log}")),
             database,
             folder,
         }
@@ -143,7 +158,10 @@ impl TestApp {
 
     /// Makes another organization in the same service.
     pub fn second_organization(&self) -> Organization {
-        found(self.folder(), &self.database, "Umbrella", "grace")
+        let created = self.server.with_store(|store| async move {
+            template::create_organization(&store, "Umbrella", "grace").await
+        });
+        created.unwrap_or_else(|| found(self.folder(), &self.database, "Umbrella", "grace"))
     }
 
     /// Returns the address of a database that nobody has used.
@@ -187,23 +205,28 @@ impl TestApp {
         self.admin(&all)
     }
 
-    /// Kills the server and starts it again on the same database.
+    /// Kills the service and starts it again on the same database.
     pub async fn restart(&mut self) {
         self.restart_with(&[]).await;
     }
 
-    /// The same, with more arguments.
-    pub async fn restart_with(&mut self, arguments: &[&str]) {
+    /// Kills the service and starts it again with these flags of `serve`.
+    pub async fn restart_with(&mut self, flags: &[&str]) {
         self.server.kill9();
-        self.server = self.another_server(arguments).await;
+        self.server = self.another_server(flags).await;
     }
 
-    /// Starts one more server on the same database.
-    pub async fn another_server(&self, arguments: &[&str]) -> Server {
-        let mut command = self.serve_command();
-        command.args(arguments);
-        let server = Server::start(command).await;
-        server.unwrap_or_else(|said| panic!("serve ends: {said}"))
+    /// Starts one more service on the same database, in a process of its own if
+    /// the first one has one.
+    pub async fn another_server(&self, flags: &[&str]) -> Server {
+        let server = if self.server.is_process() {
+            let mut command = self.serve_command();
+            command.args(flags);
+            Server::start(command).await
+        } else {
+            Server::start_in_process(&self.database, flags).await
+        };
+        server.unwrap_or_else(|error| panic!("serve fails: {error}"))
     }
 
     /// The command that starts a server on this database.
@@ -250,8 +273,26 @@ pub async fn sign_in(caller: &TestClient, email: &str, password: &str) -> String
     pair.to_owned()
 }
 
+/// Makes a folder with a database that has an organization.
+async fn prepare(engine: Engine) -> Option<(TempDir, String, Organization)> {
+    let folder = tempfile::Builder::new()
+        .prefix("changelog-test-")
+        .tempdir()
+        .expect("a temporary folder");
+    watchdog::folder(folder.path());
+    let (database, organization) = match engine {
+        Engine::Sqlite => {
+            let file = folder.path().join("changelog.db");
+            let organization = template::copy_sqlite(&file).await;
+            (format!("sqlite://{}", file.display()), organization)
+        }
+        Engine::Postgres => Postgres::shared().await?.prepared_database().await,
+    };
+    Some((folder, database, organization))
+}
+
 fn serve(folder: &Path, database: &str) -> Command {
-    let mut command = server::command(folder);
+    let mut command = server_command(folder);
     command
         .args(["serve", "--listen", "127.0.0.1:0"])
         .env("CHANGELOG_DATABASE_URL", database);
@@ -259,7 +300,7 @@ fn serve(folder: &Path, database: &str) -> Command {
 }
 
 fn admin_command(folder: &Path, database: &str, arguments: &[&str]) -> Command {
-    let mut command = server::command(folder);
+    let mut command = server_command(folder);
     command
         .args(arguments)
         .env("CHANGELOG_DATABASE_URL", database);

@@ -21,7 +21,10 @@ mod process;
 pub mod programs;
 pub mod raw_connection;
 pub mod server;
+mod server_process;
+mod server_thread;
 pub mod shapes;
+mod template;
 pub mod watchdog;
 
 pub use app::{Engine, KEY_NAME, Organization, TestApp, sign_in};
@@ -29,30 +32,73 @@ pub use client::{TestClient, TestResponse, each, form, keys, send, text};
 pub use database::Db;
 pub use faulty_proxy::{FaultyProxy, Mode};
 pub use postgres::Postgres;
-pub use process::{run, signal};
+pub use process::{run, server_command, signal};
 pub use raw_connection::RawConnection;
 pub use server::Server;
 
-/// Runs each story on SQLite and on PostgreSQL, as `sqlite::name` and
+/// Runs each test on SQLite and on PostgreSQL, as `sqlite::name` and
 /// `postgres::name`.
+///
+/// The service runs in the test process; for the tests behind `process:` it
+/// runs in a process of its own, which they can kill and whose log they read.
 #[macro_export]
 macro_rules! on_both {
-    ($($story:ident),+ $(,)?) => {
+    (process: $($with_process:ident),+ $(,)?) => {
+        $crate::on_both!(; process: $($with_process),+);
+    };
+    ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
         mod sqlite {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $story() {
-                if let Some(app) = $crate::TestApp::new($crate::Engine::Sqlite).await {
-                    super::$story(app).await;
-                }
-            })+
+            $($crate::test_on!($test, new, $crate::Engine::Sqlite);)*
+            $($($crate::test_on!($with_process, with_process, $crate::Engine::Sqlite);)+)?
         }
         mod postgres {
-            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn $story() {
-                if let Some(app) = $crate::TestApp::new($crate::Engine::Postgres).await {
-                    super::$story(app).await;
-                }
-            })+
+            $($crate::test_on!($test, new, $crate::Engine::Postgres);)*
+            $($($crate::test_on!($with_process, with_process, $crate::Engine::Postgres);)+)?
         }
     };
+}
+
+/// Runs each test on SQLite only, as `one_engine::name`, where the database is
+/// not the subject; `CHANGELOG_TEST_ENGINES=all` runs them on PostgreSQL too.
+#[macro_export]
+macro_rules! on_one {
+    (process: $($with_process:ident),+ $(,)?) => {
+        $crate::on_one!(; process: $($with_process),+);
+    };
+    ($($test:ident),* $(,)? $(; process: $($with_process:ident),+ $(,)?)?) => {
+        mod one_engine {
+            $($crate::test_on!($test, new, $crate::Engine::Sqlite, $crate::Engine::Postgres);)*
+            $($($crate::test_on!(
+                $with_process,
+                with_process,
+                $crate::Engine::Sqlite,
+                $crate::Engine::Postgres
+            );)+)?
+        }
+    };
+}
+
+/// Defines one test that runs on an engine, and on a second one where all are
+/// wanted.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! test_on {
+    ($test:ident, $start:ident, $engine:expr $(, $second:expr)?) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            if let Some(app) = $crate::TestApp::$start($engine).await {
+                super::$test(app).await;
+            }
+            $(if $crate::runs_all_engines()
+                && let Some(app) = $crate::TestApp::$start($second).await
+            {
+                super::$test(app).await;
+            })?
+        }
+    };
+}
+
+/// Whether `CHANGELOG_TEST_ENGINES=all` asks for every test on both engines.
+pub fn runs_all_engines() -> bool {
+    std::env::var("CHANGELOG_TEST_ENGINES").is_ok_and(|engines| engines == "all")
 }

@@ -12,13 +12,19 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::installed;
+use crate::app::Organization;
+use crate::{installed, template};
+
+/// The database that tests copy.
+const TEMPLATE: &str = "prepared";
 
 /// A running instance.
 pub struct Postgres {
     folder: TempDir,
     port: u16,
     databases: AtomicU32,
+    /// The organization in the database that [`Self::prepared_database`] copies.
+    template: OnceCell<Organization>,
     /// The watchdog stops the server and removes its files when this closes.
     watched: Option<ChildStdin>,
     watchdog: Child,
@@ -47,20 +53,38 @@ impl Postgres {
         SHARED.get_or_init(Self::start).await.as_ref()
     }
 
-    /// Starts an instance of its own; none where the program is not installed.
+    /// Starts an instance; `None` where the program is not installed.
     pub async fn start() -> Option<Self> {
         Self::start_with(&[]).await
     }
 
-    /// The same, with more settings.
+    /// Starts an instance with more settings.
     pub async fn start_with(settings: &[&str]) -> Option<Self> {
+        // Of two settings of one name the last one counts.
+        let mut all = vec![
+            "max_connections=300",
+            "shared_buffers=64MB",
+            "fsync=off",
+            "full_page_writes=off",
+        ];
+        all.extend(settings);
+        Self::start_in(&std::env::temp_dir(), &all).await
+    }
+
+    /// Starts an instance with the default settings, whose commits are durable,
+    /// in a folder below this one.
+    pub async fn start_durable(parent: &Path) -> Option<Self> {
+        Self::start_in(parent, &[]).await
+    }
+
+    async fn start_in(parent: &Path, settings: &[&str]) -> Option<Self> {
         let Some(programs) = programs() else {
             installed::missing("postgres", "PostgreSQL");
             return None;
         };
         let folder = tempfile::Builder::new()
             .prefix("changelog-postgres-")
-            .tempdir()
+            .tempdir_in(parent)
             .expect("a temporary folder");
         let data = folder.path().join("data");
         let user = unprivileged();
@@ -94,16 +118,11 @@ impl Postgres {
         );
         let port = free_port();
         let mut server = as_user(&user, &programs.join("postgres"));
-        server.arg("-D").arg(&data).arg("-k").arg(folder.path());
+        server.arg("-D").arg(&data);
         server.arg("-p").arg(port.to_string());
-        let own = [
-            "listen_addresses=127.0.0.1",
-            "max_connections=300",
-            "fsync=off",
-            "shared_buffers=64MB",
-        ];
-        // Of two settings of one name the last one counts.
-        for setting in own.iter().chain(settings) {
+        server.args(["-c", "listen_addresses=127.0.0.1"]);
+        server.args(["-c", "unix_socket_directories="]);
+        for setting in settings {
             server.args(["-c", setting]);
         }
         let mut watchdog = Command::new("sh")
@@ -123,6 +142,7 @@ impl Postgres {
             watched: watchdog.stdin.take(),
             watchdog,
             databases: AtomicU32::new(0),
+            template: OnceCell::new(),
             port,
             folder,
         };
@@ -134,16 +154,43 @@ impl Postgres {
         Some(postgres)
     }
 
-    /// Makes a fresh database and returns its address.
+    /// Returns the address of the database that every instance has.
+    pub fn default_database(&self) -> String {
+        self.url("postgres")
+    }
+
+    /// Creates an empty database and returns its address.
     pub async fn database(&self) -> String {
-        let name = format!("world_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let mut connection = self.connect().await.expect("PostgreSQL answers");
-        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-            .execute(&mut connection)
-            .await
-            .expect("a database is made");
-        connection.close().await.expect("the connection closes");
+        let name = self.next_name();
+        self.execute(format!("CREATE DATABASE {name}")).await;
         self.url(&name)
+    }
+
+    /// Creates a database with an organization, as a copy of one that is
+    /// prepared once, and returns its address.
+    pub(crate) async fn prepared_database(&self) -> (String, Organization) {
+        let prepare = || async {
+            self.execute(format!("CREATE DATABASE {TEMPLATE}")).await;
+            template::prepare(&self.url(TEMPLATE)).await
+        };
+        let organization = self.template.get_or_init(prepare).await.clone();
+        let name = self.next_name();
+        self.execute(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"))
+            .await;
+        (self.url(&name), organization)
+    }
+
+    fn next_name(&self) -> String {
+        format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn execute(&self, statement: String) {
+        let mut connection = self.connect().await.expect("PostgreSQL answers");
+        let done = sqlx::query(AssertSqlSafe(statement.clone()))
+            .execute(&mut connection)
+            .await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        connection.close().await.expect("the connection closes");
     }
 
     /// Stops the processes where they stand, as a machine that hangs would.

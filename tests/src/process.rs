@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+use crate::programs;
 
 /// Sends a signal to a process that this test started.
 ///
@@ -28,4 +31,17 @@ pub fn run(mut command: Command, input: &str) -> Output {
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     child.wait_with_output().expect("it ends")
+}
+
+/// Begins a command of `changelog-server` that knows nothing of this machine's
+/// own settings.
+pub fn server_command(home: &Path) -> Command {
+    let mut command = Command::new(programs::server());
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", home)
+        .env("TZ", "UTC")
+        .current_dir(home);
+    command
 }

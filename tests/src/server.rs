@@ -1,138 +1,116 @@
-//! One running `changelog-server serve`.
+//! One running service: in the test process, or in a process of its own.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
+use changelog_server::store::Store;
 
-/// How long a server may take until it listens, on a machine that is busy.
-const START: Duration = Duration::from_mins(1);
-const LISTENING: &str = "listening on http://";
+use crate::server_process::ServerProcess;
+use crate::server_thread::ServerThread;
 
-/// A process that serves; killed when dropped.
+/// A service that listens; ended when dropped.
 pub struct Server {
-    child: Child,
     /// Where it listens: `127.0.0.1:40001`.
     pub address: String,
-    log: Arc<Mutex<String>>,
-    reader: Option<JoinHandle<()>>,
+    kind: Kind,
+}
+
+enum Kind {
+    Thread(ServerThread),
+    Process(ServerProcess),
 }
 
 impl Server {
-    /// Starts the command and waits until it says where it listens.
+    /// Starts the service in this process, with these flags of `serve`.
     ///
     /// # Errors
-    /// What it said, when it ended instead.
-    pub async fn start(mut command: Command) -> Result<Self, String> {
-        let mut child = command
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the server is built");
-        crate::watchdog::server(child.id());
-        let log = Arc::new(Mutex::new(String::new()));
-        let (said, listening) = oneshot::channel();
-        let stderr = child.stderr.take().expect("a pipe");
-        let reader = std::thread::spawn({
-            let log = log.clone();
-            move || {
-                let mut said = Some(said);
-                for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-                    let line = String::from_utf8_lossy(&line).into_owned();
-                    if let Some((_, address)) = line.split_once(LISTENING)
-                        && let Some(said) = said.take()
-                    {
-                        let _ = said.send(address.trim().to_owned());
-                    }
-                    let mut log = log.lock().expect("nobody panics with it");
-                    log.push_str(&line);
-                    log.push('\n');
-                }
-            }
-        });
-        let mut server = Self {
-            child,
-            address: String::new(),
-            log,
-            reader: Some(reader),
-        };
-        match tokio::time::timeout(START, listening).await {
-            Ok(Ok(address)) => {
-                server.address = address;
-                Ok(server)
-            }
-            Ok(Err(_)) => Err(server.log()),
-            Err(elapsed) => panic!("the server does not start, {elapsed}: {}", server.log()),
-        }
+    /// With the message of the failure.
+    pub async fn start_in_process(database: &str, flags: &[&str]) -> Result<Self, String> {
+        let (thread, address) = ServerThread::start(database, flags).await?;
+        Ok(Self {
+            address,
+            kind: Kind::Thread(thread),
+        })
     }
 
-    /// Everything that it wrote on standard error so far.
+    /// Starts a process and waits until it reports its address.
+    ///
+    /// # Errors
+    /// With the log of a process that ends instead.
+    pub async fn start(command: Command) -> Result<Self, String> {
+        let (process, address) = ServerProcess::start(command).await?;
+        Ok(Self {
+            address,
+            kind: Kind::Process(process),
+        })
+    }
+
+    /// Whether the service runs in a process of its own.
+    pub fn is_process(&self) -> bool {
+        matches!(self.kind, Kind::Process(_))
+    }
+
+    /// Everything that the process has written on standard error so far.
+    #[track_caller]
     pub fn log(&self) -> String {
-        self.log.lock().expect("nobody panics with it").clone()
+        self.process().log()
     }
 
     /// The number of the process.
+    #[track_caller]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process().pid()
     }
 
-    /// Asks it to end, as an operator would.
-    pub fn terminate(&self) {
-        crate::signal(self.pid(), "TERM");
-    }
-
-    /// Waits until it has ended by itself.
-    pub async fn ended(&mut self, most: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + most;
-        loop {
-            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
-                self.read_all();
-                return Some(status);
-            }
-            if Instant::now() > deadline {
-                return None;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+    /// Asks the service to end, as an operator does.
+    pub fn terminate(&mut self) {
+        match &mut self.kind {
+            Kind::Thread(thread) => thread.drain(),
+            Kind::Process(process) => crate::signal(process.pid(), "TERM"),
         }
     }
 
-    /// Kills it without a warning.
+    /// Waits until the process has ended by itself; `None` when it still runs
+    /// after this time.
+    pub async fn ended(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        match &mut self.kind {
+            Kind::Thread(_) => panic!("{NOT_A_PROCESS}"),
+            Kind::Process(process) => process.ended(timeout).await,
+        }
+    }
+
+    /// Ends the service without a warning.
     pub fn kill9(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        self.read_all();
+        match &mut self.kind {
+            Kind::Thread(thread) => thread.kill(),
+            Kind::Process(process) => process.kill9(),
+        }
     }
 
-    fn read_all(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            let _ = reader.join();
+    /// Runs work on the store of a service in this process.
+    ///
+    /// A second store must not open a SQLite file that this process serves:
+    /// when it closes the file, the system drops all locks that the process
+    /// has on it.
+    pub(crate) fn with_store<T, F>(&self, work: impl FnOnce(Store) -> F) -> Option<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        match &self.kind {
+            Kind::Thread(thread) => Some(thread.with_store(work)),
+            Kind::Process(_) => None,
+        }
+    }
+
+    #[track_caller]
+    fn process(&self) -> &ServerProcess {
+        match &self.kind {
+            Kind::Thread(_) => panic!("{NOT_A_PROCESS}"),
+            Kind::Process(process) => process,
         }
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill9();
-        if std::thread::panicking() {
-            // Shown with the failed test.
-            eprintln!("--- the server's log\n{}", self.log());
-        }
-    }
-}
-
-/// Begins a command of `changelog-server` that knows nothing of this machine's
-/// own settings.
-pub fn command(home: &Path) -> Command {
-    let mut command = Command::new(crate::programs::server());
-    command
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", home)
-        .env("TZ", "UTC")
-        .current_dir(home);
-    command
-}
+const NOT_A_PROCESS: &str =
+    "the service runs in the test process: list the test behind `process:` in its macro";

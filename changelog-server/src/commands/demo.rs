@@ -20,6 +20,7 @@ use super::{Failure, now, org, print, serve};
 use crate::app::{App, reachable};
 use crate::config::{Demo, Settings};
 use crate::passwords;
+use crate::service::clock;
 use crate::setup::Setup;
 use crate::store::{Actor, Capacity, Purpose, Store, Tenant};
 
@@ -56,7 +57,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
 
     let app = App::new(
         store.clone(),
-        serve::clock(&store, false).await?,
+        clock(&store, false).await?,
         Settings::default(),
         Setup::default(),
         listening,

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::config::{Arguments, Command, Common};
+use crate::service::StartError;
 use crate::store::{BackupError, Capacity, OpenError, Purpose, Store, StoreError, Tenant};
 
 /// Why a command failed; its text goes to standard error.
@@ -27,6 +28,8 @@ enum Failure {
     Usage(String),
     #[error("{0}")]
     Invalid(#[from] Invalid),
+    #[error("{0}")]
+    Start(#[from] StartError),
     #[error("{0}")]
     Open(#[from] OpenError),
     #[error("{0}")]

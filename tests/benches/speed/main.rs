@@ -17,7 +17,6 @@ mod lists;
 mod load;
 mod machine;
 mod measure;
-mod postgres;
 mod report;
 mod seed;
 mod server;

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use changelog_tests::Postgres;
 use serde_json::Value;
+use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 
 use crate::lists::Expected;
-use crate::postgres::Postgres;
 use crate::server::Process;
 use crate::settings::{Engine, Settings};
 use crate::wire::Wire;
-use crate::{Failure, bare, disk, note, text, watchdog, work};
+use crate::{Failure, bare, disk, text, watchdog, work};
 
 /// What is measured; gone when dropped, with everything that it stored.
 pub(crate) struct World {
@@ -53,11 +54,10 @@ impl World {
                 (format!("sqlite://{}", file.display()), None)
             }
             Engine::Postgres => {
-                let Some(postgres) = Postgres::start().await? else {
-                    note("skipped: PostgreSQL not found");
+                let Some(postgres) = Postgres::start_durable(&target_folder()?).await else {
                     return Ok(None);
                 };
-                (postgres.url(), Some(postgres))
+                (postgres.default_database(), Some(postgres))
             }
         };
         let home = Home {
@@ -132,7 +132,11 @@ impl World {
     pub(crate) async fn settle(&self) -> Result<(), Failure> {
         if let Some(postgres) = &self.postgres {
             // It would do so by itself a minute later, in the middle of a measure.
-            postgres.vacuum().await?;
+            let mut connection = PgConnection::connect(&postgres.default_database()).await?;
+            for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {
+                sqlx::query(statement).execute(&mut connection).await?;
+            }
+            connection.close().await?;
         }
         disk::settle();
         Ok(())
@@ -168,8 +172,14 @@ impl Home {
 /// Makes a folder below the target folder: on a disk, where the system's
 /// temporary folder may be memory.
 pub(crate) fn folder() -> Result<TempDir, Failure> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    fs::create_dir_all(target)?;
     let mut builder = tempfile::Builder::new();
-    Ok(builder.prefix("changelog-bench-").tempdir_in(target)?)
+    Ok(builder
+        .prefix("changelog-bench-")
+        .tempdir_in(target_folder()?)?)
+}
+
+fn target_folder() -> Result<PathBuf, Failure> {
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    fs::create_dir_all(&target)?;
+    Ok(target)
 }

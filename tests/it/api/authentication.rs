@@ -20,10 +20,11 @@ on_both!(
     four_ways_to_be_refused_are_one,
     every_keyed_endpoint_needs_a_key,
     an_expired_key_is_refused,
-    a_key_revoked_under_load_is_refused_from_the_next_request_on,
     the_last_use_is_known,
     the_free_plan_has_no_api,
-    guessing_keys_is_throttled,
+    guessing_keys_is_throttled;
+    process:
+    a_key_revoked_under_load_is_refused_from_the_next_request_on,
 );
 
 /// Every endpoint behind a key, with a request that would succeed.

@@ -7,7 +7,7 @@ use crate::chlog::chlog;
 use changelog_tests::openapi::Document;
 use changelog_tests::{TestApp, each, keys, on_both, text};
 
-on_both!(suspects_are_ranked_with_their_reasons, chlog_shows_suspects);
+on_both!(suspects_are_ranked_with_their_reasons, chlog_shows_suspects,);
 
 const AT: &str = "2026-03-01T12:00:00.000Z";
 const PATH: &str = "/api/changes/around";

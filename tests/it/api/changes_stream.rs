@@ -20,11 +20,12 @@ const OF_ONE: usize = 50;
 on_both!(
     changes_come_as_they_are_recorded,
     a_stream_selects_what_a_list_selects,
-    what_was_recorded_meanwhile_comes_after_a_kill,
     a_position_that_is_none_is_refused,
     a_key_that_ends_takes_its_streams_along,
+    there_are_only_so_many_streams;
+    process:
+    what_was_recorded_meanwhile_comes_after_a_kill,
     the_drain_ends_streams,
-    there_are_only_so_many_streams,
     the_sdk_goes_on_after_a_kill,
     chlog_goes_on_after_a_kill,
 );
@@ -266,7 +267,7 @@ async fn there_are_only_so_many_streams(app: TestApp) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_server_records_another_tells() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
         return;
     };
     let server = app.another_server(&[]).await;
@@ -286,7 +287,7 @@ async fn what_one_server_records_another_tells() {
 
 /// Starts a server again where the one before was.
 async fn start_again(app: &TestApp, address: &str) -> Server {
-    let mut command = changelog_tests::server::command(app.folder());
+    let mut command = changelog_tests::server_command(app.folder());
     command
         .args(["serve", "--listen", address])
         .env("CHANGELOG_DATABASE_URL", &app.database);

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use changelog_tests::{Engine, TestApp, TestClient, each, on_both, text};
 
 on_both!(
+    process:
     counts_are_exact_after_many_hands,
-    updates_at_once_follow_each_other
+    updates_at_once_follow_each_other,
 );
 
 const RISKS: [&str; 3] = ["low", "medium", "high"];

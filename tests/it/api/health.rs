@@ -160,7 +160,7 @@ async fn without_postgres() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_the_file() {
-    let app = TestApp::new(Engine::Sqlite)
+    let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let key = app.key();

@@ -15,7 +15,8 @@ on_both!(
     a_key_is_of_one_path_and_one_api_key,
     a_conflict_is_kept_and_a_refusal_is_not,
     authentication_comes_first,
-    a_key_has_one_to_255_printable_characters,
+    a_key_has_one_to_255_printable_characters;
+    process:
     retries_after_a_kill_make_one_each,
 );
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use changelog_tests::{TestApp, on_both, text};
 
-on_both!(records_and_lists, activity, problems);
+on_both!(records_and_lists, activity, problems,);
 
 /// Leaves out what differs from run to run.
 fn snapshot(name: &str, value: &Value) {

@@ -15,8 +15,9 @@ on_both!(
     texts_come_back_as_they_were,
     a_connection_serves_many_requests,
     strange_targets_are_answered,
+    a_target_without_a_path_is_refused;
+    process:
     a_nul_is_never_a_fault_of_ours,
-    a_target_without_a_path_is_refused,
 );
 
 const SOON: Duration = Duration::from_secs(5);

@@ -19,7 +19,7 @@ COMMIT";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_millisecond_that_others_have_filled() {
-    let app = TestApp::new(Engine::Sqlite)
+    let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     app.second_organization();

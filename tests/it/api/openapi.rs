@@ -18,7 +18,7 @@ on_both!(
 async fn the_command_and_the_endpoint_agree(app: TestApp) {
     let document = Document::of(&app).await.0;
     // It needs no database.
-    let mut command = changelog_tests::server::command(app.folder());
+    let mut command = changelog_tests::server_command(app.folder());
     command.arg("openapi");
     let output = run(command, "");
     assert!(output.status.success());

@@ -17,7 +17,8 @@ on_both!(
     a_stream_walks_over_everything_once,
     errors_tell_what_to_do,
     one_idempotency_key_makes_one,
-    many_are_made_at_once_or_none,
+    many_are_made_at_once_or_none;
+    process:
     a_restart_is_survived,
 );
 
@@ -314,7 +315,7 @@ async fn a_restart_is_survived(mut app: TestApp) {
         let client = client.clone();
         async move { client.changes().create("meanwhile").send().await }
     });
-    let mut command = changelog_tests::server::command(app.folder());
+    let mut command = changelog_tests::server_command(app.folder());
     command
         .args(["serve", "--listen", &address])
         .env("CHANGELOG_DATABASE_URL", &app.database);

@@ -7,13 +7,14 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::chlog::Said;
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     names_and_ids_are_offered,
     names_are_kept_for_a_while,
+    faults_are_silent;
+    process:
     a_service_that_hangs_or_is_dead_delays_nobody,
-    faults_are_silent,
 );
 
 /// How long a completion may take.

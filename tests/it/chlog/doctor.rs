@@ -6,13 +6,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::chlog::{Said, chlog};
-use changelog_tests::{TestApp, keys, on_both, text};
+use changelog_tests::{TestApp, keys, on_one, text};
 
-on_both!(
+on_one!(
     a_healthy_way_is_told,
-    each_fault_has_the_exit_code_of_logging,
     clocks_are_compared,
-    a_key_is_told_what_it_is,
+    a_key_is_told_what_it_is;
+    process:
+    each_fault_has_the_exit_code_of_logging,
 );
 
 /// Returns a check of a report.

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::chlog::import::{all, other};
 use crate::chlog::{Said, chlog};
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     an_export_makes_the_same_list_elsewhere,
     an_export_is_streamed_and_filtered,
 );

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::chlog::{Said, newest};
-use changelog_tests::{TestApp, installed, on_both};
+use changelog_tests::{TestApp, installed, on_one};
 
-on_both!(a_hostile_repository_runs_nothing);
+on_one!(a_hostile_repository_runs_nothing);
 
 /// Runs git as its owner does, and requires success.
 #[track_caller]

@@ -7,22 +7,23 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog};
-use changelog_tests::{Organization, TestApp, each, on_both};
+use changelog_tests::{Organization, TestApp, each, on_one};
 
-on_both!(
+on_one!(
     a_file_is_imported_once,
     alike_lines_are_kept_each,
     what_was_edited_is_not_doubled,
     bad_lines_are_set_aside,
     tables_are_read,
     names_must_exist_or_be_made,
-    an_import_goes_on_where_it_was_interrupted,
     a_cancelled_import_says_how_far_it_came,
     ten_thousand_take_seconds,
     a_moment_keeps_its_order,
     history_is_imported,
     a_range_of_history_is_imported,
-    nothing_is_imported_of_no_repository,
+    nothing_is_imported_of_no_repository;
+    process:
+    an_import_goes_on_where_it_was_interrupted,
 );
 
 /// A `chlog` that acts for another organization of the same service.

@@ -10,9 +10,9 @@ use serde_json::json;
 use crate::chlog::run::{converse, on_a_terminal, surround};
 use crate::chlog::spool::titles;
 use crate::chlog::{Said, newest};
-use changelog_tests::{TestApp, on_both, programs};
+use changelog_tests::{TestApp, on_one, programs};
 
-on_both!(
+on_one!(
     what_was_edited_is_kept_until_it_is_recorded,
     mistakes_are_found_before_anybody_writes,
     what_is_pasted_at_a_prompt_is_one_text,

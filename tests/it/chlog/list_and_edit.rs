@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::chlog::{chlog, newest};
-use changelog_tests::{TestApp, each, keys, on_both, shapes, text};
+use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
-on_both!(
+on_one!(
     lists_are_filtered,
     lists_are_cut_and_paged,
     changes_are_edited,

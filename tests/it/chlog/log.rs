@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog, newest};
-use changelog_tests::{TestApp, each, keys, on_both, shapes, text};
+use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
-on_both!(
+on_one!(
     a_change_is_recorded_with_everything,
     words_come_from_a_pipe_or_a_file,
     an_editor_is_opened,

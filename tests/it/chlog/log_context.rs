@@ -7,9 +7,9 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::chlog::{Said, newest};
-use changelog_tests::{TestApp, installed, on_both, text};
+use changelog_tests::{TestApp, installed, on_one, text};
 
-on_both!(
+on_one!(
     a_run_gives_title_tags_and_links,
     a_repository_gives_tags_and_links,
     what_cannot_be_found_out_is_left_out,

@@ -3,9 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::chlog::Said;
-use changelog_tests::{TestApp, keys, on_both};
+use changelog_tests::{TestApp, keys, on_one};
 
-on_both!(
+on_one!(
     health_needs_no_key,
     keys_come_from_where_they_should,
     keys_are_stored_and_forgotten,

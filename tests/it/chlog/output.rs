@@ -7,16 +7,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog};
-use changelog_tests::{TestApp, each, on_both, programs, text};
+use changelog_tests::{TestApp, each, on_one, programs, text};
 
-on_both!(
+on_one!(
     formats_hold_the_same,
     tables_look_as_they_should,
     nothing_steers_a_terminal,
     a_closed_pipe_is_no_error,
-    exit_codes_tell_what_went_wrong,
     a_reading_flag_behind_log_is_explained,
-    completions_and_manuals_are_printed,
+    completions_and_manuals_are_printed;
+    process:
+    exit_codes_tell_what_went_wrong,
 );
 
 /// Two changes at fixed times.

@@ -12,9 +12,9 @@ use tokio::time::sleep;
 
 use crate::chlog::spool::{AWAY, spool, through, titles, waiting};
 use crate::chlog::{Said, newest};
-use changelog_tests::{FaultyProxy, Mode, TestApp, on_both, programs, signal};
+use changelog_tests::{FaultyProxy, Mode, TestApp, on_one, programs, signal};
 
-on_both!(
+on_one!(
     the_exit_code_is_the_commands,
     a_terminal_sees_what_it_would_see_without,
     signals_reach_the_command_once,

@@ -80,7 +80,7 @@ fn is_interrupted_once(output: &str, how: &str) {
 }
 
 async fn app() -> TestApp {
-    let app = TestApp::new(Engine::Sqlite).await;
+    let app = TestApp::with_process(Engine::Sqlite).await;
     app.expect("it needs no other program")
 }
 

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::chlog::{Said, newest};
 use changelog_tests::programs;
-use changelog_tests::{FaultyProxy, Mode, TestApp, each, on_both};
+use changelog_tests::{FaultyProxy, Mode, TestApp, each, on_one};
 
-on_both!(
+on_one!(
     what_cannot_be_sent_is_kept_without_the_key,
     later_commands_send_what_waits,
     what_is_refused_is_set_aside,
@@ -21,9 +21,10 @@ on_both!(
     two_at_once_send_each_once,
     who_is_killed_while_sending_loses_and_doubles_nothing,
     an_answer_that_was_lost_doubles_nothing,
-    a_hundred_at_once_while_the_service_dies_are_a_hundred,
     what_waits_is_sent_where_it_was_meant_for,
-    waiting_changes_are_deleted_on_request,
+    waiting_changes_are_deleted_on_request;
+    process:
+    a_hundred_at_once_while_the_service_dies_are_a_hundred,
 );
 
 /// Every way in which a service can be away.

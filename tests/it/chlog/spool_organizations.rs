@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::chlog::Said;
 use crate::chlog::run::{appears, start};
 use crate::chlog::spool::{spool, through, titles, waiting};
-use changelog_tests::{FaultyProxy, Mode, TestApp, TestClient, each, on_both, signal, text};
+use changelog_tests::{FaultyProxy, Mode, TestApp, TestClient, each, on_one, signal, text};
 
-on_both!(
+on_one!(
     a_change_is_sent_only_under_a_key_of_its_organization,
     a_run_is_closed_only_under_a_key_of_its_organization,
     what_a_key_is_refused_is_kept_for_a_good_one,

@@ -12,9 +12,10 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::chlog::{Said, chlog, newest};
-use changelog_tests::{Engine, TestApp, installed, on_both, programs, text};
+use changelog_tests::{Engine, TestApp, installed, on_one, programs, text};
 
-on_both!(
+on_one!(
+    process:
     recorded_runs_become_changes,
     a_planned_change_becomes_what_was_applied,
     what_is_said_explicitly_counts_first,

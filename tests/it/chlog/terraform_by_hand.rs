@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use changelog_tests::{TestApp, each, installed, on_both, text};
+use changelog_tests::{TestApp, each, installed, on_one, text};
 
-on_both!(runs_are_recorded);
+on_one!(runs_are_recorded);
 
 const GOOD: &str = r#"
 resource "terraform_data" "first" {

@@ -3,9 +3,9 @@
 use super::{MENU, sign_in};
 use crate::chlog::Said;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, keys, on_both};
+use changelog_tests::{TestApp, keys, on_one};
 
-on_both!(
+on_one!(
     a_key_is_made_used_and_revoked,
     keys_that_end_soon_are_marked,
     on_the_free_plan_the_dashboard_logs,

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_both, text};
+use changelog_tests::{TestApp, on_one, text};
 
-on_both!(
+on_one!(
     a_change_is_logged_edited_moved_and_deleted,
     scripts_stay_text_on_every_page,
     markdown_is_rendered_and_harmless,

@@ -2,9 +2,9 @@
 //! it is.
 
 use super::{Things, entries, post_with, routes};
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(forged_posts_are_refused, what_one_sends_oneself_is_not);
+on_one!(forged_posts_are_refused, what_one_sends_oneself_is_not,);
 
 async fn forged_posts_are_refused(app: TestApp) {
     let things = Things::of(&app, &app.organization).await;

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     keys_go_where_the_mouse_would,
     where_one_types_keys_are_letters,
     one_gets_by_with_the_tab_key_alone,

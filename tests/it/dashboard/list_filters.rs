@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{between, sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, each, on_both, text};
+use changelog_tests::{TestApp, each, on_one, text};
 
-on_both!(
+on_one!(
     what_one_looks_for_is_the_address,
     an_address_says_each_thing_in_one_way,
     what_cannot_be_read_is_said_beside_its_field,

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::sign_in;
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     pages_follow_what_happens,
     what_somebody_has_in_hand_stays,
     what_has_not_changed_is_not_sent_again,

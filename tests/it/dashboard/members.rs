@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both};
+use changelog_tests::{TestApp, TestClient, on_one};
 
-on_both!(
+on_one!(
     somebody_is_invited_and_comes,
     an_invitation_is_good_once_and_for_a_while,
     who_has_an_account_joins_with_its_password,

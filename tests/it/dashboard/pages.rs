@@ -19,7 +19,7 @@ const CHECKS: &str = include_str!("checks.js");
 const AXE: &str = "axe-core@4.14.1";
 
 async fn app() -> TestApp {
-    let app = TestApp::new(Engine::Sqlite).await;
+    let app = TestApp::with_process(Engine::Sqlite).await;
     app.expect("SQLite is always there")
 }
 

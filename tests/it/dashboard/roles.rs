@@ -2,9 +2,9 @@
 //! organization's pages are nobody else's.
 
 use super::{Things, between, entries, join, routes};
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     viewers_are_offered_nothing_and_refused_everything,
     members_manage_neither_keys_nor_people,
     what_belongs_to_others_is_not_there,

@@ -23,7 +23,7 @@ const DONE: [(&str, &str, &str); 8] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pictures_for_the_readme() {
-    let app = TestApp::new(Engine::Sqlite).await;
+    let app = TestApp::with_process(Engine::Sqlite).await;
     let app = app.expect("SQLite is always there");
     let Some(browser) = Chromium::start().await else {
         return;

@@ -17,8 +17,9 @@ on_both!(
     signing_out_ends_one_session,
     a_new_password_ends_every_session,
     guessing_is_throttled_and_never_for_good,
+    many_attempts_at_once_are_counted_all_the_same;
+    process:
     sessions_survive_a_restart,
-    many_attempts_at_once_are_counted_all_the_same,
 );
 
 async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
@@ -476,7 +477,7 @@ async fn throttled(caller: &TestClient, times: usize, address: Option<&str>) -> 
 /// Kept in memory, so the database makes no difference.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_cannot_guess_everybody() {
-    let mut app = TestApp::new(Engine::Sqlite)
+    let mut app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let caller = app.anonymous();

@@ -4,9 +4,9 @@ use std::process::{Command, Stdio};
 
 use super::{MENU, between};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Server, TestApp, TestClient, on_both, programs};
+use changelog_tests::{Server, TestApp, TestClient, on_one, programs};
 
-on_both!(
+on_one!(
     from_nothing_to_the_first_change,
     only_the_link_that_was_printed_sets_up,
     of_two_at_once_one_sets_up,

@@ -5,9 +5,9 @@ use std::net::TcpListener;
 
 use super::{MENU, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     a_person_signs_in_looks_and_signs_out,
     another_site_can_do_nothing,
     after_the_sign_in_one_is_where_one_wanted_to_be,

@@ -11,7 +11,8 @@ on_both!(
     a_browser_is_known_for_its_own_account_only,
     what_was_not_checked_is_not_counted,
     a_session_is_no_way_to_guess,
-    a_sign_in_ends_the_session_before,
+    a_sign_in_ends_the_session_before;
+    process:
     https_is_for_good_and_links_are_not_logged,
 );
 

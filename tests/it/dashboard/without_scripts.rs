@@ -2,9 +2,9 @@
 
 use super::{api_keys, changes, list_filters, members, setup};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, on_both};
+use changelog_tests::{TestApp, on_one};
 
-on_both!(
+on_one!(
     from_nothing_to_the_first_change,
     a_change_is_logged_edited_moved_and_deleted,
     services_and_hosts_are_made_and_changed,

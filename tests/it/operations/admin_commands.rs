@@ -6,6 +6,7 @@ use changelog_tests::shapes::{is_id, is_recent};
 use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
+    process:
     organizations_are_made_and_listed,
     owners_are_made_with_them,
     plans_are_set_by_id_and_by_name,

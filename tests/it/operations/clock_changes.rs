@@ -7,6 +7,7 @@ use changelog_tests::database::{Db, execute, fetch};
 use changelog_tests::{TestApp, on_both, sign_in, text};
 
 on_both!(
+    process:
     a_clock_set_back_before_a_restart_revives_nothing,
     what_was_stamped_in_the_future_does_not_last,
 );

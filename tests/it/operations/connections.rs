@@ -8,7 +8,7 @@ use changelog_tests::{Engine, RawConnection, Server, TestApp};
 
 async fn app() -> TestApp {
     // Which database is behind it makes no difference here.
-    TestApp::new(Engine::Sqlite)
+    TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there")
 }

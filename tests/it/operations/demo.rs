@@ -16,7 +16,7 @@ struct Demo {
 impl Demo {
     async fn start(folder: &Path) -> Self {
         let said = folder.join("said");
-        let mut command = changelog_tests::server::command(folder);
+        let mut command = changelog_tests::server_command(folder);
         command
             .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.join("demo"))
@@ -51,7 +51,7 @@ impl Demo {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_has_a_service_and_keeps_it() {
     // Only for its `chlog`; the demo makes a app of its own.
-    let app = TestApp::new(Engine::Sqlite)
+    let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let folder = tempfile::tempdir().expect("a folder");

@@ -13,6 +13,7 @@ use changelog_tests::client::try_send;
 use changelog_tests::{Engine, RawConnection, TestApp, TestClient, each, on_both, text};
 
 on_both!(
+    process:
     what_was_answered_survives_a_kill,
     sigterm_ends_without_losing_an_answer,
     sigint_ends_as_well,

@@ -114,7 +114,7 @@ const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite() {
-    let mut app = TestApp::new(Engine::Sqlite)
+    let mut app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let secrets = use_everything(&mut app).await;

@@ -89,7 +89,7 @@ fn refused_for_their_share(answers: &[TestResponse]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_searches_that_take_long_hold_up_nobody_else() {
-    let app = TestApp::new(Engine::Sqlite).await.expect("SQLite");
+    let app = TestApp::with_process(Engine::Sqlite).await.expect("SQLite");
     fill_index(&app).await;
     let quiet = app.with_key(&app.second_organization().key);
     let loud = app.key();
@@ -125,7 +125,7 @@ async fn fill_index(app: &TestApp) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_updates_that_wait_hold_up_nobody_else() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
         return;
     };
     let quiet = app.with_key(&app.second_organization().key);

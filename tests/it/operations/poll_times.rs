@@ -18,7 +18,7 @@ const LONGEST_US: u64 = 30_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_poll_computes_for_long() {
-    let app = TestApp::new(Engine::Sqlite).await;
+    let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
     let mut command = app.serve_command();
     command.env("CHANGELOG_LOG", "warn,changelog_server::polls=debug");

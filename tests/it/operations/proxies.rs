@@ -12,7 +12,7 @@ const UNDER_WAY: usize = 256;
 /// A app whose service trusts this machine as a proxy.
 async fn app() -> TestApp {
     // Which database is behind it makes no difference here.
-    let app = TestApp::new(Engine::Sqlite).await;
+    let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
     app.restart_with(&["--trusted-proxy", "127.0.0.1"]).await;
     app

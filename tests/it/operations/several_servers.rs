@@ -8,7 +8,10 @@ use serde_json::json;
 
 use changelog_tests::{Engine, Server, TestApp, on_both, run, send};
 
-on_both!(a_backup_is_whole);
+on_both!(
+    process:
+    a_backup_is_whole,
+);
 
 async fn a_backup_is_whole(app: TestApp) {
     let copy = app.folder().join("copy.db");
@@ -76,7 +79,7 @@ async fn a_backup_is_whole(app: TestApp) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_file_is_served_once() {
-    let mut app = TestApp::new(Engine::Sqlite)
+    let mut app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let said = Server::start(app.serve_command()).await.err();
@@ -94,7 +97,7 @@ async fn one_file_is_served_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_share_one_postgres() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
         return;
     };
     let server = app.another_server(&[]).await;
@@ -140,7 +143,7 @@ async fn a_database_that_cannot_be_opened_is_told_without_its_password() {
         "mysql://someone:hunter2secret@127.0.0.1/x",
         "nonsense",
     ] {
-        let mut command: Command = changelog_tests::server::command(folder.path());
+        let mut command: Command = changelog_tests::server_command(folder.path());
         command.args(["org", "list", "--database-url", address]);
         let waiting = tokio::task::spawn_blocking(move || run(command, ""));
         let output = tokio::time::timeout(Duration::from_secs(40), waiting).await;

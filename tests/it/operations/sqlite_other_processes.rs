@@ -11,7 +11,7 @@ use serde_json::json;
 use changelog_tests::{Engine, RawConnection, TestApp, each, keys, run, send};
 
 async fn app() -> TestApp {
-    TestApp::new(Engine::Sqlite)
+    TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there")
 }

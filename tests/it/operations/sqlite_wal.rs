@@ -25,7 +25,7 @@ async fn execute(connection: &mut SqliteConnection, statement: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_do_not_wait_for_a_long_reader() {
-    let app = TestApp::new(Engine::Sqlite)
+    let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let key = app.key();

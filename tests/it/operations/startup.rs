@@ -8,7 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 use changelog_tests::database::{Db, execute};
 use changelog_tests::{Engine, Server, TestApp, on_both};
 
-on_both!(a_newer_command_leaves_the_schema_of_an_older_server);
+on_both!(
+    process:
+    a_newer_command_leaves_the_schema_of_an_older_server,
+);
 
 async fn a_newer_command_leaves_the_schema_of_an_older_server(app: TestApp) {
     // As if this program had a migration more than the server.
@@ -60,7 +63,7 @@ async fn reluctant(port: u16, refused: Arc<AtomicUsize>) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_waits_for_its_database() {
-    let Some(app) = TestApp::new(Engine::Postgres).await else {
+    let Some(app) = TestApp::with_process(Engine::Postgres).await else {
         return;
     };
     let address: url::Url = app.database.parse().expect("an address");

@@ -10,6 +10,7 @@ use changelog_tests::event_stream::EventStream;
 use changelog_tests::{RawConnection, TestApp, TestClient, on_both, sign_in};
 
 on_both!(
+    process:
     unread_answers_have_a_share,
     downloads_wait_for_memory,
     streams_wait_for_memory,

@@ -9,6 +9,7 @@ use changelog_tests::database::{Db, fetch};
 use changelog_tests::{Engine, TestApp, on_both};
 
 on_both!(
+    process:
     what_is_deleted_has_never_been,
     of_two_who_delete_one_finds_nothing,
     what_is_planned_next_is_found,

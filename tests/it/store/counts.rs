@@ -10,6 +10,7 @@ use super::{open, tenant};
 use changelog_tests::{TestApp, on_both};
 
 on_both!(
+    process:
     changes_are_counted_by_day,
     busy_services_are_found,
     services_and_hosts_are_summed_up,

@@ -8,7 +8,11 @@ use serde_json::{Map, json};
 use super::{HERE, open, owner, tenant};
 use changelog_tests::{TestApp, on_both};
 
-on_both!(each_thing_has_its_history, a_history_has_an_end);
+on_both!(
+    process:
+    each_thing_has_its_history,
+    a_history_has_an_end,
+);
 
 fn told(entries: &[Recorded]) -> Vec<(&str, &str)> {
     entries

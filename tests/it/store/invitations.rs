@@ -8,6 +8,7 @@ use super::{HERE, is_not_found, join, open, owner, tenant};
 use changelog_tests::{TestApp, each, on_both};
 
 on_both!(
+    process:
     an_invitation_is_taken_once,
     an_invitation_expires,
     a_later_invitation_replaces_an_earlier_one,

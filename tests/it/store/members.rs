@@ -9,6 +9,7 @@ use super::{is_not_found, join, open, owner, owner_id, tenant};
 use changelog_tests::{TestApp, on_both};
 
 on_both!(
+    process:
     roles_are_changed_by_who_may,
     members_are_removed_by_who_may,
     the_last_owner_stays,

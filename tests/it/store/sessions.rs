@@ -10,6 +10,7 @@ use changelog_tests::database::{Db, execute};
 use changelog_tests::{TestApp, on_both, send};
 
 on_both!(
+    process:
     a_person_sees_their_sessions,
     a_session_can_act_elsewhere,
     a_key_names_who_made_it,

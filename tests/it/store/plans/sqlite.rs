@@ -50,7 +50,7 @@ const SMALL: [&str; 6] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_walks_a_table() {
-    let app = TestApp::new(Engine::Sqlite).await;
+    let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
     let statements = statements_of_everything(&mut app).await;
     let mut schema = Schema::read(&app.database).await;

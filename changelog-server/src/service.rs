@@ -1,0 +1,104 @@
+//! The service with its database open and its listener bound.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use crate::app::App;
+use crate::clock::Clock;
+use crate::config::Serve;
+use crate::setup::Setup;
+use crate::store::{OpenError, Purpose, Store, StoreError};
+use crate::web::session::new_token;
+
+/// A service that is ready to run: connections to its address are accepted
+/// once [`Service::run`] is polled.
+#[derive(Debug)]
+pub struct Service {
+    app: App,
+    listener: TcpListener,
+    address: SocketAddr,
+    setup_token: Option<String>,
+    /// Keeps other processes from serving the same SQLite file.
+    _serve_lock: Option<std::fs::File>,
+}
+
+/// Why a service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database cannot be opened.
+    #[error("{0}")]
+    Open(#[from] OpenError),
+    /// The database cannot be read.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// The address cannot be listened on.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+}
+
+impl Service {
+    /// Opens the database and binds the listener.
+    pub async fn start(database_url: &str, serve: Serve) -> Result<Self, StartError> {
+        let capacity = serve.settings.capacity();
+        let (store, serve_lock) = Store::open(database_url, Purpose::Serve, capacity).await?;
+        let listener = crate::serve::bind(serve.listen).await?;
+        let address = listener.local_addr()?;
+        // The first organization is created by the holder of this token.
+        let is_new = !store.has_organizations().await?;
+        let setup_token = is_new.then(new_token);
+        let setup = setup_token.as_deref().map(Setup::with).unwrap_or_default();
+        let clock = clock(&store, serve.trust_clock).await?;
+        Ok(Self {
+            app: App::new(store, clock, serve.settings, setup, address),
+            listener,
+            address,
+            setup_token,
+            _serve_lock: serve_lock,
+        })
+    }
+
+    /// Returns the address that the service listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns the database.
+    pub fn store(&self) -> &Store {
+        &self.app.store
+    }
+
+    /// Returns the link that creates the first organization; `None` when the
+    /// database has one.
+    pub fn setup_url(&self) -> Option<String> {
+        let token = self.setup_token.as_ref()?;
+        Some(format!("{}/setup?token={token}", self.app.url()))
+    }
+
+    /// Serves until the shutdown resolves, then drains and closes the database.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let store = self.app.store.clone();
+        crate::run(self.app, self.listener, shutdown).await;
+        store.close().await;
+    }
+}
+
+/// Starts a clock that goes on from the latest moment that any server of this
+/// database has seen, so that a clock that was set back meanwhile revives no key
+/// and no session; unless the operator trusts the system's clock.
+pub(crate) async fn clock(store: &Store, trust_system: bool) -> Result<Clock, StoreError> {
+    let clock = Clock::system();
+    if trust_system {
+        store.reset_latest_moment(clock.now().into()).await?;
+    } else if let Some(latest) = store.latest_moment().await?
+        && let Some(ahead) = clock.not_before(latest)
+    {
+        tracing::warn!(
+            %latest,
+            seconds_ahead = ahead.as_secs(),
+            "the system's clock is behind a moment that this service has seen; keys and sessions \
+             expire by the later one; start with --trust-clock if the system's clock is right"
+        );
+    }
+    Ok(clock)
+}
