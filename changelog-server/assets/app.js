@@ -1,17 +1,17 @@
-// Everything works without this; with it times are the reader's own, pages
-// refresh themselves, and keys do what the mouse does.
+// The dashboard works without this script. It shows times in the user's zone,
+// refreshes pages and adds keyboard shortcuts.
 
-const ZONE = "changelog-zone";
-const EVERY = 5000;
+const ZONE_KEY = "changelog-zone";
+const REFRESH_MS = 5000;
 
-const utc = () => localStorage.getItem(ZONE) === "utc";
+const utc = () => localStorage.getItem(ZONE_KEY) === "utc";
 const exact = (at, zone) =>
   new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long", timeZone: zone }).format(at);
 const short = (at, zone) => {
   const parts = new Intl.DateTimeFormat("en-CA", {
     year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone,
   }).formatToParts(at);
-  const part = (name) => parts.find((one) => one.type === name).value;
+  const part = (name) => parts.find((candidate) => candidate.type === name).value;
   return `${part("year")}-${part("month")}-${part("day")} ${part("hour")}:${part("minute")}${zone ? " UTC" : ""}`;
 };
 
@@ -25,7 +25,7 @@ function relative(at) {
   return null;
 }
 
-/** Writes times in the reader's zone, or in UTC where that was chosen. */
+/** Shows times in the user's zone, or in UTC if the user chose that. */
 function showTimes(within) {
   const zone = utc() ? "UTC" : undefined;
   for (const time of within.querySelectorAll("time[datetime]")) {
@@ -37,7 +37,8 @@ function showTimes(within) {
   }
 }
 
-function zoneSwitch() {
+/** Switches between the user's zone and UTC. */
+function addZoneSwitch() {
   const button = document.querySelector("[data-zone]");
   const note = document.querySelector("[data-zone-note]");
   if (!button) {
@@ -50,18 +51,18 @@ function zoneSwitch() {
     button.textContent = utc() ? `Show ${name}` : "Show UTC";
     showTimes(document);
   };
-  // Who is in UTC has nothing to switch.
+  // In UTC there is nothing to switch.
   button.hidden = name === "UTC";
   button.addEventListener("click", () => {
-    localStorage.setItem(ZONE, utc() ? "local" : "utc");
+    localStorage.setItem(ZONE_KEY, utc() ? "local" : "utc");
     update();
   });
   update();
   setInterval(() => showTimes(document), 30000);
 }
 
-/** Buttons that copy what stands in an element. */
-function copying(within) {
+/** Enables the buttons that copy the text of an element. */
+function addCopyButtons(within) {
   for (const button of within.querySelectorAll("[data-copy]")) {
     if (!navigator.clipboard) continue;
     button.hidden = false;
@@ -74,67 +75,67 @@ function copying(within) {
   }
 }
 
-/** Puts what is new into the live parts of the page, unless somebody is busy there. */
-function live() {
+/** Refreshes the live parts of the page, except those that the user is working in. */
+function refreshLiveParts() {
   const parts = () => document.querySelectorAll("[data-live]");
   if (parts().length === 0) return;
-  // What the service sent, before times were written anew.
+  // The HTML as the service sent it, before `showTimes` changed it.
   const sent = new Map([...parts()].map((part) => [part.dataset.live, part.outerHTML]));
-  let seen = null;
-  let waiting = null;
-  const fresh = document.createElement("button");
-  fresh.className = "primary fresh";
-  fresh.textContent = "Show what is new";
-  fresh.hidden = true;
-  document.body.append(fresh);
+  let etag = null;
+  let pending = null;
+  const update = document.createElement("button");
+  update.className = "primary fresh";
+  update.textContent = "Show updates";
+  update.hidden = true;
+  document.body.append(update);
   const isBusy = (part) =>
     part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open], [data-current]");
   const apply = (page, force) => {
-    let left = false;
+    let isLeft = false;
     for (const part of parts()) {
       const name = part.dataset.live;
       const next = page.querySelector(`[data-live="${name}"]`);
       if (!next || next.outerHTML === sent.get(name)) continue;
-      if (!force && isBusy(part)) { left = true; continue; }
+      if (!force && isBusy(part)) { isLeft = true; continue; }
       const top = window.scrollY;
       sent.set(name, next.outerHTML);
       part.replaceWith(next);
       showTimes(next);
-      copying(next);
+      addCopyButtons(next);
       window.scrollTo({ top, behavior: "instant" });
     }
-    waiting = left ? page : null;
-    fresh.hidden = !left;
+    pending = isLeft ? page : null;
+    update.hidden = !isLeft;
   };
-  fresh.addEventListener("click", () => waiting && apply(waiting, true));
-  const look = async () => {
+  update.addEventListener("click", () => pending && apply(pending, true));
+  const refresh = async () => {
     if (document.hidden) return;
     try {
-      const headers = seen ? { "if-none-match": seen } : {};
-      const answer = await fetch(location.href, { headers, redirect: "error" });
-      if (answer.status !== 200) return;
-      seen = answer.headers.get("etag");
-      apply(new DOMParser().parseFromString(await answer.text(), "text/html"), false);
+      const headers = etag ? { "if-none-match": etag } : {};
+      const response = await fetch(location.href, { headers, redirect: "error" });
+      if (response.status !== 200) return;
+      etag = response.headers.get("etag");
+      apply(new DOMParser().parseFromString(await response.text(), "text/html"), false);
     } catch {
-      // Away for a moment: the next look will tell.
+      // The next refresh tries again.
     }
   };
-  setInterval(look, EVERY);
-  document.addEventListener("visibilitychange", look);
+  setInterval(refresh, REFRESH_MS);
+  document.addEventListener("visibilitychange", refresh);
 }
 
-/** `/` searches, `j` and `k` walk, `n` begins, `g` and a letter go. */
-function keyboard() {
+/** `/` searches, `j` and `k` select a change, `n` creates one, `g` and a letter open a page. */
+function addShortcuts() {
   const help = document.getElementById("help");
-  const places = { o: "/", c: "/changes", h: "/hosts", s: "/services", a: "/activity" };
-  let going = false;
+  const paths = { o: "/", c: "/changes", h: "/hosts", s: "/services", a: "/activity" };
+  let isPathKeyNext = false;
   const rows = () => [...document.querySelectorAll(".changes > li")];
-  const walk = (step) => {
+  const select = (step) => {
     const all = rows();
-    const now = all.findIndex((row) => "current" in row.dataset);
-    const next = all[Math.min(Math.max(now + step, 0), all.length - 1)];
+    const current = all.findIndex((row) => "current" in row.dataset);
+    const next = all[Math.min(Math.max(current + step, 0), all.length - 1)];
     if (!next) return;
-    if (now >= 0) delete all[now].dataset.current;
+    if (current >= 0) delete all[current].dataset.current;
     next.dataset.current = "";
     next.querySelector("a").focus({ preventScroll: true });
     next.scrollIntoView({ block: "nearest" });
@@ -142,18 +143,18 @@ function keyboard() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea, dialog")) return;
     const key = event.key;
-    if (going) {
-      going = false;
-      if (places[key]) location.assign(places[key]);
+    if (isPathKeyNext) {
+      isPathKeyNext = false;
+      if (paths[key]) location.assign(paths[key]);
       return;
     }
     const search = document.getElementById("search");
     const create = document.querySelector("[data-new]");
     if (key === "/" && search) search.focus();
-    else if (key === "j") walk(1);
-    else if (key === "k") walk(-1);
+    else if (key === "j") select(1);
+    else if (key === "k") select(-1);
     else if (key === "n" && create) location.assign(create.href);
-    else if (key === "g") going = true;
+    else if (key === "g") isPathKeyNext = true;
     else if (key === "?" && help) help.showModal();
     else return;
     event.preventDefault();
@@ -164,8 +165,8 @@ function keyboard() {
   }
 }
 
-/** Menus close when one clicks beside them or presses Escape. */
-function menus() {
+/** Closes menus on a click outside of them and on Escape. */
+function closeMenus() {
   const close = (keep) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== keep) menu.open = false;
   };
@@ -173,8 +174,8 @@ function menus() {
   document.addEventListener("keydown", (event) => event.key === "Escape" && close(null));
 }
 
-live();
-zoneSwitch();
-copying(document);
-keyboard();
-menus();
+refreshLiveParts();
+addZoneSwitch();
+addCopyButtons(document);
+addShortcuts();
+closeMenus();

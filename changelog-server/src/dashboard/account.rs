@@ -1,4 +1,4 @@
-//! `/account`: one's own name, password and sessions.
+//! `/account`: the user's name, password and sessions.
 
 use askama::Template;
 use changelog_core::user::check_name;
@@ -16,7 +16,7 @@ use crate::web::{ApiError, ApiResult, Request, session};
 
 #[derive(Template)]
 #[template(path = "account.html")]
-struct Page<'a> {
+struct AccountPage<'a> {
     viewer: &'a Viewer,
     name: Form,
     password: Form,
@@ -47,7 +47,7 @@ async fn show_account(
     let refused = name.is_some() || password.is_some();
     let token = session::token(app, request).unwrap_or_default();
     let person = &viewer.session.person;
-    let page = Page {
+    let page = AccountPage {
         viewer,
         name: name.unwrap_or_else(|| Form::with_values([("name", person.name.clone())])),
         password: password.unwrap_or_default(),
@@ -62,7 +62,7 @@ async fn show_account(
 
 /// `POST /account`
 pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
-    let viewer = Viewer::own(&app, &request, Section::Account).await?;
+    let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     let form = request.form().await?;
     let mut name = form.value("name").to_owned();
     let mut problems = Violations::default();
@@ -83,7 +83,7 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
 
 /// `POST /account/password`
 pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult {
-    let viewer = Viewer::own(&app, &request, Section::Account).await?;
+    let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let person = &viewer.session.person;
@@ -95,7 +95,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
             return show_account(&app, &request, &viewer, None, Some(form), "").await;
         }
     };
-    // A session that was stolen must not be a way to guess the password.
+    // A stolen session must not allow guessing the password.
     let bucket = [Bucket::of_person(person.id)];
     let now = app.clock.for_expiry();
     let mut tx = app.store.begin().await?;
@@ -109,9 +109,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         .into_iter()
         .partition(|account| account.user.id == person.id);
     let Some(own) = own.into_iter().next() else {
-        return Err(ApiError::internal(
-            &"a person who is signed in has no account",
-        ));
+        return Err(ApiError::internal(&"the signed-in user has no account"));
     };
     let current = form.value("current_password").to_owned();
     let matches = ticket
@@ -125,7 +123,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     let hash = ticket.hash(new, like).await?;
     let mut tx = app.store.begin().await?;
     tx.attempt_succeeded(&bucket).await?;
-    // Ends every session, this one included; a new one takes its place.
+    // Ends every session, including this one, which a new one replaces.
     tx.set_password(person.id, &hash).await?;
     let tokens = auth::renew_session(&app, &mut tx, &request, &own.user, viewer.tenant()).await?;
     tx.commit().await?;
@@ -134,7 +132,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     Ok(response)
 }
 
-/// Checks a new password by the rules that the first one had.
+/// Checks a new password by the rules for the password of a new user.
 async fn new_password(
     form: &Form,
     name: &str,
@@ -143,22 +141,22 @@ async fn new_password(
     ticket: &Ticket,
 ) -> Result<Result<String, Invalid>, ApiError> {
     const FIELDS: &[Field] = &[Field::required("name"), Field::required("password")];
-    let with_name = Form::with_values([
+    let user_form = Form::with_values([
         ("name", name.to_owned()),
         ("password", form.value("password").to_owned()),
     ]);
-    let person: UserInput = match with_name.create(FIELDS, app.now().into()).await {
+    let person: UserInput = match user_form.create(FIELDS, app.now().into()).await {
         Ok(person) => person,
         Err(invalid) => return Ok(Err(invalid)),
     };
     let about = vec![email.to_owned(), name.to_owned()];
-    let judged = ticket.refuse_common(person.password.clone(), about).await?;
-    Ok(judged.map(|()| person.password))
+    let checked = ticket.refuse_common(person.password.clone(), about).await?;
+    Ok(checked.map(|()| person.password))
 }
 
 /// `POST /account/end-other-sessions`
 pub(super) async fn end_other_sessions(app: App, request: Request) -> ApiResult {
-    let viewer = Viewer::own(&app, &request, Section::Account).await?;
+    let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     let Some(token) = session::token(&app, &request) else {
         return Err(ApiError::unknown_path());
     };

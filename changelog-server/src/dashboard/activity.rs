@@ -1,4 +1,4 @@
-//! `/activity`: who did what.
+//! `/activity`: the activity log.
 
 use askama::Template;
 use changelog_core::ResourceType;
@@ -15,7 +15,7 @@ use crate::web::{ApiResult, Request};
 
 #[derive(Template)]
 #[template(path = "activity.html")]
-struct Activity<'a> {
+struct ActivityPage<'a> {
     viewer: &'a Viewer,
     form: Form,
     resources: &'static [&'static str],
@@ -25,8 +25,8 @@ struct Activity<'a> {
     pager: Pager,
 }
 
-/// A form sends its empty fields as well; an address is shorter without.
-fn without_empty(form: &Form) -> String {
+/// Returns the query string without the empty fields, which browsers also send.
+fn query_without_empty(form: &Form) -> String {
     let mut pairs = Pairs::default();
     for (name, value) in form.pairs().filter(|(_, value)| !value.is_empty()) {
         pairs.push(name, value);
@@ -38,10 +38,10 @@ fn without_empty(form: &Form) -> String {
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Activity).await?;
     let form = request.query_form();
-    let query = without_empty(&form);
+    let query = query_without_empty(&form);
     if query != request.query {
-        let question = if query.is_empty() { "" } else { "?" };
-        return Ok(page::see_other(&format!("/activity{question}{query}")));
+        let separator = if query.is_empty() { "" } else { "?" };
+        return Ok(page::see_other(&format!("/activity{separator}{query}")));
     }
     let filter = request.filter(ActivityFilter::from_query)?;
     let entries = app.store.activity(viewer.tenant(), &filter).await?;
@@ -52,7 +52,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         Some((id, actor.actor_name))
     });
     let keys = (API_KEY_ACTOR.to_owned(), "any API key".to_owned());
-    let page = Activity {
+    let page = ActivityPage {
         viewer: &viewer,
         resources: ResourceType::WORDS,
         actors: std::iter::once(keys).chain(people).collect(),

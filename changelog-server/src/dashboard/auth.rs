@@ -1,4 +1,4 @@
-//! Signing in and out, and the switch from one organization to another.
+//! Sign-in, sign-out and the switch between organizations.
 
 use askama::Template;
 use changelog_core::limits::MAX_EMAIL_CHARS;
@@ -16,34 +16,34 @@ use crate::web::{ApiError, ApiResult, Request, cross_site, session};
 
 #[derive(Template)]
 #[template(path = "auth/sign_in.html")]
-struct SignIn<'a> {
-    /// What was typed before.
+struct SignInPage<'a> {
+    /// The address that was entered before.
     email: &'a str,
-    /// What was wrong with it; empty when nothing was.
+    /// Why the sign-in failed; empty before the first attempt.
     error: &'a str,
-    /// Where to go then; empty for the overview.
+    /// The path to open after the sign-in; empty for the overview.
     next: &'a str,
 }
 
-/// Takes an address of this service only: a link must not lead elsewhere after
-/// the sign-in.
-fn own_address(next: &str) -> &str {
-    let is_own = next.starts_with('/')
+/// Returns a path of this service unchanged, else an empty string: a link to the
+/// sign-in page must not lead to another site.
+fn local_path(next: &str) -> &str {
+    let is_local = next.starts_with('/')
         && !next.starts_with("//")
         && next
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_own { next } else { "" }
+    if is_local { next } else { "" }
 }
 
 /// `GET /sign-in`
 pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
     let form = request.query_form();
-    let next = own_address(form.value("next"));
+    let next = local_path(form.value("next"));
     if session::find(&app, &request).await?.is_some() {
         return Ok(page::see_other(if next.is_empty() { "/" } else { next }));
     }
-    let page = SignIn {
+    let page = SignInPage {
         email: "",
         error: "",
         next,
@@ -57,116 +57,119 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
     app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let (email, password) = (form.value("email"), form.value("password"));
-    let next = own_address(form.value("next"));
+    let next = local_path(form.value("next"));
     let ticket = app.passwords.enter()?;
-    let Some((known, tenant)) = (match check(&app, &request, &ticket, email, password).await? {
-        Checked::Wait(seconds) => return wait(email, next, seconds),
-        Checked::Known(known) => {
-            let tenant = app.store.first_membership(known.user.id).await?;
-            tenant.map(|tenant| (known, tenant))
+    let checked = check_password(&app, &request, &ticket, email, password).await?;
+    let Some((login, tenant)) = (match checked {
+        PasswordCheck::Throttled(seconds) => return throttled(email, next, seconds),
+        PasswordCheck::Correct(login) => {
+            let tenant = app.store.first_membership(login.user.id).await?;
+            tenant.map(|tenant| (login, tenant))
         }
-        Checked::Wrong => None,
+        PasswordCheck::Wrong => None,
     }) else {
         let error = "The address or the password is wrong.";
-        return page::render(401, &SignIn { email, error, next });
+        return page::render(401, &SignInPage { email, error, next });
     };
     let mut tx = app.store.begin().await?;
-    tx.attempt_succeeded(&known.counted).await?;
-    let tokens = begin_session(&app, &mut tx, &request, &known.user, tenant).await?;
+    tx.attempt_succeeded(&login.buckets).await?;
+    let tokens = begin_session(&app, &mut tx, &request, &login.user, tenant).await?;
     tx.commit().await?;
     let mut response = page::see_other(if next.is_empty() { "/" } else { next });
     tokens.set_cookies(&app, &mut response);
     Ok(response)
 }
 
-/// Returns for how many seconds to wait, at least one.
+/// Returns the number of seconds until a time, rounded up, at least 1.
 pub(super) fn seconds_until(until: Timestamp, now: Timestamp) -> u64 {
     let millis = u64::try_from(until.millis() - now.millis()).unwrap_or(0);
     millis.div_ceil(1_000).max(1)
 }
 
-/// What came of an address and a password.
-pub(super) enum Checked {
-    Known(Known),
+/// The result of [`check_password`].
+pub(super) enum PasswordCheck {
+    Correct(Login),
     Wrong,
-    /// Too many have failed; seconds until the next may be tried.
-    Wait(u64),
+    /// Too many attempts have failed; the seconds until the next one is allowed.
+    Throttled(u64),
 }
 
-/// Whose password it was.
-pub(super) struct Known {
+/// An account whose password was given.
+pub(super) struct Login {
     pub(super) user: User,
-    /// What the attempt was counted under, for [`Tx::attempt_succeeded`].
-    pub(super) counted: Vec<Bucket>,
+    /// Where the attempt was counted, for [`Tx::attempt_succeeded`].
+    pub(super) buckets: Vec<Bucket>,
 }
 
-/// Checks a password, of which only so many may be tried.
+/// Checks an email address and a password, and limits the number of attempts.
 ///
-/// An attempt is counted for the client and the address, and for all clients and
-/// the address. A browser that has signed in to one of the accounts before has a
-/// count of its own for these: whoever knows the address cannot keep out whoever
-/// has the account.
-pub(super) async fn check(
+/// An attempt counts for the address and the client, and for the address and all
+/// clients. A browser that has signed in to some of the accounts before has a
+/// separate count for these, so that the attempts of others cannot lock out their
+/// owner.
+pub(super) async fn check_password(
     app: &App,
     request: &Request,
     ticket: &Ticket,
     email: &str,
     password: &str,
-) -> Result<Checked, ApiError> {
+) -> Result<PasswordCheck, ApiError> {
     let password = password.to_owned();
     let folded = fold_email(email);
     if folded.chars().count() > MAX_EMAIL_CHARS || !folded.contains('@') {
-        // Nobody has it, and saying so takes as long as anything else.
+        // No account has this address; the response must not be faster for that.
         ticket.verify(password, Vec::new()).await?;
-        return Ok(Checked::Wrong);
+        return Ok(PasswordCheck::Wrong);
     }
     let now = app.clock.for_expiry();
     let browser = session::browser_token(app, request);
-    let own = match browser {
+    let known_users = match browser {
         Some(token) => app.store.accounts_of_browser(token, now).await?,
         None => Vec::new(),
     };
     let accounts = app.store.accounts(email).await?;
-    let (own, others): (Vec<Account>, Vec<Account>) = accounts
+    let (known, others): (Vec<Account>, Vec<Account>) = accounts
         .into_iter()
-        .partition(|account| own.contains(&account.user.id));
-    let mut rounds = Vec::new();
-    if let (Some(token), false) = (browser, own.is_empty()) {
-        rounds.push((vec![Bucket::of_browser(token, email)], own));
+        .partition(|account| known_users.contains(&account.user.id));
+    let mut groups = Vec::new();
+    if let (Some(token), false) = (browser, known.is_empty()) {
+        groups.push((vec![Bucket::of_browser(token, email)], known));
     }
-    if rounds.is_empty() || !others.is_empty() {
+    if groups.is_empty() || !others.is_empty() {
         let client = Bucket::of_client(email, request.context.address);
-        rounds.push((vec![client, Bucket::of_address(email, now)], others));
+        groups.push((vec![client, Bucket::of_address(email, now)], others));
     }
     let mut candidates = Vec::new();
-    let mut counted = Vec::new();
-    let mut wait: Option<Timestamp> = None;
+    let mut counted_in = Vec::new();
+    let mut retry_at: Option<Timestamp> = None;
     let mut tx = app.store.begin().await?;
-    for (buckets, accounts) in rounds {
+    for (buckets, accounts) in groups {
         match tx.count_attempt(&buckets, now).await? {
             None => {
-                counted.extend(buckets);
+                counted_in.extend(buckets);
                 candidates.extend(accounts);
             }
-            Some(until) => wait = Some(wait.map_or(until, |other| other.min(until))),
+            Some(until) => retry_at = Some(retry_at.map_or(until, |other| other.min(until))),
         }
     }
-    if let (Some(until), true) = (wait, counted.is_empty()) {
-        return Ok(Checked::Wait(seconds_until(until, now)));
+    if let (Some(until), true) = (retry_at, counted_in.is_empty()) {
+        return Ok(PasswordCheck::Throttled(seconds_until(until, now)));
     }
     tx.commit().await?;
     let hashes = candidates
         .iter()
         .map(|account| account.password_hash.clone());
     let found = ticket.verify(password, hashes.collect()).await?;
-    let user = found.map(|number| candidates.swap_remove(number).user);
-    Ok(user.map_or(Checked::Wrong, |user| {
-        Checked::Known(Known { user, counted })
+    Ok(found.map_or(PasswordCheck::Wrong, |index| {
+        PasswordCheck::Correct(Login {
+            user: candidates.swap_remove(index).user,
+            buckets: counted_in,
+        })
     }))
 }
 
-/// Begins a session of a person, with an id that nobody has seen before; a
-/// session that the browser had ends.
+/// Begins a session with a new token, ends the browser's previous session and
+/// records the sign-in.
 pub(super) async fn begin_session(
     app: &App,
     tx: &mut Tx,
@@ -180,7 +183,8 @@ pub(super) async fn begin_session(
     Ok(tokens)
 }
 
-/// The same for somebody who is signed in already, which is nothing to record.
+/// Begins a session as [`begin_session`] does, for a user who is already signed in:
+/// records no sign-in.
 pub(super) async fn renew_session(
     app: &App,
     tx: &mut Tx,
@@ -202,10 +206,10 @@ pub(super) async fn renew_session(
     Ok(tokens)
 }
 
-/// Answers that too many sign-ins have failed, with the form again.
-fn wait(email: &str, next: &str, seconds: u64) -> ApiResult {
+/// Responds with the form: too many sign-ins have failed.
+fn throttled(email: &str, next: &str, seconds: u64) -> ApiResult {
     let error = format!("Too many failed attempts. Try again in {seconds} s.");
-    let page = SignIn {
+    let page = SignInPage {
         email,
         error: &error,
         next,
@@ -231,10 +235,10 @@ pub(super) async fn sign_out(app: App, request: Request) -> ApiResult {
 }
 
 /// `POST /organization`
-pub(super) async fn switch(app: App, mut request: Request) -> ApiResult {
-    let viewer = Viewer::own(&app, &request, Section::Overview).await?;
+pub(super) async fn switch_organization(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::write_own(&app, &request, Section::Overview).await?;
     let form = request.form().await?;
-    let to: OrganizationId = form.value("organization_id").parse().map_err(|bad| {
+    let target: OrganizationId = form.value("organization_id").parse().map_err(|bad| {
         ApiError::new(
             ProblemCode::ValidationFailed,
             format!("organization_id {bad}"),
@@ -242,7 +246,7 @@ pub(super) async fn switch(app: App, mut request: Request) -> ApiResult {
     })?;
     let token = session::token(&app, &request).unwrap_or_default();
     let mut tx = app.store.begin().await?;
-    tx.switch_organization(token, viewer.session.person.id, to)
+    tx.switch_organization(token, viewer.session.person.id, target)
         .await?;
     tx.commit().await?;
     Ok(page::see_other("/"))

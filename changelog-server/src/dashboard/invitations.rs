@@ -1,18 +1,17 @@
-//! `/invitations/TOKEN`: how somebody joins an organization.
+//! `/invitations/TOKEN`: joins an organization.
 //!
-//! There is no mail, so that whoever has the link is who was invited, as far as
-//! the inviting organization is concerned, and nobody for any other. Hence the
-//! account that an invitation makes belongs to that organization's word alone: an
-//! address may have several accounts, told apart by their passwords, and whoever
-//! makes one in advance gets nothing of the others. One account joins several
-//! organizations where its password is given when the invitation is accepted. The
-//! page is the same whether the address has an account or not.
+//! The service sends no mail and cannot verify addresses: a person with the link is
+//! the invited person for the inviting organization, and for no other. Hence an
+//! address may have several accounts, which differ by their passwords, and a new
+//! account gets no access to the organizations of the others. An existing account
+//! joins another organization if its password is given with the invitation. The
+//! page does not reveal whether the address has an account.
 
 use askama::Template;
 use changelog_core::{Invitation, ProblemCode, UserInput};
 use http::{HeaderValue, header};
 
-use super::auth::{Checked, begin_session, check};
+use super::auth::{PasswordCheck, begin_session, check_password};
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::{assets, page};
@@ -22,16 +21,16 @@ use crate::web::{ApiError, ApiResult, Request, cross_site};
 
 #[derive(Template)]
 #[template(path = "auth/invitation.html")]
-struct Invited<'a> {
+struct InvitationPage<'a> {
     organization: &'a str,
     invitation: &'a Invitation,
     token: &'a str,
     form: Form,
 }
 
-/// What the form for who has an account calls its password; in errors only, as
-/// both forms send the field `password`.
-const OF_ACCOUNT: &str = "account_password";
+/// The password field of the form for existing accounts, in errors only: both forms
+/// send the field `password`.
+const ACCOUNT_PASSWORD: &str = "account_password";
 
 /// `GET /invitations/TOKEN`
 pub(super) async fn invitation(app: App, request: Request) -> ApiResult {
@@ -42,7 +41,7 @@ pub(super) async fn invitation(app: App, request: Request) -> ApiResult {
 async fn find_invitation(app: &App, token: &str) -> Result<(String, Invitation), ApiError> {
     let now = app.clock.for_expiry();
     match app.store.invitation(token, now).await {
-        Err(StoreError::NotFound) => Err(no_invitation()),
+        Err(StoreError::NotFound) => Err(invitation_not_found()),
         found => {
             let (_, organization, invitation) = found?;
             Ok((organization, invitation))
@@ -50,14 +49,14 @@ async fn find_invitation(app: &App, token: &str) -> Result<(String, Invitation),
     }
 }
 
-fn no_invitation() -> ApiError {
+fn invitation_not_found() -> ApiError {
     let detail = "this invitation was used, withdrawn, or has expired; ask for another one";
     ApiError::new(ProblemCode::NotFound, detail)
 }
 
 async fn show_invitation(app: &App, token: &str, status: u16, form: Form) -> ApiResult {
     let (organization, invitation) = find_invitation(app, token).await?;
-    let page = Invited {
+    let page = InvitationPage {
         organization: &organization,
         invitation: &invitation,
         token,
@@ -74,10 +73,10 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     let form = request.form().await?;
     let (organization, invitation) = find_invitation(&app, &token).await?;
     let ticket = app.passwords.enter()?;
-    // Who has an account gives its password; who is new gives a name as well.
-    let newcomer = if form.has("name") {
-        match newcomer(&app, &ticket, &form, &invitation, &organization).await? {
-            Ok(person) => Some(person),
+    // Only the form for new users has a name.
+    let new_user = if form.has("name") {
+        match read_new_user(&app, &ticket, &form, &invitation, &organization).await? {
+            Ok(user) => Some(user),
             Err(form) => return show_invitation(&app, &token, 422, form).await,
         }
     } else {
@@ -85,42 +84,43 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     };
     let email = invitation.email.as_str();
     let password = form.value("password");
-    let known = match check(&app, &request, &ticket, email, password).await? {
-        Checked::Known(known) => Some(known),
-        Checked::Wrong => None,
-        Checked::Wait(seconds) => return wait(&app, &token, &form, seconds).await,
+    let login = match check_password(&app, &request, &ticket, email, password).await? {
+        PasswordCheck::Correct(login) => Some(login),
+        PasswordCheck::Wrong => None,
+        PasswordCheck::Throttled(seconds) => return throttled(&app, &token, &form, seconds).await,
     };
-    // The account that a newcomer turns out to have is theirs to use; its password
-    // says so. Any other account of the address is none of theirs.
-    let newcomer = match (&known, newcomer) {
+    // A new user whose password fits an account of the address joins with that
+    // account; otherwise the invitation creates another one.
+    let new_user = match (&login, new_user) {
         (Some(_), _) => None,
-        (None, Some(person)) => {
+        (None, Some(new)) => {
             let others = app.store.accounts(email).await?;
             let like = others.into_iter().next().map(|other| other.password_hash);
-            let hash = ticket.hash(person.password.clone(), like).await?;
-            Some((person, hash))
+            let hash = ticket.hash(new.password.clone(), like).await?;
+            Some((new, hash))
         }
         (None, None) => {
-            let form = form.refuse_field(OF_ACCOUNT, "is not the password of an account here");
+            let form =
+                form.refuse_field(ACCOUNT_PASSWORD, "is not the password of an account here");
             return show_invitation(&app, &token, 401, form).await;
         }
     };
     let now = app.now();
     let mut tx = app.store.begin().await?;
     let (tenant, invitation) = match tx.take_invitation(&token, app.clock.for_expiry()).await {
-        Err(StoreError::NotFound) => return Err(no_invitation()),
+        Err(StoreError::NotFound) => return Err(invitation_not_found()),
         found => found?,
     };
-    let user = match (known, newcomer) {
-        (Some(known), _) => {
-            tx.attempt_succeeded(&known.counted).await?;
-            known.user
+    let user = match (login, new_user) {
+        (Some(login), _) => {
+            tx.attempt_succeeded(&login.buckets).await?;
+            login.user
         }
-        (None, Some((person, hash))) => {
-            tx.insert_invited_user(tenant, &invitation.email, &person.name, &hash, now)
+        (None, Some((new, hash))) => {
+            tx.insert_invited_user(tenant, &invitation.email, &new.name, &hash, now)
                 .await?
         }
-        (None, None) => return Err(no_invitation()),
+        (None, None) => return Err(invitation_not_found()),
     };
     let actor = Actor::person(user.id, &user.name, request.context.address);
     tx.insert_member(tenant, &actor, &user, &invitation.role, now)
@@ -132,12 +132,12 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     Ok(response)
 }
 
-/// Answers that too many passwords were wrong, with the form again.
-async fn wait(app: &App, token: &str, form: &Form, seconds: u64) -> ApiResult {
+/// Responds with the form: too many passwords were wrong.
+async fn throttled(app: &App, token: &str, form: &Form, seconds: u64) -> ApiResult {
     let field = if form.has("name") {
         "password"
     } else {
-        OF_ACCOUNT
+        ACCOUNT_PASSWORD
     };
     let message = format!("was wrong too often for this address; try again in {seconds} s");
     let form = form.clone().refuse_field(field, message);
@@ -148,8 +148,8 @@ async fn wait(app: &App, token: &str, form: &Form, seconds: u64) -> ApiResult {
     Ok(response)
 }
 
-/// Reads what makes a person, or returns the form with what is wrong.
-async fn newcomer(
+/// Reads the input for creating a user, or returns the form with the errors.
+async fn read_new_user(
     app: &App,
     ticket: &Ticket,
     form: &Form,
@@ -157,14 +157,14 @@ async fn newcomer(
     organization: &str,
 ) -> Result<Result<UserInput, Form>, ApiError> {
     const FIELDS: &[Field] = &[Field::required("name"), Field::required("password")];
-    let person: UserInput = match form.create(FIELDS, app.now().into()).await {
-        Ok(person) => person,
+    let user: UserInput = match form.create(FIELDS, app.now().into()).await {
+        Ok(user) => user,
         Err(invalid) => return Ok(Err(form.clone().refuse(&invalid))),
     };
-    let about = [&*invitation.email, &*person.name, organization].map(str::to_owned);
-    let judged = ticket.refuse_common(person.password.clone(), about.to_vec());
-    Ok(match judged.await? {
-        Ok(()) => Ok(person),
+    let about = [&*invitation.email, &*user.name, organization].map(str::to_owned);
+    let checked = ticket.refuse_common(user.password.clone(), about.to_vec());
+    Ok(match checked.await? {
+        Ok(()) => Ok(user),
         Err(invalid) => Err(form.clone().refuse(&invalid)),
     })
 }

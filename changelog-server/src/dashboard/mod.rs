@@ -54,7 +54,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(catalog::get::<Hosts>)
             .post(catalog::update::<Hosts>),
         at(path!("activity")).get(activity::get),
-        at(path!("settings")).get(settings::first),
+        at(path!("settings")).get(settings::redirect_to_first_tab),
         at(path!("settings" / "api-keys"))
             .get(api_keys::list)
             .post(api_keys::create),
@@ -74,12 +74,14 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("account")).get(account::get).post(account::rename),
         at(path!("account" / "password")).post(account::change_password),
         at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),
-        at(path!("organization")).post(auth::switch),
+        at(path!("organization")).post(auth::switch_organization),
         at(path!("sign-in"))
             .get(auth::sign_in_form)
             .post(auth::sign_in),
         at(path!("sign-out")).post(auth::sign_out),
-        at(path!("setup")).get(setup::setup_form).post(setup::setup),
+        at(path!("setup"))
+            .get(setup::setup_form)
+            .post(setup::set_up),
         at_id(path!("invitations" / String))
             .get(invitations::invitation)
             .post(invitations::accept),

@@ -1,4 +1,4 @@
-//! `/`: what was changed last, what goes on, and how the year was.
+//! `/`: the latest, running and scheduled changes, and charts of the last year.
 
 use askama::Template;
 use changelog_core::{Change, ChangeFilter, Service, Status, Timestamp};
@@ -12,14 +12,16 @@ use crate::store::Scope;
 use crate::web::{ApiResult, Request};
 
 /// The index of the time range that is shown by default.
-const DEFAULT_RANGE: usize = 2;
-/// How many changes are shown of each list.
-const MOST: u64 = 12;
-const MOST_RUNNING: u64 = 5;
-/// How many days the busiest services are found in.
-const BUSY_DAYS: i64 = 7;
+const DEFAULT_RANGE_INDEX: usize = 2;
+/// The number of latest changes that are shown.
+const LATEST_SHOWN: u64 = 12;
+/// The number of running and of scheduled changes that are shown.
+const RUNNING_SHOWN: u64 = 5;
+/// The number of busiest services that are shown, and the days that count for them.
+const BUSIEST_SHOWN: u64 = 5;
+const BUSIEST_DAYS: i64 = 7;
 
-struct Choice {
+struct RangeChoice {
     name: &'static str,
     label: &'static str,
     is_current: bool,
@@ -27,10 +29,10 @@ struct Choice {
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Overview<'a> {
+struct OverviewPage<'a> {
     viewer: &'a Viewer,
     is_new: bool,
-    time_ranges: Vec<Choice>,
+    time_ranges: Vec<RangeChoice>,
     range: &'static str,
     since: String,
     count: u64,
@@ -54,28 +56,28 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let chosen = TIME_RANGES
         .iter()
         .position(|range| range.name == form.value("range"))
-        .unwrap_or(DEFAULT_RANGE);
+        .unwrap_or(DEFAULT_RANGE_INDEX);
     let range = &TIME_RANGES[chosen];
     let since = range.start(now);
     let page_of = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
     let today = now.millis().div_euclid(86_400_000);
-    // Nothing of it needs anything else of it.
-    let (last, running, days, scheduled, busiest) = tokio::try_join!(
+    // The reads do not depend on each other.
+    let (latest, running, days, scheduled, busiest) = tokio::try_join!(
         page_of(ChangeFilter {
             since: since.parse().ok(),
-            per_page: MOST,
+            per_page: LATEST_SHOWN,
             ..ChangeFilter::default()
         }),
         page_of(ChangeFilter {
             status: Some(Status::InProgress),
-            per_page: MOST_RUNNING,
+            per_page: RUNNING_SHOWN,
             ..ChangeFilter::default()
         }),
         store.daily_counts(tenant, Scope::Organization, charts::year(today)),
-        store.scheduled_changes(tenant, now, MOST_RUNNING),
-        store.busiest_services(tenant, today - BUSY_DAYS + 1..today + 1, 5),
+        store.scheduled_changes(tenant, now, RUNNING_SHOWN),
+        store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
     )?;
-    let newest = match last.count {
+    let newest = match latest.count {
         0 => page_of(ChangeFilter {
             per_page: 1,
             ..ChangeFilter::default()
@@ -86,22 +88,22 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         _ => None,
     };
     let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
-    let page = Overview {
+    let page = OverviewPage {
         viewer: &viewer,
-        is_new: last.count == 0 && newest.is_none(),
+        is_new: latest.count == 0 && newest.is_none(),
         time_ranges: TIME_RANGES
             .iter()
             .enumerate()
-            .map(|(number, range)| Choice {
+            .map(|(index, range)| RangeChoice {
                 name: range.name,
                 label: range.label,
-                is_current: number == chosen,
+                is_current: index == chosen,
             })
             .collect(),
         range: range.words,
         since,
-        count: last.count,
-        changes: last.parse()?,
+        count: latest.count,
+        changes: latest.parse()?,
         newest,
         running: running.parse()?,
         running_count: running.count,

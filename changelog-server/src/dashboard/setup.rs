@@ -1,4 +1,4 @@
-//! `/setup`: the first start, which founds the first organization.
+//! `/setup`: creates the first organization, its owner and an API key.
 
 use askama::Template;
 use changelog_core::{NewApiKey, NewOrganization, OwnerInput, Plan, ProblemCode, Timestamp};
@@ -11,33 +11,33 @@ use crate::passwords::Ticket;
 use crate::store::Actor;
 use crate::web::{ApiError, ApiResult, Request, cross_site};
 
-/// The name of the key that first start makes.
-const FIRST_KEY: &str = "first key";
+/// The name of the API key that the setup creates.
+const FIRST_KEY_NAME: &str = "first key";
 
 #[derive(Template)]
 #[template(path = "auth/setup.html")]
-struct Setup<'a> {
+struct SetupPage<'a> {
     token: &'a str,
     form: Form,
 }
 
 #[derive(Template)]
 #[template(path = "auth/ready.html")]
-struct Ready<'a> {
+struct ReadyPage<'a> {
     organization: &'a str,
     key: &'a str,
     url: &'a str,
 }
 
-/// Refuses a setup without the token that was printed, and a second one.
+/// Requires the printed token, and that there is no organization yet.
 async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
     if app.setup.matches(token) && !app.store.has_organizations().await? {
         return Ok(());
     }
-    Err(no_setup())
+    Err(setup_refused())
 }
 
-fn no_setup() -> ApiError {
+fn setup_refused() -> ApiError {
     let detail = "the service is set up already, or this is not the link that it printed on its \
                   first start; a restart on an empty database prints a new one";
     ApiError::new(ProblemCode::Forbidden, detail)
@@ -49,46 +49,47 @@ pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
     let token = form.value("token");
     require_setup(&app, token).await?;
     let form = Form::default();
-    page::render(200, &Setup { token, form })
+    page::render(200, &SetupPage { token, form })
 }
 
 /// `POST /setup`
-pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
+pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
     app.limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let token = form.value("token").to_owned();
     require_setup(&app, &token).await?;
     let ticket = app.passwords.enter()?;
-    let (new, owner) = match founding(&app, &ticket, &form).await? {
-        Ok(founding) => founding,
+    let (new, owner) = match read_form(&app, &ticket, &form).await? {
+        Ok(input) => input,
         Err(form) => {
             let token = &token;
-            return page::render(422, &Setup { token, form });
+            return page::render(422, &SetupPage { token, form });
         }
     };
     let hash = ticket.hash(owner.password.clone(), None).await?;
     let now = app.now();
-    // Taken, so that of two at once one is refused; given back where nothing
-    // was made.
-    let Some(turn) = app.setup.take(&token) else {
-        return Err(no_setup());
+    // Of two concurrent requests only one gets the claim. If the claim is dropped
+    // before `done`, the token is valid again.
+    let Some(claim) = app.setup.take(&token) else {
+        return Err(setup_refused());
     };
     let mut tx = app.store.begin().await?;
     let (tenant, organization, user) = tx
         .create_organization(&new, Some((&owner, &hash)), now)
         .await?;
     let key = NewApiKey {
-        name: FIRST_KEY.to_owned(),
+        name: FIRST_KEY_NAME.to_owned(),
         expires_at: None,
     };
-    let user = user.ok_or_else(|| ApiError::internal(&"an owner was not made"))?;
+    let user =
+        user.ok_or_else(|| ApiError::internal(&"the organization was created without an owner"))?;
     let actor = Actor::person(user.id, &user.name, request.context.address);
     let key = tx.insert_api_key(tenant, &actor, &key, now).await?;
     let tokens = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;
-    turn.done();
-    let page = Ready {
+    claim.done();
+    let page = ReadyPage {
         organization: &organization.name,
         key: &key.key,
         url: &app.url(),
@@ -98,8 +99,8 @@ pub(super) async fn setup(app: App, mut request: Request) -> ApiResult {
     Ok(response)
 }
 
-/// Reads what founds an organization, or returns the form with what is wrong.
-async fn founding(
+/// Reads the organization and its owner, or returns the form with the errors.
+async fn read_form(
     app: &App,
     ticket: &Ticket,
     form: &Form,
@@ -111,8 +112,10 @@ async fn founding(
         Field::required("password"),
     ];
     let now = Timestamp::from(app.now());
-    let named = Form::with_values([("name", form.value("organization").to_owned())]);
-    let organization = named.create::<NewOrganization>(ORGANIZATION, now).await;
+    let organization_form = Form::with_values([("name", form.value("organization").to_owned())]);
+    let organization = organization_form
+        .create::<NewOrganization>(ORGANIZATION, now)
+        .await;
     let owner = form.create::<OwnerInput>(OWNER, now).await;
     let mut refused = form.clone();
     if let Err(invalid) = &organization {
@@ -127,12 +130,12 @@ async fn founding(
         return Ok(Err(refused));
     };
     let about = [&owner.email, &owner.name, &organization.name].map(String::clone);
-    let judged = ticket.refuse_common(owner.password.clone(), about.to_vec());
-    if let Err(invalid) = judged.await? {
+    let checked = ticket.refuse_common(owner.password.clone(), about.to_vec());
+    if let Err(invalid) = checked.await? {
         return Ok(Err(refused.refuse(&invalid)));
     }
     let organization = NewOrganization {
-        // Whoever reads what the service prints is its operator.
+        // The setup link is printed for the operator, who gets every feature.
         plan: Plan::Pro,
         ..organization
     };

@@ -1,4 +1,4 @@
-//! Who sent a request, behind the proxies that are trusted.
+//! The address of a request's client behind trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,14 +7,14 @@ use ipnet::IpNet;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// Tells whether an address is a trusted proxy's.
+/// Returns whether an address belongs to a trusted proxy.
 pub(super) fn is_trusted(proxies: &[IpNet], address: IpAddr) -> bool {
     proxies.iter().any(|network| network.contains(&address))
 }
 
-/// Finds the client: the peer, or whom trusted proxies name. The last address in
-/// `X-Forwarded-For` that is not a trusted proxy's is the client's; anything
-/// before it, or before an entry that is not an address, may be made up.
+/// Returns the client's address: the peer's, or the last one in `X-Forwarded-For`
+/// that is not a trusted proxy's. A client can forge the entries before it, and
+/// those before an entry that is not an address.
 pub(super) fn address(proxies: &[IpNet], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     if !is_trusted(proxies, peer) {
         return peer;
@@ -23,7 +23,7 @@ pub(super) fn address(proxies: &[IpNet], peer: IpAddr, headers: &HeaderMap) -> I
     let entries = values.flat_map(|value| value.to_str().unwrap_or_default().rsplit(','));
     let mut client = peer;
     for entry in entries {
-        let Some(address) = read(entry) else {
+        let Some(address) = parse_entry(entry) else {
             break;
         };
         client = address;
@@ -34,9 +34,9 @@ pub(super) fn address(proxies: &[IpNet], peer: IpAddr, headers: &HeaderMap) -> I
     client
 }
 
-/// Reads an entry: an address, alone or with a port; one of IPv6 may have
-/// brackets, and either may be quoted.
-fn read(entry: &str) -> Option<IpAddr> {
+/// Parses an entry: an address, with or without a port. An IPv6 address may have
+/// brackets, and every entry may be quoted.
+fn parse_entry(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
     let entry = entry
         .strip_prefix('"')
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_an_address_is_read() {
+    fn every_address_form_is_parsed() {
         for (entry, address) in [
             ("192.0.2.7", "192.0.2.7"),
             (" 192.0.2.7:4711 ", "192.0.2.7"),
@@ -87,11 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_that_is_no_proxys_is_the_clients() {
+    fn the_last_untrusted_address_is_the_client() {
         assert_eq!(client(&[]), "127.0.0.1");
         assert_eq!(client(&["1.1.1.1, 192.0.2.7, 10.0.0.1:80"]), "192.0.2.7");
         assert_eq!(client(&["1.1.1.1", "192.0.2.7", "10.0.0.1"]), "192.0.2.7");
-        // What stands before an entry that nobody understands may be made up.
+        // A client can forge the entries before an invalid one.
         for entry in [
             "unknown",
             "_hidden",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_is_not_trusted_is_the_client() {
+    fn an_untrusted_peer_is_the_client() {
         let mut headers = HeaderMap::new();
         headers.insert(FORWARDED_FOR, HeaderValue::from_static("192.0.2.7"));
         let peer = "198.51.100.1".parse().unwrap();

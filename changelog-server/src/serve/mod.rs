@@ -1,8 +1,8 @@
-//! The accept loop: from a socket to an answer, with every limit that keeps one
-//! client from taking what belongs to the others.
+//! The accept loop, and the limits that keep one client from using up what the
+//! others need.
 //!
-//! warp's own server has no deadline for headers, bodies, idle connections or
-//! the drain, and no cap on connections; hence a loop of our own over
+//! warp's server has no timeout for headers, bodies, idle connections or the
+//! shutdown, and no limit on connections; hence our own loop around
 //! [`warp::service`].
 
 mod client_address;
@@ -36,17 +36,17 @@ use connections::{Connections, Registration};
 use request_body::RequestBody;
 use timed_stream::TimedStream;
 
-/// The largest head of a request, in bytes.
+/// The maximum size of a request's head, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// How long requests in flight may take after the shutdown signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait after a failed accept, such as when no sockets are left.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The pause after a failed accept, for example when no sockets are left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 type Routes = BoxedFilter<(Response,)>;
 
-/// What handling a request needs.
-struct Served {
+/// The state that all requests share.
+struct Server {
     app: App,
     routes: Routes,
     failure: FailurePage,
@@ -65,7 +65,7 @@ pub(crate) async fn serve(
 ) {
     let connections = Connections::new();
     let graceful = GracefulShutdown::new();
-    let served = Arc::new(Served {
+    let server = Arc::new(Server {
         app,
         routes,
         failure,
@@ -75,15 +75,15 @@ pub(crate) async fn serve(
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = accept(&listener, &connections, &served.app) => accepted,
+            accepted = accept(&listener, &connections, &server.app) => accepted,
         };
         let Some((stream, peer, connection, registration)) = accepted else {
             continue;
         };
         let service = {
-            let (served, connection) = (Arc::clone(&served), Arc::clone(&connection));
+            let (server, connection) = (Arc::clone(&server), Arc::clone(&connection));
             service_fn(move |request| {
-                let (served, connection) = (Arc::clone(&served), Arc::clone(&connection));
+                let (server, connection) = (Arc::clone(&server), Arc::clone(&connection));
                 async move {
                     let Some(both_lengths) = connection.request_begins(request.headers()) else {
                         // The connection is being closed.
@@ -91,7 +91,7 @@ pub(crate) async fn serve(
                     };
                     let request = request.map(|body| RequestBody::new(body, &connection));
                     let response =
-                        respond::respond(&served, peer, request, connection, both_lengths).await;
+                        respond::respond(&server, peer, request, connection, both_lengths).await;
                     Ok::<_, Infallible>(response)
                 }
             })
@@ -114,7 +114,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     tracing::info!("draining");
-    served.app.change_feed.shut_down();
+    server.app.change_feed.shut_down();
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()
@@ -148,7 +148,7 @@ async fn accept(
         Err(error) => {
             tracing::warn!(%error, "a connection could not be accepted");
             connections.close_idle();
-            tokio::time::sleep(ACCEPT_RETRY).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             None
         }
     }
@@ -158,7 +158,7 @@ async fn accept(
 pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
-            "; another program listens there: choose another with --listen, or --listen 127.0.0.1:0 for any"
+            "; another program uses this port: choose another one with --listen, or any free one with --listen 127.0.0.1:0"
         } else {
             ""
         };

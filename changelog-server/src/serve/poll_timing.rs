@@ -1,14 +1,11 @@
-//! Finds work that holds up an async worker: how long the longest poll of each
-//! request took. Off unless it is asked for, with
-//! `CHANGELOG_LOG=changelog_server::polls=debug`.
+//! Logs the longest poll of each request, to find work that blocks an async
+//! worker. On with `CHANGELOG_LOG=changelog_server::polls=debug`.
 
 use std::pin::pin;
 use std::time::Duration;
 
-use http::{Method, Request};
+use http::Method;
 use rustix::time::{ClockId, clock_gettime};
-
-use super::respond::loggable;
 
 /// The target of the log lines.
 macro_rules! target {
@@ -17,21 +14,21 @@ macro_rules! target {
     };
 }
 
-/// Which request is watched; none while nobody asks.
-pub(super) struct WatchedRequest(Option<(Method, String)>);
+/// The method and the path of the request to measure; `None` if the log is off.
+pub(super) struct TimedRequest(Option<(Method, String)>);
 
-impl WatchedRequest {
-    pub(super) fn of<B>(request: &Request<B>) -> Self {
-        let asked = tracing::enabled!(target: target!(), tracing::Level::DEBUG);
-        let path = || loggable(request.uri().path()).to_owned();
-        Self(asked.then(|| (request.method().clone(), path())))
+impl TimedRequest {
+    /// The path must be free of secrets.
+    pub(super) fn new(method: &Method, path: &str) -> Self {
+        let is_on = tracing::enabled!(target: target!(), tracing::Level::DEBUG);
+        Self(is_on.then(|| (method.clone(), path.to_owned())))
     }
 }
 
-/// Runs a future to its end, and logs the processor time of its longest poll, in
+/// Runs a future to its end and logs the processor time of its longest poll, in
 /// microseconds. Time in which another thread had the core does not count.
-pub(super) async fn watched<F: Future>(WatchedRequest(name): WatchedRequest, work: F) -> F::Output {
-    let Some((method, path)) = name else {
+pub(super) async fn timed<F: Future>(TimedRequest(request): TimedRequest, work: F) -> F::Output {
+    let Some((method, path)) = request else {
         return work.await;
     };
     let mut work = pin!(work);
@@ -48,7 +45,7 @@ pub(super) async fn watched<F: Future>(WatchedRequest(name): WatchedRequest, wor
         %method,
         path,
         longest_poll_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX),
-        "watched"
+        "longest poll"
     );
     output
 }

@@ -1,4 +1,4 @@
-//! The body of a request, as it arrives.
+//! The body of a request, while it is received.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::connection::Connection;
 
-/// A body that notes when it is dropped before its end: then the client may
-/// still be sending, and closing the connection needs some patience.
+/// A request body that marks its connection when it is dropped before its end: the
+/// client may still be sending, so the connection must not be closed at once.
 pub(super) struct RequestBody {
     body: Incoming,
-    /// There until the body has ended.
+    /// `None` once the body has ended.
     connection: Option<Arc<Connection>>,
 }
 

@@ -17,7 +17,7 @@ use warp::reply::Response;
 use super::connection::Connection;
 use super::request_body::RequestBody;
 use super::response_body::{self, Body, RequestEnd};
-use super::{Routes, Served, client_address, connection_limit, poll_timing};
+use super::{Routes, Server, client_address, connection_limit, poll_timing};
 use crate::app::App;
 use crate::client_limit::{ClientPermit, network_of};
 use crate::memory::Holder;
@@ -27,7 +27,7 @@ use crate::web::route::respond_with_failure;
 
 /// How long a handler may take, including receiving the body.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(20);
-/// This path is served even when there are too many connections.
+/// The path that is available even when there are too many connections.
 const HEALTH_PATH: &str = "/api/health";
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -43,7 +43,7 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-
 
 /// Handles one request and returns its response.
 pub(super) async fn respond(
-    served: &Served,
+    server: &Server,
     peer: IpAddr,
     mut request: http::Request<RequestBody>,
     connection: Arc<Connection>,
@@ -51,7 +51,7 @@ pub(super) async fn respond(
 ) -> http::Response<Body> {
     let started = Instant::now();
     let id: Arc<str> = crate::store::new_id(Utc::now()).to_string().into();
-    let proxies = &served.app.settings.trusted_proxies;
+    let proxies = &server.app.settings.trusted_proxies;
     let address = client_address::address(proxies, peer, request.headers());
     let state = Arc::new(RequestState::default());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -65,11 +65,11 @@ pub(super) async fn respond(
     let admitted = match head_problem(&request, both_lengths) {
         Some(problem) => Err(problem),
         None if path == HEALTH_PATH => Ok(()),
-        None => admit(served, peer, address, &connection).map(|permit| client_permit = permit),
+        None => admit(server, peer, address, &connection).map(|permit| client_permit = permit),
     };
     let handled = match admitted {
         Ok(()) => {
-            handle(served.routes.clone(), request)
+            handle(server.routes.clone(), request)
                 .instrument(span)
                 .await
         }
@@ -84,19 +84,19 @@ pub(super) async fn respond(
             method: method.clone(),
             target: path.clone(),
         };
-        respond_with_failure(error, &info, served.failure)
+        respond_with_failure(error, &info, server.failure)
     };
     let response = handled.unwrap_or_else(fail);
     let holder = || match state.tenant.get() {
         Some(tenant) => Holder::Organization(*tenant),
         None => Holder::Client(network_of(address)),
     };
-    let (response, permit) = match response_body::take_memory(&response, &served.app.memory, holder)
+    let (response, permit) = match response_body::take_memory(&response, &server.app.memory, holder)
     {
         Ok(permit) => (response, permit),
         Err(refused) => (fail(refused.into()), None),
     };
-    let response = with_common_headers(&served.app, response, &id);
+    let response = with_common_headers(&server.app, response, &id);
     log(&id, &method, &path, response.status().as_u16(), started);
     let end = RequestEnd {
         connection,
@@ -109,7 +109,7 @@ pub(super) async fn respond(
 /// proxy, its client does not have too many requests in flight. Without a proxy the
 /// number of connections limits them.
 fn admit(
-    served: &Served,
+    server: &Server,
     peer: IpAddr,
     address: IpAddr,
     connection: &Connection,
@@ -121,10 +121,10 @@ fn admit(
             .with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS)
             .with_header(header::CONNECTION, "close"));
     }
-    if !client_address::is_trusted(&served.app.settings.trusted_proxies, peer) {
+    if !client_address::is_trusted(&server.app.settings.trusted_proxies, peer) {
         return Ok(None);
     }
-    let Some(permit) = served.clients.take(address) else {
+    let Some(permit) = server.clients.take(address) else {
         let max = connection_limit::MAX_PER_CLIENT;
         let detail = format!(
             "your address has {max} requests in flight, which is the limit; try again in \
@@ -160,7 +160,7 @@ fn log(request_id: &str, method: &Method, path: &str, status: u16, started: Inst
 }
 
 /// Returns the path for the log, without secrets.
-pub(super) fn loggable(path: &str) -> &str {
+fn loggable(path: &str) -> &str {
     let (prefix, route) = SECRET_PATH;
     if path.starts_with(prefix) {
         route
@@ -172,9 +172,9 @@ pub(super) fn loggable(path: &str) -> &str {
 /// Runs the handler with a time limit; a panic fails this request only.
 async fn handle(routes: Routes, request: http::Request<RequestBody>) -> Result<Response, ApiError> {
     let only_reads = request.method().is_safe();
-    let name = poll_timing::WatchedRequest::of(&request);
+    let timed = poll_timing::TimedRequest::new(request.method(), loggable(request.uri().path()));
     let work = AssertUnwindSafe(warp::service(routes).call(request)).catch_unwind();
-    let work = poll_timing::watched(name, work);
+    let work = poll_timing::timed(timed, work);
     match tokio::time::timeout(HANDLER_TIMEOUT, work).await {
         Ok(Ok(Ok(response))) => Ok(response),
         Ok(Ok(Err(never))) => match never {},

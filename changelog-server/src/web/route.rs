@@ -179,7 +179,7 @@ async fn respond(
     let id = Arc::clone(&request.context.id);
     let page = failure.map(|page| (page, request.info()));
     let state = Arc::clone(&request.context.state);
-    let result = match find(&handlers, &request) {
+    let result = match find(&handlers, &request.method, &request.path) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
     };
@@ -200,17 +200,18 @@ async fn respond(
     response
 }
 
-fn find(handlers: &[(Method, Handler)], request: &Request) -> Result<Handler, ApiError> {
+/// Finds the handler of a method; `GET` also handles `HEAD`.
+fn find(handlers: &[(Method, Handler)], method: &Method, path: &str) -> Result<Handler, ApiError> {
     // warp matches `/a/` like `/a`; here each resource has one path.
-    if request.path.len() > 1 && request.path.ends_with('/') {
+    if path.len() > 1 && path.ends_with('/') {
         return Err(ApiError::unknown_path());
     }
-    let method = if request.method == Method::HEAD {
+    let handled = if method == Method::HEAD {
         &Method::GET
     } else {
-        &request.method
+        method
     };
-    if let Some((_, handler)) = handlers.iter().find(|(known, _)| known == method) {
+    if let Some((_, handler)) = handlers.iter().find(|(known, _)| known == handled) {
         return Ok(Arc::clone(handler));
     }
     let mut allowed: Vec<&str> = handlers.iter().map(|(known, _)| known.as_str()).collect();
@@ -218,7 +219,7 @@ fn find(handlers: &[(Method, Handler)], request: &Request) -> Result<Handler, Ap
         allowed.push("HEAD");
     }
     let allowed = allowed.join(", ");
-    let detail = format!("{} is not allowed here; allowed: {allowed}", request.method);
+    let detail = format!("{method} is not allowed here; allowed: {allowed}");
     Err(ApiError::new(ProblemCode::MethodNotAllowed, detail)
         .with_header(http::header::ALLOW, allowed))
 }
@@ -246,5 +247,65 @@ pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Respons
     match routes.into_iter().reduce(join) {
         Some(known) => join(known, unknown),
         None => unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint() -> Endpoint {
+        async fn handler(_: App, _: Request) -> ApiResult {
+            Err(ApiError::unknown_path())
+        }
+        at(warp::path("changes")).get(handler).post(handler)
+    }
+
+    /// Returns the index of the handler, or the status and the header `Allow`.
+    fn find_in(method: Method, path: &str) -> Result<Option<usize>, (u16, String)> {
+        let handlers = endpoint().handlers;
+        match find(&handlers, &method, path) {
+            Ok(found) => Ok(handlers
+                .iter()
+                .position(|(_, handler)| Arc::ptr_eq(handler, &found))),
+            Err(error) => {
+                let response = error.into_response("id");
+                let allow = response.headers().get(http::header::ALLOW);
+                let allow = allow.map_or("", |allow| allow.to_str().unwrap());
+                Err((response.status().as_u16(), allow.to_owned()))
+            }
+        }
+    }
+
+    #[test]
+    fn the_method_selects_the_handler() {
+        assert_eq!(find_in(Method::GET, "/changes"), Ok(Some(0)));
+        assert_eq!(find_in(Method::HEAD, "/changes"), Ok(Some(0)));
+        assert_eq!(find_in(Method::POST, "/changes"), Ok(Some(1)));
+        let allowed = "GET, POST, HEAD".to_owned();
+        assert_eq!(find_in(Method::DELETE, "/changes"), Err((405, allowed)));
+    }
+
+    #[test]
+    fn a_path_has_no_trailing_slash() {
+        assert_eq!(find_in(Method::GET, "/"), Ok(Some(0)));
+        assert_eq!(find_in(Method::GET, "/changes/"), Err((404, String::new())));
+    }
+
+    #[test]
+    fn a_failure_outside_the_api_is_a_page() {
+        let page: FailurePage = |_, _| Response::new("page".into());
+        let status = |target: &str| {
+            let info = RequestInfo {
+                id: "id".into(),
+                method: Method::GET,
+                target: target.to_owned(),
+            };
+            let response = respond_with_failure(ApiError::unknown_path(), &info, page);
+            response.status().as_u16()
+        };
+        assert_eq!([status("/api"), status("/api/x")], [404, 404]);
+        // The status of the page above.
+        assert_eq!([status("/apis"), status("/changes")], [200, 200]);
     }
 }

@@ -1,5 +1,5 @@
-//! `/changes.csv` and `/changes.ndjson`: everything that matches, however much,
-//! made while it is sent.
+//! `/changes.csv` and `/changes.ndjson`: all matching changes, read while they are
+//! sent.
 
 use backon::{ConstantBuilder, Retryable};
 use bytes::Bytes;
@@ -18,13 +18,13 @@ use crate::web::{ApiResult, Request, reply};
 
 /// `GET /changes.csv`
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
-    let head = csv_row(csv::COLUMNS.map(str::to_owned).into());
+    let header_row = csv_row(csv::COLUMNS.map(str::to_owned).into());
     download(
         app,
         request,
         "csv",
         "text/csv; charset=utf-8",
-        head,
+        header_row,
         |change| csv_row(csv::row(&change)),
     )
     .await
@@ -51,16 +51,16 @@ pub(in crate::dashboard) async fn as_ndjson(app: App, request: Request) -> ApiRe
 async fn download(
     app: App,
     request: Request,
-    ending: &str,
+    extension: &str,
     media_type: &'static str,
-    head: Vec<u8>,
+    header_row: Vec<u8>,
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let filter = request.filter(ChangeFilter::from_query)?;
-    let chunks = chunks(app, viewer.tenant(), filter, head, line);
+    let chunks = chunks(app, viewer.tenant(), filter, header_row, line);
     let mut response = reply::streamed(media_type, chunks);
-    let name = format!("attachment; filename=\"changes.{ending}\"");
+    let name = format!("attachment; filename=\"changes.{extension}\"");
     if let Ok(name) = HeaderValue::try_from(name) {
         response
             .headers_mut()
@@ -69,42 +69,42 @@ async fn download(
     Ok(response)
 }
 
-/// How often a page is asked for again, once a second and the time that it waits,
-/// when the organization has too much else under way.
+/// The maximum number of retries of a read, 1 s apart, while the organization has too
+/// many other requests.
 const OVERLOAD_RETRIES: usize = 10;
 
-/// Makes the pages of a list, one after the other, each after what was sent, and
-/// when there is memory for it.
+/// Reads the list page by page; each page waits until the previous one was sent and
+/// memory is available.
 fn chunks(
     app: App,
     tenant: Tenant,
     filter: ChangeFilter,
-    head: Vec<u8>,
+    header_row: Vec<u8>,
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
-    let together = app.memory.reservable(LARGEST_CHANGE);
-    let per_page = u64::try_from(together).map_or(MAX_PER_PAGE, |most| most.min(MAX_PER_PAGE));
-    let reserved = together.min(100) * LARGEST_CHANGE;
+    let reservable = app.memory.reservable(LARGEST_CHANGE);
+    let per_page = u64::try_from(reservable).map_or(MAX_PER_PAGE, |count| count.min(MAX_PER_PAGE));
+    let reserved = reservable.min(100) * LARGEST_CHANGE;
     let first = ChangeFilter {
         page: 1,
         per_page,
         ..filter
     };
-    let begin = (Some(first), head, app, line);
-    try_unfold(begin, move |(filter, mut chunk, app, line)| async move {
+    let start = (Some(first), header_row, app, line);
+    try_unfold(start, move |(filter, mut chunk, app, line)| async move {
         let Some(mut filter) = filter else {
             return Ok(None);
         };
         let holder = Holder::Organization(tenant);
         let permit = app.memory.reserve(holder, reserved, LARGEST_CHANGE).await;
-        // A download that was cut short would have to begin anew.
+        // A download that breaks off must be started again from the beginning.
         let read = || app.store.changes_without_count(tenant, &filter);
         let json = read
             .retry(ConstantBuilder::new().with_max_times(OVERLOAD_RETRIES))
             .when(|error| matches!(error, StoreError::Overloaded))
             .await?;
-        // A page may be 18 MB: too much for a worker that others wait for.
-        let written = blocking_pool::run(move || {
+        // A page may be 18 MB: parsing it would block an async worker.
+        let formatted = blocking_pool::run(move || {
             let changes = ChangeList { json, count: 0 }.parse()?;
             let last = changes.last().map(|change| change.id);
             let is_last = (changes.len() as u64) < per_page;
@@ -113,14 +113,14 @@ fn chunks(
             }
             Ok::<_, StoreError>((last, is_last, chunk, line))
         });
-        let (last, is_last, chunk, line) = written.await?;
+        let (last, is_last, chunk, line) = formatted.await?;
         filter.before = last;
         let next = (!is_last).then_some(filter);
         Ok(Some((permit.fitted(chunk), (next, Vec::new(), app, line))))
     })
 }
 
-/// Writes a row, RFC 4180.
+/// Formats a CSV row, RFC 4180.
 fn csv_row(cells: Vec<String>) -> Vec<u8> {
     let mut writer = ::csv::WriterBuilder::new()
         .terminator(::csv::Terminator::CRLF)

@@ -1,4 +1,4 @@
-//! Entries of the activity log, as pages show them.
+//! Rows of the activity log.
 
 use changelog_core::{ResourceType, Status, Timestamp};
 use serde_json::Value;
@@ -6,24 +6,24 @@ use serde_json::Value;
 use super::format;
 use crate::store::Recorded;
 
-/// An entry.
+/// One row.
 #[derive(Debug)]
 pub(crate) struct ActivityRow {
     pub(crate) at: Timestamp,
     pub(crate) actor: String,
-    /// What it is, where it is no person.
+    /// A label for an actor that is not a user.
     pub(crate) machine: Option<&'static str>,
-    /// From which IP address, where that is known.
+    /// The actor's IP address, if it is known.
     pub(crate) origin: Option<String>,
     pub(crate) action: String,
     pub(crate) kind: String,
     pub(crate) label: String,
-    /// The page of what it is about, if it has one.
+    /// The page of the resource, if it has one.
     pub(crate) address: Option<String>,
     pub(crate) details: Vec<Detail>,
 }
 
-/// Something that an entry tells besides: a value, or what it was before.
+/// A detail of an entry: a value, or an old and a new one.
 #[derive(Debug)]
 pub(crate) struct Detail {
     pub(crate) name: String,
@@ -64,37 +64,37 @@ fn details(metadata: &Value) -> Vec<Detail> {
             ("changes", Value::Object(changes)) => changes
                 .iter()
                 .map(|(name, change)| Detail {
-                    name: format::words(name),
-                    from: Some(told(&change["from"])),
-                    to: told(&change["to"]),
+                    name: format::label(name),
+                    from: Some(display(&change["from"])),
+                    to: display(&change["to"]),
                 })
                 .collect(),
             _ => vec![Detail {
-                name: format::words(name),
+                name: format::label(name),
                 from: None,
-                to: told(value),
+                to: display(value),
             }],
         })
         .collect()
 }
 
-/// Tells a value of the log in a line.
-fn told(value: &Value) -> String {
+/// Formats a value of the log in one line.
+fn display(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
-        Value::String(text) if Status::WORDS.contains(&text.as_str()) => format::words(text),
+        Value::String(text) if Status::WORDS.contains(&text.as_str()) => format::label(text),
         Value::String(text) => format::visible(&format::excerpt(text)),
         Value::Array(values) if values.is_empty() => "nothing".to_owned(),
         Value::Array(values) => {
-            let all: Vec<String> = values.iter().map(told).collect();
+            let all: Vec<String> = values.iter().map(display).collect();
             format::excerpt(&all.join(", "))
         }
-        // A service or a host, as changes show it; a link; or a long text.
+        // A service, a host, a link, or the excerpt of a long text.
         Value::Object(fields) => {
             let name = fields.get("name").or_else(|| fields.get("hostname"));
             name.or_else(|| fields.get("label"))
                 .or_else(|| fields.get("excerpt"))
-                .map_or_else(|| format::excerpt(&value.to_string()), told)
+                .map_or_else(|| format::excerpt(&value.to_string()), display)
         }
         other => other.to_string(),
     }

@@ -1,5 +1,5 @@
-//! The style sheet, the script and the icon, at addresses that change with their
-//! content, so that browsers may keep them for good.
+//! The style sheet, the script and the icon. Their paths contain a hash of the
+//! content, so that browsers may cache them forever.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::app::App;
 use crate::web::{ApiError, ApiResult, Request, reply};
 
-const FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const CACHE_FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 struct Asset {
     name: String,
@@ -19,10 +19,10 @@ struct Asset {
 }
 
 impl Asset {
-    fn new(stem: &str, ending: &str, media_type: &'static str, content: &'static str) -> Self {
+    fn new(stem: &str, extension: &str, media_type: &'static str, content: &'static str) -> Self {
         let hash = hex::encode(&Sha256::digest(content)[..6]);
         Self {
-            name: format!("{stem}-{hash}.{ending}"),
+            name: format!("{stem}-{hash}.{extension}"),
             media_type,
             content,
         }
@@ -52,22 +52,22 @@ static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
     ]
 });
 
-/// Returns the address of the style sheet.
+/// Returns the path of the style sheet.
 pub(crate) fn style() -> String {
-    address(0)
+    path(0)
 }
 
-/// Returns the address of the script.
+/// Returns the path of the script.
 pub(crate) fn script() -> String {
-    address(1)
+    path(1)
 }
 
-/// Returns the address of the icon.
+/// Returns the path of the icon.
 pub(crate) fn icon() -> String {
-    address(2)
+    path(2)
 }
 
-fn address(index: usize) -> String {
+fn path(index: usize) -> String {
     format!("/assets/{}", ASSETS[index].name)
 }
 
@@ -81,6 +81,6 @@ pub(crate) async fn get(_app: App, request: Request) -> ApiResult {
     let mut response = reply::text(200, asset.media_type, asset.content.to_owned());
     response
         .headers_mut()
-        .insert(header::CACHE_CONTROL, FOREVER);
+        .insert(header::CACHE_CONTROL, CACHE_FOREVER);
     Ok(response)
 }

@@ -1,4 +1,4 @@
-//! How values look on a page.
+//! Formats values for pages.
 
 #![expect(
     clippy::trivially_copy_pass_by_ref,
@@ -8,51 +8,54 @@
 use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
 
-/// A moment in full.
+/// The maximum length of an excerpt, in characters.
+const EXCERPT_CHARS: usize = 160;
+
+/// Formats a time to the second.
 pub(crate) fn exact(at: &Timestamp) -> String {
     at.to_datetime().format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// A moment to the minute.
+/// Formats a time to the minute.
 pub(crate) fn short(at: &Timestamp) -> String {
     at.to_datetime().format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// A moment as a field of a form takes it, in UTC.
+/// Formats a time as the value of a form's field, in UTC.
 pub(crate) fn field(at: &Timestamp) -> String {
     at.to_datetime().format("%Y-%m-%dT%H:%M:%S").to_string()
 }
 
-/// A day, counted from 1970 in UTC.
+/// Formats a day, given as the number of days since 1970-01-01 UTC.
 pub(crate) fn day(day: i64) -> String {
     start_of_day(day).format("%A, %-d %B %Y").to_string()
 }
 
-/// The moment that a day begins with, in UTC.
+/// Returns the start of a day, in UTC.
 pub(crate) fn start_of_day(day: i64) -> DateTime<Utc> {
-    // Years far from ours are cut off.
+    // Days out of range become 1970-01-01.
     DateTime::UNIX_EPOCH + TimeDelta::try_days(day).unwrap_or_default()
 }
 
-/// A word of the wire as people write it.
-pub(crate) fn words(word: &str) -> String {
-    word.replace('_', " ")
+/// Formats a value of an enum for people.
+pub(crate) fn label(value: &str) -> String {
+    value.replace('_', " ")
 }
 
-/// The form of a noun for a number of things.
+/// Returns the singular or the plural of a noun for a count.
 pub(crate) fn plural<'n>(count: &u64, one: &'n str, many: &'n str) -> &'n str {
     if *count == 1 { one } else { many }
 }
 
-/// A query string of one parameter.
+/// Returns a query string with one parameter.
 pub(crate) fn query(name: &str, value: impl std::fmt::Display) -> String {
     form_urlencoded::Serializer::new(String::new())
         .append_pair(name, &value.to_string())
         .finish()
 }
 
-/// What browsers call themselves in `User-Agent`, and their names. Most claim to be
-/// others as well; those that say more come first.
+/// Tokens in `User-Agent` and the names of the browsers. Most browsers also send
+/// the tokens of others, so the more specific tokens come first.
 const BROWSERS: [(&str, &str); 11] = [
     ("Edg/", "Edge"),
     ("EdgA/", "Edge"),
@@ -66,8 +69,8 @@ const BROWSERS: [(&str, &str); 11] = [
     ("Chrome/", "Chrome"),
     ("Safari/", "Safari"),
 ];
-/// The same for systems. Versions are left out: Windows, macOS and others have
-/// stopped telling them.
+/// Tokens in `User-Agent` and the names of the systems. Versions are left out:
+/// Windows, macOS and others no longer report theirs.
 const SYSTEMS: [(&str, &str); 8] = [
     ("Android", "Android"),
     ("iPhone", "iOS"),
@@ -79,11 +82,11 @@ const SYSTEMS: [(&str, &str); 8] = [
     ("Linux", "Linux"),
 ];
 
-/// A browser by its name and system, where its `User-Agent` tells them, and by
-/// what it says otherwise.
+/// Returns the browser and its system as in `Firefox on Linux`, or an excerpt of an
+/// unknown `User-Agent`.
 pub(crate) fn browser(agent: &str) -> String {
-    let find = |known: &[(&str, &'static str)]| {
-        let found = known.iter().find(|(sign, _)| agent.contains(sign));
+    let find = |tokens: &[(&str, &'static str)]| {
+        let found = tokens.iter().find(|(token, _)| agent.contains(token));
         found.map(|(_, name)| *name)
     };
     match (find(&BROWSERS), find(&SYSTEMS)) {
@@ -94,16 +97,15 @@ pub(crate) fn browser(agent: &str) -> String {
     }
 }
 
-/// A text that somebody else wrote, with what is invisible in it spelled out.
+/// Escapes the invisible characters of a text that a user wrote.
 pub(crate) fn visible(text: &str) -> String {
     changelog_core::text::printable(text).into_owned()
 }
 
-/// The beginning of a text that may be long.
+/// Shortens a text to 160 characters.
 pub(crate) fn excerpt(text: &str) -> String {
-    const MOST: usize = 160;
     let mut characters = text.chars();
-    let mut start: String = characters.by_ref().take(MOST).collect();
+    let mut start: String = characters.by_ref().take(EXCERPT_CHARS).collect();
     if characters.next().is_some() {
         start.push('…');
     }

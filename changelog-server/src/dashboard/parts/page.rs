@@ -1,4 +1,4 @@
-//! How a page is answered, and which address comes next.
+//! Renders pages, redirects and failures.
 
 use askama::Template;
 use bytes::Bytes;
@@ -13,14 +13,14 @@ use crate::web::{ApiError, ApiResult, Request, reply};
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// Answers a page.
+/// Renders a page.
 pub(crate) fn render(status: u16, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
     Ok(reply::text(status, HTML, html))
 }
 
-/// Answers a page that browsers look at again and again: one that has not
-/// changed since costs them nothing.
+/// Renders a page that browsers request repeatedly; responds 304 without a body if
+/// the browser has the same page.
 pub(crate) fn render_live(request: &Request, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
     let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&html)[..12]));
@@ -38,7 +38,7 @@ pub(crate) fn render_live(request: &Request, page: &impl Template) -> ApiResult 
     Ok(response)
 }
 
-/// Sends the browser to another page.
+/// Redirects the browser to another page.
 pub(crate) fn see_other(location: &str) -> Response {
     let mut response = Response::new(String::new().into());
     *response.status_mut() = StatusCode::SEE_OTHER;
@@ -48,8 +48,8 @@ pub(crate) fn see_other(location: &str) -> Response {
     response
 }
 
-/// Returns the address of the sign-in page that leads to `next` afterwards.
-fn sign_in_address(next: &str) -> String {
+/// Returns the path of the sign-in page that redirects to `next` afterwards.
+fn sign_in_path(next: &str) -> String {
     if next == "/" {
         return "/sign-in".to_owned();
     }
@@ -58,11 +58,11 @@ fn sign_in_address(next: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "failure.html")]
-struct Failure<'p> {
+struct FailurePage<'p> {
     problem: &'p changelog_core::Problem,
 }
 
-/// Answers a failure with a page; who is not signed in is asked to.
+/// Renders a failure as a page; redirects to the sign-in page without a session.
 pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
     if *error.code() == ProblemCode::Unauthorized {
         let is_read = matches!(request.method, Method::GET | Method::HEAD);
@@ -71,10 +71,10 @@ pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
         } else {
             "/"
         };
-        return see_other(&sign_in_address(next));
+        return see_other(&sign_in_path(next));
     }
     error.into_response_with(&request.id, |problem| {
-        let page = Failure { problem };
+        let page = FailurePage { problem };
         render(problem.status, &page).unwrap_or_else(|error| error.into_response(&request.id))
     })
 }

@@ -1,4 +1,4 @@
-//! Who looks at a page, and what they may do there.
+//! The signed-in user of a page and their permissions.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::store::{Actor, Session, Tenant};
 use crate::web::{ApiError, Request, cross_site, session};
 
-/// The parts of the dashboard, as the bar above each page shows them.
+/// The sections of the dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Overview,
@@ -20,6 +20,7 @@ pub(crate) enum Section {
     Account,
 }
 
+/// The sections in the navigation bar: path and label.
 const SECTIONS: [(Section, &str, &str); 6] = [
     (Section::Overview, "/", "Overview"),
     (Section::Changes, "/changes", "Changes"),
@@ -29,19 +30,19 @@ const SECTIONS: [(Section, &str, &str); 6] = [
     (Section::Settings, "/settings/api-keys", "Settings"),
 ];
 
-/// A person who is signed in and looks at a page.
+/// The signed-in user who requests a page.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(crate) session: Session,
-    /// From where they look.
+    /// The client's address.
     address: IpAddr,
     pub(crate) section: Section,
-    /// The organizations that they belong to.
+    /// The user's organizations.
     memberships: Vec<(OrganizationId, String, Role)>,
 }
 
 impl Viewer {
-    /// Finds out who asks for a page.
+    /// Returns the user who reads a page.
     pub(crate) async fn read(
         app: &App,
         request: &Request,
@@ -57,9 +58,8 @@ impl Viewer {
         })
     }
 
-    /// Finds out who asks for something to be changed, in the organization's
-    /// records; a browser that was sent by another site and who may only read
-    /// are refused.
+    /// Returns the user who changes the organization's records. Refuses users who
+    /// may only read, and requests that another site caused.
     pub(crate) async fn write(
         app: &App,
         request: &Request,
@@ -70,7 +70,8 @@ impl Viewer {
         viewer.require(Role::may_write, "owners, admins and members")
     }
 
-    /// The same for the organization itself: its keys and people.
+    /// Returns the user who changes the organization itself, its API keys or its
+    /// members. Refuses users who may not, and requests that another site caused.
     pub(crate) async fn manage(
         app: &App,
         request: &Request,
@@ -81,8 +82,9 @@ impl Viewer {
         viewer.require(Role::may_manage, "owners and admins")
     }
 
-    /// The same for what is their own: their account, their session.
-    pub(crate) async fn own(
+    /// Returns the user who changes their own account or session. Refuses requests
+    /// that another site caused.
+    pub(crate) async fn write_own(
         app: &App,
         request: &Request,
         section: Section,
@@ -91,12 +93,12 @@ impl Viewer {
         Self::read(app, request, section).await
     }
 
-    fn require(self, may: fn(&Role) -> bool, who: &str) -> Result<Self, ApiError> {
+    fn require(self, is_allowed: fn(&Role) -> bool, allowed: &str) -> Result<Self, ApiError> {
         let role = &self.session.person.role;
-        if may(role) {
+        if is_allowed(role) {
             return Ok(self);
         }
-        let detail = format!("your role is {role}; {who} may do this");
+        let detail = format!("your role is {role}; only {allowed} may do this");
         Err(ApiError::new(ProblemCode::Forbidden, detail))
     }
 
@@ -104,7 +106,7 @@ impl Viewer {
         self.session.tenant
     }
 
-    /// Returns who the activity log names.
+    /// Returns the actor for the activity log.
     pub(crate) fn actor(&self) -> Actor {
         let person = &self.session.person;
         Actor::person(person.id, &person.name, self.address)
@@ -123,9 +125,13 @@ impl Viewer {
         &SECTIONS
     }
 
-    /// Returns the organizations that they could act in instead.
-    pub(crate) fn others(&self) -> impl Iterator<Item = &(OrganizationId, String, Role)> {
-        let here = self.session.tenant.id();
-        self.memberships.iter().filter(move |(id, ..)| *id != here)
+    /// Returns the user's organizations except the current one.
+    pub(crate) fn other_organizations(
+        &self,
+    ) -> impl Iterator<Item = &(OrganizationId, String, Role)> {
+        let current = self.session.tenant.id();
+        self.memberships
+            .iter()
+            .filter(move |(id, ..)| *id != current)
     }
 }

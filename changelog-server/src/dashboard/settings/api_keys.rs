@@ -17,21 +17,21 @@ const FIELDS: &[Field] = &[
         .hint("Leave empty for a key that does not expire."),
 ];
 
-/// A key that expires within this is marked.
-const SOON: TimeDelta = TimeDelta::days(14);
+/// Keys that expire within this time are marked.
+const EXPIRES_SOON: TimeDelta = TimeDelta::days(14);
 
-struct Row {
+struct KeyRow {
     key: ApiKey,
     state: &'static str,
     is_valid: bool,
 }
 
-impl Row {
+impl KeyRow {
     fn new(key: ApiKey, now: Timestamp) -> Self {
         let (state, is_valid) = match key.expires_at {
             _ if key.revoked_at.is_some() => ("revoked", false),
             Some(at) if at <= now => ("expired", false),
-            Some(at) if at <= now.plus(SOON) => ("⚠ expires soon", true),
+            Some(at) if at <= now.plus(EXPIRES_SOON) => ("⚠ expires soon", true),
             _ => ("valid", true),
         };
         Self {
@@ -44,10 +44,10 @@ impl Row {
 
 #[derive(Template)]
 #[template(path = "settings/api_keys.html")]
-struct ApiKeys<'a> {
+struct ApiKeysPage<'a> {
     viewer: &'a Viewer,
     plan: Plan,
-    keys: Vec<Row>,
+    keys: Vec<KeyRow>,
     created: Option<CreatedApiKey>,
     url: &'a str,
     fields: &'static [Field],
@@ -68,13 +68,13 @@ async fn show_keys(
 ) -> ApiResult {
     let now = app.clock.for_expiry();
     let keys = app.store.api_keys(viewer.tenant()).await?;
-    let page = ApiKeys {
+    let page = ApiKeysPage {
         viewer,
         plan: app.store.organization(viewer.tenant()).await?.plan,
         keys: keys
             .into_iter()
             .rev()
-            .map(|key| Row::new(key, now))
+            .map(|key| KeyRow::new(key, now))
             .collect(),
         url: &app.url(),
         created,

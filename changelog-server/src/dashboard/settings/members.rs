@@ -14,31 +14,31 @@ const FIELDS: &[Field] = &[Field::required("email"), Field::required("role")];
 
 #[derive(Template)]
 #[template(path = "settings/members.html")]
-struct Page<'a> {
+struct MembersPage<'a> {
     viewer: &'a Viewer,
     members: Vec<Member>,
     invitations: Vec<Invitation>,
     roles: &'static [&'static str],
-    /// Who was invited just now, and the link.
+    /// The address that was just invited, and the link.
     invited: Option<(String, String)>,
-    /// Why something was not done.
+    /// Why the last request was refused.
     problem: Option<String>,
     form: Form,
 }
 
-/// What a page about members shows besides them.
-struct Besides {
+/// The outcome of a request, which the page shows.
+struct Outcome {
     invited: Option<(String, String)>,
     problem: Option<String>,
     form: Form,
 }
 
-impl Default for Besides {
+impl Default for Outcome {
     fn default() -> Self {
         Self {
             invited: None,
             problem: None,
-            // Not the most powerful role by accident.
+            // Else the form would preselect the most powerful role.
             form: Form::with_values([("role", Role::Member.to_string())]),
         }
     }
@@ -47,23 +47,23 @@ impl Default for Besides {
 /// `GET /settings/members`
 pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Settings).await?;
-    show_members(&app, &viewer, 200, Besides::default()).await
+    show_members(&app, &viewer, 200, Outcome::default()).await
 }
 
-async fn show_members(app: &App, viewer: &Viewer, status: u16, besides: Besides) -> ApiResult {
+async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome) -> ApiResult {
     let invitations = if viewer.may_manage() {
         app.store.invitations(viewer.tenant()).await?
     } else {
         Vec::new()
     };
-    let page = Page {
+    let page = MembersPage {
         viewer,
         members: app.store.members(viewer.tenant()).await?,
         invitations,
         roles: Role::WORDS,
-        invited: besides.invited,
-        problem: besides.problem,
-        form: besides.form,
+        invited: outcome.invited,
+        problem: outcome.problem,
+        form: outcome.form,
     };
     page::render(status, &page)
 }
@@ -74,21 +74,21 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
     app.limits.invitation(viewer.session.person.id)?;
     let form = request.form().await?;
     let now = app.now();
-    let refused = |form: Form| Besides {
+    let with_form = |form: Form| Outcome {
         form,
-        ..Besides::default()
+        ..Outcome::default()
     };
     let new: NewInvitation = match form.create(FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => {
-            let besides = refused(form.refuse(&invalid));
-            return show_members(&app, &viewer, 422, besides).await;
+            let outcome = with_form(form.refuse(&invalid));
+            return show_members(&app, &viewer, 422, outcome).await;
         }
     };
     let role = &viewer.session.person.role;
     if !role.may_change(&Role::Viewer, &new.role) {
-        let form = form.refuse_field("role", "only an owner invites owners");
-        return show_members(&app, &viewer, 403, refused(form)).await;
+        let form = form.refuse_field("role", "only owners may invite owners");
+        return show_members(&app, &viewer, 403, with_form(form)).await;
     }
     let token = session::new_token();
     let mut tx = app.store.begin().await?;
@@ -99,15 +99,15 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
         Ok(invitation) => {
             tx.commit().await?;
             let link = format!("{}/invitations/{token}", app.url());
-            let besides = Besides {
+            let outcome = Outcome {
                 invited: Some((invitation.email, link)),
-                ..Besides::default()
+                ..Outcome::default()
             };
-            show_members(&app, &viewer, 200, besides).await
+            show_members(&app, &viewer, 200, outcome).await
         }
         Err(StoreError::Conflict) => {
-            let form = form.refuse_field("email", "is the address of a member already");
-            show_members(&app, &viewer, 409, refused(form)).await
+            let form = form.refuse_field("email", "is already the address of a member");
+            show_members(&app, &viewer, 409, with_form(form)).await
         }
         Err(error) => Err(error.into()),
     }
@@ -132,14 +132,15 @@ pub(crate) async fn set_role(app: App, mut request: Request) -> ApiResult {
         .value("role")
         .parse()
         .map_err(|bad| ApiError::new(ProblemCode::ValidationFailed, format!("the role {bad}")))?;
-    let by = &viewer.session.person.role;
+    let own_role = &viewer.session.person.role;
+    let (tenant, actor) = (viewer.tenant(), viewer.actor());
     let mut tx = app.store.begin().await?;
-    let done = tx
-        .set_role(viewer.tenant(), &viewer.actor(), by, user, &role, app.now())
+    let changed = tx
+        .set_role(tenant, &actor, own_role, user, &role, app.now())
         .await;
-    match done {
+    match changed {
         Ok(()) => tx.commit().await?,
-        Err(error) => return refused(&app, &viewer, error).await,
+        Err(error) => return show_problem(&app, &viewer, error).await,
     }
     Ok(page::see_other("/settings/members"))
 }
@@ -147,33 +148,28 @@ pub(crate) async fn set_role(app: App, mut request: Request) -> ApiResult {
 /// `POST /settings/members/ID/remove`
 pub(crate) async fn remove(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
-    let by = &viewer.session.person.role;
+    let own_role = &viewer.session.person.role;
+    let (tenant, actor) = (viewer.tenant(), viewer.actor());
     let mut tx = app.store.begin().await?;
-    let done = tx
-        .remove_member(
-            viewer.tenant(),
-            &viewer.actor(),
-            by,
-            request.id()?,
-            app.now(),
-        )
+    let removed = tx
+        .remove_member(tenant, &actor, own_role, request.id()?, app.now())
         .await;
-    match done {
+    match removed {
         Ok(()) => tx.commit().await?,
-        Err(error) => return refused(&app, &viewer, error).await,
+        Err(error) => return show_problem(&app, &viewer, error).await,
     }
     Ok(page::see_other("/settings/members"))
 }
 
-/// Says beside the members why something was not done to one of them.
-async fn refused(app: &App, viewer: &Viewer, error: StoreError) -> ApiResult {
+/// Responds with the page and the reason why a member was not changed.
+async fn show_problem(app: &App, viewer: &Viewer, error: StoreError) -> ApiResult {
     let error = ApiError::from(error);
     if !matches!(error.status(), 403 | 409) {
         return Err(error);
     }
-    let besides = Besides {
+    let outcome = Outcome {
         problem: Some(error.problem("").detail),
-        ..Besides::default()
+        ..Outcome::default()
     };
-    show_members(app, viewer, error.status(), besides).await
+    show_members(app, viewer, error.status(), outcome).await
 }

@@ -13,7 +13,7 @@ const FIELDS: &[Field] = &[Field::new("name", FieldKind::Required, "Name")];
 
 #[derive(Template)]
 #[template(path = "settings/organization.html")]
-struct Page<'a> {
+struct OrganizationPage<'a> {
     viewer: &'a Viewer,
     organization: Organization,
     fields: &'static [Field],
@@ -25,7 +25,7 @@ pub(crate) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Settings).await?;
     let organization = app.store.organization(viewer.tenant()).await?;
     let form = Form::with_values([("name", organization.name.clone())]);
-    let page = Page {
+    let page = OrganizationPage {
         viewer: &viewer,
         organization,
         fields: FIELDS,
@@ -49,7 +49,7 @@ pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
             Ok(page::see_other("/settings/organization"))
         }
         Err(invalid) => {
-            let page = Page {
+            let page = OrganizationPage {
                 organization: app.store.organization(viewer.tenant()).await?,
                 viewer: &viewer,
                 fields: FIELDS,
