@@ -37,7 +37,7 @@ impl Role {
 
     /// Returns whether the role may give a role to a member or take it away. Only
     /// an owner may appoint, demote and remove owners.
-    pub fn may_give(&self, role: &Self) -> bool {
+    pub fn can_grant(&self, role: &Self) -> bool {
         match self {
             Self::Owner => true,
             Self::Admin => *role != Self::Owner,
@@ -46,8 +46,8 @@ impl Role {
     }
 
     /// Returns whether the role may change a member's role from one to another.
-    pub fn may_change(&self, from: &Self, to: &Self) -> bool {
-        self.may_give(from) && self.may_give(to)
+    pub fn can_change(&self, from: &Self, to: &Self) -> bool {
+        self.can_grant(from) && self.can_grant(to)
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(role.may_manage(), manage, "{role}");
             for from in Role::ALL {
                 assert_eq!(
-                    role.may_give(from),
+                    role.can_grant(from),
                     manage && (role == Owner || *from != Owner),
                     "{role} gives {from}"
                 );
@@ -133,7 +133,7 @@ mod tests {
                         Admin => *from != Owner && *to != Owner,
                         _ => false,
                     };
-                    assert_eq!(role.may_change(from, to), expected, "{role}: {from}, {to}");
+                    assert_eq!(role.can_change(from, to), expected, "{role}: {from}, {to}");
                 }
             }
         }

@@ -13,10 +13,10 @@ use crate::config::Settings;
 use crate::key_last_used::KeyLastUsed;
 use crate::limits::Limits;
 use crate::markdown::Markdown;
-use crate::memory::{self, AnswerMemory};
+use crate::memory::{self, ResponseMemory};
 use crate::open_files;
 use crate::passwords::Passwords;
-use crate::setup::Setup;
+use crate::setup_token::SetupToken;
 use crate::store::Store;
 
 /// The store, the clock, the settings; cheap to clone.
@@ -28,41 +28,41 @@ pub struct App(Arc<Parts>);
 pub struct Parts {
     /// The database.
     pub store: Store,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
     /// The operator's configuration.
     pub settings: Settings,
     /// The rate limits.
     pub limits: Limits,
-    /// The changes as they are recorded, for streams.
+    /// The feed of new changes, for streams.
     pub change_feed: ChangeFeed,
     /// The memory for responses that clients have not read yet.
-    pub memory: AnswerMemory,
-    /// Checks passwords.
+    pub memory: ResponseMemory,
+    /// The password hasher.
     pub passwords: Passwords,
     /// The token that allows creating the first organization.
-    pub setup: Setup,
-    /// Where the service listens.
+    pub setup_token: SetupToken,
+    /// The address that the service listens on.
     address: SocketAddr,
-    /// Records when keys are used.
+    /// The recorder of the last use of keys.
     pub(crate) key_last_used: KeyLastUsed,
-    /// Renders descriptions.
+    /// The renderer of descriptions.
     pub(crate) markdown: Markdown,
 }
 
 impl App {
-    /// Puts the parts together; must be called within a tokio runtime.
+    /// Creates the state; must be called within a tokio runtime.
     pub fn new(
         store: Store,
         clock: Clock,
         settings: Settings,
-        setup: Setup,
+        setup_token: SetupToken,
         address: SocketAddr,
     ) -> Self {
         let mebibytes = settings
             .answer_memory
             .map_or(memory::DEFAULT_MIB, NonZeroU32::get);
-        let memory = AnswerMemory::new(mebibytes);
+        let memory = ResponseMemory::new(mebibytes);
         let store = store.with_quotas((&settings.quotas).into());
         Self(Arc::new(Parts {
             limits: Limits::new(settings.rate_limit),
@@ -79,14 +79,14 @@ impl App {
             store,
             clock,
             settings,
-            setup,
+            setup_token,
             address,
         }))
     }
 
-    /// Returns the URL of the service without a slash at the end: the configured
-    /// public URL, or else the address that it listens on; never the host that a
-    /// request names.
+    /// Returns the URL of the service, without a slash at the end: the configured
+    /// public URL, or else the address that it listens on. The `Host` header of
+    /// requests is not used.
     pub fn url(&self) -> String {
         match &self.settings.public_url {
             Some(url) => url.origin().ascii_serialization(),
@@ -94,13 +94,13 @@ impl App {
         }
     }
 
-    /// Returns the time now, for what is being recorded.
+    /// Returns the current time, for recording it.
     pub fn now(&self) -> DateTime<Utc> {
         self.clock.now()
     }
 }
 
-/// Returns the address at which a listener is reached from its own machine.
+/// Returns the address at which the local machine reaches a listener.
 pub fn reachable(listening: SocketAddr) -> SocketAddr {
     let mut address = listening;
     if address.ip().is_unspecified() {

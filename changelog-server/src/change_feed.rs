@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::client_limit::{ClientLimit, ClientPermit};
 use crate::clock::Clock;
-use crate::memory::{AnswerMemory, Holder, Permit};
+use crate::memory::{Holder, Permit, ResponseMemory};
 use crate::store::feed::CreationEntry;
 use crate::store::recorded::{RecordedChange, first_entry_at, overlapping};
 use crate::store::{Store, StoreError, Tenant};
@@ -56,7 +56,7 @@ const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(4);
 pub struct ChangeFeed {
     store: Store,
     clock: Clock,
-    memory: AnswerMemory,
+    memory: ResponseMemory,
     max_streams: usize,
     clients: ClientLimit,
     streams: Arc<Mutex<Streams>>,
@@ -136,7 +136,7 @@ impl ChangeFeed {
     pub(crate) fn new(
         store: Store,
         clock: Clock,
-        memory: AnswerMemory,
+        memory: ResponseMemory,
         max_connections: usize,
     ) -> Self {
         Self {
@@ -264,7 +264,7 @@ struct Follower {
     store: Store,
     tenant: Tenant,
     events: broadcast::Sender<FeedEvent>,
-    memory: AnswerMemory,
+    memory: ResponseMemory,
     /// The entries that were sent or are older than the task, as far back as reads
     /// go.
     seen: BTreeSet<ActivityId>,
@@ -367,7 +367,7 @@ impl Follower {
         let mut permit = None;
         if size > LARGE_DOCUMENT {
             let holder = Holder::Organization(self.tenant);
-            permit = self.memory.keep(holder, size).ok();
+            permit = self.memory.take_for_later(holder, size).ok();
             if permit.is_none() || self.events.len() >= LARGE_BUFFER {
                 return FeedEvent::Unbuffered(recorded.creation);
             }

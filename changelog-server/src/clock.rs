@@ -1,10 +1,10 @@
-//! The time, as the service sees it.
+//! The clock of the service.
 //!
-//! The system's clock may leap: a wrong answer of a time server, a virtual
-//! machine that was restored, a person who mistypes a date. What is recorded
-//! under such a time stays wrong, and what expires under it stays expired. So a
-//! leap against the monotonic clock is believed only when it has stayed for some
-//! minutes; until then the time goes on from where it was.
+//! The system clock may jump: after a wrong answer of a time server, in a restored
+//! virtual machine, or by a mistyped date. Rows recorded at such a time stay wrong,
+//! and keys that expire stay expired. So a jump relative to the monotonic clock is
+//! accepted only after it has lasted for three minutes; until then the time
+//! continues from its value before the jump.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,56 +13,55 @@ use std::time::Duration;
 use changelog_core::Timestamp;
 use chrono::{DateTime, Utc};
 
-/// How far the system's clock may be set, against the monotonic clock, and be
-/// believed at once, in nanoseconds: two minutes.
-const STEP: i64 = 120 * 1_000_000_000;
-/// How long a clock must agree with itself until a larger leap is believed, in
-/// nanoseconds: three minutes.
-const CONFIRMATION: i64 = 180 * 1_000_000_000;
-/// How far the clock may drift until that is noted, in nanoseconds.
-const DRIFT: i64 = 1_000_000_000;
+/// The largest correction of the system clock that is accepted at once, in
+/// nanoseconds (two minutes). A larger one is a jump.
+const MAX_CORRECTION_NANOS: i64 = 120 * 1_000_000_000;
+/// How long a jump must last until it is accepted, in nanoseconds (three minutes).
+const CONFIRMATION_NANOS: i64 = 180 * 1_000_000_000;
+/// The drift of the system clock at which the offset is updated, in nanoseconds.
+const MAX_DRIFT_NANOS: i64 = 1_000_000_000;
 
-/// Tells the time; cheap to clone.
+/// The clock; cheap to clone.
 #[derive(Clone)]
 pub struct Clock(Arc<Inner>);
 
-/// Moments are nanoseconds since 1970, or since the machine was started for the
-/// monotonic clock; an offset is the difference of the two.
+/// Wall times are in nanoseconds since 1970, monotonic times in nanoseconds since
+/// the machine was started; an offset is wall time minus monotonic time.
 struct Inner {
     wall: Box<dyn Fn() -> DateTime<Utc> + Send + Sync>,
     monotonic: Box<dyn Fn() -> Duration + Send + Sync>,
-    /// The offset that is believed.
+    /// The accepted offset.
     offset: AtomicI64,
-    /// From which monotonic moment on the offset is confirmed.
+    /// The monotonic time from which on the offset is confirmed.
     confirmed_from: AtomicI64,
-    /// Whether there is a leap to be confirmed.
-    is_in_doubt: AtomicBool,
-    leap: Mutex<Option<Leap>>,
-    /// The latest confirmed moment ever told, in milliseconds since 1970.
+    /// Whether `jump` holds one.
+    has_jump: AtomicBool,
+    jump: Mutex<Option<Jump>>,
+    /// The latest confirmed time ever returned, in milliseconds since 1970.
     latest: AtomicI64,
 }
 
-/// A leap that is not believed yet.
+/// A jump of the system clock that is not accepted yet.
 #[derive(Clone, Copy)]
-struct Leap {
+struct Jump {
     offset: i64,
-    /// The monotonic moment at which it was seen.
+    /// The monotonic time at which it was first seen.
     since: i64,
 }
 
-/// A look at both clocks.
+/// The result of reading both clocks.
 struct Reading {
     now: DateTime<Utc>,
     is_confirmed: bool,
 }
 
 impl Clock {
-    /// The system's clock.
+    /// Returns the system clock.
     pub fn system() -> Self {
         Self::new(Utc::now, since_boot)
     }
 
-    /// A clock of the caller's own, for tests: the wall's, and a monotonic one.
+    /// Returns a clock that reads the given wall and monotonic clocks, for tests.
     pub fn new(
         wall: impl Fn() -> DateTime<Utc> + Send + Sync + 'static,
         monotonic: impl Fn() -> Duration + Send + Sync + 'static,
@@ -73,20 +72,20 @@ impl Clock {
             wall: Box::new(wall),
             monotonic: Box::new(monotonic),
             offset: AtomicI64::new(offset),
-            confirmed_from: AtomicI64::new(started.saturating_add(CONFIRMATION)),
-            is_in_doubt: AtomicBool::new(false),
-            leap: Mutex::new(None),
+            confirmed_from: AtomicI64::new(started.saturating_add(CONFIRMATION_NANOS)),
+            has_jump: AtomicBool::new(false),
+            jump: Mutex::new(None),
             latest: AtomicI64::new(i64::MIN),
         }))
     }
 
-    /// Returns the time now, for what is being recorded.
+    /// Returns the current time, for recording it.
     pub fn now(&self) -> DateTime<Utc> {
         self.0.read().now
     }
 
-    /// Returns the time now, for deciding whether something has expired: it
-    /// never goes back, so that a clock that is set back revives nothing.
+    /// Returns the current time, for checking expiry. It never goes back, so that
+    /// setting the clock back makes nothing valid again.
     pub fn for_expiry(&self) -> Timestamp {
         let Reading { now, is_confirmed } = self.0.read();
         let now = now.timestamp_millis();
@@ -98,20 +97,22 @@ impl Clock {
         Timestamp::from_millis(latest.max(now))
     }
 
-    /// Lets [`Self::for_expiry`] not return anything earlier than a moment that
-    /// was seen before this process began. Returns how far it is ahead of the
-    /// system's clock, if that is more than a correction would be.
-    pub fn not_before(&self, moment: Timestamp) -> Option<Duration> {
-        self.0.latest.fetch_max(moment.millis(), Ordering::Relaxed);
-        let ahead = moment
+    /// Makes [`Self::for_expiry`] return no time before `earliest`, which an earlier
+    /// process recorded. Returns how far `earliest` is ahead of the system clock, if
+    /// it is more than two minutes.
+    pub fn not_before(&self, earliest: Timestamp) -> Option<Duration> {
+        self.0
+            .latest
+            .fetch_max(earliest.millis(), Ordering::Relaxed);
+        let ahead = earliest
             .millis()
             .saturating_sub(self.now().timestamp_millis());
         let ahead = Duration::from_millis(u64::try_from(ahead).ok()?);
-        (nanos(ahead) > STEP).then_some(ahead)
+        (nanos(ahead) > MAX_CORRECTION_NANOS).then_some(ahead)
     }
 
-    /// Returns the latest moment for the next process to begin with; `None`
-    /// until the clock has agreed with itself for some minutes.
+    /// Returns the latest time, for the next process to start from; `None` during
+    /// the first three minutes and during a jump.
     pub fn latest_confirmed(&self) -> Option<Timestamp> {
         self.0.read().is_confirmed.then(|| self.for_expiry())
     }
@@ -122,12 +123,12 @@ impl Inner {
         let monotonic = nanos((self.monotonic)());
         let wall = (self.wall)();
         let offset = nanos_since_1970(wall).saturating_sub(monotonic);
-        let believed = self.offset.load(Ordering::Relaxed);
-        let distance = offset.saturating_sub(believed).saturating_abs();
-        if distance > STEP || self.is_in_doubt.load(Ordering::Relaxed) {
-            return self.judge(wall, offset, monotonic);
+        let accepted = self.offset.load(Ordering::Relaxed);
+        let distance = offset.saturating_sub(accepted).saturating_abs();
+        if distance > MAX_CORRECTION_NANOS || self.has_jump.load(Ordering::Relaxed) {
+            return self.read_jumped(wall, offset, monotonic);
         }
-        if distance > DRIFT {
+        if distance > MAX_DRIFT_NANOS {
             self.offset.store(offset, Ordering::Relaxed);
         }
         Reading {
@@ -136,28 +137,32 @@ impl Inner {
         }
     }
 
-    /// Decides whether to believe the wall's clock, during a leap and at its end.
-    fn judge(&self, wall: DateTime<Utc>, offset: i64, monotonic: i64) -> Reading {
-        let mut leap = self.leap.lock().unwrap_or_else(PoisonError::into_inner);
-        let believed = self.offset.load(Ordering::Relaxed);
-        let is_near = |other: i64| offset.saturating_sub(other).saturating_abs() <= STEP;
+    /// Returns the time during a jump, and accepts or ends the jump.
+    fn read_jumped(&self, wall: DateTime<Utc>, offset: i64, monotonic: i64) -> Reading {
+        let mut jump = self.jump.lock().unwrap_or_else(PoisonError::into_inner);
+        let accepted = self.offset.load(Ordering::Relaxed);
+        let is_near =
+            |other: i64| offset.saturating_sub(other).saturating_abs() <= MAX_CORRECTION_NANOS;
         let confirmed_from = self.confirmed_from.load(Ordering::Relaxed);
-        if is_near(believed) {
-            *leap = None;
-            self.is_in_doubt.store(false, Ordering::Relaxed);
+        if is_near(accepted) {
+            *jump = None;
+            self.has_jump.store(false, Ordering::Relaxed);
             self.offset.store(offset, Ordering::Relaxed);
             return Reading {
                 now: wall,
                 is_confirmed: monotonic >= confirmed_from,
             };
         }
-        let seconds = offset.saturating_sub(believed) / 1_000_000_000;
-        match *leap {
+        let seconds = offset.saturating_sub(accepted) / 1_000_000_000;
+        match *jump {
             Some(seen) if is_near(seen.offset) => {
-                if monotonic.saturating_sub(seen.since) >= CONFIRMATION {
-                    tracing::warn!(seconds, "the system's clock was set; its time is used now");
-                    *leap = None;
-                    self.is_in_doubt.store(false, Ordering::Relaxed);
+                if monotonic.saturating_sub(seen.since) >= CONFIRMATION_NANOS {
+                    tracing::warn!(
+                        seconds,
+                        "the system clock was set; its time is used from now on"
+                    );
+                    *jump = None;
+                    self.has_jump.store(false, Ordering::Relaxed);
                     self.offset.store(offset, Ordering::Relaxed);
                     self.confirmed_from.store(monotonic, Ordering::Relaxed);
                     return Reading {
@@ -169,24 +174,23 @@ impl Inner {
             _ => {
                 tracing::warn!(
                     seconds,
-                    "the system's clock leapt; its time is used when it stays so for some minutes"
+                    "the system clock jumped; its time is used if the jump lasts for three minutes"
                 );
-                *leap = Some(Leap {
+                *jump = Some(Jump {
                     offset,
                     since: monotonic,
                 });
-                self.is_in_doubt.store(true, Ordering::Relaxed);
+                self.has_jump.store(true, Ordering::Relaxed);
             }
         }
         Reading {
-            now: DateTime::from_timestamp_nanos(believed.saturating_add(monotonic)),
+            now: DateTime::from_timestamp_nanos(accepted.saturating_add(monotonic)),
             is_confirmed: false,
         }
     }
 }
 
-/// Returns how long ago the machine was started, its sleep included where the
-/// system counts that.
+/// Returns the time since the machine was started, on Linux including its sleep.
 fn since_boot() -> Duration {
     #[cfg(target_os = "linux")]
     let clock = rustix::time::ClockId::Boottime;
@@ -202,11 +206,10 @@ fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Returns a moment as nanoseconds, as near as they reach: from 1677 to 2262.
-fn nanos_since_1970(moment: DateTime<Utc>) -> i64 {
-    moment
-        .timestamp_nanos_opt()
-        .unwrap_or(if moment.timestamp() < 0 {
+/// Returns a time in nanoseconds, clamped to the years 1677 to 2262.
+fn nanos_since_1970(time: DateTime<Utc>) -> i64 {
+    time.timestamp_nanos_opt()
+        .unwrap_or(if time.timestamp() < 0 {
             i64::MIN
         } else {
             i64::MAX
@@ -228,7 +231,7 @@ mod tests {
     const YEAR: i64 = 365 * 24 * HOUR;
     const START: i64 = 1_763_713_800_000;
 
-    /// Two clocks that go as the test says, in milliseconds.
+    /// Clocks that the test sets, in milliseconds.
     #[derive(Clone)]
     struct Hands {
         wall: Arc<AtomicI64>,
@@ -254,32 +257,32 @@ mod tests {
 
         /// Lets time pass.
         fn pass(&self, millis: i64) {
-            self.leap(millis);
+            self.jump(millis);
             self.monotonic.fetch_add(millis, Ordering::Relaxed);
         }
 
-        /// Sets the wall's clock, ahead or back.
-        fn leap(&self, millis: i64) {
+        /// Sets the wall clock ahead or back.
+        fn jump(&self, millis: i64) {
             self.wall.fetch_add(millis, Ordering::Relaxed);
         }
     }
 
-    /// How long after its start a clock says that it is.
+    /// Returns `now` and `for_expiry`, in milliseconds since `START`.
     fn at(clock: &Clock) -> (i64, i64) {
         let now = clock.now().timestamp_millis();
         (now - START, clock.for_expiry().millis() - START)
     }
 
     #[test]
-    fn a_clock_set_back_revives_nothing() {
+    fn setting_the_clock_back_makes_nothing_valid_again() {
         let (hands, clock) = Hands::new();
         hands.pass(HOUR);
         assert_eq!(at(&clock), (HOUR, HOUR));
-        // A correction is taken at once, but not for what has expired.
-        hands.leap(-MINUTE);
+        // A correction is accepted at once, except for expiry.
+        hands.jump(-MINUTE);
         assert_eq!(at(&clock), (HOUR - MINUTE, HOUR));
-        // So is a leap that stays, after some minutes.
-        hands.leap(-24 * HOUR);
+        // A jump that lasts is accepted after three minutes.
+        hands.jump(-24 * HOUR);
         assert_eq!(at(&clock), (HOUR - MINUTE, HOUR));
         hands.pass(4 * MINUTE);
         let now = HOUR - MINUTE + 4 * MINUTE - 24 * HOUR;
@@ -288,36 +291,36 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_that_does_not_stay_is_ignored() {
+    fn a_jump_that_does_not_last_is_ignored() {
         let (hands, clock) = Hands::new();
         hands.pass(HOUR);
         assert_eq!(at(&clock), (HOUR, HOUR));
-        for leap in [10 * YEAR, -10 * YEAR, HOUR, 1_000 * YEAR] {
+        for jump in [10 * YEAR, -10 * YEAR, HOUR, 1_000 * YEAR] {
             let (before, _) = at(&clock);
-            hands.leap(leap);
+            hands.jump(jump);
             hands.pass(300);
-            assert_eq!(at(&clock), (before + 300, before + 300), "{leap}");
+            assert_eq!(at(&clock), (before + 300, before + 300), "{jump}");
             assert_eq!(clock.latest_confirmed(), None);
             hands.pass(2 * MINUTE);
             let now = before + 300 + 2 * MINUTE;
-            assert_eq!(at(&clock), (now, now), "{leap}");
-            hands.leap(-leap);
-            assert_eq!(at(&clock), (now, now), "{leap}");
+            assert_eq!(at(&clock), (now, now), "{jump}");
+            hands.jump(-jump);
+            assert_eq!(at(&clock), (now, now), "{jump}");
             assert!(clock.latest_confirmed().is_some());
         }
     }
 
     #[test]
-    fn a_leap_is_believed_when_it_stays() {
+    fn a_jump_that_lasts_is_accepted() {
         // As on a machine whose clock is set some seconds after it was started.
         let (hands, clock) = Hands::new();
         hands.pass(10_000);
         assert_eq!(clock.latest_confirmed(), None, "too early to tell");
-        hands.leap(50 * YEAR);
+        hands.jump(50 * YEAR);
         assert_eq!(at(&clock), (10_000, 10_000));
-        // Another leap in between begins anew.
+        // Another jump restarts the three minutes.
         hands.pass(2 * MINUTE);
-        hands.leap(HOUR);
+        hands.jump(HOUR);
         assert_eq!(at(&clock), (10_000 + 2 * MINUTE, 10_000 + 2 * MINUTE));
         hands.pass(3 * MINUTE);
         let now = 10_000 + 50 * YEAR + HOUR + 5 * MINUTE;
@@ -326,9 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn a_leap_at_the_start_is_not_remembered() {
+    fn a_jump_at_the_start_is_not_saved() {
         let (hands, clock) = Hands::new();
-        hands.leap(10 * YEAR);
+        hands.jump(10 * YEAR);
         let (_, clock) = (
             clock,
             Clock::new(
@@ -343,14 +346,14 @@ mod tests {
             ),
         );
         assert_eq!(at(&clock), (10 * YEAR, 10 * YEAR));
-        hands.leap(-10 * YEAR);
+        hands.jump(-10 * YEAR);
         assert_eq!(clock.latest_confirmed(), None);
         hands.pass(3 * MINUTE);
         assert_eq!(at(&clock), (3 * MINUTE, 3 * MINUTE));
     }
 
     #[test]
-    fn a_moment_of_another_process_counts() {
+    fn the_time_of_an_earlier_process_is_respected() {
         let (hands, clock) = Hands::new();
         let seen = Timestamp::from_millis(START + HOUR);
         assert_eq!(clock.not_before(seen), Some(Duration::from_hours(1)));

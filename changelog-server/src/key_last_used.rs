@@ -6,7 +6,7 @@ use changelog_core::{ApiKeyId, Timestamp};
 use chrono::TimeDelta;
 use tokio::sync::mpsc;
 
-use crate::store::{CLOCKS_DIFFER, Store};
+use crate::store::{MAX_CLOCK_SKEW, Store};
 
 /// The precision of the last use of a key.
 const PRECISION: TimeDelta = TimeDelta::minutes(1);
@@ -59,7 +59,7 @@ impl KeyLastUsed {
 /// Returns whether a use has to be recorded: the known one is old, or in the future
 /// because a clock was wrong.
 fn is_due(known: Option<Timestamp>, now: Timestamp) -> bool {
-    known.is_none_or(|known| known.plus(PRECISION) <= now || known > now.plus(CLOCKS_DIFFER))
+    known.is_none_or(|known| known.plus(PRECISION) <= now || known > now.plus(MAX_CLOCK_SKEW))
 }
 
 async fn write(

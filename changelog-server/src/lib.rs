@@ -18,7 +18,7 @@ mod open_files;
 pub mod passwords;
 mod serve;
 pub mod service;
-pub mod setup;
+pub mod setup_token;
 pub mod store;
 mod web;
 
@@ -30,10 +30,11 @@ use app::App;
 
 /// How often expired rows are deleted.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
-/// How often the time is saved in the database.
+/// How often the current time is saved in the database.
 const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Serves on a listener until the shutdown resolves, then drains and returns.
+/// Serves on a listener until the shutdown resolves, then finishes the running
+/// requests and returns.
 pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
@@ -59,13 +60,13 @@ async fn run_maintenance(app: App) {
     }
 }
 
-/// Saves the time, for a process that starts after the clock was set back.
+/// Saves the current time for the next process: the clock may be set back meanwhile.
 async fn save_clock(app: App) {
     let mut interval = tokio::time::interval(CLOCK_SAVE_INTERVAL);
     loop {
         interval.tick().await;
         if let Some(latest) = app.clock.latest_confirmed()
-            && let Err(error) = app.store.keep_latest_moment(latest).await
+            && let Err(error) = app.store.save_latest_moment(latest).await
         {
             tracing::warn!(%error, "the time could not be saved");
         }

@@ -1,4 +1,4 @@
-//! Rates: how often somebody may do something.
+//! Rate limits of clients, users and API keys.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -19,40 +19,41 @@ type KeyLimiter = RateLimiter<
     StateInformationMiddleware,
 >;
 
-/// Sign-ins of one client (see [`network_of`]): a burst, then one in two seconds.
+/// Sign-ins of one client (see [`network_of`]): a burst, then one every two seconds.
 const SIGN_IN_BURST: u32 = 60;
 const SIGN_IN_PERIOD: Duration = Duration::from_secs(2);
-/// Invitations of one person: a burst, then one in a minute.
+/// Invitations by one person: a burst, then one a minute.
 const INVITATION_BURST: u32 = 30;
 const INVITATION_PERIOD: Duration = Duration::from_mins(1);
-/// Requests with a well-formed key that does not exist, of one client.
+/// Requests of one client with a well-formed key that does not exist: a burst, then
+/// one a second.
 const BAD_KEY_BURST: u32 = 100;
 const BAD_KEY_PERIOD: Duration = Duration::from_secs(1);
 
-/// The rate was exceeded; seconds until the next try, at least 1.
+/// A rate limit was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany {
-    /// For `Retry-After`.
+    /// Seconds until the next attempt, at least 1; for `Retry-After`.
     pub retry_after: u64,
 }
 
-/// How much of its rate an API key has left, for the `RateLimit` header.
+/// The rate limit of an API key, for the `RateLimit` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimitState {
-    /// Requests a second.
+    /// Requests per second.
     pub quota: u32,
-    /// How many are left at this moment.
+    /// Requests left at the moment.
     pub remaining: u32,
 }
 
-/// A burst, then one in a period.
+/// Returns a quota: a burst, then one per period.
 fn quota(burst: u32, period: Duration) -> Quota {
     let burst = NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN);
     let quota = Quota::with_period(period).unwrap_or(Quota::per_second(burst));
     quota.allow_burst(burst)
 }
 
-/// The rates of one server process.
+/// The rate limits of one server process.
 #[derive(Debug)]
 pub struct Limits {
     clock: DefaultClock,
@@ -63,7 +64,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Makes the limits; `per_key` is in requests a second, none when absent.
+    /// Creates the limits; `per_key` is in requests per second, `None` for no limit.
     pub fn new(per_key: Option<NonZeroU32>) -> Self {
         Self {
             clock: DefaultClock::default(),
@@ -77,21 +78,21 @@ impl Limits {
         }
     }
 
-    /// Counts a sign-in.
+    /// Counts a sign-in of a client.
     pub fn sign_in(&self, address: IpAddr) -> Result<(), TooMany> {
         self.sign_ins
             .check_key(&network_of(address))
             .map_err(|not_until| self.too_many(&not_until))
     }
 
-    /// Counts a key that does not exist.
+    /// Counts a request of a client with a key that does not exist.
     pub fn bad_key(&self, address: IpAddr) -> Result<(), TooMany> {
         self.bad_keys
             .check_key(&network_of(address))
             .map_err(|not_until| self.too_many(&not_until))
     }
 
-    /// Counts an invitation.
+    /// Counts an invitation by a person.
     pub fn invitation(&self, by: UserId) -> Result<(), TooMany> {
         self.invitations
             .check_key(&by)
@@ -112,7 +113,7 @@ impl Limits {
         }
     }
 
-    /// Forgets whoever has not been seen for a while.
+    /// Drops the counters that are back at their full burst.
     pub fn forget_idle(&self) {
         self.sign_ins.retain_recent();
         self.bad_keys.retain_recent();

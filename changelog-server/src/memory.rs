@@ -1,9 +1,8 @@
-//! How much memory answers hold while they wait to be read.
+//! The memory budget of responses that clients have not read yet.
 //!
-//! An answer of more than [`FREE`] bytes is counted from when it is made until
-//! it was written to its connection, or the connection is gone. All answers
-//! together have a budget, and each organization has a share of it, so that
-//! one organization whose clients do not read takes nothing from the others.
+//! A response of more than [`UNCOUNTED_BYTES`] is counted until it is written to its
+//! connection or the connection is closed. Each organization has a share of the
+//! budget, so that slow clients of one do not affect the others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,23 +13,23 @@ use tokio::sync::Notify;
 
 use crate::store::Tenant;
 
-/// The largest answer that is not counted, in bytes; how many of these there are
-/// is bounded by the number of connections.
-pub(crate) const FREE: usize = 64 * 1024;
-/// The budget unless the operator sets another, in MiB.
+/// The largest response that is not counted, in bytes; the number of connections
+/// bounds how many there are.
+pub(crate) const UNCOUNTED_BYTES: usize = 64 * 1024;
+/// The default budget, in MiB.
 pub(crate) const DEFAULT_MIB: u32 = 256;
-/// The largest document of a change, in bytes: its texts, links and tags at their
-/// limits, in characters of four bytes.
-pub(crate) const LARGEST_CHANGE: usize = 256 * 1024;
-/// How many shares the budget has.
-const SHARES: usize = 4;
-/// How many reservations of one organization fit into its share.
-const RESERVATIONS: usize = 2;
-/// After how many seconds a refused client may try again.
-pub(crate) const RETRY_AFTER: u64 = 1;
+/// The largest change as JSON, in bytes: all its fields at their limits, in
+/// characters of four bytes.
+pub(crate) const MAX_CHANGE_BYTES: usize = 256 * 1024;
+/// The share of one holder is the budget divided by this.
+const SHARES_PER_BUDGET: usize = 4;
+/// How many reservations fit into a share.
+const RESERVATIONS_PER_SHARE: usize = 2;
+/// How long a refused client waits before it tries again, in seconds.
+pub(crate) const RETRY_AFTER_SECONDS: u64 = 1;
 pub(crate) const MIB: usize = 1024 * 1024;
 
-/// Whose share an answer is counted in.
+/// Whose share a response is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Holder {
     /// The organization that the request acts in.
@@ -39,70 +38,67 @@ pub(crate) enum Holder {
     Client(IpAddr),
 }
 
-/// The budget; cheap to clone.
+/// The memory budget; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct AnswerMemory(Arc<Budget>);
+pub struct ResponseMemory(Arc<Budget>);
 
 #[derive(Debug)]
 struct Budget {
-    /// In bytes.
-    most: usize,
+    max_bytes: usize,
     held: Mutex<Held>,
     released: Notify,
 }
 
-/// In bytes.
+/// Bytes in use.
 #[derive(Debug, Default)]
 struct Held {
-    in_all: usize,
-    of_each: HashMap<Holder, usize>,
+    total: usize,
+    by_holder: HashMap<Holder, usize>,
 }
 
-/// Why an answer is refused.
+/// Why a response is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The share of the organization is used up; its size in bytes.
+    /// The holder's share, of this size in bytes, is used up.
     Share(usize),
     /// The whole budget is used up.
     Budget,
 }
 
-impl AnswerMemory {
-    /// Makes a budget of so many MiB.
+impl ResponseMemory {
+    /// Creates a budget in MiB.
     pub fn new(mebibytes: u32) -> Self {
         let mebibytes = usize::try_from(mebibytes).unwrap_or(usize::MAX);
         Self(Arc::new(Budget {
-            most: mebibytes.saturating_mul(MIB).max(1),
+            max_bytes: mebibytes.saturating_mul(MIB).max(1),
             held: Mutex::default(),
             released: Notify::new(),
         }))
     }
 
-    /// Takes bytes of the budget. A holder of nothing may take more than its
-    /// share, and an empty budget gives any number: no answer is too large to
-    /// be sent at all.
+    /// Takes bytes from the budget. A holder without bytes may exceed its share, and
+    /// an unused budget grants any number, so that any response can be sent.
     pub(crate) fn take(&self, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
         self.take_within(self.0.share(), holder, bytes)
     }
 
-    /// Takes bytes of the budget for what is kept until answers are made of it:
-    /// of at most half of the share, because those answers need memory too, and
-    /// what is kept goes only when they are made.
-    pub(crate) fn keep(&self, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
+    /// Takes bytes from the budget for data that responses are made from later. It
+    /// may use half of the share: the responses need the other half.
+    pub(crate) fn take_for_later(&self, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
         self.take_within(self.0.share() / 2, holder, bytes)
     }
 
     fn take_within(&self, share: usize, holder: Holder, bytes: usize) -> Result<Permit, Refused> {
         let mut held = self.0.lock();
-        let of_one = held.of_each.get(&holder).copied().unwrap_or_default();
-        if of_one > 0 && of_one.saturating_add(bytes) > share {
+        let held_by_one = held.by_holder.get(&holder).copied().unwrap_or_default();
+        if held_by_one > 0 && held_by_one.saturating_add(bytes) > share {
             return Err(Refused::Share(share));
         }
-        if held.in_all > 0 && held.in_all.saturating_add(bytes) > self.0.most {
+        if held.total > 0 && held.total.saturating_add(bytes) > self.0.max_bytes {
             return Err(Refused::Budget);
         }
-        held.in_all += bytes;
-        *held.of_each.entry(holder).or_default() += bytes;
+        held.total += bytes;
+        *held.by_holder.entry(holder).or_default() += bytes;
         drop(held);
         Ok(Permit {
             budget: Arc::clone(&self.0),
@@ -111,14 +107,13 @@ impl AnswerMemory {
         })
     }
 
-    /// Takes bytes of the budget as soon as there are so many and `left` more in
-    /// the share of the holder: what can wait leaves room to what is refused when
-    /// there is none.
+    /// Waits until the holder's share has `bytes` and `left` more, and takes `bytes`.
+    /// `left` stays free for responses that cannot wait.
     pub(crate) async fn reserve(&self, holder: Holder, bytes: usize, left: usize) -> Permit {
         let share = self.0.share().saturating_sub(left);
         loop {
             let mut released = std::pin::pin!(self.0.released.notified());
-            // From here on a release is noticed.
+            // From here on, a release wakes this task.
             released.as_mut().enable();
             if let Ok(permit) = self.take_within(share, holder, bytes) {
                 return permit;
@@ -127,16 +122,15 @@ impl AnswerMemory {
         }
     }
 
-    /// Returns how many things of a size, in bytes, one reservation should be
-    /// made for, at least 1.
-    pub(crate) fn reservable(&self, size: usize) -> usize {
-        (self.0.share() / RESERVATIONS / size.max(1)).max(1)
+    /// Returns how many items of `size` bytes to reserve at once, at least 1.
+    pub(crate) fn items_per_reservation(&self, size: usize) -> usize {
+        (self.0.share() / RESERVATIONS_PER_SHARE / size.max(1)).max(1)
     }
 }
 
 impl Budget {
     fn share(&self) -> usize {
-        self.most / SHARES
+        self.max_bytes / SHARES_PER_BUDGET
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
@@ -148,11 +142,11 @@ impl Budget {
             return;
         }
         let mut held = self.lock();
-        held.in_all -= bytes;
-        if let Some(of_one) = held.of_each.get_mut(&holder) {
-            *of_one -= bytes;
-            if *of_one == 0 {
-                held.of_each.remove(&holder);
+        held.total -= bytes;
+        if let Some(held_by_one) = held.by_holder.get_mut(&holder) {
+            *held_by_one -= bytes;
+            if *held_by_one == 0 {
+                held.by_holder.remove(&holder);
             }
         }
         drop(held);
@@ -160,7 +154,7 @@ impl Budget {
     }
 }
 
-/// Bytes of the budget, given back when this is dropped.
+/// Bytes of the budget, released when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     budget: Arc<Budget>,
@@ -169,25 +163,25 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Gives back what is more than so many bytes.
+    /// Releases all but `bytes`.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
         self.bytes -= surplus;
         self.budget.release(self.holder, surplus);
     }
 
-    /// Returns bytes that hold the permit until the last copy of them is gone.
+    /// Returns bytes that keep the permit until their last copy is dropped.
     pub(crate) fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
-        Bytes::from_owner(Counted {
+        Bytes::from_owner(CountedBytes {
             bytes,
             _permit: Arc::clone(self),
         })
     }
 
-    /// Returns a part of an answer that was made under a reservation; a small
-    /// one is not counted.
-    pub(crate) fn fitted(mut self, part: Vec<u8>) -> Bytes {
-        if part.len() <= FREE {
+    /// Releases the surplus of a reservation and returns the part of a response that
+    /// was made under it; a small part is not counted.
+    pub(crate) fn fit(mut self, part: Vec<u8>) -> Bytes {
+        if part.len() <= UNCOUNTED_BYTES {
             return part.into();
         }
         self.shrink(part.capacity());
@@ -201,12 +195,12 @@ impl Drop for Permit {
     }
 }
 
-struct Counted {
+struct CountedBytes {
     bytes: Bytes,
     _permit: Arc<Permit>,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -225,8 +219,8 @@ mod tests {
     }
 
     #[test]
-    fn a_share_refuses_its_holder_and_the_budget_everybody() {
-        let memory = AnswerMemory::new(8);
+    fn a_share_limits_its_holder_and_the_budget_limits_all() {
+        let memory = ResponseMemory::new(8);
         let first = memory.take(holder(1), 2 * MIB).unwrap();
         let share = memory.take(holder(1), 1).unwrap_err();
         assert_eq!(share, Refused::Share(2 * MIB));
@@ -235,29 +229,32 @@ mod tests {
             .collect();
         assert_eq!(memory.take(holder(5), 1).unwrap_err(), Refused::Budget);
         drop(first);
-        // Who holds nothing may exceed a share, but not the budget.
+        // A holder without bytes may exceed its share, but not the budget.
         assert_eq!(
             memory.take(holder(1), 3 * MIB).unwrap_err(),
             Refused::Budget
         );
         drop(others);
         memory.take(holder(1), 100 * MIB).unwrap();
-        assert!(memory.0.lock().of_each.is_empty());
+        assert!(memory.0.lock().by_holder.is_empty());
     }
 
     #[tokio::test]
     async fn a_permit_lasts_as_long_as_the_bytes() {
-        let memory = AnswerMemory::new(4);
+        let memory = ResponseMemory::new(4);
         let permit = memory.reserve(holder(1), MIB, 0).await;
-        let part = permit.fitted(vec![b'x'; 3 * FREE]);
-        assert_eq!(memory.0.lock().in_all, 3 * FREE);
+        let part = permit.fit(vec![b'x'; 3 * UNCOUNTED_BYTES]);
+        assert_eq!(memory.0.lock().total, 3 * UNCOUNTED_BYTES);
         let rest = part.slice(1..);
         drop(part);
         let mut waiting = std::pin::pin!(memory.reserve(holder(1), MIB, 0));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(rest);
         let permit = waiting.await;
-        assert_eq!(permit.fitted(vec![b'x'; FREE]).len(), FREE);
-        assert_eq!(memory.0.lock().in_all, 0);
+        assert_eq!(
+            permit.fit(vec![b'x'; UNCOUNTED_BYTES]).len(),
+            UNCOUNTED_BYTES
+        );
+        assert_eq!(memory.0.lock().total, 0);
     }
 }

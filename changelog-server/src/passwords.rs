@@ -1,4 +1,4 @@
-//! Passwords: Argon2id, on the blocking pool, behind a small gate.
+//! Password hashing with Argon2id, on the blocking pool, a few at a time.
 
 use std::sync::Arc;
 
@@ -9,19 +9,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::blocking_pool;
 
-/// Memory in KiB, passes and lanes of one hash.
-const COST: (u32, u32, u32) = (19_456, 2, 1);
-/// How many hashes are computed at once: each holds a core and 19 MiB.
-const AT_ONCE: usize = 2;
-/// How many callers may wait for a place; beyond that the service says so at
-/// once instead of keeping everybody waiting.
-const WAITING: usize = 64;
-/// How many characters of a password are judged.
-const JUDGED_CHARS: usize = 64;
-/// A password that takes fewer guesses than this is among the most common.
-const LEAST_GUESSES: u64 = 1_000_000;
+/// The cost of one hash: memory in KiB, passes and lanes.
+const HASH_COST: (u32, u32, u32) = (19_456, 2, 1);
+/// The limit on hashes computed at once: each takes a core and 19 MiB.
+const MAX_RUNNING: usize = 2;
+/// The limit on requests that wait for a hash; more are refused at once.
+const MAX_WAITING: usize = 64;
+/// How many characters of a password are checked for its strength.
+const CHECKED_CHARS: usize = 64;
+/// The fewest guesses that a password must take.
+const MIN_GUESSES: u64 = 1_000_000;
 
-/// Too many sign-ins wait already.
+/// Too many requests wait for a hash.
 #[derive(Debug, thiserror::Error)]
 #[error("too many passwords are being checked")]
 pub struct Busy;
@@ -31,14 +30,13 @@ pub struct Busy;
 pub struct Passwords {
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// What a password is checked against where nobody has the address, so that
-    /// the answer takes as long as for somebody.
+    /// The hash to check a password against when no account has the address, so that
+    /// the response takes as long as with an account.
     dummy: Arc<str>,
 }
 
-/// A request that may have passwords hashed. It is taken before anything is
-/// counted against anybody, so that a request that is refused because too many
-/// wait costs nobody an attempt.
+/// The permission of a request to hash passwords. It is acquired before the attempt
+/// is counted, so that a request refused as [`Busy`] does not count as one.
 #[derive(Debug)]
 pub struct Ticket {
     running: Arc<Semaphore>,
@@ -47,19 +45,19 @@ pub struct Ticket {
 }
 
 impl Passwords {
-    /// Computes the dummy hash.
+    /// Creates the hasher and computes its dummy hash.
     pub fn new() -> Self {
         Self {
-            running: Arc::new(Semaphore::new(AT_ONCE)),
-            waiting: Arc::new(Semaphore::new(AT_ONCE + WAITING)),
+            running: Arc::new(Semaphore::new(MAX_RUNNING)),
+            waiting: Arc::new(Semaphore::new(MAX_RUNNING + MAX_WAITING)),
             dummy: hash_now("nobody has this password", None).into(),
         }
     }
 
-    /// Lets a request in.
+    /// Admits a request.
     ///
     /// # Errors
-    /// [`Busy`] when too many are in already.
+    /// [`Busy`] when too many requests wait.
     pub fn enter(&self) -> Result<Ticket, Busy> {
         let waiting = Arc::clone(&self.waiting);
         Ok(Ticket {
@@ -71,9 +69,9 @@ impl Passwords {
 }
 
 impl Ticket {
-    /// Checks a password against hashes and returns the number of the first that
-    /// it fits. It takes as long without any hash as with one, and with several
-    /// that were made alike (see [`hash_now`]).
+    /// Checks a password against hashes and returns the index of the first match.
+    /// This takes the same time for no hash, for one, and for several with the same
+    /// salt (see [`hash_now`]).
     pub async fn verify(
         &self,
         password: String,
@@ -117,17 +115,17 @@ impl Default for Passwords {
     }
 }
 
-/// Hashes a password on the spot: for the admin commands, and on the blocking
+/// Hashes a password on the current thread: for admin commands and on the blocking
 /// pool.
 ///
-/// The accounts of one mail address have one salt: that of `like`, the hash of
-/// another of them, or a random one where there is none. A sign-in is then one
-/// computation however many accounts the address has, which keeps its time from
-/// telling. All that equal salts show is whether two accounts of one address have
-/// the same password, to who can read the database.
+/// The accounts of one email address share a salt: that of `like`, the hash of
+/// another of them, or without one a random salt. A sign-in then computes one hash
+/// for all of them, so that its time does not reveal their number. Equal salts show
+/// a reader of the database only whether two of these accounts have the same
+/// password.
 ///
 /// # Panics
-/// When the system has no randomness to give for the salt.
+/// When the system cannot provide random bytes for the salt.
 pub fn hash_now(password: &str, like: Option<&str>) -> String {
     let salt = like
         .and_then(|like| PasswordHash::new(like).ok())
@@ -140,19 +138,19 @@ pub fn hash_now(password: &str, like: Option<&str>) -> String {
         .expect("the parameters are constants and the salt comes from the system")
 }
 
-/// Returns the number of the first hash that a password fits. Each combination of
-/// salt and parameters is computed once, and at least one is.
+/// Returns the index of the first hash that a password matches. Computes one hash for
+/// each combination of salt and parameters, and at least one.
 fn first_match(password: &str, hashes: &[String], dummy: &str) -> Option<usize> {
     let mut computed: Vec<PasswordHash> = Vec::new();
     let mut first = None;
     let hashes = hashes.iter().map(|hash| PasswordHash::new(hash).ok());
-    for (number, hash) in hashes.enumerate() {
+    for (index, hash) in hashes.enumerate() {
         let Some(hash) = hash else { continue };
-        let alike = |other: &&PasswordHash| {
-            let way = |hash: &PasswordHash| (hash.algorithm, hash.version, hash.salt);
-            way(other) == way(&hash) && other.params == hash.params
+        let is_alike = |other: &&PasswordHash| {
+            let method = |hash: &PasswordHash| (hash.algorithm, hash.version, hash.salt);
+            method(other) == method(&hash) && other.params == hash.params
         };
-        let output = match computed.iter().find(alike) {
+        let output = match computed.iter().find(is_alike) {
             Some(known) => known.hash,
             None => match compute(password, &hash) {
                 Ok(new) => {
@@ -165,7 +163,7 @@ fn first_match(password: &str, hashes: &[String], dummy: &str) -> Option<usize> 
         };
         // Outputs are compared in constant time.
         if output.is_some() && output == hash.hash && first.is_none() {
-            first = Some(number);
+            first = Some(index);
         }
     }
     if computed.is_empty()
@@ -176,7 +174,7 @@ fn first_match(password: &str, hashes: &[String], dummy: &str) -> Option<usize> 
     first
 }
 
-/// Hashes a password in the way that a hash was made.
+/// Hashes a password with the salt and parameters of another hash.
 fn compute(password: &str, like: &PasswordHash) -> Result<PasswordHash, password_hash::Error> {
     let salt = like.salt.ok_or(password_hash::Error::SaltInvalid)?;
     argon2().hash_password_customized(
@@ -188,13 +186,14 @@ fn compute(password: &str, like: &PasswordHash) -> Result<PasswordHash, password
     )
 }
 
-/// Refuses the passwords that everybody tries first. The beginning of a long one
-/// is judged, since judging takes more than the square of the length.
+/// Refuses a password that is easy to guess, also from the words in `about`, such as
+/// the user's name. Only the start is checked: the time grows faster than the square
+/// of the length.
 pub fn refuse_common(password: &str, about: &[&str]) -> Result<(), Invalid> {
-    let end = password.char_indices().nth(JUDGED_CHARS);
+    let end = password.char_indices().nth(CHECKED_CHARS);
     let start = &password[..end.map_or(password.len(), |(end, _)| end)];
     let guesses = zxcvbn::zxcvbn(start, about).guesses();
-    if guesses < LEAST_GUESSES {
+    if guesses < MIN_GUESSES {
         let message = "is too easily guessed; use several unrelated words, or a password manager";
         return Err(Invalid::one("/password", Code::TooWeak, message));
     }
@@ -202,7 +201,7 @@ pub fn refuse_common(password: &str, about: &[&str]) -> Result<(), Invalid> {
 }
 
 fn argon2() -> Argon2<'static> {
-    let (memory, passes, lanes) = COST;
+    let (memory, passes, lanes) = HASH_COST;
     let params = Params::new(memory, passes, lanes, None).expect("the parameters are constants");
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
@@ -212,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_hash_fits_its_password_only() {
+    async fn a_hash_matches_only_its_password() {
         let passwords = Passwords::new();
         let hash = hash_now("correct horse battery", None);
         assert!(
@@ -227,7 +226,7 @@ mod tests {
         assert_eq!(verify("correct horse battery", &[&hash]).await, Some(0));
         assert_eq!(verify("correct horse batterx", &[&hash]).await, None);
         assert_eq!(verify("nobody has this password", &[]).await, None);
-        // Several accounts of one address, one of them made in another way.
+        // Several accounts of one address, one with another salt.
         let like = hash_now("another battery", Some(&hash));
         let unlike = hash_now("third battery", None);
         let none = "no hash".to_owned();
@@ -247,9 +246,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_are_let_in_and_no_more() {
+    async fn requests_beyond_the_limit_are_refused() {
         let passwords = Passwords::new();
-        let tickets: Vec<_> = (0..AT_ONCE + WAITING).map(|_| passwords.enter()).collect();
+        let tickets: Vec<_> = (0..MAX_RUNNING + MAX_WAITING)
+            .map(|_| passwords.enter())
+            .collect();
         assert!(tickets.iter().all(Result::is_ok));
         assert!(passwords.enter().is_err());
         drop(tickets);
@@ -273,7 +274,7 @@ mod tests {
         ] {
             assert!(refuse_common(good, &[]).is_ok(), "{good}");
         }
-        // As long as a password may be, of the characters that take longest.
+        // The longest password, of the characters that take longest.
         let long = "4@8({[<369!1|0$5+7%2".repeat(13);
         let begun = std::time::Instant::now();
         let _ = refuse_common(&long[..256], &[]);

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Serve;
-use crate::setup::Setup;
+use crate::setup_token::SetupToken;
 use crate::store::{OpenError, Purpose, Store, StoreError};
 use crate::web::session::new_token;
 
@@ -47,10 +47,13 @@ impl Service {
         // The first organization is created by the holder of this token.
         let is_new = !store.has_organizations().await?;
         let setup_token = is_new.then(new_token);
-        let setup = setup_token.as_deref().map(Setup::with).unwrap_or_default();
+        let expected = setup_token
+            .as_deref()
+            .map(SetupToken::new)
+            .unwrap_or_default();
         let clock = clock(&store, serve.trust_clock).await?;
         Ok(Self {
-            app: App::new(store, clock, serve.settings, setup, address),
+            app: App::new(store, clock, serve.settings, expected, address),
             listener,
             address,
             setup_token,
@@ -83,9 +86,9 @@ impl Service {
     }
 }
 
-/// Starts a clock that goes on from the latest moment that any server of this
-/// database has seen, so that a clock that was set back meanwhile revives no key
-/// and no session; unless the operator trusts the system's clock.
+/// Starts a clock that is never behind the latest time that a server of this
+/// database has recorded: a system clock that was set back must not make expired
+/// keys and sessions valid again. With `trust_system`, the recorded time is reset.
 pub(crate) async fn clock(store: &Store, trust_system: bool) -> Result<Clock, StoreError> {
     let clock = Clock::system();
     if trust_system {
@@ -96,8 +99,8 @@ pub(crate) async fn clock(store: &Store, trust_system: bool) -> Result<Clock, St
         tracing::warn!(
             %latest,
             seconds_ahead = ahead.as_secs(),
-            "the system's clock is behind a moment that this service has seen; keys and sessions \
-             expire by the later one; start with --trust-clock if the system's clock is right"
+            "the system clock is behind a time that this service has recorded; keys and sessions \
+             expire by the recorded time; if the system clock is right, start with --trust-clock"
         );
     }
     Ok(clock)

@@ -1,4 +1,4 @@
-//! `/api/activity`: for people in a browser, not for keys.
+//! `/api/activity`, which needs a session: API keys cannot read it.
 
 use changelog_core::ResourceType;
 use changelog_core::activity::{ActivityFilter, ActivityList, ActorList};
@@ -10,12 +10,12 @@ use crate::web::{ApiResult, Request, reply, session};
 #[utoipa::path(get, path = "/api/activity", tag = "activity", operation_id = "list_activity",
     params(
         ("limit" = Option<u64>, Query, minimum = 1,
-            description = "At most this many; 50 when absent, and 100 when more is asked for", example = 50),
-        ("offset" = Option<u64>, Query, minimum = 0, description = "Leave out this many of the newest",
+            description = "The maximum number of entries; 50 when absent, at most 100", example = 50),
+        ("offset" = Option<u64>, Query, minimum = 0, description = "The number of newest entries to skip",
             example = 0),
-        ("resource" = Option<ResourceType>, Query, description = "Only of this kind of thing"),
+        ("resource" = Option<ResourceType>, Query, description = "Entries about this type of resource"),
         ("actor_id" = Option<String>, Query,
-            description = "Only by this person, or `__api_key__` for what API keys did",
+            description = "Entries by this person, or by API keys with `__api_key__`",
             example = "__api_key__"),
     ),
     security(("session" = [])),

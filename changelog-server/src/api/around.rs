@@ -1,6 +1,5 @@
-//! `/api/changes/around`: what changed before a moment, the most suspicious
-//! first. core ranks changes; this module selects the changes to compare, bounded in
-//! time and number.
+//! `/api/changes/around`: the changes before a time, most suspicious first. Core ranks
+//! the changes; this module selects them, bounded in time and number.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,26 +14,26 @@ use crate::app::App;
 use crate::store::{ChangeJson, Compared, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
-/// How many of the newest changes of the window are compared.
-const NEWEST: u64 = 500;
-/// How many changes of the service, and of the host, are compared in addition.
-const OF_EACH: u64 = 250;
+/// The limit on the newest changes of the window that are ranked.
+const MAX_NEWEST: u64 = 500;
+/// The limit on changes of the service, and on changes on the host, that are ranked
+/// in addition.
+const MAX_PER_REFERENCE: u64 = 250;
 
-/// Ranks what changed before a moment, with the reasons of each.
+/// Ranks the changes before a time, with the reasons for each rank.
 #[utoipa::path(get, path = "/api/changes/around", tag = "changes", operation_id = "changes_around",
     params(
-        ("at" = Option<Timestamp>, Query, description = "The moment before which is looked; now when absent"),
+        ("at" = Option<Timestamp>, Query, description = "The time of the incident; now when absent"),
         ("service_id" = Option<ServiceId>, Query,
-            description = "The service that was affected: changes to it rank higher"),
+            description = "The affected service: its changes rank higher"),
         ("host_id" = Option<HostId>, Query,
-            description = "The host that was affected: changes on it rank higher, and so do changes on \
-                           hosts of its environment"),
+            description = "The affected host: changes on it and on hosts of its environment rank higher"),
         ("window_minutes" = Option<u64>, Query, minimum = 1, maximum = 10_080,
-            description = "How far to look back; 120 when absent", example = 120),
+            description = "The length of the time range before `at`, in minutes; 120 when absent", example = 120),
         ("limit" = Option<u64>, Query, minimum = 1,
-            description = "How many to answer; 20 when absent, and 100 when more is asked for", example = 20),
+            description = "The maximum number of changes; 20 when absent, at most 100", example = 20),
     ),
-    responses((status = 200, description = "The changes, the most suspicious first", body = Around)))]
+    responses((status = 200, description = "The changes, most suspicious first", body = Around)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     let filter = request.filter(AroundFilter::from_query)?;
@@ -62,7 +61,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     ))
 }
 
-/// Writes the answer around changes that are JSON already, without copying them.
+/// Returns the response in pieces, without copying the changes, which are JSON.
 fn pieces(
     envelope: &Around,
     ranked: &[Ranked],
@@ -70,8 +69,8 @@ fn pieces(
 ) -> Result<Vec<Bytes>, serde_json::Error> {
     let mut documents: HashMap<_, _> = documents.into_iter().collect();
     let envelope = serde_json::to_string(envelope)?;
-    // Its list of changes, which is empty.
-    let (before, behind) = envelope.split_once("[]").unwrap_or_default();
+    // The empty list of changes.
+    let (before, after) = envelope.split_once("[]").unwrap_or_default();
     let mut pieces = Vec::new();
     let mut between = format!("{before}[");
     for Ranked { id, score, reasons } in ranked {
@@ -90,12 +89,11 @@ fn pieces(
     if !pieces.is_empty() {
         between.pop();
     }
-    pieces.push(format!("{between}]{behind}").into());
+    pieces.push(format!("{between}]{after}").into());
     Ok(pieces)
 }
 
-/// Returns what changes are compared with. An id that the organization does not
-/// have matches no change.
+/// Returns what was affected. An unknown id matches no change.
 async fn affected(
     app: &App,
     tenant: Tenant,
@@ -116,8 +114,7 @@ async fn affected(
     })
 }
 
-/// Reads the changes to rank, and returns whether these are all changes of the
-/// window.
+/// Reads the changes to rank, and returns whether they are all changes of the window.
 async fn candidates(
     app: &App,
     tenant: Tenant,
@@ -133,10 +130,10 @@ async fn candidates(
         }
         None => Ok(Vec::new()),
     };
-    let newest = read(Some(Compared::All), NEWEST).await?;
-    let of_service = read(filter.service_id.map(Compared::Service), OF_EACH).await?;
-    let on_host = read(filter.host_id.map(Compared::Host), OF_EACH).await?;
-    let complete = (newest.len() as u64) < NEWEST;
+    let newest = read(Some(Compared::All), MAX_NEWEST).await?;
+    let of_service = read(filter.service_id.map(Compared::Service), MAX_PER_REFERENCE).await?;
+    let on_host = read(filter.host_id.map(Compared::Host), MAX_PER_REFERENCE).await?;
+    let complete = (newest.len() as u64) < MAX_NEWEST;
     let all: HashMap<ChangeId, Candidate> = newest
         .into_iter()
         .chain(of_service)

@@ -1,4 +1,4 @@
-//! Who calls: an API key, or a person in a browser.
+//! Authentication of API keys.
 
 use changelog_core::{ApiKeyId, ProblemCode, Timestamp, api_key};
 use http::header;
@@ -10,21 +10,21 @@ use crate::web::{ApiError, Request};
 /// The header that carries the key.
 pub(crate) const API_KEY_HEADER: &str = "x-api-key";
 
-/// A program that has shown a valid key of an organization whose plan includes
-/// the API.
+/// The caller of a request: a valid key of an organization whose plan includes the
+/// API.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// The organization that it acts in.
+    /// The organization of the key.
     pub(crate) tenant: Tenant,
     /// The key.
     pub(crate) key: ApiKeyId,
-    /// How the activity log names it.
+    /// The actor that the activity log shows.
     pub(crate) actor: Actor,
 }
 
 impl App {
     /// Authenticates the API key of a request. A missing, unknown, revoked or
-    /// expired key gets the same answer.
+    /// expired key gets the same response.
     pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
         let key = request.header(API_KEY_HEADER).unwrap_or_default();
         // The checksum rejects a mistyped key without a query.
@@ -46,9 +46,9 @@ impl App {
             );
             return Err(ApiError::new(ProblemCode::PlanRequired, detail));
         }
-        if let Some(allowance) = self.limits.request(owner.key)? {
-            // Set once a request; a second caller check would tell the same.
-            let _ = request.context.state.rate_limit.set(allowance);
+        if let Some(state) = self.limits.request(owner.key)? {
+            // Set at most once per request.
+            let _ = request.context.state.rate_limit.set(state);
         }
         let _ = request.context.state.tenant.set(owner.tenant);
         self.key_last_used.note(owner.key, owner.last_used_at, now);

@@ -14,29 +14,29 @@ use crate::store::activity::{self, Entry};
 use crate::store::{ChangeJson, ChangeList, Creation, Draft};
 use crate::web::{ApiResult, Request, body, reply};
 
-/// How many nanoseconds the ids of two changes of one request are apart: the least
-/// that a UUID version 7 shows.
-const NANOS_APART: u32 = 250;
+/// The distance between the times in the ids of two changes of one request, in
+/// nanoseconds: the resolution of the UUIDs version 7.
+const ID_STEP_NANOS: u32 = 250;
 
-/// Lists a page of the changes that match every parameter given, newest first.
+/// Lists a page of the changes that match all given parameters, newest first.
 #[utoipa::path(get, path = "/api/changes", tag = "changes", operation_id = "list_changes",
     params(
-        ("page" = Option<u64>, Query, minimum = 1, description = "The page, from 1", example = 1),
+        ("page" = Option<u64>, Query, minimum = 1, description = "The number of the page, from 1", example = 1),
         ("per_page" = Option<u64>, Query, minimum = 1,
-            description = "How many a page; 25 when absent, and 100 when more is asked for", example = 25),
+            description = "The number of changes per page; 25 when absent, at most 100", example = 25),
         ("q" = Option<String>, Query,
-            description = "Words; each must be the beginning of some word of the title, without regard \
-                           to case and diacritics", example = "deploy api"),
-        ("service_id" = Option<ServiceId>, Query, description = "Only of this service"),
-        ("host_id" = Option<HostId>, Query, description = "Only on this host"),
-        ("risk_level" = Option<RiskLevel>, Query, description = "Only of this risk"),
-        ("status" = Option<Status>, Query, description = "Only of this status"),
+            description = "Search words; the title must contain a word that starts with each, ignoring case \
+                           and diacritics", example = "deploy api"),
+        ("service_id" = Option<ServiceId>, Query, description = "Changes of this service"),
+        ("host_id" = Option<HostId>, Query, description = "Changes on this host"),
+        ("risk_level" = Option<RiskLevel>, Query, description = "Changes with this risk level"),
+        ("status" = Option<Status>, Query, description = "Changes with this status"),
         ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
-            description = "Only with this tag; repeat it for several, all of which must be there"),
-        ("since" = Option<Timestamp>, Query, description = "Only what happened then or later"),
-        ("until" = Option<Timestamp>, Query, description = "Only what happened before then"),
+            description = "Changes with this tag; repeat the parameter to require several tags"),
+        ("since" = Option<Timestamp>, Query, description = "Changes that happened at this time or later"),
+        ("until" = Option<Timestamp>, Query, description = "Changes that happened before this time"),
         ("before" = Option<ChangeId>, Query,
-            description = "Continue after this change; count stays that of the whole list"),
+            description = "Changes older than this one, to read the next page; `count` stays that of the whole list"),
     ),
     responses((status = 200, description = "A page of changes", body = Page<Change>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
@@ -46,7 +46,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     Ok(page(&filter, list))
 }
 
-/// Writes the envelope of a page around changes that are JSON already.
+/// Returns a page of changes, which are JSON already.
 fn page(filter: &ChangeFilter, list: ChangeList) -> Response {
     let ChangeList { json, count } = list;
     let envelope = Page::<()>::new(Vec::new(), count, filter.page, filter.per_page);
@@ -56,16 +56,16 @@ fn page(filter: &ChangeFilter, list: ChangeList) -> Response {
         total_pages,
         ..
     } = envelope;
-    let behind = format!(
+    let after = format!(
         "],\"count\":{count},\"page\":{page},\"per_page\":{per_page},\"total_pages\":{total_pages}}}"
     );
-    reply::raw_json("{\"data\":[", json, behind)
+    reply::raw_json("{\"data\":[", json.0, after)
 }
 
-/// Finds a change.
+/// Returns a change.
 #[utoipa::path(get, path = "/api/changes/{id}", tag = "changes", operation_id = "get_change",
     params(("id" = ChangeId, Path, description = "The change's id")),
-    responses((status = 200, description = "The change in full", body = Data<Change>)))]
+    responses((status = 200, description = "The change", body = Data<Change>)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
@@ -73,10 +73,10 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     Ok(reply::raw_json("{\"data\":", json, "}".to_owned()))
 }
 
-/// Records a change.
+/// Creates a change.
 #[utoipa::path(post, path = "/api/changes", tag = "changes", operation_id = "create_change",
     request_body = NewChange,
-    responses((status = 201, description = "The change, recorded", body = Data<ChangeCreated>)))]
+    responses((status = 201, description = "The created change", body = Data<ChangeCreated>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
@@ -91,10 +91,10 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     Ok(idempotency::created(location, data, created.is_replay))
 }
 
-/// Records several changes: all of them, or none when one of them breaks a rule.
+/// Creates several changes, or none if one of them is invalid.
 #[utoipa::path(post, path = "/api/changes/bulk", tag = "changes", operation_id = "create_changes",
     request_body = NewChanges,
-    responses((status = 201, description = "The changes, recorded, in the order given",
+    responses((status = 201, description = "The created changes, in the order of the request",
         body = Data<Vec<ChangeCreated>>)))]
 pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
@@ -104,11 +104,11 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let new: NewChanges = body::parse(&bytes, now.into()).await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
     let (tenant, actor) = (caller.tenant, caller.actor.clone());
-    // Ids keep the order of the list: each is as far from the next as they can show.
+    // The times in the ids increase, so that sorting by id keeps the order of the list.
     let drafts = move || {
         new.changes
             .into_iter()
-            .zip((0..).map(|index: u32| index * NANOS_APART))
+            .zip((0..).map(|index: u32| index * ID_STEP_NANOS))
             .map(|(new, nanos)| {
                 let now = now + TimeDelta::nanoseconds(nanos.into());
                 Draft::in_list(tenant, &actor, new, now, Some(nanos))
@@ -125,11 +125,11 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     ))
 }
 
-/// Changes a change; each move of its status is recorded.
+/// Updates a change and records the differences in the activity log.
 #[utoipa::path(patch, path = "/api/changes/{id}", tag = "changes", operation_id = "update_change",
     params(("id" = ChangeId, Path, description = "The change's id")),
     request_body = ChangePatch,
-    responses((status = 200, description = "The change as it is now", body = Data<Change>)))]
+    responses((status = 200, description = "The updated change", body = Data<Change>)))]
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
@@ -142,8 +142,8 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
         .await?;
     if !changes.is_empty() {
         let entry = Entry::of_change(Action::Updated, &change, activity::changed(changes));
-        tx.record(caller.tenant, &caller.actor, entry, app.now())
-            .await?;
+        let now = change.updated_at.to_datetime();
+        tx.record(caller.tenant, &caller.actor, entry, now).await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: change }))

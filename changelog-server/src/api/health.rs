@@ -12,8 +12,7 @@ use crate::web::{ApiResult, Request, reply};
 /// How long the check waits for the database.
 const TIMEOUT: Duration = Duration::from_millis(1_200);
 
-/// Reports whether the service can work: a real round trip to the database,
-/// bounded in time.
+/// Reports whether the service works, by a round trip to the database with a timeout.
 #[utoipa::path(get, path = "/api/health", tag = "health", operation_id = "get_health", security(()),
     responses(
         (status = 200, description = "The database answers", body = Health,

@@ -14,15 +14,15 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
 #[utoipa::path(get, path = "/api/hosts", tag = "hosts", operation_id = "list_hosts",
     params(
         ("limit" = Option<u64>, Query, minimum = 1,
-            description = "At most this many; all when neither this nor `after` is given, and 1000 when more is asked for",
+            description = "The maximum number of items, at most 1000; without this and `after`, all are returned",
             example = 100),
         ("after" = Option<String>, Query,
-            description = "Only those whose hostname comes after this one: the last of the page before"),
+            description = "Return items whose hostname comes after this one: the last of the previous page"),
     ),
     responses((status = 200, description = "All hosts, ordered by hostname", body = Data<Vec<Host>>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
-    let data = match ListFilter::of(&request)? {
+    let data = match ListFilter::from_request(&request)? {
         None => app.store.hosts(caller.tenant).await?,
         Some(ListFilter { after, limit }) => {
             app.store.hosts_after(caller.tenant, &after, limit).await?
@@ -31,7 +31,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     Ok(reply::json(200, &Data { data }))
 }
 
-/// Finds a host.
+/// Returns a host.
 #[utoipa::path(get, path = "/api/hosts/{id}", tag = "hosts", operation_id = "get_host",
     params(("id" = HostId, Path, description = "The host's id")),
     responses((status = 200, description = "The host", body = Data<Host>)))]
@@ -42,10 +42,10 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     Ok(reply::json(200, &Data { data }))
 }
 
-/// Records a host.
+/// Creates a host.
 #[utoipa::path(post, path = "/api/hosts", tag = "hosts", operation_id = "create_host",
     request_body = NewHost,
-    responses((status = 201, description = "The host, recorded", body = Data<Host>)))]
+    responses((status = 201, description = "The created host", body = Data<Host>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
@@ -75,17 +75,18 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     Ok(idempotency::answer(outcome, is_replay, name_taken))
 }
 
-/// Changes a host.
+/// Updates a host.
 #[utoipa::path(patch, path = "/api/hosts/{id}", tag = "hosts", operation_id = "update_host",
     params(("id" = HostId, Path, description = "The host's id")),
     request_body = HostPatch,
-    responses((status = 200, description = "The host as it is now", body = Data<Host>)))]
+    responses((status = 200, description = "The updated host", body = Data<Host>)))]
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
     let id: HostId = request.id()?;
     let bytes = request.json_body().await?;
-    let patch: HostPatch = body::parse(&bytes, app.now().into()).await?;
+    let now = app.now();
+    let patch: HostPatch = body::parse(&bytes, now.into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
     let (host, changes) = match tx.update_host(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {
@@ -95,8 +96,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     };
     if !changes.is_empty() {
         let entry = Entry::of_host(Action::Updated, &host, activity::changed(changes));
-        tx.record(caller.tenant, &caller.actor, entry, app.now())
-            .await?;
+        tx.record(caller.tenant, &caller.actor, entry, now).await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: host }))

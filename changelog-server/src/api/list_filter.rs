@@ -1,29 +1,29 @@
-//! Reading the lists of hosts and services in parts.
+//! Pages of the lists of hosts and services.
 
 use changelog_core::Code;
 use changelog_core::query::Query;
 
 use crate::web::{ApiError, Request};
 
-/// The most hosts or services of one page.
+/// The limit on hosts or services of one page.
 const MAX_LIMIT: u64 = 1_000;
 
-/// Which part of a list, in the order of the names.
+/// A page of a list, in the order of the names.
 #[derive(Debug)]
 pub(super) struct ListFilter {
-    /// Only what comes after this name.
+    /// The name before the first item.
     pub(super) after: String,
-    /// At most this many.
+    /// The maximum number of items.
     pub(super) limit: u64,
 }
 
 impl ListFilter {
-    /// Reads `limit` and `after`; without either, the whole list is asked for.
-    pub(super) fn of(request: &Request) -> Result<Option<Self>, ApiError> {
+    /// Reads `limit` and `after`; `None` without either, for the whole list.
+    pub(super) fn from_request(request: &Request) -> Result<Option<Self>, ApiError> {
         let (limit, after) = request.filter(|raw| {
             let mut query = Query::new(raw);
             let read = (query.number("limit", 1), query.one("after"));
-            // No name has it, and PostgreSQL does not take it as a text.
+            // No name contains NUL, and PostgreSQL rejects it.
             if read.1.as_ref().is_some_and(|after| after.contains('\0')) {
                 query.add("after", Code::InvalidFormat, "must not contain NUL");
             }

@@ -14,15 +14,15 @@ use crate::web::{ApiError, ApiResult, Request, body, reply};
 #[utoipa::path(get, path = "/api/services", tag = "services", operation_id = "list_services",
     params(
         ("limit" = Option<u64>, Query, minimum = 1,
-            description = "At most this many; all when neither this nor `after` is given, and 1000 when more is asked for",
+            description = "The maximum number of items, at most 1000; without this and `after`, all are returned",
             example = 100),
         ("after" = Option<String>, Query,
-            description = "Only those whose name comes after this one: the last of the page before"),
+            description = "Return items whose name comes after this one: the last of the previous page"),
     ),
     responses((status = 200, description = "All services, ordered by name", body = Data<Vec<Service>>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
-    let data = match ListFilter::of(&request)? {
+    let data = match ListFilter::from_request(&request)? {
         None => app.store.services(caller.tenant).await?,
         Some(ListFilter { after, limit }) => {
             app.store
@@ -33,7 +33,7 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     Ok(reply::json(200, &Data { data }))
 }
 
-/// Finds a service.
+/// Returns a service.
 #[utoipa::path(get, path = "/api/services/{id}", tag = "services", operation_id = "get_service",
     params(("id" = ServiceId, Path, description = "The service's id")),
     responses((status = 200, description = "The service", body = Data<Service>)))]
@@ -44,10 +44,10 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     Ok(reply::json(200, &Data { data }))
 }
 
-/// Records a service.
+/// Creates a service.
 #[utoipa::path(post, path = "/api/services", tag = "services", operation_id = "create_service",
     request_body = NewService,
-    responses((status = 201, description = "The service, recorded", body = Data<Service>)))]
+    responses((status = 201, description = "The created service", body = Data<Service>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
@@ -77,17 +77,18 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     Ok(idempotency::answer(outcome, is_replay, name_taken))
 }
 
-/// Changes a service.
+/// Updates a service.
 #[utoipa::path(patch, path = "/api/services/{id}", tag = "services", operation_id = "update_service",
     params(("id" = ServiceId, Path, description = "The service's id")),
     request_body = ServicePatch,
-    responses((status = 200, description = "The service as it is now", body = Data<Service>)))]
+    responses((status = 200, description = "The updated service", body = Data<Service>)))]
 pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     request.no_parameters()?;
     let id: ServiceId = request.id()?;
     let bytes = request.json_body().await?;
-    let patch: ServicePatch = body::parse(&bytes, app.now().into()).await?;
+    let now = app.now();
+    let patch: ServicePatch = body::parse(&bytes, now.into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
     let (service, changes) = match tx.update_service(caller.tenant, id, &patch).await {
         Err(StoreError::Conflict) => {
@@ -97,8 +98,7 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     };
     if !changes.is_empty() {
         let entry = Entry::of_service(Action::Updated, &service, activity::changed(changes));
-        tx.record(caller.tenant, &caller.actor, entry, app.now())
-            .await?;
+        tx.record(caller.tenant, &caller.actor, entry, now).await?;
     }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: service }))

@@ -241,13 +241,13 @@ impl EventStream {
     /// Returns events as a part of the body once there is memory for them; nothing
     /// if there is none until the next check of the key.
     async fn with_memory(&mut self, text: String) -> Bytes {
-        if text.len() <= memory::FREE {
+        if text.len() <= memory::UNCOUNTED_BYTES {
             return text.into();
         }
         let holder = Holder::Organization(self.tenant);
         let permit = self.app.memory.reserve(holder, text.len(), 0);
         if let Ok(permit) = timeout_at(self.next_key_check, permit).await {
-            return permit.fitted(text.into());
+            return permit.fit(text.into());
         }
         self.unsent = Some(text);
         Bytes::new()
@@ -268,9 +268,9 @@ impl EventStream {
             .entries
             .len()
             .min(MAX_BATCH)
-            .min(memory.reservable(memory::LARGEST_CHANGE));
+            .min(memory.items_per_reservation(memory::MAX_CHANGE_BYTES));
         let holder = Holder::Organization(self.tenant);
-        let permit = memory.reserve(holder, count * memory::LARGEST_CHANGE, 0);
+        let permit = memory.reserve(holder, count * memory::MAX_CHANGE_BYTES, 0);
         let Ok(permit) = timeout_at(self.next_key_check, permit).await else {
             self.missed = Some(missed);
             return Ok(Bytes::new());
@@ -284,7 +284,7 @@ impl EventStream {
         if !missed.entries.is_empty() || missed.next.is_some() {
             self.missed = Some(missed);
         }
-        Ok(permit.fitted(text.into()))
+        Ok(permit.fit(text.into()))
     }
 
     /// Waits for events until the next check of the key; `None` when the service
@@ -304,7 +304,7 @@ impl EventStream {
         }
         for _ in 1..MAX_BATCH {
             let events = &mut self.subscription.events;
-            if events.is_empty() || self.missed.is_some() || text.len() > memory::FREE {
+            if events.is_empty() || self.missed.is_some() || text.len() > memory::UNCOUNTED_BYTES {
                 break;
             }
             let Ok(event) = events.try_recv() else {

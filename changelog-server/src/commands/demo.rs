@@ -21,11 +21,11 @@ use crate::app::{App, reachable};
 use crate::config::{Demo, Settings};
 use crate::passwords;
 use crate::service::clock;
-use crate::setup::Setup;
+use crate::setup_token::SetupToken;
 use crate::store::{Actor, Capacity, Purpose, Store, Tenant};
 
-/// What a path may hold as it is in a database address.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
+/// The characters that a path in a database address percent-encodes.
+const ENCODED_IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'.')
     .remove(b'-')
@@ -34,8 +34,8 @@ const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
 const ORGANIZATION: &str = "Demo";
 const EMAIL: &str = "demo@example.com";
 
-/// What the next start must know again; kept beside the database, readable by
-/// its owner only.
+/// The credentials that the next start reads again; kept next to the database,
+/// readable only by the file's owner.
 #[derive(Serialize, Deserialize)]
 struct Access {
     password: String,
@@ -44,11 +44,11 @@ struct Access {
 
 pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     serve::start_log("warn")?;
-    std::fs::create_dir_all(&demo.data_dir).map_err(|error| in_path(&demo.data_dir, &error))?;
+    std::fs::create_dir_all(&demo.data_dir).map_err(|error| at_path(&demo.data_dir, &error))?;
     let path = demo.data_dir.join("changelog.db");
     let address = format!(
         "sqlite://{}",
-        utf8_percent_encode(&path.to_string_lossy(), IN_PATH)
+        utf8_percent_encode(&path.to_string_lossy(), ENCODED_IN_PATH)
     );
     let (store, serve_lock) = Store::open(&address, Purpose::Serve, Capacity::default()).await?;
     let listener = crate::serve::bind(demo.listen).await?;
@@ -59,12 +59,12 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
         store.clone(),
         clock(&store, false).await?,
         Settings::default(),
-        Setup::default(),
+        SetupToken::default(),
         listening,
     );
     let shutdown = serve::signals()?;
     let serving = crate::run(app, listener, shutdown);
-    let showing = async {
+    let printing = async {
         let url = format!("http://{}", reachable(listening));
         let client = Client::builder()
             .url(&url)
@@ -74,15 +74,15 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
             log_samples(&client).await?;
         }
         let changes = client.changes().list().send().await?;
-        show(&changes.data, &url, &access)?;
+        print_access(&changes.data, &url, &access)?;
         writeln!(std::io::stderr(), "listening on http://{listening}")?;
         Ok::<(), Failure>(())
     };
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         () = &mut serving => {}
-        shown = showing => {
-            shown?;
+        printed = printing => {
+            printed?;
             serving.await;
         }
     }
@@ -91,7 +91,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds the sign-in and the key of an earlier start, or makes them.
+/// Returns the credentials of an earlier start, or creates them.
 async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
     let path = data_dir.join("access.json");
     let kept = std::fs::read(&path)
@@ -120,12 +120,12 @@ async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
         password,
         api_key: key.key,
     };
-    write_private(&path, &access).map_err(|error| in_path(&path, &error))?;
+    write_private(&path, &access).map_err(|error| at_path(&path, &error))?;
     Ok(access)
 }
 
-/// Makes the organization with its owner, or gives the owner of one that was
-/// left without its access file a new password.
+/// Creates the organization and its owner. If the organization exists, its access
+/// file is lost, so the owner gets a new password.
 async fn tenant(
     store: &Store,
     existing: Option<(Tenant, Organization)>,
@@ -165,7 +165,7 @@ fn write_private(path: &Path, access: &Access) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Logs a handful of changes as a team would, some time apart.
+/// Logs a few sample changes, some time apart.
 async fn log_samples(client: &Client) -> Result<(), Failure> {
     let payments = client
         .services()
@@ -232,7 +232,7 @@ async fn log_samples(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(changes: &[Change], url: &str, access: &Access) -> Result<(), Failure> {
+fn print_access(changes: &[Change], url: &str, access: &Access) -> Result<(), Failure> {
     let row = |change: &Change| {
         vec![
             change
@@ -261,6 +261,6 @@ fn show(changes: &[Change], url: &str, access: &Access) -> Result<(), Failure> {
     ))
 }
 
-fn in_path(path: &Path, error: &std::io::Error) -> Failure {
+fn at_path(path: &Path, error: &std::io::Error) -> Failure {
     std::io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
 }

@@ -27,7 +27,7 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
             }
             print(&created.key)?;
             let note = format!(
-                "this is the only time that the key {:?} of {:?} is shown; its id is {}",
+                "the key {:?} of {:?} is shown only this once; its id is {}",
                 created.name, organization.name, created.id
             );
             super::note(&note);
@@ -63,7 +63,7 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
             let (tenant, key) = match store.api_key(id).await {
                 Err(StoreError::NotFound) => {
                     return Err(Failure::Usage(format!(
-                        "there is no key with the id {id}; `changelog-server key list --org ORG` shows them"
+                        "there is no key with the id {id}; `changelog-server key list --org ORG` lists the keys"
                     )));
                 }
                 found => found?,
@@ -77,9 +77,9 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
                 return print_json(&store.api_key(id).await?.1);
             }
             let outcome = if was_valid {
-                "is revoked now"
+                "was revoked"
             } else {
-                "was revoked before"
+                "was already revoked"
             };
             print(&format!(
                 "the key {:?} ({}) {outcome}",

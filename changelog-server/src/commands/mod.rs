@@ -1,4 +1,4 @@
-//! One file a command; what they print and how they fail.
+//! One file per command, and how commands print and fail.
 
 mod backup;
 mod demo;
@@ -21,7 +21,7 @@ use crate::config::{Arguments, Command, Common};
 use crate::service::StartError;
 use crate::store::{BackupError, Capacity, OpenError, Purpose, Store, StoreError, Tenant};
 
-/// Why a command failed; its text goes to standard error.
+/// Why a command failed; printed to standard error.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}")]
@@ -42,7 +42,7 @@ enum Failure {
     Client(#[from] changelog_client::Error),
 }
 
-/// Runs a command to its end: 0 done, 1 failed, 2 used wrongly.
+/// Runs a command. The exit code is 0 on success, 1 on failure and 2 on wrong usage.
 pub fn run(arguments: Arguments) -> ExitCode {
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
@@ -55,7 +55,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 fn fail(failure: &Failure) -> ExitCode {
-    // Standard error may be gone; there is nobody else to tell.
+    // If standard error is closed, the failure cannot be reported.
     let _ = writeln!(std::io::stderr(), "error: {failure}");
     match failure {
         Failure::Usage(_) | Failure::Invalid(_) => ExitCode::from(2),
@@ -87,13 +87,13 @@ async fn open(common: &Common) -> Result<Store, Failure> {
     Ok(store)
 }
 
-/// Finds the one organization that the operator means.
-async fn organization(store: &Store, named: &str) -> Result<(Tenant, Organization), Failure> {
-    let mut found = store.organizations_named(named).await?;
+/// Finds an organization by its name or id; exactly one must match.
+async fn organization(store: &Store, name: &str) -> Result<(Tenant, Organization), Failure> {
+    let mut found = store.organizations_named(name).await?;
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => Err(Failure::Usage(format!(
-            "there is no organization {named:?}; `changelog-server org list` shows them"
+            "there is no organization {name:?}; `changelog-server org list` lists them"
         ))),
         _ => {
             let ids: Vec<String> = found
@@ -102,34 +102,34 @@ async fn organization(store: &Store, named: &str) -> Result<(Tenant, Organizatio
                 .collect();
             let ids = ids.join(", ");
             Err(Failure::Usage(format!(
-                "several organizations are named {named:?}; use the id: {ids}"
+                "several organizations are named {name:?}; use the id: {ids}"
             )))
         }
     }
 }
 
-/// Returns the time now.
+/// Returns the current time.
 fn now() -> DateTime<Utc> {
     Clock::system().now()
 }
 
-/// Prints a line of result.
+/// Prints a line to standard output.
 fn print(line: &str) -> Result<(), Failure> {
     match writeln!(std::io::stdout(), "{line}") {
-        // Whoever reads has read enough.
+        // The reader has closed the pipe, as `head` does.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
 }
 
-/// Prints a result as JSON.
+/// Prints a result as JSON to standard output.
 fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let json = serde_json::to_string_pretty(value).map_err(std::io::Error::from)?;
     print(&json)
 }
 
-/// Tells the operator something beside the result.
+/// Prints a line that is not part of the result, to standard error.
 fn note(line: &str) {
-    // Standard error may be gone; then nobody wants to know.
+    // If standard error is closed, nobody reads the line.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

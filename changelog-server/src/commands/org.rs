@@ -35,10 +35,10 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
             }
             let Organization { id, name, plan, .. } = organization;
             print(&format!(
-                "made the organization {name:?} on the plan {plan}, id {id}"
+                "created the organization {name:?} with the plan {plan}, id {id}"
             ))?;
             if let Some(owner) = owner {
-                print(&format!("{} ({}) is its owner", owner.name, owner.email))?;
+                print(&format!("owner: {} ({})", owner.name, owner.email))?;
             }
             print(&format!(
                 "next: changelog-server key create --org {id} --name NAME"
@@ -79,7 +79,7 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
                 return print_json(&updated);
             }
             print(&format!(
-                "{:?} is on the plan {} now",
+                "the plan of {:?} is now {}",
                 updated.name, updated.plan
             ))
         }
@@ -111,7 +111,7 @@ pub(super) async fn create(
         Err(StoreError::Conflict) => {
             let email = owner.map(|owner| owner.email).unwrap_or_default();
             return Err(Failure::Usage(format!(
-                "the address {email} belongs to a person already; nothing was made"
+                "a person with the address {email} exists already; nothing was created"
             )));
         }
         created => created?,

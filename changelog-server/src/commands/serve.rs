@@ -16,7 +16,7 @@ pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
     let shutdown = signals()?;
     let mut out = std::io::stderr();
     if let Some(url) = service.setup_url() {
-        writeln!(out, "no organization yet; set one up: {url}")?;
+        writeln!(out, "no organization yet; create one: {url}")?;
     }
     writeln!(out, "listening on http://{}", service.address())?;
     service.run(shutdown).await;
@@ -24,7 +24,7 @@ pub(super) async fn run(common: &Common, serve: Serve) -> Result<(), Failure> {
 }
 
 /// Starts the log on standard error; `CHANGELOG_LOG` filters it, and
-/// `CHANGELOG_LOG_FORMAT=json` makes it one JSON object a line.
+/// `CHANGELOG_LOG_FORMAT=json` prints one JSON object per line.
 pub(super) fn start_log(default: &str) -> Result<(), Failure> {
     let wanted = std::env::var("CHANGELOG_LOG")
         .ok()

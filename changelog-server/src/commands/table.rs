@@ -1,9 +1,9 @@
-//! Tables on a terminal and in a pipe.
+//! Tables of results.
 
 use changelog_core::text::printable;
 use comfy_table::{ContentArrangement, Table};
 
-/// Lays out rows under a header, within the terminal.
+/// Lays out rows below a header, in the width of the terminal.
 pub(super) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table

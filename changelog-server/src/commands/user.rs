@@ -27,13 +27,13 @@ pub(super) async fn run(common: &Common, command: User) -> Result<(), Failure> {
         return print_json(&user);
     }
     print(&format!(
-        "the password of {} is set; their sessions are ended",
+        "the password of {} was set; their sessions were ended",
         user.email
     ))
 }
 
-/// Finds the account of an address, where there are several that of the member of
-/// an organization, and returns it with the others.
+/// Returns the account of an address and the other accounts of that address. If
+/// there are several, `org` chooses the one of its member.
 async fn account(
     store: &Store,
     email: &str,
@@ -62,11 +62,11 @@ async fn account(
     match found.len() {
         0 => Err(Failure::Usage(match org {
             Some(org) => format!("{org} has no member with the address {email}"),
-            None => format!("there is no person with the address {email}"),
+            None => format!("there is no user with the address {email}"),
         })),
         1 => Ok((found.remove(0), others)),
         several => Err(Failure::Usage(format!(
-            "the address {email} has {several} accounts, in the organizations {}; say which \
+            "the address {email} has {several} accounts, in the organizations {}; choose one \
              with --org",
             names.join(", ")
         ))),

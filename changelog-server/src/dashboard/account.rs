@@ -122,7 +122,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     let like = others.into_iter().next().map(|other| other.password_hash);
     let hash = ticket.hash(new, like).await?;
     let mut tx = app.store.begin().await?;
-    tx.attempt_succeeded(&bucket).await?;
+    tx.record_success(&bucket).await?;
     // Ends every session, including this one, which a new one replaces.
     tx.set_password(person.id, &hash).await?;
     let tokens = auth::renew_session(&app, &mut tx, &request, &own.user, viewer.tenant()).await?;

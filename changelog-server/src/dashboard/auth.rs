@@ -72,7 +72,7 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
         return page::render(401, &SignInPage { email, error, next });
     };
     let mut tx = app.store.begin().await?;
-    tx.attempt_succeeded(&login.buckets).await?;
+    tx.record_success(&login.buckets).await?;
     let tokens = begin_session(&app, &mut tx, &request, &login.user, tenant).await?;
     tx.commit().await?;
     let mut response = page::see_other(if next.is_empty() { "/" } else { next });
@@ -97,7 +97,7 @@ pub(super) enum PasswordCheck {
 /// An account whose password was given.
 pub(super) struct Login {
     pub(super) user: User,
-    /// Where the attempt was counted, for [`Tx::attempt_succeeded`].
+    /// Where the attempt was counted, for [`Tx::record_success`].
     pub(super) buckets: Vec<Bucket>,
 }
 

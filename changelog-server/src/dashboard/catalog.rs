@@ -145,8 +145,8 @@ async fn list_page<P: CatalogPage>(
         items.pop();
     }
     let rows = items.into_iter().map(|summary| {
-        let id = P::id(&summary.record).to_string();
-        let (name, about) = P::columns(summary.record);
+        let id = P::id(&summary.item).to_string();
+        let (name, about) = P::columns(summary.item);
         Row {
             id,
             name,
@@ -249,7 +249,7 @@ async fn item_page<P: CatalogPage>(
         form: refused.unwrap_or_else(|| std::mem::take(&mut item.form)),
         item,
         count: list.count,
-        changes: list.parse()?,
+        changes: list.json.parse()?,
         calendar: charts::calendar(&days, today, &query),
         query,
         log_command: format!("chlog log --{noun} {id} \"what was done\""),

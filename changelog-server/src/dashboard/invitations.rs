@@ -113,7 +113,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     };
     let user = match (login, new_user) {
         (Some(login), _) => {
-            tx.attempt_succeeded(&login.buckets).await?;
+            tx.record_success(&login.buckets).await?;
             login.user
         }
         (None, Some((new, hash))) => {

@@ -83,6 +83,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             ..ChangeFilter::default()
         })
         .await?
+        .json
         .parse()?
         .pop(),
         _ => None,
@@ -103,9 +104,9 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         range: range.words,
         since,
         count: latest.count,
-        changes: latest.parse()?,
+        changes: latest.json.parse()?,
         newest,
-        running: running.parse()?,
+        running: running.json.parse()?,
         running_count: running.count,
         scheduled,
         bars: charts::bars(&days, today),

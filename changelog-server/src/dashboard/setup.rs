@@ -31,7 +31,7 @@ struct ReadyPage<'a> {
 
 /// Requires the printed token, and that there is no organization yet.
 async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
-    if app.setup.matches(token) && !app.store.has_organizations().await? {
+    if app.setup_token.matches(token) && !app.store.has_organizations().await? {
         return Ok(());
     }
     Err(setup_refused())
@@ -70,8 +70,8 @@ pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     let hash = ticket.hash(owner.password.clone(), None).await?;
     let now = app.now();
     // Of two concurrent requests only one gets the claim. If the claim is dropped
-    // before `done`, the token is valid again.
-    let Some(claim) = app.setup.take(&token) else {
+    // before `use_up`, the token is valid again.
+    let Some(claim) = app.setup_token.claim(&token) else {
         return Err(setup_refused());
     };
     let mut tx = app.store.begin().await?;
@@ -88,7 +88,7 @@ pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     let key = tx.insert_api_key(tenant, &actor, &key, now).await?;
     let tokens = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;
-    claim.done();
+    claim.use_up();
     let page = ReadyPage {
         organization: &organization.name,
         key: &key.key,

@@ -1,4 +1,4 @@
-//! API keys: found by the hash of their value on every request.
+//! API keys, found by the hash of their value.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,7 +16,7 @@ use sqlx::{FromRow, QueryBuilder};
 use super::activity::Entry;
 use super::engine::Results;
 use super::engine::{execute, on, push_values};
-use super::sessions::CLOCKS_DIFFER;
+use super::sessions::MAX_CLOCK_SKEW;
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
@@ -24,17 +24,17 @@ INSERT INTO api_keys (id, organization_id, name, key_hash, masked, created_at, e
                       created_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
-const OF_ORGANIZATION: &str = "
+const SELECT_ALL: &str = "
 SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
        last_used_at
 FROM api_keys WHERE organization_id = $1 ORDER BY id";
 
-const BY_ID: &str = "
+const SELECT_BY_ID: &str = "
 SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
        last_used_at
 FROM api_keys WHERE id = $1";
 
-const OF_ORGANIZATION_BY_ID: &str = "
+const SELECT_IN_ORGANIZATION: &str = "
 SELECT id, organization_id, name, masked, created_at, created_by, expires_at, revoked_at,
        last_used_at
 FROM api_keys WHERE organization_id = $1 AND id = $2";
@@ -45,7 +45,7 @@ const TOUCH: &str = "
 UPDATE api_keys SET last_used_at = $2
 WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2 OR last_used_at > $3)";
 
-/// Whom a key acts for.
+/// A key as requests are authenticated with it.
 #[derive(Clone, Debug)]
 pub struct KeyOwner {
     /// The organization.
@@ -56,11 +56,11 @@ pub struct KeyOwner {
     pub name: String,
     /// The plan of the organization.
     pub plan: Plan,
-    /// When the key stops working by itself.
+    /// When the key expires.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// When its use was last noted.
+    /// When its last use was recorded.
     pub last_used_at: Option<Timestamp>,
 }
 
@@ -79,7 +79,7 @@ struct OwnerRow {
 }
 
 #[derive(FromRow)]
-struct Row {
+struct KeyRow {
     #[sqlx(try_from = "Uuid")]
     id: ApiKeyId,
     #[sqlx(try_from = "Uuid")]
@@ -93,8 +93,8 @@ struct Row {
     last_used_at: Option<i64>,
 }
 
-impl From<Row> for ApiKey {
-    fn from(row: Row) -> Self {
+impl From<KeyRow> for ApiKey {
+    fn from(row: KeyRow) -> Self {
         Self {
             id: row.id,
             name: row.name,
@@ -109,16 +109,16 @@ impl From<Row> for ApiKey {
     }
 }
 
-/// The SHA-256 of a key, all that is kept of its value.
+/// The SHA-256 of a key; its value is not kept.
 pub(super) type KeyHash = Vec<u8>;
 
 pub(super) fn hash(key: &str) -> KeyHash {
     Sha256::digest(key).to_vec()
 }
 
-/// Finds whom keys act for.
+/// Finds the owners of keys by the hashes of the keys.
 pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<Option<KeyOwner>> {
-    // Most of those who call at one moment call with one key.
+    // Most concurrent requests use the same key.
     let distinct: BTreeSet<&KeyHash> = hashes.iter().collect();
     let rows: Vec<OwnerRow> = on!(&mut database.system().await?, |db| async {
         let mut query = QueryBuilder::new(
@@ -162,17 +162,17 @@ impl From<OwnerRow> for KeyOwner {
 impl Database {
     /// Lists the keys of an organization, oldest first.
     pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(OF_ORGANIZATION)
+        let rows: Vec<KeyRow> = on!(&mut self.reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
         })?;
         Ok(rows.into_iter().map(ApiKey::from).collect())
     }
 
-    /// Finds a key by its id, with the organization that it acts for.
+    /// Finds a key by its id, with its organization.
     pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
-        let row: Row = on!(&mut self.system().await?, |db| sqlx::query_as(BY_ID)
+        let row: KeyRow = on!(&mut self.system().await?, |db| sqlx::query_as(SELECT_BY_ID)
             .bind(id.0)
             .fetch_one(&mut **db))?;
         let key = ApiKey::from(row);
@@ -181,8 +181,8 @@ impl Database {
 
     /// Finds a key of an organization.
     pub async fn api_key_of(&self, tenant: Tenant, id: ApiKeyId) -> Result<ApiKey, StoreError> {
-        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(OF_ORGANIZATION_BY_ID)
+        let row: KeyRow = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_IN_ORGANIZATION)
                 .bind(tenant.uuid())
                 .bind(id.0)
                 .fetch_one(&mut **db)
@@ -190,8 +190,8 @@ impl Database {
         Ok(row.into())
     }
 
-    /// Reads what a key may know of itself.
-    pub async fn calling_key(&self, tenant: Tenant, id: ApiKeyId) -> Result<KeyInfo, StoreError> {
+    /// Returns what `GET /api/key` shows of a key.
+    pub async fn key_info(&self, tenant: Tenant, id: ApiKeyId) -> Result<KeyInfo, StoreError> {
         let key = self.api_key_of(tenant, id).await?;
         let organization = self.organization(tenant).await?;
         Ok(KeyInfo {
@@ -210,10 +210,10 @@ impl Database {
 }
 
 impl Tx {
-    /// Makes a key and records it. The value is in the answer and nowhere else.
+    /// Creates a key and records it. The value is returned and not kept.
     ///
     /// # Errors
-    /// [`StoreError::QuotaExceeded`] when the organization has too many.
+    /// [`StoreError::QuotaExceeded`] when the organization has too many keys.
     pub async fn insert_api_key(
         &mut self,
         tenant: Tenant,
@@ -253,8 +253,8 @@ impl Tx {
         Ok(created)
     }
 
-    /// Revokes a key and records it; returns whether it was still valid. From
-    /// the commit on no request is accepted with it.
+    /// Revokes a key and records it; returns whether it was not revoked before. No
+    /// request with the key is accepted after the commit.
     pub async fn revoke_api_key(
         &mut self,
         tenant: Tenant,
@@ -280,10 +280,10 @@ impl Tx {
         Ok(revoked > 0)
     }
 
-    /// Notes that a key was used.
+    /// Records that a key was used.
     pub async fn touch_api_key(&mut self, id: ApiKeyId, at: Timestamp) -> Result<(), StoreError> {
-        // A use in the future is of a time when the clock was wrong.
-        let latest = at.plus(CLOCKS_DIFFER);
+        // A use in the future was recorded while a clock was wrong.
+        let latest = at.plus(MAX_CLOCK_SKEW);
         execute!(
             self,
             sqlx::query(TOUCH)

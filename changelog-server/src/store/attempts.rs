@@ -1,10 +1,8 @@
-//! Failed sign-ins, what they are counted under, and the browsers that have
-//! signed in before.
+//! Failed sign-ins, the buckets that they are counted in, and known browsers.
 //!
-//! An attempt is counted before the password is looked at, so that of many at
-//! once only so many are tried, and is taken back when it succeeds. What is kept
-//! is a hash of what it is counted under: a row has the same size whatever was
-//! sent, and names nobody.
+//! An attempt is counted before the password is checked, so that concurrent attempts
+//! cannot exceed the limit, and is subtracted again when it succeeds. A bucket is
+//! kept as a hash: rows have one size and contain no personal data.
 
 use std::net::IpAddr;
 
@@ -15,28 +13,27 @@ use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 
 use super::engine::{execute, on};
-use super::sessions::{CLOCKS_DIFFER, hash};
+use super::sessions::{MAX_CLOCK_SKEW, hash};
 use super::{Database, StoreError, Tx};
 use crate::client_limit::network_of;
 
-/// Failed sign-ins are forgotten after this long without another.
+/// Failed sign-ins are deleted after this time without another.
 pub(super) const FAILURES_TTL: TimeDelta = TimeDelta::days(1);
-/// A browser is forgotten after this long without a sign-in.
+/// A known browser is deleted after this time without a sign-in.
 pub(super) const BROWSER_TTL: TimeDelta = TimeDelta::days(180);
-/// How many browsers of one account are remembered, those used last.
-const MAX_BROWSERS: i64 = 20;
-/// Wrong passwords that cost nothing, of one client, browser or person.
+/// The limit on known browsers of one account; those used last are kept.
+const MAX_KNOWN_BROWSERS: i64 = 20;
+/// The failures of one client, browser or person that cause no wait.
 const FREE_FAILURES: i64 = 5;
-/// Wrong passwords that cost nothing, in one day and for one address, from all
-/// browsers that are not known. One client makes at most 111 a day (5 that are
-/// free, 10 until the wait is the longest, then 4 an hour), so that no single
-/// client can keep others waiting.
+/// The failures for one address in one day, from all unknown browsers, that cause no
+/// wait. One client can make at most 111 attempts a day (5 without a wait, 10 until
+/// the longest wait, then 4 an hour), so a single client cannot block others.
 const FREE_FAILURES_OF_ADDRESS: i64 = 128;
 /// The longest wait between two attempts, in seconds.
 const MAX_WAIT_SECONDS: i64 = 15 * 60;
 
-/// Makes the row where there is none, and locks it on PostgreSQL, so that what
-/// was read is what is counted.
+/// Inserts the row if it is missing, and locks it on PostgreSQL between reading and
+/// counting.
 const LOCK: &str = "
 INSERT INTO sign_in_failures (bucket, failures, last_failed_at) VALUES ($1, 0, 0)
 ON CONFLICT (bucket) DO UPDATE SET failures = sign_in_failures.failures
@@ -45,7 +42,7 @@ RETURNING failures, last_failed_at";
 const COUNT: &str = "
 UPDATE sign_in_failures SET failures = failures + 1, last_failed_at = $2 WHERE bucket = $1";
 
-const TAKE_BACK: &str = "
+const SUBTRACT: &str = "
 UPDATE sign_in_failures SET failures = failures - 1 WHERE bucket = $1 AND failures > 0";
 
 const RESET: &str = "DELETE FROM sign_in_failures WHERE bucket = $1";
@@ -55,12 +52,11 @@ DELETE FROM sign_in_failures WHERE bucket IN
     (SELECT bucket FROM sign_in_failures WHERE last_failed_at < $1
      ORDER BY last_failed_at LIMIT 1000)";
 
-const KNOWN: &str = "
+const SELECT_ACCOUNTS: &str = "
 SELECT user_id FROM known_browsers WHERE token_hash = $1 AND used_at > $2";
 
-/// The browser gets a new token at each sign-in; what was known under the old
-/// one is known under the new one.
-const RENEW: &str = "UPDATE known_browsers SET token_hash = $2 WHERE token_hash = $1";
+/// A browser gets a new token at each sign-in, which replaces the old one.
+const REPLACE_TOKEN: &str = "UPDATE known_browsers SET token_hash = $2 WHERE token_hash = $1";
 
 const REMEMBER: &str = "
 INSERT INTO known_browsers (user_id, token_hash, used_at) VALUES ($1, $2, $3)
@@ -78,12 +74,13 @@ DELETE FROM known_browsers WHERE (user_id, token_hash) IN
     (SELECT user_id, token_hash FROM known_browsers WHERE used_at < $1
      ORDER BY used_at LIMIT 1000)";
 
-/// What failed sign-ins are counted under.
+/// A counter of failed sign-ins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     key: [u8; 32],
+    /// How many failures cause no wait.
     free: i64,
-    /// Whether a success leaves the failures that others had.
+    /// Whether several people share it; a success then subtracts only its own attempt.
     is_shared: bool,
 }
 
@@ -91,7 +88,7 @@ impl Bucket {
     fn new(kind: &str, of: &[&[u8]]) -> Self {
         let mut key = Sha256::new();
         for part in [kind.as_bytes()].iter().chain(of) {
-            // With its length, so that no two lists of parts are the same.
+            // The length makes different lists of parts differ.
             key.update(part.len().to_le_bytes());
             key.update(part);
         }
@@ -102,16 +99,15 @@ impl Bucket {
         }
     }
 
-    /// The attempts of one client (see [`network_of`]) for one mail address.
+    /// Returns the bucket of one client (see [`network_of`]) and one email address.
     pub fn of_client(email: &str, client: IpAddr) -> Self {
         let client = network_of(client).to_string();
         Self::new("client", &[fold_email(email).as_bytes(), client.as_bytes()])
     }
 
-    /// The attempts of all browsers that are not known for one mail address on
-    /// one day, in UTC. A success takes back its own attempt only: several
-    /// accounts may have the address, and whoever has one of them must not be
-    /// able to make room for guesses at another.
+    /// Returns the bucket of all unknown browsers for one email address on one day,
+    /// in UTC. A success subtracts only its own attempt: the owner of one account of
+    /// the address must not get more guesses at another account.
     pub fn of_address(email: &str, now: Timestamp) -> Self {
         let day = now.millis().div_euclid(24 * 60 * 60 * 1_000);
         let of = [fold_email(email).into_bytes(), day.to_le_bytes().to_vec()];
@@ -122,20 +118,19 @@ impl Bucket {
         }
     }
 
-    /// The attempts of a browser that has signed in before.
+    /// Returns the bucket of a known browser and one email address.
     pub fn of_browser(token: &str, email: &str) -> Self {
         Self::new("browser", &[token.as_bytes(), fold_email(email).as_bytes()])
     }
 
-    /// The attempts of a person who is signed in to give their own password.
+    /// Returns the bucket of a signed-in person who enters their password again.
     pub fn of_person(user: UserId) -> Self {
         Self::new("person", &[user.0.as_bytes()])
     }
 
-    /// Returns until when nobody may try after so many failures: the first few
-    /// are free, then the wait doubles from a second to a quarter of an hour,
-    /// and is never for good.
-    fn waits_until(&self, failures: i64, last_failed_at: i64) -> Option<Timestamp> {
+    /// Returns until when attempts are refused; `None` for the first failures. The
+    /// wait doubles from 1 second to 15 minutes.
+    fn blocked_until(&self, failures: i64, last_failed_at: i64) -> Option<Timestamp> {
         if failures < self.free {
             return None;
         }
@@ -157,7 +152,7 @@ impl Database {
         now: Timestamp,
     ) -> Result<Vec<UserId>, StoreError> {
         let mut lease = self.system().await?;
-        let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(KNOWN)
+        let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(SELECT_ACCOUNTS)
             .bind(hash(token))
             .bind(now.plus(-BROWSER_TTL).millis())
             .fetch_all(&mut **db))?;
@@ -166,9 +161,9 @@ impl Database {
 }
 
 impl Tx {
-    /// Counts an attempt in each of these buckets, which are always given in the
-    /// same order. Where too many have failed in one of them it is counted in
-    /// none, and the answer is until when it may not be tried.
+    /// Counts an attempt in all buckets. If one of them is blocked, counts it in none
+    /// and returns until when. Callers give buckets in the same order, which avoids
+    /// deadlocks.
     pub async fn count_attempt(
         &mut self,
         buckets: &[Bucket],
@@ -181,11 +176,11 @@ impl Tx {
                     .bind(&bucket.key[..])
                     .fetch_one(&mut **db)
             })?;
-            // A failure in the future is of a time when the clock was wrong;
-            // counting this one sets it right.
-            let is_sound = last_failed_at <= now.plus(CLOCKS_DIFFER).millis();
-            let until = bucket.waits_until(failures, last_failed_at);
-            wait = wait.max(until.filter(|until| is_sound && *until > now));
+            // A failure in the future was recorded while a clock was wrong; counting
+            // this attempt corrects the time.
+            let is_plausible = last_failed_at <= now.plus(MAX_CLOCK_SKEW).millis();
+            let until = bucket.blocked_until(failures, last_failed_at);
+            wait = wait.max(until.filter(|until| is_plausible && *until > now));
         }
         if wait.is_none() {
             for bucket in buckets {
@@ -198,18 +193,17 @@ impl Tx {
         Ok(wait)
     }
 
-    /// Notes that an attempt has succeeded: it is taken back, and the failures
-    /// before it are forgotten where they were the same one's.
-    pub async fn attempt_succeeded(&mut self, buckets: &[Bucket]) -> Result<(), StoreError> {
+    /// Subtracts a successful attempt from shared buckets and resets the others.
+    pub async fn record_success(&mut self, buckets: &[Bucket]) -> Result<(), StoreError> {
         for bucket in buckets {
-            let statement = if bucket.is_shared { TAKE_BACK } else { RESET };
+            let statement = if bucket.is_shared { SUBTRACT } else { RESET };
             execute!(self, sqlx::query(statement).bind(&bucket.key[..]))?;
         }
         Ok(())
     }
 
-    /// Remembers that a browser has signed in to an account. It gets a new token;
-    /// the old one is worth nothing from then on.
+    /// Records that a browser has signed in to an account. Its new token replaces the
+    /// old one, which becomes invalid.
     pub async fn remember_browser(
         &mut self,
         old: Option<&str>,
@@ -218,7 +212,10 @@ impl Tx {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         if let Some(old) = old {
-            execute!(self, sqlx::query(RENEW).bind(hash(old)).bind(hash(new)))?;
+            execute!(
+                self,
+                sqlx::query(REPLACE_TOKEN).bind(hash(old)).bind(hash(new))
+            )?;
         }
         execute!(
             self,
@@ -229,12 +226,14 @@ impl Tx {
         )?;
         execute!(
             self,
-            sqlx::query(FORGET_OLDEST).bind(user.0).bind(MAX_BROWSERS)
+            sqlx::query(FORGET_OLDEST)
+                .bind(user.0)
+                .bind(MAX_KNOWN_BROWSERS)
         )?;
         Ok(())
     }
 
-    /// Forgets the browsers that have signed in to an account.
+    /// Deletes the known browsers of an account.
     pub(super) async fn forget_browsers(&mut self, user: UserId) -> Result<(), StoreError> {
         execute!(self, sqlx::query(FORGET).bind(user.0))?;
         Ok(())
@@ -249,7 +248,7 @@ mod tests {
     fn waits_double_and_end() {
         let client = Bucket::of_client("a@b.c", [192, 0, 2, 1].into());
         let seconds = |failures| {
-            let until = client.waits_until(failures, 0)?;
+            let until = client.blocked_until(failures, 0)?;
             Some(until.millis() / 1_000)
         };
         for (failures, expected) in [
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_told_apart() {
+    fn buckets_differ() {
         let now = Timestamp::EPOCH;
         let client = |text: &str| Bucket::of_client("a@b.c", text.parse().unwrap());
         assert_eq!(

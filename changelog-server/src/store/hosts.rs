@@ -9,38 +9,38 @@ use sqlx::types::{Json, Text, Uuid};
 use super::activity::difference;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on};
-use super::summaries::{Column, Summary, page, page_after};
+use super::summaries::{Summarized, Summary, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
-const ALL: &str = "
+const SELECT_ALL: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 ORDER BY hostname_folded, id";
 
-const NAMES: &str = "
+const SELECT_NAMES: &str = "
 SELECT id, hostname FROM hosts WHERE organization_id = $1 ORDER BY hostname_folded, id";
 
-const BY_ID: &str = "
+const SELECT_BY_ID: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 AND id = $2";
 
-const BY_NAME: &str = "
+const SELECT_BY_NAME: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = $1 AND hostname_folded = $2";
 
-/// A page, before its limit: the order of the index, which is total.
-const PAGE: &str = "
+/// The start of the statement that reads a page.
+const SELECT_PAGE: &str = "
 SELECT id, hostname, fqdn, ip_address, os, platform, environment, roles, description, created_at
 FROM hosts WHERE organization_id = ";
 
-/// A conflict is told by the row that is not inserted: an error would end the
-/// transaction on PostgreSQL, and the answer is kept in it.
+/// Inserts no row on a conflict: an error would end the transaction on PostgreSQL,
+/// which still has to record the outcome.
 const INSERT: &str = "
 INSERT INTO hosts (organization_id, id, hostname, hostname_folded, fqdn, ip_address, os, platform,
                    environment, roles, description, created_at, reference)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (organization_id, hostname_folded) DO NOTHING";
 
-/// Locks the row on PostgreSQL, so that what was read is what is changed.
+/// Locks the row on PostgreSQL between reading and updating it.
 const LOCK: &str = "UPDATE hosts SET hostname = hostname WHERE organization_id = $1 AND id = $2";
 
 const UPDATE: &str = "
@@ -50,7 +50,7 @@ UPDATE hosts SET hostname = $3, hostname_folded = $4, fqdn = $5, ip_address = $6
 WHERE organization_id = $1 AND id = $2";
 
 #[derive(FromRow)]
-struct Row {
+struct HostRow {
     #[sqlx(try_from = "Uuid")]
     id: HostId,
     hostname: String,
@@ -64,7 +64,7 @@ struct Row {
     created_at: i64,
 }
 
-impl Row {
+impl HostRow {
     fn into_host(self, tenant: Tenant) -> Host {
         Host {
             id: self.id,
@@ -73,7 +73,7 @@ impl Row {
             ip_address: self.ip_address,
             os: self.os,
             platform: self.platform.0,
-            environment: self.environment.map(|word| word.0),
+            environment: self.environment.map(|text| text.0),
             roles: self.roles.0,
             description: self.description,
             organization_id: tenant.id(),
@@ -85,22 +85,24 @@ impl Row {
 impl Database {
     /// Lists the hosts of an organization, ordered by hostname.
     pub async fn hosts(&self, tenant: Tenant) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(&mut **db)
+        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_ALL)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
         })?;
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
     }
 
-    /// Lists at most so many hosts of an organization, ordered by hostname: those
-    /// whose names come after a name, which need not be that of a host.
+    /// Lists at most `limit` hosts of an organization, ordered by hostname: those
+    /// whose names come after `after`.
     pub async fn hosts_after(
         &self,
         tenant: Tenant,
         after: &str,
         limit: u64,
     ) -> Result<Vec<Host>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = page_after(PAGE, tenant, "hostname_folded", after, limit);
+        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = page_after(SELECT_PAGE, tenant, "hostname_folded", after, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows.into_iter().map(|row| row.into_host(tenant)).collect())
@@ -109,7 +111,7 @@ impl Database {
     /// Lists the ids and names of the hosts of an organization, ordered by name.
     pub async fn host_names(&self, tenant: Tenant) -> Result<Vec<(HostId, String)>, StoreError> {
         let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(NAMES)
+            sqlx::query_as(SELECT_NAMES)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
         })?;
@@ -119,30 +121,30 @@ impl Database {
             .collect())
     }
 
-    /// Lists some of the hosts of an organization, ordered by hostname, with what
-    /// there is about their changes; so many are left out before them.
+    /// Lists a page of the hosts of an organization, ordered by hostname, each with a
+    /// summary of its changes.
     pub async fn host_page(
         &self,
         tenant: Tenant,
         limit: u64,
         offset: u64,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = page(PAGE, tenant, "hostname_folded", limit, offset);
+        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = page(SELECT_PAGE, tenant, "hostname_folded", limit, offset);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let hosts = rows.into_iter().map(|row| {
             let host = row.into_host(tenant);
             (host.id.0, host)
         });
-        self.summarize(tenant, Column::Host, hosts.collect()).await
+        self.summarize(tenant, Summarized::Host, hosts.collect())
+            .await
     }
 
-    /// Finds a host of an organization by its name, without regard to ASCII
-    /// case.
+    /// Finds a host of an organization by its name, ignoring ASCII case.
     pub async fn host_named(&self, tenant: Tenant, name: &str) -> Result<Option<Host>, StoreError> {
-        let row: Option<Row> = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(BY_NAME)
+        let row: Option<HostRow> = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
                 .fetch_optional(&mut **db)
@@ -152,8 +154,8 @@ impl Database {
 
     /// Finds a host of an organization.
     pub async fn host(&self, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
-        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(BY_ID)
+        let row: HostRow = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
                 .fetch_one(&mut **db)
@@ -163,11 +165,11 @@ impl Database {
 }
 
 impl Tx {
-    /// Records a host.
+    /// Creates a host.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when its name is taken,
-    /// [`StoreError::QuotaExceeded`] when the organization has too many.
+    /// [`StoreError::QuotaExceeded`] when the organization has too many hosts.
     pub async fn insert_host(
         &mut self,
         tenant: Tenant,
@@ -211,7 +213,9 @@ impl Tx {
         Ok(host)
     }
 
-    /// Changes a host and returns it with what differs, `{field: {from, to}}`;
+    /// Updates a host and returns it with the differences, `{field: {from, to}}`.
+    ///
+    /// # Errors
     /// [`StoreError::Conflict`] when its new name is taken.
     pub async fn update_host(
         &mut self,
@@ -220,8 +224,8 @@ impl Tx {
         patch: &HostPatch,
     ) -> Result<(Host, Map<String, Value>), StoreError> {
         execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
-        let row: Row = on!(&mut self.connection, |db| {
-            sqlx::query_as(BY_ID)
+        let row: HostRow = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
                 .fetch_one(&mut **db)
@@ -270,7 +274,7 @@ impl Tx {
     }
 }
 
-/// Returns what changes show of a host, as it is put into them.
+/// Returns the JSON by which changes refer to a host.
 pub(super) fn reference(host: &Host) -> String {
     let reference = HostRef {
         id: host.id,

@@ -1,5 +1,5 @@
-//! Invitations: who may join an organization, until they do, the invitation is
-//! withdrawn, or it expires. Whoever has the link may accept it, once.
+//! Invitations to an organization. Anyone with the link can accept an invitation,
+//! once, until it expires or is withdrawn.
 
 use changelog_core::user::fold_email;
 use changelog_core::{
@@ -16,9 +16,9 @@ use super::sessions::hash;
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 /// How long an invitation can be accepted.
-const VALID: TimeDelta = TimeDelta::hours(72);
+const INVITATION_TTL: TimeDelta = TimeDelta::hours(72);
 
-/// An older invitation of the same address is replaced; its link dies.
+/// Replaces an older invitation of the same address, whose link becomes invalid.
 const INSERT: &str = "
 INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash, invited_by,
                          created_at, expires_at)
@@ -28,23 +28,22 @@ ON CONFLICT (organization_id, email_folded) DO UPDATE SET
     token_hash = excluded.token_hash, invited_by = excluded.invited_by,
     created_at = excluded.created_at, expires_at = excluded.expires_at";
 
-const OF_ORGANIZATION: &str = "
+const SELECT_ALL: &str = "
 SELECT organization_id, id, email, role, invited_by, created_at, expires_at
 FROM invitations WHERE organization_id = $1 ORDER BY id DESC";
 
-const BY_TOKEN: &str = "
+const SELECT_BY_TOKEN: &str = "
 SELECT i.organization_id, i.id, i.email, i.role, i.invited_by, i.created_at, i.expires_at, o.name
 FROM invitations i JOIN organizations o ON o.id = i.organization_id
 WHERE i.token_hash = $1 AND i.expires_at > $2";
 
-/// Locks the organization on PostgreSQL before the invitation, as whoever invites
-/// does.
+/// Locks the organization on PostgreSQL before the invitation, in the same order as
+/// creating an invitation.
 const LOCK_ORGANIZATION: &str = "
 UPDATE organizations SET name = name WHERE id =
     (SELECT organization_id FROM invitations WHERE token_hash = $1)";
 
-/// Of two who take it at once, the second waits on PostgreSQL for the first,
-/// and finds nothing.
+/// Of two concurrent requests, the second waits on PostgreSQL and finds no row.
 const TAKE: &str = "
 DELETE FROM invitations WHERE token_hash = $1 AND expires_at > $2
 RETURNING organization_id, id, email, role, invited_by, created_at, expires_at";
@@ -54,14 +53,14 @@ DELETE FROM invitations WHERE organization_id = $1 AND id = $2
 RETURNING organization_id, id, email, role, invited_by, created_at, expires_at";
 
 /// How long an invitation is kept after it has expired.
-pub(super) const EXPIRED_KEPT: TimeDelta = TimeDelta::zero();
+pub(super) const EXPIRED_TTL: TimeDelta = TimeDelta::zero();
 pub(super) const PURGE: &str = "
 DELETE FROM invitations WHERE (organization_id, id) IN
     (SELECT organization_id, id FROM invitations WHERE expires_at < $1
      ORDER BY expires_at LIMIT 1000)";
 
 #[derive(FromRow)]
-struct Row {
+struct InvitationRow {
     #[sqlx(try_from = "Uuid")]
     organization_id: OrganizationId,
     #[sqlx(try_from = "Uuid")]
@@ -76,13 +75,13 @@ struct Row {
 #[derive(FromRow)]
 struct NamedRow {
     #[sqlx(flatten)]
-    row: Row,
+    row: InvitationRow,
     /// The name of the organization.
     name: String,
 }
 
-impl From<Row> for (Tenant, Invitation) {
-    fn from(row: Row) -> Self {
+impl From<InvitationRow> for (Tenant, Invitation) {
+    fn from(row: InvitationRow) -> Self {
         let invitation = Invitation {
             id: row.id,
             email: row.email,
@@ -96,11 +95,11 @@ impl From<Row> for (Tenant, Invitation) {
 }
 
 impl Database {
-    /// Lists the invitations of an organization that nobody has accepted, newest
-    /// first; those that have expired are among them until they are deleted.
+    /// Lists the open invitations of an organization, newest first. Expired ones are
+    /// included until they are deleted.
     pub async fn invitations(&self, tenant: Tenant) -> Result<Vec<Invitation>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(OF_ORGANIZATION)
+        let rows: Vec<InvitationRow> = on!(&mut self.reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
         })?;
@@ -110,29 +109,32 @@ impl Database {
             .collect())
     }
 
-    /// Finds the invitation of a link, with the name of its organization;
-    /// [`StoreError::NotFound`] when there is none, or none any more.
+    /// Finds the invitation of a link, with the name of its organization.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when there is no valid invitation.
     pub async fn invitation(
         &self,
         token: &str,
         now: Timestamp,
     ) -> Result<(Tenant, String, Invitation), StoreError> {
-        let found: NamedRow = on!(&mut self.system().await?, |db| sqlx::query_as(BY_TOKEN)
-            .bind(hash(token))
-            .bind(now.millis())
-            .fetch_one(&mut **db))?;
+        let found: NamedRow = on!(&mut self.system().await?, |db| sqlx::query_as(
+            SELECT_BY_TOKEN
+        )
+        .bind(hash(token))
+        .bind(now.millis())
+        .fetch_one(&mut **db))?;
         let (tenant, invitation) = found.row.into();
         Ok((tenant, found.name, invitation))
     }
 }
 
 impl Tx {
-    /// Invites an address and records it, in place of an older invitation of the
-    /// same. Whether the actor may give that role is for the caller to know; see
-    /// [`Role::may_give`].
+    /// Invites an address and records it. An older invitation of the address is
+    /// replaced. The caller checks [`Role::can_grant`].
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when the address is that of a member,
+    /// [`StoreError::Conflict`] when a member has the address,
     /// [`StoreError::QuotaExceeded`] when the organization has too many members.
     pub async fn invite(
         &mut self,
@@ -152,7 +154,7 @@ impl Tx {
             role: new.role.clone(),
             invited_by: actor.name.clone(),
             created_at,
-            expires_at: created_at.plus(VALID),
+            expires_at: created_at.plus(INVITATION_TTL),
         };
         execute!(
             self,
@@ -174,11 +176,11 @@ impl Tx {
         Ok(invitation)
     }
 
-    /// Withdraws an invitation and records it as somebody removed.
+    /// Withdraws an invitation and records it with the action [`Action::Removed`].
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] without such an invitation: perhaps it was just
-    /// accepted.
+    /// [`StoreError::NotFound`] when the invitation does not exist, for example because
+    /// it was just accepted.
     pub async fn withdraw_invitation(
         &mut self,
         tenant: Tenant,
@@ -186,7 +188,7 @@ impl Tx {
         id: InvitationId,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let row: Row = on!(&mut self.connection, |db| {
+        let row: InvitationRow = on!(&mut self.connection, |db| {
             sqlx::query_as(WITHDRAW)
                 .bind(tenant.uuid())
                 .bind(id.0)
@@ -198,19 +200,18 @@ impl Tx {
         self.record(tenant, actor, entry, now).await
     }
 
-    /// Takes the invitation of a link, which nobody can take again once this
-    /// transaction is committed. Making its person and its membership, which is
-    /// what the activity log is told, is up to the caller.
+    /// Deletes the invitation of a link and returns it. The caller creates the account
+    /// and the membership, which is recorded.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] when there is none, or none any more.
+    /// [`StoreError::NotFound`] when there is no valid invitation.
     pub async fn take_invitation(
         &mut self,
         token: &str,
         now: Timestamp,
     ) -> Result<(Tenant, Invitation), StoreError> {
         execute!(self, sqlx::query(LOCK_ORGANIZATION).bind(hash(token)))?;
-        let row: Row = on!(&mut self.connection, |db| {
+        let row: InvitationRow = on!(&mut self.connection, |db| {
             sqlx::query_as(TAKE)
                 .bind(hash(token))
                 .bind(now.millis())
@@ -220,7 +221,7 @@ impl Tx {
     }
 }
 
-/// Returns what the activity log says of an invitation.
+/// Returns an entry of the activity log about an invitation.
 fn entry<'a>(action: Action, invitation: &'a Invitation, metadata: &Value) -> Entry<'a> {
     Entry {
         action,

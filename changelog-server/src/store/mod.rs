@@ -1,15 +1,15 @@
-//! Everything that the service keeps, on SQLite or on PostgreSQL.
+//! The database of the service: SQLite or PostgreSQL.
 //!
-//! [`Database`] reads, [`Tx`] writes; both have their methods in one file a noun,
-//! next to the SQL. [`Store`] adds what requests share: batches and the cache of
-//! keys. Only the store makes a [`Tenant`], when it finds a key, a session or an
-//! organization, and every method that touches rows of an organization takes
-//! one, so that rows of another organization cannot be read by accident.
+//! [`Database`] reads and [`Tx`] writes; each noun has its methods and SQL in one
+//! file. [`Store`] adds what requests share: batches and the cache of keys. Only the
+//! store creates a [`Tenant`], when it finds a key, a session or an organization.
+//! Methods that access rows of an organization take one, so that rows of another
+//! organization cannot be read by accident.
 //!
 //! The layers, each of which imports only from those above it in this list:
 //!
 //! - `engine`: connections, dialects, the writer, locks, batches;
-//! - `tenant`, `quotas`, `feed`, `database`: what every noun needs;
+//! - `tenant`, `quotas`, `feed`, `database`: used by all nouns;
 //! - `index`: sort keys, counts and the search index;
 //! - the nouns;
 //! - this file.
@@ -26,7 +26,7 @@ mod idempotency;
 pub(crate) mod index;
 mod invitations;
 mod key_lookup;
-mod members;
+mod memberships;
 mod moments;
 mod organizations;
 mod quotas;
@@ -35,6 +35,7 @@ mod services;
 mod sessions;
 mod summaries;
 mod tenant;
+mod users;
 
 use std::ops::Deref;
 
@@ -43,25 +44,25 @@ use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
 pub use attempts::Bucket;
-pub use changes::{ChangeJson, ChangeList, Compared, Created, Creation, Draft};
+pub use changes::{ChangeJson, ChangeList, ChangesJson, Compared, Created, Creation, Draft};
 pub(crate) use database::new_id;
 pub use database::{Database, Tx};
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub use index::counts::{DayCount, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
-pub use members::Account;
 pub use quotas::{Quota, Quotas};
-pub(crate) use sessions::CLOCKS_DIFFER;
+pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
 pub use summaries::Summary;
 pub use tenant::{Actor, Tenant};
+pub use users::Account;
 
 use changes::list::Lists;
 use engine::{Batcher, ServeLock, execute};
 use key_lookup::KeyLookup;
 
-/// The database and what requests share; cheap to clone.
+/// The database, with the batches and caches that requests share; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
@@ -71,7 +72,7 @@ pub struct Store {
     creations: Batcher<Tenant, Creation, Created>,
 }
 
-/// What requests do not share is read from the database itself.
+/// Methods that need no batch or cache are those of [`Database`].
 impl Deref for Store {
     type Target = Database;
 
@@ -81,14 +82,14 @@ impl Deref for Store {
 }
 
 impl Store {
-    /// Opens the database at an address and migrates its schema. The lock that is
-    /// returned with it must be held for as long as the process serves.
+    /// Opens the database at an address and migrates its schema. Hold the returned
+    /// lock while the process serves.
     pub async fn open(
         address: &str,
         purpose: Purpose,
         capacity: Capacity,
     ) -> Result<(Self, ServeLock), OpenError> {
-        // One batch more than an organization may have is for the others.
+        // One more than a single organization may use.
         let write_batches = database::COUNT_SLOTS + 1;
         let (connections, serve_lock) =
             engine::open(address, purpose, capacity, write_batches).await?;
@@ -103,16 +104,16 @@ impl Store {
         Ok((store, serve_lock))
     }
 
-    /// Limits how many of each thing an organization may have; without this there
-    /// is no limit, as for the operator.
+    /// Sets the limits of each organization; the default is no limit, as for admin
+    /// commands.
     #[must_use]
     pub fn with_quotas(mut self, quotas: Quotas) -> Self {
         self.database.quotas = quotas;
         self
     }
 
-    /// Finds whom a key acts for, as of now or later: a key revoked a moment
-    /// ago, by any process, is found revoked.
+    /// Finds the owner of a key. A key that any process has revoked before this call
+    /// is found revoked.
     pub async fn key_owner(&self, key: &str) -> Result<Option<KeyOwner>, StoreError> {
         self.keys.owner(key).await
     }
@@ -122,8 +123,8 @@ impl Store {
         self.changes_by_id.read(tenant, (tenant, id)).await
     }
 
-    /// Lists a page of the changes that match, newest first, with their exact
-    /// count.
+    /// Lists a page of the changes that match, newest first, with the exact number of
+    /// matches.
     pub async fn changes(
         &self,
         tenant: Tenant,
@@ -132,15 +133,13 @@ impl Store {
         self.lists.page(tenant, filter, true).await
     }
 
-    /// Reads a page of the changes that match, newest first, without counting
-    /// them: the changes in their detail shape, as JSON with commas between, as
-    /// in [`ChangeList::json`]. To read all pages, each continues `before` the
-    /// last change of the one before it.
+    /// Lists a page of the changes that match, newest first, without counting them. To
+    /// read all pages, set `before` to the last change of the previous page.
     pub async fn changes_without_count(
         &self,
         tenant: Tenant,
         filter: &ChangeFilter,
-    ) -> Result<String, StoreError> {
+    ) -> Result<ChangesJson, StoreError> {
         Ok(self.lists.page(tenant, filter, false).await?.json)
     }
 
@@ -150,7 +149,7 @@ impl Store {
     /// [`StoreError::Invalid`] when the organization does not have a service or
     /// host of a change, or a millisecond is full; [`StoreError::Locked`] when the
     /// first request with the same idempotency key is still running;
-    /// [`StoreError::KeyReused`] when it had another body.
+    /// [`StoreError::KeyReused`] when that request had another body.
     pub async fn create_changes(&self, creation: Creation) -> Result<Created, StoreError> {
         self.creations.submit(creation.tenant(), creation).await
     }
@@ -159,16 +158,15 @@ impl Store {
     /// browsers and invitations. Returns the number of deleted rows.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let mut deleted = 0;
-        for (statement, kept) in [
+        for (statement, ttl) in [
             (idempotency::DELETE_EXPIRED, idempotency::IDEMPOTENCY_TTL),
-            (sessions::PURGE_IDLE, sessions::IDLE),
+            (sessions::PURGE_IDLE, sessions::IDLE_TTL),
             (attempts::PURGE_FAILURES, attempts::FAILURES_TTL),
             (attempts::PURGE_BROWSERS, attempts::BROWSER_TTL),
-            (invitations::PURGE, invitations::EXPIRED_KEPT),
+            (invitations::PURGE, invitations::EXPIRED_TTL),
         ] {
-            let before = now.plus(-kept).millis();
-            // A thousand rows at a time: no other transaction can write during a
-            // transaction, which takes long for a million rows.
+            let before = now.plus(-ttl).millis();
+            // Deletes 1,000 rows at a time, because other transactions wait for this one.
             loop {
                 let mut tx = self.begin().await?;
                 let rows = execute!(tx, sqlx::query(statement).bind(before))?;
@@ -182,7 +180,7 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Closes the connections; on SQLite this folds in the write-ahead log.
+    /// Closes the connections; on SQLite this merges the write-ahead log into the file.
     pub async fn close(self) {
         self.database.connections.close().await;
     }

@@ -1,5 +1,5 @@
-//! The latest moment that a server of this database has seen, so that a clock
-//! that is set back while none runs revives no key and no session.
+//! The latest time that a server of this database has recorded. Setting the clock
+//! back while no server runs must not make expired keys and sessions valid again.
 
 use changelog_core::Timestamp;
 
@@ -8,7 +8,7 @@ use super::{Database, StoreError};
 
 const LATEST: &str = "SELECT moment FROM latest_moment WHERE id = 1";
 
-const KEEP: &str = "
+const SAVE_LATER: &str = "
 INSERT INTO latest_moment (id, moment) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET moment = excluded.moment
     WHERE latest_moment.moment < excluded.moment";
@@ -18,20 +18,19 @@ INSERT INTO latest_moment (id, moment) VALUES (1, $1)
 ON CONFLICT (id) DO UPDATE SET moment = excluded.moment";
 
 impl Database {
-    /// Returns the latest moment that was kept, if any was.
+    /// Returns the latest time that was saved, if any.
     pub async fn latest_moment(&self) -> Result<Option<Timestamp>, StoreError> {
         let found: Option<(i64,)> = on!(&mut self.system().await?, |db| sqlx::query_as(LATEST)
             .fetch_optional(&mut **db))?;
         Ok(found.map(|(millis,)| Timestamp::from_millis(millis)))
     }
 
-    /// Keeps a moment, unless a later one is kept.
-    pub async fn keep_latest_moment(&self, moment: Timestamp) -> Result<(), StoreError> {
-        self.write_moment(KEEP, moment).await
+    /// Saves a time, unless a later one is saved.
+    pub async fn save_latest_moment(&self, moment: Timestamp) -> Result<(), StoreError> {
+        self.write_moment(SAVE_LATER, moment).await
     }
 
-    /// Keeps a moment, even if a later one was kept: the operator says that the
-    /// later one was wrong.
+    /// Saves a time, even if a later one is saved, which was wrong.
     pub async fn reset_latest_moment(&self, moment: Timestamp) -> Result<(), StoreError> {
         self.write_moment(RESET, moment).await
     }

@@ -13,19 +13,19 @@ use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 const INSERT: &str = "
 INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, $3, $4)";
 
-const ALL: &str = "
+const SELECT_ALL: &str = "
 SELECT id, name, plan, created_at FROM organizations ORDER BY name, id";
 
-const BY_ID: &str = "SELECT id, name, plan, created_at FROM organizations WHERE id = $1";
+const SELECT_BY_ID: &str = "SELECT id, name, plan, created_at FROM organizations WHERE id = $1";
 
-const ANY: &str = "SELECT id FROM organizations LIMIT 1";
+const SELECT_ANY: &str = "SELECT id FROM organizations LIMIT 1";
 
 const RENAME: &str = "UPDATE organizations SET name = $2 WHERE id = $1";
 
 const SET_PLAN: &str = "UPDATE organizations SET plan = $2 WHERE id = $1";
 
 #[derive(FromRow)]
-struct Row {
+struct OrganizationRow {
     #[sqlx(try_from = "Uuid")]
     id: OrganizationId,
     name: String,
@@ -33,8 +33,8 @@ struct Row {
     created_at: i64,
 }
 
-impl From<Row> for Organization {
-    fn from(row: Row) -> Self {
+impl From<OrganizationRow> for Organization {
+    fn from(row: OrganizationRow) -> Self {
         Self {
             id: row.id,
             name: row.name,
@@ -45,33 +45,34 @@ impl From<Row> for Organization {
 }
 
 impl Database {
-    /// Lists every organization, by name.
+    /// Lists all organizations, by name.
     pub async fn organizations(&self) -> Result<Vec<Organization>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.system().await?, |db| sqlx::query_as(ALL)
-            .fetch_all(&mut **db))?;
+        let rows: Vec<OrganizationRow> =
+            on!(&mut self.system().await?, |db| sqlx::query_as(SELECT_ALL)
+                .fetch_all(&mut **db))?;
         Ok(rows.into_iter().map(Organization::from).collect())
     }
 
-    /// Reads the organization that somebody acts in.
+    /// Returns an organization.
     pub async fn organization(&self, tenant: Tenant) -> Result<Organization, StoreError> {
-        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(BY_ID)
+        let row: OrganizationRow = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .fetch_one(&mut **db)
         })?;
         Ok(row.into())
     }
 
-    /// Tells whether there is any organization yet.
+    /// Returns whether there is an organization.
     pub async fn has_organizations(&self) -> Result<bool, StoreError> {
         let any: Option<(Uuid,)> = on!(&mut self.system().await?, |db| {
-            sqlx::query_as(ANY).fetch_optional(&mut **db)
+            sqlx::query_as(SELECT_ANY).fetch_optional(&mut **db)
         })?;
         Ok(any.is_some())
     }
 
-    /// Finds the organizations that an operator means by an id or a name
-    /// (without regard to ASCII case): none, one, or several of one name.
+    /// Finds organizations by an id or a name, ignoring ASCII case. Several may have
+    /// the same name.
     pub async fn organizations_named(
         &self,
         id_or_name: &str,
@@ -90,8 +91,10 @@ impl Database {
 }
 
 impl Tx {
-    /// Makes an organization, with its owner and the hash of their password, if
-    /// there is one; [`StoreError::Conflict`] when the owner's address is taken.
+    /// Creates an organization. `owner` is its owner and their password's hash.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the owner's address has an account.
     pub async fn create_organization(
         &mut self,
         new: &NewOrganization,
@@ -110,7 +113,7 @@ impl Tx {
         Ok((tenant, organization, Some(user)))
     }
 
-    /// Makes an organization.
+    /// Creates an organization without members.
     pub async fn insert_organization(
         &mut self,
         new: &NewOrganization,
@@ -133,8 +136,8 @@ impl Tx {
         Ok((Tenant(organization.id), organization))
     }
 
-    /// Changes the name of an organization. The activity log has no word for
-    /// what is done to the organization itself, so that nothing is recorded.
+    /// Renames an organization. This is not recorded: the activity log has no
+    /// resource type for organizations.
     pub async fn rename_organization(
         &mut self,
         tenant: Tenant,

@@ -1,7 +1,7 @@
-//! How many hosts, services, members and API keys one organization may have:
-//! the database of all organizations holds them.
+//! Limits on the hosts, services, members and API keys of one organization, because
+//! all organizations share one database.
 
-/// Counts, but no further than to a limit.
+/// Counts rows up to a limit.
 macro_rules! count {
     ($rows:literal) => {
         concat!("SELECT count(*) FROM (", $rows, " LIMIT $2) AS counted")
@@ -12,16 +12,16 @@ const HOSTS: &str = count!("SELECT 1 FROM hosts WHERE organization_id = $1");
 const SERVICES: &str = count!("SELECT 1 FROM services WHERE organization_id = $1");
 const API_KEYS: &str =
     count!("SELECT 1 FROM api_keys WHERE organization_id = $1 AND revoked_at IS NULL");
-/// An invitation counts until it is withdrawn or deleted after it has expired.
+/// Expired invitations count until they are deleted.
 const MEMBERS: &str = count!(
     "SELECT 1 FROM memberships WHERE organization_id = $1 \
      UNION ALL SELECT 1 FROM invitations WHERE organization_id = $1"
 );
 
-/// Lets transactions that add to an organization count one after the other.
+/// Makes transactions that add to an organization wait for each other on PostgreSQL.
 pub(super) const LOCK: &str = "UPDATE organizations SET name = name WHERE id = $1";
 
-/// How many of each one organization may have; `None` means no limit.
+/// The limits of one organization; `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
     /// Hosts.
@@ -34,7 +34,7 @@ pub struct Quotas {
     pub api_keys: Option<u32>,
 }
 
-/// What is limited.
+/// A resource that is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
     /// Hosts.
@@ -48,7 +48,7 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// Returns the plural noun.
+    /// Returns the plural noun, for messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Hosts => "hosts",
@@ -58,7 +58,7 @@ impl Quota {
         }
     }
 
-    /// Returns the flag by which an operator sets the limit.
+    /// Returns the server flag that sets the limit.
     pub(super) fn flag(self) -> &'static str {
         match self {
             Self::Hosts => "--max-hosts",
@@ -68,7 +68,7 @@ impl Quota {
         }
     }
 
-    /// Returns the limit for it.
+    /// Returns its limit.
     pub(super) fn limit(self, quotas: &Quotas) -> Option<u32> {
         match self {
             Self::Hosts => quotas.hosts,
@@ -78,7 +78,7 @@ impl Quota {
         }
     }
 
-    /// Returns the statement that counts them, up to a limit.
+    /// Returns the statement that counts it, up to a limit.
     pub(super) fn count_statement(self) -> &'static str {
         match self {
             Self::Hosts => HOSTS,

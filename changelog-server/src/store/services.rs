@@ -12,37 +12,37 @@ use sqlx::{FromRow, QueryBuilder};
 use super::activity::difference;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on, push_values};
-use super::summaries::{Column, Summary, page, page_after};
+use super::summaries::{Summarized, Summary, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
-const ALL: &str = "
+const SELECT_ALL: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 
-const NAMES: &str = "
+const SELECT_NAMES: &str = "
 SELECT id, name FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 
-const BY_ID: &str = "
+const SELECT_BY_ID: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 AND id = $2";
 
-const BY_NAME: &str = "
+const SELECT_BY_NAME: &str = "
 SELECT id, name, description, color, created_at
 FROM services WHERE organization_id = $1 AND name_folded = $2";
 
-/// A page, before its limit: the order of the index, which is total.
-const PAGE: &str = "
+/// The start of the statement that reads a page.
+const SELECT_PAGE: &str = "
 SELECT id, name, description, color, created_at FROM services WHERE organization_id = ";
 
-/// A conflict is told by the row that is not inserted: an error would end the
-/// transaction on PostgreSQL, and the answer is kept in it.
+/// Inserts no row on a conflict: an error would end the transaction on PostgreSQL,
+/// which still has to record the outcome.
 const INSERT: &str = "
 INSERT INTO services (organization_id, id, name, name_folded, description, color, created_at,
                       reference)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (organization_id, name_folded) DO NOTHING";
 
-/// Locks the row on PostgreSQL, so that what was read is what is changed.
+/// Locks the row on PostgreSQL between reading and updating it.
 const LOCK: &str = "UPDATE services SET name = name WHERE organization_id = $1 AND id = $2";
 
 const UPDATE: &str = "
@@ -50,7 +50,7 @@ UPDATE services SET name = $3, name_folded = $4, description = $5, color = $6, r
 WHERE organization_id = $1 AND id = $2";
 
 #[derive(FromRow)]
-struct Row {
+struct ServiceRow {
     #[sqlx(try_from = "Uuid")]
     id: ServiceId,
     name: String,
@@ -59,7 +59,7 @@ struct Row {
     created_at: i64,
 }
 
-impl Row {
+impl ServiceRow {
     fn into_service(self, tenant: Tenant) -> Service {
         Service {
             id: self.id,
@@ -75,8 +75,10 @@ impl Row {
 impl Database {
     /// Lists the services of an organization, ordered by name.
     pub async fn services(&self, tenant: Tenant) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(ALL).bind(tenant.uuid()).fetch_all(&mut **db)
+        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_ALL)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
         })?;
         Ok(rows
             .into_iter()
@@ -84,16 +86,16 @@ impl Database {
             .collect())
     }
 
-    /// Lists at most so many services of an organization, ordered by name: those
-    /// whose names come after a name, which need not be that of a service.
+    /// Lists at most `limit` services of an organization, ordered by name: those
+    /// whose names come after `after`.
     pub async fn services_after(
         &self,
         tenant: Tenant,
         after: &str,
         limit: u64,
     ) -> Result<Vec<Service>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = page_after(PAGE, tenant, "name_folded", after, limit);
+        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = page_after(SELECT_PAGE, tenant, "name_folded", after, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows
@@ -102,14 +104,13 @@ impl Database {
             .collect())
     }
 
-    /// Lists the ids and names of the services of an organization, ordered by
-    /// name.
+    /// Lists the ids and names of the services of an organization, ordered by name.
     pub async fn service_names(
         &self,
         tenant: Tenant,
     ) -> Result<Vec<(ServiceId, String)>, StoreError> {
         let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(NAMES)
+            sqlx::query_as(SELECT_NAMES)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
         })?;
@@ -119,27 +120,27 @@ impl Database {
             .collect())
     }
 
-    /// Lists some of the services of an organization, ordered by name, with what
-    /// there is about their changes; so many are left out before them.
+    /// Lists a page of the services of an organization, ordered by name, each with a
+    /// summary of its changes.
     pub async fn service_page(
         &self,
         tenant: Tenant,
         limit: u64,
         offset: u64,
     ) -> Result<Vec<Summary<Service>>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = page(PAGE, tenant, "name_folded", limit, offset);
+        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = page(SELECT_PAGE, tenant, "name_folded", limit, offset);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         let services = rows.into_iter().map(|row| {
             let service = row.into_service(tenant);
             (service.id.0, service)
         });
-        self.summarize(tenant, Column::Service, services.collect())
+        self.summarize(tenant, Summarized::Service, services.collect())
             .await
     }
 
-    /// Finds services of an organization.
+    /// Finds services of an organization by their ids.
     pub(super) async fn services_by_id(
         &self,
         tenant: Tenant,
@@ -148,7 +149,7 @@ impl Database {
         if ids.len() == 0 {
             return Ok(HashMap::new());
         }
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(
                 "SELECT s.id, s.name, s.description, s.color, s.created_at FROM (",
             );
@@ -165,15 +166,14 @@ impl Database {
             .collect())
     }
 
-    /// Finds a service of an organization by its name, without regard to ASCII
-    /// case.
+    /// Finds a service of an organization by its name, ignoring ASCII case.
     pub async fn service_named(
         &self,
         tenant: Tenant,
         name: &str,
     ) -> Result<Option<Service>, StoreError> {
-        let row: Option<Row> = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(BY_NAME)
+        let row: Option<ServiceRow> = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_BY_NAME)
                 .bind(tenant.uuid())
                 .bind(name.to_ascii_lowercase())
                 .fetch_optional(&mut **db)
@@ -183,8 +183,8 @@ impl Database {
 
     /// Finds a service of an organization.
     pub async fn service(&self, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
-        let row: Row = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(BY_ID)
+        let row: ServiceRow = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
                 .fetch_one(&mut **db)
@@ -194,11 +194,11 @@ impl Database {
 }
 
 impl Tx {
-    /// Records a service.
+    /// Creates a service.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when its name is taken,
-    /// [`StoreError::QuotaExceeded`] when the organization has too many.
+    /// [`StoreError::QuotaExceeded`] when the organization has too many services.
     pub async fn insert_service(
         &mut self,
         tenant: Tenant,
@@ -235,7 +235,9 @@ impl Tx {
         Ok(service)
     }
 
-    /// Changes a service and returns it with what differs, `{field: {from, to}}`;
+    /// Updates a service and returns it with the differences, `{field: {from, to}}`.
+    ///
+    /// # Errors
     /// [`StoreError::Conflict`] when its new name is taken.
     pub async fn update_service(
         &mut self,
@@ -244,8 +246,8 @@ impl Tx {
         patch: &ServicePatch,
     ) -> Result<(Service, Map<String, Value>), StoreError> {
         execute!(self, sqlx::query(LOCK).bind(tenant.uuid()).bind(id.0))?;
-        let row: Row = on!(&mut self.connection, |db| {
-            sqlx::query_as(BY_ID)
+        let row: ServiceRow = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_BY_ID)
                 .bind(tenant.uuid())
                 .bind(id.0)
                 .fetch_one(&mut **db)
@@ -279,7 +281,7 @@ impl Tx {
     }
 }
 
-/// Returns what changes show of a service, as it is put into them.
+/// Returns the JSON by which changes refer to a service.
 pub(super) fn reference(service: &Service) -> String {
     let reference = ServiceRef {
         id: service.id,

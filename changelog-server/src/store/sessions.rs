@@ -9,20 +9,20 @@ use sqlx::types::{Text, Uuid};
 use super::engine::{execute, on};
 use super::{Database, StoreError, Tenant, Tx};
 
-/// A session ends after this long without a request.
-pub(super) const IDLE: TimeDelta = TimeDelta::days(7);
-/// A session ends after this long whatever happens.
-const ABSOLUTE: TimeDelta = TimeDelta::days(30);
-/// How exactly the last use of a session is known.
-const TOUCH_AFTER: TimeDelta = TimeDelta::minutes(1);
-/// How much the clocks of several servers may differ; what lies further in the
-/// future was written while a clock was wrong.
-pub(crate) const CLOCKS_DIFFER: TimeDelta = TimeDelta::minutes(5);
-/// How many characters of what a browser calls itself are kept.
-const USER_AGENT: usize = 200;
+/// A session ends after this time without a request.
+pub(super) const IDLE_TTL: TimeDelta = TimeDelta::days(7);
+/// A session ends after this time in any case.
+const ABSOLUTE_TTL: TimeDelta = TimeDelta::days(30);
+/// The precision to which the last use of a session is recorded.
+const LAST_SEEN_PRECISION: TimeDelta = TimeDelta::minutes(1);
+/// How much the clocks of several servers may differ. A time further in the future
+/// was recorded while a clock was wrong.
+pub(crate) const MAX_CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
+/// How many characters of the `User-Agent` header are kept.
+const MAX_USER_AGENT_CHARS: usize = 200;
 
-/// The membership is joined: a person who was removed has no session left.
-const BY_TOKEN: &str = "
+/// Joins the membership, so that a removed member has no session.
+const SELECT_BY_TOKEN: &str = "
 SELECT s.user_id, s.organization_id, s.created_at, s.last_seen_at, u.name, u.email, m.role,
        o.name AS organization_name
 FROM sessions s
@@ -35,14 +35,14 @@ const INSERT: &str = "
 INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at, user_agent)
 VALUES ($1, $2, $3, $4, $4, $5)";
 
-const OF_USER: &str = "
+const SELECT_OF_USER: &str = "
 SELECT s.token_hash, s.created_at, s.last_seen_at, s.user_agent, o.name AS organization_name
 FROM sessions s
 JOIN memberships m ON m.organization_id = s.organization_id AND m.user_id = s.user_id
 JOIN organizations o ON o.id = s.organization_id
 WHERE s.user_id = $1 ORDER BY s.last_seen_at DESC, s.token_hash";
 
-const SWITCH: &str = "
+const SWITCH_ORGANIZATION: &str = "
 UPDATE sessions SET organization_id = $3 WHERE token_hash = $1 AND user_id = $2 AND EXISTS
     (SELECT 1 FROM memberships WHERE organization_id = $3 AND user_id = $2)";
 
@@ -50,49 +50,50 @@ const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1
 const DELETE: &str = "DELETE FROM sessions WHERE token_hash = $1";
 const DELETE_OF_USER: &str = "DELETE FROM sessions WHERE user_id = $1";
 const DELETE_OTHERS: &str = "DELETE FROM sessions WHERE user_id = $1 AND token_hash <> $2";
-const DELETE_IN: &str = "DELETE FROM sessions WHERE user_id = $1 AND organization_id = $2";
+const DELETE_IN_ORGANIZATION: &str =
+    "DELETE FROM sessions WHERE user_id = $1 AND organization_id = $2";
 pub(super) const PURGE_IDLE: &str = "
 DELETE FROM sessions WHERE token_hash IN
     (SELECT token_hash FROM sessions WHERE last_seen_at < $1 ORDER BY last_seen_at LIMIT 1000)";
 
-/// A person, acting in one organization.
+/// A person who is signed in, as a member of one organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Person {
     /// Their id.
     pub id: UserId,
     /// Their name.
     pub name: String,
-    /// Their address.
+    /// Their email address.
     pub email: String,
-    /// What they may do.
+    /// Their role in the organization.
     pub role: Role,
 }
 
-/// A session that is valid.
+/// A valid session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     /// The organization that it acts in.
     pub tenant: Tenant,
     /// The name of that organization.
     pub organization_name: String,
-    /// Who acts.
+    /// The person who is signed in.
     pub person: Person,
-    /// Whether the last use should be noted anew.
-    pub stale: bool,
+    /// Whether the recorded last use is outdated.
+    pub is_stale: bool,
 }
 
-/// Where a person is signed in; nothing that one could sign in with.
+/// A session as its person sees it, without its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// When they signed in.
     pub created_at: Timestamp,
     /// When the session was last used, to the minute.
     pub last_seen_at: Timestamp,
-    /// What the browser called itself, at most 200 characters.
+    /// The browser's `User-Agent`, at most 200 characters.
     pub user_agent: Option<String>,
     /// The name of the organization that the session acts in.
     pub organization_name: String,
-    /// Whether it is the session that asks.
+    /// Whether it is the session of this request.
     pub is_current: bool,
 }
 
@@ -106,7 +107,7 @@ struct InfoRow {
 }
 
 #[derive(FromRow)]
-struct Row {
+struct SessionRow {
     #[sqlx(try_from = "Uuid")]
     user_id: UserId,
     #[sqlx(try_from = "Uuid")]
@@ -119,18 +120,17 @@ struct Row {
     organization_name: String,
 }
 
-/// Returns all that is kept of a token.
+/// Returns the hash under which a token is kept.
 pub(super) fn hash(token: &str) -> Vec<u8> {
     Sha256::digest(token).to_vec()
 }
 
-/// Tells whether a session that was begun and used then has ended. One that was
-/// begun or used in the future is of a time when the clock was wrong, and would
-/// last too long.
+/// Returns whether a session has ended. A session begun or used in the future was
+/// recorded while a clock was wrong and would last too long, so it has ended too.
 fn has_ended(created_at: Timestamp, last_seen_at: Timestamp, now: Timestamp) -> bool {
-    last_seen_at.plus(IDLE) <= now
-        || created_at.plus(ABSOLUTE) <= now
-        || created_at.max(last_seen_at) > now.plus(CLOCKS_DIFFER)
+    last_seen_at.plus(IDLE_TTL) <= now
+        || created_at.plus(ABSOLUTE_TTL) <= now
+        || created_at.max(last_seen_at) > now.plus(MAX_CLOCK_SKEW)
 }
 
 impl Database {
@@ -141,9 +141,11 @@ impl Database {
         now: Timestamp,
     ) -> Result<Option<Session>, StoreError> {
         let hash = hash(token);
-        let row: Option<Row> = on!(&mut self.system().await?, |db| sqlx::query_as(BY_TOKEN)
-            .bind(&hash)
-            .fetch_optional(&mut **db))?;
+        let row: Option<SessionRow> = on!(&mut self.system().await?, |db| sqlx::query_as(
+            SELECT_BY_TOKEN
+        )
+        .bind(&hash)
+        .fetch_optional(&mut **db))?;
         Ok(row.and_then(|row| {
             let created = Timestamp::from_millis(row.created_at);
             let seen = Timestamp::from_millis(row.last_seen_at);
@@ -156,22 +158,24 @@ impl Database {
                     email: row.email,
                     role: row.role.0,
                 },
-                stale: seen.plus(TOUCH_AFTER) <= now,
+                is_stale: seen.plus(LAST_SEEN_PRECISION) <= now,
             })
         }))
     }
 
-    /// Lists where a person is signed in, the session used last first; the token
-    /// is that of the session that asks.
+    /// Lists the sessions of a person, last used first. The token is that of the
+    /// current session.
     pub async fn sessions(
         &self,
         user: UserId,
         token: &str,
         now: Timestamp,
     ) -> Result<Vec<SessionInfo>, StoreError> {
-        let rows: Vec<InfoRow> = on!(&mut self.system().await?, |db| sqlx::query_as(OF_USER)
-            .bind(user.0)
-            .fetch_all(&mut **db))?;
+        let rows: Vec<InfoRow> = on!(&mut self.system().await?, |db| sqlx::query_as(
+            SELECT_OF_USER
+        )
+        .bind(user.0)
+        .fetch_all(&mut **db))?;
         let current = hash(token);
         let info = |row: InfoRow| SessionInfo {
             created_at: Timestamp::from_millis(row.created_at),
@@ -189,8 +193,7 @@ impl Database {
 }
 
 impl Tx {
-    /// Starts a session; of what the browser calls itself the first 200
-    /// characters are kept.
+    /// Starts a session. The first 200 characters of `user_agent` are kept.
     pub async fn insert_session(
         &mut self,
         token: &str,
@@ -201,7 +204,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let user_agent = user_agent.map(|text| {
             let visible = text.chars().filter(|c| !c.is_control());
-            visible.take(USER_AGENT).collect::<String>()
+            visible.take(MAX_USER_AGENT_CHARS).collect::<String>()
         });
         execute!(
             self,
@@ -215,8 +218,10 @@ impl Tx {
         Ok(())
     }
 
-    /// Lets a person's session act in another organization;
-    /// [`StoreError::NotFound`] unless they are a member there.
+    /// Switches a session to another organization.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] when the person is not a member there.
     pub async fn switch_organization(
         &mut self,
         token: &str,
@@ -225,7 +230,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let switched = execute!(
             self,
-            sqlx::query(SWITCH)
+            sqlx::query(SWITCH_ORGANIZATION)
                 .bind(hash(token))
                 .bind(user.0)
                 .bind(to.0)
@@ -237,7 +242,7 @@ impl Tx {
         }
     }
 
-    /// Notes that a session was used.
+    /// Records that a session was used.
     pub async fn touch_session(&mut self, token: &str, now: Timestamp) -> Result<(), StoreError> {
         execute!(
             self,
@@ -252,13 +257,13 @@ impl Tx {
         Ok(())
     }
 
-    /// Ends every session of a person.
+    /// Ends all sessions of a person.
     pub async fn end_sessions(&mut self, user: UserId) -> Result<(), StoreError> {
         execute!(self, sqlx::query(DELETE_OF_USER).bind(user.0))?;
         Ok(())
     }
 
-    /// Ends every session of a person but the one with this token.
+    /// Ends all sessions of a person except the one with this token.
     pub async fn end_other_sessions(
         &mut self,
         user: UserId,
@@ -271,7 +276,7 @@ impl Tx {
         Ok(())
     }
 
-    /// Ends every session of a person that acts in an organization.
+    /// Ends all sessions of a person in an organization.
     pub(super) async fn end_sessions_in(
         &mut self,
         tenant: Tenant,
@@ -279,7 +284,9 @@ impl Tx {
     ) -> Result<(), StoreError> {
         execute!(
             self,
-            sqlx::query(DELETE_IN).bind(user.0).bind(tenant.uuid())
+            sqlx::query(DELETE_IN_ORGANIZATION)
+                .bind(user.0)
+                .bind(tenant.uuid())
         )?;
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! How many changes a service or a host has, and which one is its newest: for
-//! all of a page at once.
+//! The number of changes and the newest change of services or hosts, for a page of
+//! them at once.
 
 use std::collections::HashMap;
 
@@ -13,26 +13,27 @@ use super::index::counts::{Scope, unsigned};
 use super::index::sort_key;
 use super::{Database, StoreError, Tenant};
 
-/// A service or a host, with what its changes look like from afar.
+/// A service or a host, with a summary of its changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary<T> {
     /// The service or the host.
-    pub record: T,
-    /// How many changes it has in all.
+    pub item: T,
+    /// The number of its changes.
     pub changes: u64,
-    /// Its newest change, and when that happened.
+    /// Its newest change and when it happened.
     pub last: Option<(ChangeId, Timestamp)>,
 }
 
-/// The column of the changes that names what is summarized.
+/// What is summarized.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Column {
+pub(super) enum Summarized {
     Service,
     Host,
 }
 
-impl Column {
-    fn name(self) -> &'static str {
+impl Summarized {
+    /// Returns the column of `changes` that refers to it.
+    fn column(self) -> &'static str {
         match self {
             Self::Service => "service_id",
             Self::Host => "host_id",
@@ -48,40 +49,39 @@ impl Column {
 }
 
 impl Database {
-    /// Adds to services or hosts, in their order, what there is about their
-    /// changes.
+    /// Adds the summaries of their changes to services or hosts, keeping the order.
     pub(super) async fn summarize<T>(
         &self,
         tenant: Tenant,
-        column: Column,
-        records: Vec<(Uuid, T)>,
+        by: Summarized,
+        items: Vec<(Uuid, T)>,
     ) -> Result<Vec<Summary<T>>, StoreError> {
-        if records.is_empty() {
+        if items.is_empty() {
             return Ok(Vec::new());
         }
-        let ids: Vec<Uuid> = records.iter().map(|(id, _)| *id).collect();
+        let ids: Vec<Uuid> = items.iter().map(|(id, _)| *id).collect();
         let rows: Vec<(Uuid, i64, Option<Uuid>)> =
             on!(&mut self.reader(tenant).await?, |db| async {
-                let mut query = select(tenant, column, &ids);
+                let mut query = select(tenant, by, &ids);
                 query.build_query_as().fetch_all(&mut **db).await
             })?;
         let mut found: HashMap<Uuid, (i64, Option<Uuid>)> = rows
             .into_iter()
             .map(|(id, changes, last)| (id, (changes, last)))
             .collect();
-        let summary = |(id, record)| {
+        let summary = |(id, item)| {
             let (changes, last) = found.remove(&id).unwrap_or_default();
             Summary {
-                record,
+                item,
                 changes: unsigned(changes),
                 last: last.map(|id| (id.into(), sort_key::moment(id))),
             }
         };
-        Ok(records.into_iter().map(summary).collect())
+        Ok(items.into_iter().map(summary).collect())
     }
 }
 
-/// Finishes the statement that reads a page of services or hosts.
+/// Completes the statement that reads a page of services or hosts.
 pub(super) fn page<DB: Dialect>(
     select: &str,
     tenant: Tenant,
@@ -96,8 +96,8 @@ pub(super) fn page<DB: Dialect>(
     query
 }
 
-/// Finishes the statement that reads the services or hosts whose names come
-/// after a name.
+/// Completes the statement that reads the services or hosts whose names come after a
+/// name.
 pub(super) fn page_after<DB: Dialect>(
     select: &str,
     tenant: Tenant,
@@ -115,10 +115,9 @@ pub(super) fn page_after<DB: Dialect>(
     query
 }
 
-/// Looks each up by itself: its kept count, and the end of its part of the index
-/// that its changes are listed by.
-fn select<DB: Dialect>(tenant: Tenant, column: Column, ids: &[Uuid]) -> QueryBuilder<DB> {
-    let scopes: Vec<_> = ids.iter().map(|id| column.scope(*id).key()).collect();
+/// Selects for each id its count, and its last row in the index of changes.
+fn select<DB: Dialect>(tenant: Tenant, by: Summarized, ids: &[Uuid]) -> QueryBuilder<DB> {
+    let scopes: Vec<_> = ids.iter().map(|id| by.scope(*id).key()).collect();
     let mut query = QueryBuilder::new(
         "SELECT wanted.column1, (SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts k \
          WHERE k.organization_id = ",
@@ -129,7 +128,7 @@ fn select<DB: Dialect>(tenant: Tenant, column: Column, ids: &[Uuid]) -> QueryBui
          (SELECT c.id FROM changes c WHERE c.organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND c.").push(column.name());
+    query.push(" AND c.").push(by.column());
     query.push(" = wanted.column1 ORDER BY c.sort_key DESC LIMIT 1) FROM (");
     let rows = ids.iter().zip(&scopes);
     push_values(
@@ -151,17 +150,17 @@ mod tests {
     #[tokio::test]
     async fn each_is_looked_up_by_indexes() {
         let id = uuid_v7(Timestamp::EPOCH, None, [0; 10]);
-        for (column, index) in [
+        for (by, index) in [
             (
-                Column::Service,
+                Summarized::Service,
                 "changes_by_service (organization_id=? AND service_id=?)",
             ),
             (
-                Column::Host,
+                Summarized::Host,
                 "changes_by_host (organization_id=? AND host_id=?)",
             ),
         ] {
-            let query = select::<Sqlite>(Tenant(id.into()), column, &[id, id]);
+            let query = select::<Sqlite>(Tenant(id.into()), by, &[id, id]);
             let plan = explain::of(&query.into_string()).await;
             for step in [
                 "SEARCH k USING PRIMARY KEY \

@@ -234,7 +234,7 @@ impl From<Busy> for ApiError {
 
 impl From<memory::Refused> for ApiError {
     fn from(refused: memory::Refused) -> Self {
-        let retry_after = memory::RETRY_AFTER;
+        let retry_after = memory::RETRY_AFTER_SECONDS;
         let error = match refused {
             memory::Refused::Share(share) => {
                 let share = share / memory::MIB;

@@ -8,7 +8,7 @@ use sync_wrapper::SyncStream;
 use warp::Reply as _;
 use warp::reply::Response;
 
-use crate::memory::FREE;
+use crate::memory::UNCOUNTED_BYTES;
 use crate::store::StoreError;
 
 /// Returns a response whose body is produced while it is sent. A body that fails
@@ -44,7 +44,7 @@ pub(crate) fn raw_json(prefix: &'static str, json: String, suffix: String) -> Re
 /// Returns a response of JSON text in pieces; large pieces are not copied.
 pub(crate) fn joined_json(pieces: Vec<Bytes>) -> Response {
     let mut response = text(200, "application/json", String::new());
-    if pieces.iter().map(Bytes::len).sum::<usize>() <= FREE {
+    if pieces.iter().map(Bytes::len).sum::<usize>() <= UNCOUNTED_BYTES {
         *response.body_mut() = pieces.concat().into();
     } else {
         response.extensions_mut().insert(BodyPieces(pieces));

@@ -115,7 +115,7 @@ pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>
         // A second lookup in the same request finds the same organization.
         let _ = request.context.state.tenant.set(session.tenant);
     }
-    if session.as_ref().is_some_and(|session| session.stale)
+    if session.as_ref().is_some_and(|session| session.is_stale)
         && let Err(error) = touch(app, token).await
     {
         // Pages stay readable while the database refuses writes.

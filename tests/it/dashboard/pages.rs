@@ -260,7 +260,7 @@ async fn nothing_is_wrong_with_what_forms_answer() {
     command.env("CHANGELOG_DATABASE_URL", app.empty_database().await);
     let server = Server::start(command).await.expect("it serves");
     let log = server.log();
-    let link = super::between(&log, "set one up: ", "\n");
+    let link = super::between(&log, "create one: ", "\n");
     browser.open(link.trim()).await;
     look_at(&browser, "/setup", &mut problems).await;
     browser.press("Set up").await;

@@ -206,7 +206,7 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
         .iter()
         .map(|one| {
             (
-                one.record.name.as_str(),
+                one.item.name.as_str(),
                 one.changes,
                 one.last.map(|last| last.1),
             )
@@ -229,7 +229,7 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
             .map(|one| one.id)
             .collect::<Vec<ServiceId>>()
     };
-    let records: Vec<Service> = page.iter().map(|one| one.record.clone()).collect();
+    let records: Vec<Service> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(ids(&records), ids(&all));
     assert_eq!(records, all);
     let some = store.service_page(tenant, 2, 1).await.expect("it answers");
@@ -240,7 +240,7 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
         .iter()
         .map(|one| {
             (
-                one.record.hostname.as_str(),
+                one.item.hostname.as_str(),
                 one.changes,
                 one.last.map(|last| last.1),
             )
@@ -256,11 +256,11 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
         ]
     );
     let all = store.hosts(tenant).await.expect("it answers");
-    let records: Vec<_> = page.iter().map(|one| one.record.clone()).collect();
+    let records: Vec<_> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(records, all);
     let some = store.host_page(tenant, 9, 3).await.expect("it answers");
     assert_eq!(some, page[3..]);
-    let _: HostId = some[0].record.id;
+    let _: HostId = some[0].item.id;
 
     // The newest is gone.
     let mut tx = store.begin().await.expect("it begins");

@@ -54,7 +54,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     around.per_page = MAX_AROUND + 1;
     let list = app.store.changes(tenant, &around).await?;
     let around_count = list.count;
-    let mut others = blocking_pool::run_sized(list.json.len(), move || list.parse()).await?;
+    let mut others = blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
     others.retain(|other| other.id != change.id);
     let history = app
         .store

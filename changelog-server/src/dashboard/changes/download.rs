@@ -12,8 +12,8 @@ use http::{HeaderValue, header};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::memory::{Holder, LARGEST_CHANGE};
-use crate::store::{ChangeList, StoreError, Tenant};
+use crate::memory::{Holder, MAX_CHANGE_BYTES};
+use crate::store::{StoreError, Tenant};
 use crate::web::{ApiResult, Request, reply};
 
 /// `GET /changes.csv`
@@ -82,9 +82,9 @@ fn chunks(
     header_row: Vec<u8>,
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
-    let reservable = app.memory.reservable(LARGEST_CHANGE);
+    let reservable = app.memory.items_per_reservation(MAX_CHANGE_BYTES);
     let per_page = u64::try_from(reservable).map_or(MAX_PER_PAGE, |count| count.min(MAX_PER_PAGE));
-    let reserved = reservable.min(100) * LARGEST_CHANGE;
+    let reserved = reservable.min(100) * MAX_CHANGE_BYTES;
     let first = ChangeFilter {
         page: 1,
         per_page,
@@ -96,7 +96,7 @@ fn chunks(
             return Ok(None);
         };
         let holder = Holder::Organization(tenant);
-        let permit = app.memory.reserve(holder, reserved, LARGEST_CHANGE).await;
+        let permit = app.memory.reserve(holder, reserved, MAX_CHANGE_BYTES).await;
         // A download that breaks off must be started again from the beginning.
         let read = || app.store.changes_without_count(tenant, &filter);
         let json = read
@@ -105,7 +105,7 @@ fn chunks(
             .await?;
         // A page may be 18 MB: parsing it would block an async worker.
         let formatted = blocking_pool::run(move || {
-            let changes = ChangeList { json, count: 0 }.parse()?;
+            let changes = json.parse()?;
             let last = changes.last().map(|change| change.id);
             let is_last = (changes.len() as u64) < per_page;
             for change in changes {
@@ -116,7 +116,7 @@ fn chunks(
         let (last, is_last, chunk, line) = formatted.await?;
         filter.before = last;
         let next = (!is_last).then_some(filter);
-        Ok(Some((permit.fitted(chunk), (next, Vec::new(), app, line))))
+        Ok(Some((permit.fit(chunk), (next, Vec::new(), app, line))))
     })
 }
 

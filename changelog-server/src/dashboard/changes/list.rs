@@ -65,7 +65,8 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     } else {
         let list = app.store.changes(tenant, &filter).await?;
         let count = list.count;
-        let changes = blocking_pool::run_sized(list.json.len(), move || list.parse()).await?;
+        let changes =
+            blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
         (count, changes)
     };
     let mut days: BTreeMap<Reverse<i64>, Vec<&Change>> = BTreeMap::new();

@@ -86,7 +86,7 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
         }
     };
     let role = &viewer.session.person.role;
-    if !role.may_change(&Role::Viewer, &new.role) {
+    if !role.can_change(&Role::Viewer, &new.role) {
         let form = form.refuse_field("role", "only owners may invite owners");
         return show_members(&app, &viewer, 403, with_form(form)).await;
     }

@@ -1,5 +1,5 @@
-//! What changes are ranked by when something has broken, read off their columns:
-//! their documents may be large, and few of them are answered.
+//! The changes that `/api/changes/around` ranks, read from their columns: documents
+//! may be large, and only a few of them are returned.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ use crate::store::engine::{Dialect, on, push_limit};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// A row of what [`select`] writes.
-type Row = (
+/// A row of [`select`].
+type CandidateRow = (
     Uuid,
     Text<RiskLevel>,
     Text<Status>,
@@ -22,20 +22,19 @@ type Row = (
     Option<String>,
 );
 
-/// Whose changes are compared.
+/// Which changes are candidates.
 #[derive(Clone, Copy, Debug)]
 pub enum Compared {
-    /// The organization's.
+    /// All of the organization.
     All,
-    /// Those of a service.
+    /// Those of this service.
     Service(ServiceId),
-    /// Those on a host.
+    /// Those on this host.
     Host(HostId),
 }
 
 impl Database {
-    /// Reads what the newest changes of a time are ranked by; the time is in
-    /// milliseconds since 1970.
+    /// Reads the newest changes in a time range, in milliseconds since 1970.
     pub async fn candidates(
         &self,
         tenant: Tenant,
@@ -43,7 +42,7 @@ impl Database {
         millis: Range<i64>,
         limit: u64,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
+        let rows: Vec<CandidateRow> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = select(tenant, compared, millis, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -51,9 +50,11 @@ impl Database {
     }
 }
 
-fn candidate((id, risk_level, status, service, host): Row) -> Result<Candidate, StoreError> {
-    let service: Option<ServiceRef> = read(service)?;
-    let host_ref: Option<HostRef> = read(host)?;
+fn candidate(
+    (id, risk_level, status, service, host): CandidateRow,
+) -> Result<Candidate, StoreError> {
+    let service: Option<ServiceRef> = parse(service)?;
+    let host_ref: Option<HostRef> = parse(host)?;
     Ok(Candidate {
         id: id.into(),
         occurred_at: sort_key::moment(id),
@@ -64,7 +65,7 @@ fn candidate((id, risk_level, status, service, host): Row) -> Result<Candidate, 
     })
 }
 
-fn read<T: serde::de::DeserializeOwned>(json: Option<String>) -> Result<Option<T>, StoreError> {
+fn parse<T: serde::de::DeserializeOwned>(json: Option<String>) -> Result<Option<T>, StoreError> {
     json.map(|json| serde_json::from_str(&json))
         .transpose()
         .map_err(|error| broken(&error))

@@ -7,7 +7,6 @@
 //! prepared without the database is prepared before, in [`Draft`].
 
 use std::collections::HashSet;
-use std::ops::Range;
 
 use changelog_core::{
     Action, ChangeCreated, Code, HostId, ResourceType, ServiceId, Timestamp, Violations,
@@ -23,26 +22,19 @@ use crate::store::engine::{
 };
 use crate::store::idempotency::{self, KeyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
-use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant, Tx};
 
-/// How many changes one transaction creates at most, unless one request has
-/// more. Other writers wait for such a transaction for some ten milliseconds.
-const MAX_BATCH: usize = 128;
-/// How often a request is tried because the sort key of an id was taken.
+/// The limit on changes that one transaction creates, unless one request has more.
+/// Such a transaction makes other writers wait for about ten milliseconds.
+const MAX_CHANGES_PER_BATCH: usize = 128;
+/// The limit on attempts at one request whose sort keys are taken.
 const MAX_ATTEMPTS: usize = 20;
-/// How many sort keys one search for a free one reads.
-const KEYS_PER_SEARCH: i64 = 4_000;
-/// How many searches there are, each from another random sort key on. They block
-/// other creates, so a millisecond with less than one free key in some thousand
-/// counts as full.
-const MAX_SEARCHES: usize = 4;
 
 /// A request to create changes: all of them or none.
 #[derive(Debug)]
 pub struct Creation {
-    tenant: Tenant,
-    drafts: Vec<Draft>,
+    pub(super) tenant: Tenant,
+    pub(super) drafts: Vec<Draft>,
     request: Option<KeyedRequest>,
     is_list: bool,
 }
@@ -84,7 +76,7 @@ impl Creation {
     }
 
     /// Returns where a draft is in the request, as a JSON pointer.
-    fn pointer(&self, index: usize) -> String {
+    pub(super) fn pointer(&self, index: usize) -> String {
         if self.is_list {
             format!("/{index}")
         } else {
@@ -130,7 +122,7 @@ pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation
         Limits {
             batches,
             batches_per_lane,
-            weight: MAX_BATCH,
+            weight: MAX_CHANGES_PER_BATCH,
             mixes_lanes,
         },
         |creation: &Creation| creation.drafts.len(),
@@ -357,64 +349,6 @@ impl Database {
         let drafts = creations.iter().flat_map(|one| &one.drafts);
         self.feed.announce(drafts.map(Draft::creation_entry));
     }
-
-    /// Gives other ids to those drafts whose sort keys are taken, by other changes
-    /// or by other drafts of the request.
-    ///
-    /// # Errors
-    /// [`StoreError::Invalid`] when a millisecond is full.
-    async fn redraw_ids(&self, creation: &mut Creation) -> Result<(), StoreError> {
-        let mut taken = self.existing_keys(creation).await?;
-        for index in 0..creation.drafts.len() {
-            let draft = &mut creation.drafts[index];
-            if taken.insert(draft.sort_key) {
-                continue;
-            }
-            let Some(key) = self.find_free_key(draft, &taken).await? else {
-                let pointer = format!("{}/occurred_at", creation.pointer(index));
-                let message = "must be another moment: this millisecond is full of changes";
-                let mut full = Violations::default();
-                full.add(pointer, Code::OutOfRange, message);
-                return Ok(full.into_result(())?);
-            };
-            draft.set_sort_key(key)?;
-            taken.insert(key);
-        }
-        Ok(())
-    }
-
-    /// Returns those sort keys of a creation's drafts that changes have.
-    async fn existing_keys(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
-        let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
-            let mut query = select_existing_keys(creation);
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        Ok(rows.into_iter().map(|(key,)| key).collect())
-    }
-
-    /// Searches a free sort key in the millisecond of a draft, from random ones on.
-    async fn find_free_key(
-        &self,
-        draft: &mut Draft,
-        taken: &HashSet<i64>,
-    ) -> Result<Option<i64>, StoreError> {
-        for _ in 0..MAX_SEARCHES {
-            draft.redraw_id()?;
-            let range = sort_key::rest_of_millisecond(draft.sort_key);
-            let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
-                let mut query = select_keys(draft, range.clone());
-                query.build_query_as().fetch_all(&mut **db).await
-            })?;
-            let existing: Vec<i64> = rows.into_iter().map(|(key,)| key).collect();
-            let are_all = activity::clamped(existing.len() as u64) < KEYS_PER_SEARCH;
-            // One of so many is not among the taken ones.
-            let free = sort_key::free_among(range, &existing, are_all, taken.len() + 1);
-            if let Some(key) = free.into_iter().find(|key| !taken.contains(key)) {
-                return Ok(Some(key));
-            }
-        }
-        Ok(None)
-    }
 }
 
 /// Selects those of the rows named by organization and id that exist.
@@ -431,35 +365,6 @@ fn select_existing<DB: Dialect>(table: &str, wanted: &HashSet<(Uuid, Uuid)>) -> 
         .push(" t ON t.organization_id = wanted.column1 AND t.id = wanted.column2");
     let organization = wanted.iter().next().map(|(organization, _)| *organization);
     push_organization(&mut query, "t.organization_id", organization);
-    query
-}
-
-/// Selects the sort keys of a range that changes have.
-fn select_keys<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key >= ");
-    DB::bind(&mut query, range.start.into());
-    query.push(" AND sort_key < ");
-    DB::bind(&mut query, range.end.into());
-    if !DB::SORT_KEYS_ARE_GLOBAL {
-        query.push(" AND organization_id = ");
-        DB::bind(&mut query, draft.tenant.uuid().into());
-    }
-    query
-        .push(" ORDER BY sort_key LIMIT ")
-        .push(KEYS_PER_SEARCH);
-    query
-}
-
-/// Selects those sort keys of drafts that changes have.
-fn select_existing_keys<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT c.sort_key FROM (");
-    let keys = creation.drafts.iter();
-    push_values(&mut query, keys.map(|draft| [draft.sort_key.into()]));
-    query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column1");
-    if !DB::SORT_KEYS_ARE_GLOBAL {
-        query.push(" AND c.organization_id = ");
-        DB::bind(&mut query, creation.tenant.uuid().into());
-    }
     query
 }
 

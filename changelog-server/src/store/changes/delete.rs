@@ -1,4 +1,4 @@
-//! Deleting a change.
+//! Deleting changes.
 
 use changelog_core::{Change, ChangeId};
 use sqlx::{Postgres, Sqlite};
@@ -10,14 +10,14 @@ use crate::store::index::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
 
 impl Tx {
-    /// Deletes a change, with all that finds and counts it, and returns it as
-    /// it was. The caller records it.
+    /// Deletes a change with its tags, search entry and counts, and returns it. The
+    /// caller records the deletion.
     ///
-    /// An answer that is kept for the request that made it stays: the same
-    /// request again does not bring the change back.
+    /// The outcome stored under an idempotency key stays: repeating the request that
+    /// created the change does not create it again.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] without such a change.
+    /// [`StoreError::NotFound`] when the change does not exist.
     pub async fn delete_change(
         &mut self,
         tenant: Tenant,
@@ -27,15 +27,15 @@ impl Tx {
         let row = ChangeRow::new(tenant, sort_key, &change);
         let slot = self.slot;
         match &mut self.connection {
-            Engine::Sqlite(db) => gone::<Sqlite>(&row, slot).run(&mut **db).await?,
-            Engine::Postgres(db) => gone::<Postgres>(&row, slot).run(&mut **db).await?,
+            Engine::Sqlite(db) => script::<Sqlite>(&row, slot).run(&mut **db).await?,
+            Engine::Postgres(db) => script::<Postgres>(&row, slot).run(&mut **db).await?,
         }
         Ok(change)
     }
 }
 
-/// Writes the statements that take a change out of where it is read and found.
-fn gone<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
+/// Returns the statements that delete a change.
+fn script<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
     let (tenant, sort_key) = (change.tenant, change.sort_key);
     let mut script = Script::new();
     let query = script.statement("DELETE FROM changes WHERE organization_id = ");

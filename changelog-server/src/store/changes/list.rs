@@ -30,10 +30,21 @@ const MAX_BATCH: usize = 8;
 /// A page of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeList {
-    /// The changes in their detail shape, as JSON with commas between.
-    pub json: String,
-    /// How many match in all.
+    /// The changes of the page.
+    pub json: ChangesJson,
+    /// The number of all changes that match.
     pub count: u64,
+}
+
+/// Changes in their detail shape, as JSON objects separated by commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangesJson(pub String);
+
+impl ChangesJson {
+    /// Parses the changes.
+    pub fn parse(&self) -> Result<Vec<Change>, StoreError> {
+        serde_json::from_str(&format!("[{}]", self.0)).map_err(|error| broken(&error))
+    }
 }
 
 /// A row of what [`Page::query`] writes.
@@ -42,14 +53,9 @@ type Row = (i64, Option<String>);
 impl ChangeList {
     fn from_row((count, json): Row) -> Self {
         Self {
-            json: json.unwrap_or_default(),
+            json: ChangesJson(json.unwrap_or_default()),
             count: u64::try_from(count).unwrap_or(0),
         }
-    }
-
-    /// Reads the changes.
-    pub fn parse(&self) -> Result<Vec<Change>, StoreError> {
-        serde_json::from_str(&format!("[{}]", self.json)).map_err(|error| broken(&error))
     }
 }
 

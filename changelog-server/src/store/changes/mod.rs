@@ -1,15 +1,15 @@
-//! Changes: created, read one by one and in pages, updated.
+//! Changes.
 //!
-//! A change is kept as the JSON that it is answered with, so that reading one
-//! is neither decoding nor encoding it, and a page of them is one value; the
-//! columns beside it are what changes are found by. The service and the host
-//! are put in on reading, because their names may change.
+//! A change is stored as the JSON that responses contain, so that reading it needs no
+//! decoding or encoding; the other columns are there to find it. The service and the
+//! host are inserted on reading, because their names may change.
 
 mod candidates;
 pub(super) mod create;
 mod delete;
 mod draft;
 pub(super) mod list;
+mod redraw;
 mod schedule;
 mod update;
 
@@ -29,21 +29,22 @@ use super::{Database, StoreError, Tenant, Tx};
 pub use candidates::Compared;
 pub use create::{Created, Creation};
 pub use draft::Draft;
-pub use list::ChangeList;
+pub use list::{ChangeList, ChangesJson};
 
-/// The most changes that one statement reads by id.
-const MAX_BATCH: usize = 64;
+/// The limit on changes that one statement reads by id.
+const MAX_IDS_PER_STATEMENT: usize = 64;
 
-/// The JSON of a change: what is kept of it ends with a text and a brace.
+/// The JSON of a change: the document without its closing brace, the service and the
+/// host. The document ends with a string, so `rtrim` removes only that brace.
 const JSON: &str = "rtrim(c.document, '}') || ',\"service\":' || COALESCE(s.reference, 'null')
     || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}'";
 
-/// Where the service and the host of a change come from.
+/// Joins the service and the host of a change.
 const REFERENCES: &str = "
 LEFT JOIN services s ON s.organization_id = c.organization_id AND s.id = c.service_id
 LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id";
 
-/// Locks the row on PostgreSQL, so that what was read is what is changed.
+/// Locks the row on PostgreSQL between reading and updating it.
 const LOCK: &str = "
 UPDATE changes SET document = document
 WHERE organization_id = $1 AND sort_key = $2 AND id = $3";
@@ -53,22 +54,22 @@ WHERE organization_id = $1 AND sort_key = $2 AND id = $3";
 pub struct ChangeJson(pub String);
 
 impl ChangeJson {
-    /// Reads it.
+    /// Parses the change.
     pub fn parse(&self) -> Result<Change, StoreError> {
         serde_json::from_str(&self.0).map_err(|error| broken(&error))
     }
 }
 
-/// What is kept cannot be read.
+/// Returns the error for a stored change that cannot be parsed.
 pub(super) fn broken(error: &serde_json::Error) -> StoreError {
     StoreError::Database(std::sync::Arc::new(sqlx::Error::Decode(
-        format!("a change is kept in a form that cannot be read: {error}").into(),
+        format!("a stored change cannot be parsed: {error}").into(),
     )))
 }
 
 impl Database {
-    /// Finds some changes of an organization, in the order of the ids; those that
-    /// it does not have are left out.
+    /// Finds changes of an organization, in the order of the ids; missing ones are left
+    /// out.
     pub async fn changes_of(
         &self,
         tenant: Tenant,
@@ -76,7 +77,7 @@ impl Database {
     ) -> Result<Vec<(ChangeId, ChangeJson)>, StoreError> {
         let wanted: Vec<_> = ids.into_iter().map(|id| (tenant, id)).collect();
         let mut all = Vec::new();
-        for wanted in wanted.chunks(MAX_BATCH) {
+        for wanted in wanted.chunks(MAX_IDS_PER_STATEMENT) {
             let found = by_ids(self.clone(), wanted.to_vec()).await?;
             for ((_, id), json) in wanted.iter().zip(found) {
                 match json {
@@ -89,14 +90,14 @@ impl Database {
     }
 }
 
-/// Makes the batcher that finds changes by id.
+/// Creates the batcher that finds changes by id.
 pub(super) fn batcher(database: &Database) -> Batcher<Tenant, (Tenant, ChangeId), ChangeJson> {
     let database = database.clone();
     Batcher::new(
         Limits {
             batches: usize::MAX,
             batches_per_lane: 1,
-            weight: MAX_BATCH,
+            weight: MAX_IDS_PER_STATEMENT,
             mixes_lanes: false,
         },
         |_| 1,
@@ -104,7 +105,7 @@ pub(super) fn batcher(database: &Database) -> Batcher<Tenant, (Tenant, ChangeId)
     )
 }
 
-/// Finds changes of one organization.
+/// Finds changes, all of one organization.
 async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<ChangeJson> {
     let Some((tenant, _)) = wanted.first() else {
         return Ok(Vec::new());
@@ -124,8 +125,7 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         .collect())
 }
 
-/// Selects changes of one organization by the sort keys that follow from their
-/// ids.
+/// Selects changes of one organization by ids and the sort keys computed from them.
 fn select_by_ids<DB: Dialect>(
     tenant: Tenant,
     ids: impl Iterator<Item = ChangeId>,
@@ -146,11 +146,10 @@ fn select_by_ids<DB: Dialect>(
 }
 
 impl Tx {
-    /// Reads a change and its sort key, so that on PostgreSQL nobody else changes
-    /// it before this transaction has ended.
+    /// Reads a change and its sort key, and locks it on PostgreSQL.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] without such a change.
+    /// [`StoreError::NotFound`] when the change does not exist.
     async fn lock_change(
         &mut self,
         tenant: Tenant,
@@ -185,7 +184,7 @@ fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
     query
 }
 
-/// A change as the tables keep it.
+/// A change as the tables store it.
 struct ChangeRow<'c> {
     tenant: Tenant,
     sort_key: i64,
@@ -198,12 +197,12 @@ struct ChangeRow<'c> {
     scheduled_for: Option<i64>,
     tags: &'c [String],
     document: Cow<'c, str>,
-    /// What it is found by in a search.
+    /// Its words in the search index.
     words: Cow<'c, str>,
 }
 
 impl<'c> ChangeRow<'c> {
-    /// Returns a change as the tables keep it at a sort key.
+    /// Returns the row of a change at a sort key.
     fn new(tenant: Tenant, sort_key: i64, change: &'c Change) -> Self {
         let mut row = Self {
             tenant,
@@ -222,7 +221,7 @@ impl<'c> ChangeRow<'c> {
         row
     }
 
-    /// Returns what it is filtered by.
+    /// Returns the facets that it is filtered by.
     fn facets(&self) -> Facets<'c> {
         Facets {
             risk_level: self.risk_level,
@@ -233,7 +232,7 @@ impl<'c> ChangeRow<'c> {
         }
     }
 
-    /// Returns what it is counted by.
+    /// Returns the values that it is counted by.
     fn count_delta(&self) -> CountDelta<'c> {
         CountDelta {
             tenant: self.tenant,
@@ -243,7 +242,7 @@ impl<'c> ChangeRow<'c> {
     }
 }
 
-/// Writes the statements that put new changes where they are read and found.
+/// Adds the statements that insert changes, their tags, search entries and counts.
 fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>], slot: i64) {
     let rows: Vec<[Value<'_>; 9]> = changes
         .iter()
@@ -282,7 +281,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
     counts::push(script, slot, counted);
 }
 
-/// Writes the statement that records tags of changes: organization, tag, sort key.
+/// Adds the statement that inserts tags of changes: organization, tag, sort key.
 fn push_tags<'c, DB: Dialect>(
     script: &mut Script<DB>,
     tags: impl Iterator<Item = (Tenant, &'c str, i64)>,

@@ -1,4 +1,4 @@
-//! What is planned next.
+//! Scheduled changes.
 
 use changelog_core::{Change, Timestamp};
 use sqlx::QueryBuilder;
@@ -8,8 +8,7 @@ use crate::store::engine::{Dialect, on, push_limit};
 use crate::store::{Database, StoreError, Tenant};
 
 impl Database {
-    /// Lists the planned changes that are scheduled for a moment or later, the
-    /// soonest first.
+    /// Lists the planned changes that are scheduled for `from` or later, soonest first.
     pub async fn scheduled_changes(
         &self,
         tenant: Tenant,
@@ -17,7 +16,7 @@ impl Database {
         limit: u64,
     ) -> Result<Vec<Change>, StoreError> {
         let rows: Vec<(String,)> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = scheduled(tenant, from, limit);
+            let mut query = select(tenant, from, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         rows.into_iter()
@@ -26,9 +25,9 @@ impl Database {
     }
 }
 
-/// Reads changes off the index of those that are planned: its conditions are
-/// spelled as there.
-fn scheduled<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryBuilder<DB> {
+/// Selects planned changes. The conditions match those of the partial index, so that
+/// it is used.
+fn select<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
     query
         .push(JSON)
@@ -54,9 +53,9 @@ mod tests {
     use crate::store::engine::explain;
 
     #[tokio::test]
-    async fn what_is_planned_is_found_by_its_index() {
+    async fn scheduled_changes_are_found_by_their_index() {
         let tenant = Tenant(uuid_v7(Timestamp::EPOCH, None, [0; 10]).into());
-        let query = scheduled::<Sqlite>(tenant, Timestamp::EPOCH, 5);
+        let query = select::<Sqlite>(tenant, Timestamp::EPOCH, 5);
         let plan = explain::of(&query.into_string()).await;
         let steps = plan
             .iter()
@@ -66,7 +65,7 @@ mod tests {
             ["SEARCH changes USING COVERING INDEX changes_by_schedule \
               (organization_id=? AND scheduled_for>?)"]
         );
-        // Only the page is sorted, to be put together.
+        // Only the page is sorted, after the join.
         let sorts = plan.iter().filter(|step| step.contains("TEMP B-TREE"));
         assert!(sorts.count() <= 1, "{plan:?}");
     }

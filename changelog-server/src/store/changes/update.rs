@@ -1,4 +1,4 @@
-//! Changing a change.
+//! Updating changes.
 
 use changelog_core::{Change, ChangeId, ChangePatch, Violations};
 use serde_json::{Map, Value};
@@ -13,15 +13,16 @@ use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
 use crate::store::{StoreError, Tenant, Tx};
 
-const SERVICE: &str = "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
-const HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
+const SELECT_SERVICE: &str =
+    "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
+const SELECT_HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
 
 impl Tx {
-    /// Changes a change and returns it with what differs, `{field: {from, to}}`.
+    /// Updates a change and returns it with the differences, `{field: {from, to}}`.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] without such a change, [`StoreError::Invalid`]
-    /// when the organization does not have the service or the host.
+    /// [`StoreError::NotFound`] when the change does not exist,
+    /// [`StoreError::Invalid`] when the service or the host does not exist.
     pub async fn update_change(
         &mut self,
         tenant: Tenant,
@@ -34,9 +35,9 @@ impl Tx {
         self.apply(tenant, &mut change, patch.clone()).await?;
         let changes = difference(&before, &change);
         if !changes.is_empty() {
-            // After the lock: a row's versions follow each other in time.
+            // Read after locking the row, so that `updated_at` never decreases.
             change.updated_at = clock.now().into();
-            let step = Step {
+            let update = Update {
                 tenant,
                 sort_key,
                 before: &before,
@@ -44,15 +45,14 @@ impl Tx {
                 slot: self.slot,
             };
             match &mut self.connection {
-                Engine::Sqlite(db) => step.script::<Sqlite>().run(&mut **db).await?,
-                Engine::Postgres(db) => step.script::<Postgres>().run(&mut **db).await?,
+                Engine::Sqlite(db) => update.script::<Sqlite>().run(&mut **db).await?,
+                Engine::Postgres(db) => update.script::<Postgres>().run(&mut **db).await?,
             }
         }
         Ok((change, changes))
     }
 
-    /// Puts what a patch has into a change; a service and a host are both
-    /// looked for before either is reported missing.
+    /// Applies a patch to a change; reports both a missing service and a missing host.
     async fn apply(
         &mut self,
         tenant: Tenant,
@@ -63,7 +63,7 @@ impl Tx {
         match patch.service_id {
             None => {}
             Some(None) => change.service = None,
-            Some(Some(id)) => match self.reference(SERVICE, tenant, id.0).await? {
+            Some(Some(id)) => match self.reference(SELECT_SERVICE, tenant, id.0).await? {
                 None => no_service(&mut missing, "", id),
                 service => change.service = service,
             },
@@ -71,7 +71,7 @@ impl Tx {
         match patch.host_id {
             None => {}
             Some(None) => change.host_ref = None,
-            Some(Some(id)) => match self.reference(HOST, tenant, id.0).await? {
+            Some(Some(id)) => match self.reference(SELECT_HOST, tenant, id.0).await? {
                 None => no_host(&mut missing, "", id),
                 host => change.host_ref = host,
             },
@@ -80,7 +80,7 @@ impl Tx {
         Ok(missing.into_result(())?)
     }
 
-    /// Finds what a change shows of a service or a host.
+    /// Reads the reference to a service or a host.
     async fn reference<T: serde::de::DeserializeOwned>(
         &mut self,
         statement: &'static str,
@@ -99,8 +99,8 @@ impl Tx {
     }
 }
 
-/// A change from one version to the next.
-struct Step<'c> {
+/// An update of a change.
+struct Update<'c> {
     tenant: Tenant,
     sort_key: i64,
     before: &'c Change,
@@ -108,8 +108,8 @@ struct Step<'c> {
     slot: i64,
 }
 
-impl Step<'_> {
-    /// Writes the statements: the row, its tags, what finds it, the counts.
+impl Update<'_> {
+    /// Returns the statements that update the row, its tags, search entry and counts.
     fn script<DB: SearchDialect>(&self) -> Script<DB> {
         let (tenant, sort_key) = (self.tenant, self.sort_key);
         let before = ChangeRow::new(tenant, sort_key, self.before);
@@ -131,8 +131,8 @@ impl Step<'_> {
         DB::bind(query, tenant.uuid().into());
         query.push(" AND sort_key = ");
         DB::bind(query, sort_key.into());
-        let gone = before.tags.iter().filter(|tag| !after.tags.contains(tag));
-        for tag in gone {
+        let removed = before.tags.iter().filter(|tag| !after.tags.contains(tag));
+        for tag in removed {
             let query = script.statement("DELETE FROM change_tags WHERE organization_id = ");
             DB::bind(query, tenant.uuid().into());
             query.push(" AND tag = ");
@@ -140,16 +140,16 @@ impl Step<'_> {
             query.push(" AND sort_key = ");
             DB::bind(query, sort_key.into());
         }
-        let come = after.tags.iter().filter(|tag| !before.tags.contains(tag));
+        let added = after.tags.iter().filter(|tag| !before.tags.contains(tag));
         push_tags(
             &mut script,
-            come.map(|tag| (tenant, tag.as_str(), sort_key)),
+            added.map(|tag| (tenant, tag.as_str(), sort_key)),
         );
         if before.words != after.words {
             DB::index(&mut script, &[(tenant, sort_key, &after.words)]);
         }
-        let steps = [(-1, before.count_delta()), (1, after.count_delta())];
-        counts::push(&mut script, self.slot, steps.into_iter());
+        let deltas = [(-1, before.count_delta()), (1, after.count_delta())];
+        counts::push(&mut script, self.slot, deltas.into_iter());
         script
     }
 }

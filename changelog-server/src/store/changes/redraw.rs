@@ -1,0 +1,111 @@
+//! New ids for changes whose sort keys are taken. This is rare: an id has random
+//! bits after its millisecond.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use changelog_core::{Code, Violations};
+use sqlx::QueryBuilder;
+
+use super::create::Creation;
+use super::draft::Draft;
+use crate::store::activity;
+use crate::store::engine::{Dialect, on, push_values};
+use crate::store::index::sort_key;
+use crate::store::{Database, StoreError};
+
+/// The limit on sort keys that one search reads.
+const KEYS_PER_SEARCH: i64 = 4_000;
+/// The limit on searches, each from another random sort key. They block other
+/// creates, so a millisecond with less than one free key in a few thousand counts
+/// as full.
+const MAX_SEARCHES: usize = 4;
+
+impl Database {
+    /// Gives new ids to the drafts whose sort keys are taken, by changes or by other
+    /// drafts of the request.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when a millisecond is full.
+    pub(super) async fn redraw_ids(&self, creation: &mut Creation) -> Result<(), StoreError> {
+        let mut taken = self.existing_keys(creation).await?;
+        for index in 0..creation.drafts.len() {
+            let draft = &mut creation.drafts[index];
+            if taken.insert(draft.sort_key) {
+                continue;
+            }
+            let Some(key) = self.find_free_key(draft, &taken).await? else {
+                let pointer = format!("{}/occurred_at", creation.pointer(index));
+                let message = "must be another time: this millisecond is full of changes";
+                let mut full = Violations::default();
+                full.add(pointer, Code::OutOfRange, message);
+                return Ok(full.into_result(())?);
+            };
+            draft.set_sort_key(key)?;
+            taken.insert(key);
+        }
+        Ok(())
+    }
+
+    /// Returns the sort keys of a creation's drafts that changes have.
+    async fn existing_keys(&self, creation: &Creation) -> Result<HashSet<i64>, StoreError> {
+        let rows: Vec<(i64,)> = on!(&mut self.reader(creation.tenant).await?, |db| async {
+            let mut query = select_existing_keys(creation);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        Ok(rows.into_iter().map(|(key,)| key).collect())
+    }
+
+    /// Searches the millisecond of a draft for a free sort key, from random starts.
+    async fn find_free_key(
+        &self,
+        draft: &mut Draft,
+        taken: &HashSet<i64>,
+    ) -> Result<Option<i64>, StoreError> {
+        for _ in 0..MAX_SEARCHES {
+            draft.redraw_id()?;
+            let range = sort_key::rest_of_millisecond(draft.sort_key);
+            let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
+                let mut query = select_keys_in(draft, range.clone());
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
+            let existing: Vec<i64> = rows.into_iter().map(|(key,)| key).collect();
+            let is_complete = activity::clamped(existing.len() as u64) < KEYS_PER_SEARCH;
+            // At least one of so many free keys is not in `taken`.
+            let free = sort_key::free_among(range, &existing, is_complete, taken.len() + 1);
+            if let Some(key) = free.into_iter().find(|key| !taken.contains(key)) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Selects the sort keys of a range that changes have.
+fn select_keys_in<DB: Dialect>(draft: &Draft, range: Range<i64>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key >= ");
+    DB::bind(&mut query, range.start.into());
+    query.push(" AND sort_key < ");
+    DB::bind(&mut query, range.end.into());
+    if !DB::SORT_KEYS_ARE_GLOBAL {
+        query.push(" AND organization_id = ");
+        DB::bind(&mut query, draft.tenant.uuid().into());
+    }
+    query
+        .push(" ORDER BY sort_key LIMIT ")
+        .push(KEYS_PER_SEARCH);
+    query
+}
+
+/// Selects the sort keys of drafts that changes have.
+fn select_existing_keys<DB: Dialect>(creation: &Creation) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.sort_key FROM (");
+    let keys = creation.drafts.iter();
+    push_values(&mut query, keys.map(|draft| [draft.sort_key.into()]));
+    query.push(") AS wanted JOIN changes c ON c.sort_key = wanted.column1");
+    if !DB::SORT_KEYS_ARE_GLOBAL {
+        query.push(" AND c.organization_id = ");
+        DB::bind(&mut query, creation.tenant.uuid().into());
+    }
+    query
+}

@@ -1,0 +1,192 @@
+//! User accounts. A person may have several, each vouched for by another organization.
+
+use changelog_core::user::fold_email;
+use changelog_core::{User, UserId};
+use chrono::{DateTime, Utc};
+use sqlx::FromRow;
+use sqlx::types::Uuid;
+
+use super::engine::{execute, on};
+use super::{Database, StoreError, Tenant, Tx, new_id};
+
+/// The limit on accounts of one email address.
+const MAX_ACCOUNTS_PER_EMAIL: usize = 32;
+
+const INSERT_USER: &str = "
+INSERT INTO users (id, email, email_folded, name, password_hash, vouched_by, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (email_folded) WHERE vouched_by IS NULL DO NOTHING";
+
+/// Reuses the account of a person whom the organization that vouches for it
+/// removed and invites again.
+const RENEW_USER: &str = "
+UPDATE users SET email = $3, name = $4, password_hash = $5 WHERE id =
+    (SELECT u.id FROM users u WHERE u.email_folded = $1 AND u.vouched_by = $2
+         AND NOT EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id)
+     ORDER BY u.id LIMIT 1)
+RETURNING id, email, name, password_hash";
+
+/// Skips accounts without an organization: they have nothing to sign in to.
+const BY_EMAIL: &str = "
+SELECT u.id, u.email, u.name, u.password_hash FROM users u
+WHERE u.email_folded = $1 AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_id = u.id)
+ORDER BY u.created_at, u.id LIMIT 32";
+
+const RENAME_USER: &str = "UPDATE users SET name = $2 WHERE id = $1";
+const SET_PASSWORD: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
+
+#[derive(FromRow)]
+struct AccountRow {
+    #[sqlx(try_from = "Uuid")]
+    id: UserId,
+    email: String,
+    name: String,
+    password_hash: String,
+}
+
+impl From<AccountRow> for Account {
+    fn from(row: AccountRow) -> Self {
+        Self {
+            user: User {
+                id: row.id,
+                email: row.email,
+                name: row.name,
+            },
+            password_hash: row.password_hash,
+        }
+    }
+}
+
+/// An account that can be signed in to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Account {
+    /// The person.
+    pub user: User,
+    /// The hash of the password; never logged or shown.
+    pub password_hash: String,
+}
+
+impl Database {
+    /// Returns the accounts of an email address, oldest first, at most 32. Accounts
+    /// without an organization are left out.
+    pub async fn accounts(&self, email: &str) -> Result<Vec<Account>, StoreError> {
+        let folded = fold_email(email);
+        let mut lease = self.system().await?;
+        let rows: Vec<AccountRow> = on!(&mut lease, |db| sqlx::query_as(BY_EMAIL)
+            .bind(&folded)
+            .fetch_all(&mut **db))?;
+        Ok(rows.into_iter().map(Account::from).collect())
+    }
+}
+
+impl Tx {
+    /// Creates an account that the operator vouches for.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when the address has such an account.
+    pub async fn insert_user(
+        &mut self,
+        email: &str,
+        name: &str,
+        password_hash: &str,
+        now: DateTime<Utc>,
+    ) -> Result<User, StoreError> {
+        self.insert_account(None, email, name, password_hash, now)
+            .await
+    }
+
+    /// Creates an account for a person whom an organization has invited. If the
+    /// organization removed the person earlier, the old account is used again.
+    ///
+    /// # Errors
+    /// [`StoreError::Forbidden`] when the address has 32 accounts.
+    pub async fn insert_invited_user(
+        &mut self,
+        tenant: Tenant,
+        email: &str,
+        name: &str,
+        password_hash: &str,
+        now: DateTime<Utc>,
+    ) -> Result<User, StoreError> {
+        let folded = fold_email(email);
+        let renewed: Option<AccountRow> = on!(&mut self.connection, |db| {
+            sqlx::query_as(RENEW_USER)
+                .bind(&folded)
+                .bind(tenant.uuid())
+                .bind(email)
+                .bind(name)
+                .bind(password_hash)
+                .fetch_optional(&mut **db)
+        })?;
+        if let Some(row) = renewed {
+            let user = Account::from(row).user;
+            self.end_sessions(user.id).await?;
+            self.forget_browsers(user.id).await?;
+            return Ok(user);
+        }
+        let accounts: Vec<AccountRow> = on!(&mut self.connection, |db| {
+            sqlx::query_as(BY_EMAIL).bind(&folded).fetch_all(&mut **db)
+        })?;
+        if accounts.len() >= MAX_ACCOUNTS_PER_EMAIL {
+            let detail = format!(
+                "this email address has {MAX_ACCOUNTS_PER_EMAIL} accounts already; use the password of one \
+                 of them"
+            );
+            return Err(StoreError::Forbidden(detail));
+        }
+        self.insert_account(Some(tenant), email, name, password_hash, now)
+            .await
+    }
+
+    async fn insert_account(
+        &mut self,
+        vouched_by: Option<Tenant>,
+        email: &str,
+        name: &str,
+        password_hash: &str,
+        now: DateTime<Utc>,
+    ) -> Result<User, StoreError> {
+        let user = User {
+            id: new_id(now).into(),
+            email: email.to_owned(),
+            name: name.to_owned(),
+        };
+        let inserted = execute!(
+            self,
+            sqlx::query(INSERT_USER)
+                .bind(user.id.0)
+                .bind(&user.email)
+                .bind(fold_email(&user.email))
+                .bind(&user.name)
+                .bind(password_hash)
+                .bind(vouched_by.map(Tenant::uuid))
+                .bind(now.timestamp_millis())
+        )?;
+        if inserted == 0 {
+            Err(StoreError::Conflict)
+        } else {
+            Ok(user)
+        }
+    }
+
+    /// Renames a person. No activity log records it, because each belongs to an
+    /// organization and a person does not.
+    pub async fn rename_user(&mut self, user: UserId, name: &str) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(RENAME_USER).bind(user.0).bind(name))?;
+        Ok(())
+    }
+
+    /// Sets a person's password, ends their sessions and forgets their known browsers.
+    pub async fn set_password(
+        &mut self,
+        user: UserId,
+        password_hash: &str,
+    ) -> Result<(), StoreError> {
+        execute!(
+            self,
+            sqlx::query(SET_PASSWORD).bind(user.0).bind(password_hash)
+        )?;
+        self.forget_browsers(user).await?;
+        self.end_sessions(user).await
+    }
+}
