@@ -8,7 +8,11 @@ use utoipa::openapi::{Ref, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::change::Link;
-use crate::limits::*;
+use crate::limits::{
+    MAX_BULK_CHANGES, MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS, MAX_LONG_TEXT_CHARS,
+    MAX_NAME_CHARS, MAX_ROLES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS, MIN_SERVICE_NAME_CHARS,
+    MIN_TITLE_CHARS,
+};
 
 /// Matches a string without control characters.
 const ONE_LINE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";

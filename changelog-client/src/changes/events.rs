@@ -218,17 +218,21 @@ mod tests {
     fn memory_is_limited() {
         let chunk = vec![b'x'; 64 * 1024];
         let mut parser = EventParser::default();
-        let count = (0..).take_while(|_| parser.push(&chunk).is_ok()).count();
+        let count = (0..MAX_EVENT)
+            .take_while(|_| parser.push(&chunk).is_ok())
+            .count();
         assert_eq!(count, MAX_EVENT / chunk.len(), "one line");
 
         let mut parser = EventParser::default();
         let line = [b"data: ", &*chunk, b"\n"].concat();
-        let count = (0..).take_while(|_| parser.push(&line).is_ok()).count();
+        let count = (0..MAX_EVENT)
+            .take_while(|_| parser.push(&line).is_ok())
+            .count();
         assert_eq!(count, MAX_EVENT / line.len(), "many lines");
 
         // Comments and other fields are not collected.
         let mut parser = EventParser::default();
-        for _ in 0..MAX_EVENT / chunk.len() + 1 {
+        for _ in 0..=MAX_EVENT / chunk.len() {
             parser.push(b": ").unwrap();
             parser.push(&chunk).unwrap();
             parser.push(b"\n").unwrap();

@@ -203,16 +203,13 @@ impl Connection {
         if let Some(event) = self.parser.pop() {
             return Ok(Some(event));
         }
-        match self.body.next_chunk().await? {
-            Some(bytes) => self
-                .parser
-                .push(&bytes)
-                .map_err(|error| unexpected_event(error.to_string(), ""))?,
-            None => {
-                let message = "the service closed the stream".to_owned();
-                return Err(TransportError::new(TransportErrorKind::Disconnected, message).into());
-            }
-        }
+        let Some(bytes) = self.body.next_chunk().await? else {
+            let message = "the service closed the stream".to_owned();
+            return Err(TransportError::new(TransportErrorKind::Disconnected, message).into());
+        };
+        self.parser
+            .push(&bytes)
+            .map_err(|error| unexpected_event(error.to_string(), ""))?;
         Ok(self.parser.pop())
     }
 }

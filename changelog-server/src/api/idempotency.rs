@@ -65,7 +65,7 @@ pub(crate) async fn begin(
             // group, which is not committed yet.
             tx.commit().await?;
             return match state {
-                KeyState::Replayed(outcome) => Ok(Begun::Replayed(outcome)),
+                KeyState::Replayed(outcome) => Ok(Begun::Replayed(*outcome)),
                 _ => Err(StoreError::KeyReused.into()),
             };
         }

@@ -131,7 +131,7 @@ pub enum KeyState {
     /// The key is new: this transaction has claimed it.
     Claimed,
     /// An earlier request with the same body ended so.
-    Replayed(Outcome),
+    Replayed(Box<Outcome>),
     /// An earlier request with another body used the key.
     Reused,
 }
@@ -164,10 +164,13 @@ impl KeyRow {
             return Ok(KeyState::Reused);
         }
         let outcome = serde_json::from_str(&self.outcome);
-        outcome.map(KeyState::Replayed).map_err(|error| {
-            let message = format!("a stored outcome cannot be read: {error}");
-            sqlx::Error::Decode(message.into()).into()
-        })
+        outcome
+            .map(Box::new)
+            .map(KeyState::Replayed)
+            .map_err(|error| {
+                let message = format!("a stored outcome cannot be read: {error}");
+                sqlx::Error::Decode(message.into()).into()
+            })
     }
 }
 
@@ -334,7 +337,7 @@ mod tests {
             created_at: 0,
         };
         assert!(row.is_for(&first) && !row.is_for(&request("l", "/a", "one")));
-        let replayed = KeyState::Replayed(Outcome::Changes(Vec::new()));
+        let replayed = KeyState::Replayed(Box::new(Outcome::Changes(Vec::new())));
         assert_eq!(row.state_for(&first).unwrap(), replayed);
         let other = request("k", "/a", "two");
         assert_eq!(row.state_for(&other).unwrap(), KeyState::Reused);

@@ -221,7 +221,11 @@ fn example_of<'d>(document: &'d Document, schema: &'d Value) -> Option<&'d Value
     schema
         .get("example")
         .or_else(|| schema["examples"].get(0))
-        .or_else(|| choices.filter_map(|one| example_of(document, one)).next())
+        .or_else(|| {
+            choices
+                .into_iter()
+                .find_map(|one| example_of(document, one))
+        })
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]

@@ -157,9 +157,12 @@ fn value_of(change: &Change, field: ChangeField) -> String {
         }
         ChangeField::Tags => list::format(&change.tags),
         ChangeField::Links => {
-            let links = change.links.iter();
-            let lines = links.map(|link| format!("{}={}", link.label, link.url));
-            lines.collect::<Vec<_>>().join("\n")
+            let lines: Vec<_> = change
+                .links
+                .iter()
+                .map(|link| format!("{}={}", link.label, link.url))
+                .collect();
+            lines.join("\n")
         }
         ChangeField::ScheduledFor => {
             let at = change.scheduled_for.as_ref();

@@ -149,7 +149,7 @@ struct Bar {
 #[derive(Template)]
 #[template(path = "charts/bars.html")]
 pub(crate) struct Bars {
-    bars: Vec<Bar>,
+    columns: Vec<Bar>,
     labels: Vec<Label>,
     /// The most changes of one day.
     max: u64,
@@ -161,7 +161,7 @@ pub(crate) fn bars(counts: &[DayCount], today: i64) -> Bars {
     let first = today - BAR_DAYS + 1;
     let max = days.range(first..=today).map(|(_, counts)| counts.sum());
     let max = max.max().unwrap_or(0);
-    let bars = days.range(first..=today).map(|(day, counts)| Bar {
+    let columns = days.range(first..=today).map(|(day, counts)| Bar {
         x: (day - first) * BAR_STEP,
         day: Day::new(*day, *counts, ""),
         segments: segments(*counts, max),
@@ -179,7 +179,7 @@ pub(crate) fn bars(counts: &[DayCount], today: i64) -> Bars {
         Label { x, anchor, text }
     });
     Bars {
-        bars: bars.collect(),
+        columns: columns.collect(),
         labels: labels.collect(),
         max,
     }
@@ -303,8 +303,8 @@ mod tests {
         ];
         let chart = bars(&counts, TODAY);
         assert_eq!(chart.max, 4);
-        assert_eq!(chart.bars.len(), 2);
-        let today = &chart.bars[1];
+        assert_eq!(chart.columns.len(), 2);
+        let today = &chart.columns[1];
         assert_eq!(today.x, (BAR_DAYS - 1) * BAR_STEP);
         let parts = today.segments.iter();
         let parts: Vec<_> = parts

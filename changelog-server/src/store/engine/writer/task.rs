@@ -119,12 +119,9 @@ impl Task {
     /// Returns whether a job waits already, whose caller still waits.
     fn has_next(&mut self) -> bool {
         while self.next.as_ref().is_none_or(Job::is_abandoned) {
-            match self.jobs.try_recv() {
-                Ok(job) => self.next = Some(job),
-                Err(_) => {
-                    self.next = None;
-                    return false;
-                }
+            self.next = self.jobs.try_recv().ok();
+            if self.next.is_none() {
+                return false;
             }
         }
         true
@@ -234,11 +231,11 @@ impl Task {
         waiter: CommitWaiter,
         group: &mut Group,
     ) -> Result<(), StoreError> {
-        if let Some(statement) = group.state.before_script() {
-            if let Err(error) = self.execute(statement).await {
-                group.waiters.push(waiter);
-                return Err(error);
-            }
+        if let Some(statement) = group.state.before_script()
+            && let Err(error) = self.execute(statement).await
+        {
+            group.waiters.push(waiter);
+            return Err(error);
         }
         let Some(connection) = self.connection.as_mut() else {
             group.waiters.push(waiter);
