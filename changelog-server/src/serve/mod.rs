@@ -97,16 +97,16 @@ pub(crate) async fn serve(
             })
         };
         let stream = TimedStream::new(stream, Arc::clone(&connection));
-        let served = hyper::server::conn::http1::Builder::new()
+        let exchange = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             // `TimedStream` has separate and shorter deadlines.
             .header_read_timeout(connection::IDLE_TIMEOUT + connection::HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_BYTES)
             .serve_connection(TokioIo::new(stream), service);
-        let served = graceful.watch(served);
+        let exchange = graceful.watch(exchange);
         let task = tokio::spawn(async move {
             let _registration = registration;
-            if let Err(error) = served.await {
+            if let Err(error) = exchange.await {
                 tracing::debug!(%error, %peer, "a connection ended with an error");
             }
         });

@@ -14,9 +14,9 @@ on_both!(
     control_characters_are_refused,
     texts_come_back_as_they_were,
     a_connection_serves_many_requests,
-    strange_targets_are_answered,
-    a_target_without_a_path_is_refused;
+    strange_targets_are_answered;
     process:
+    a_target_without_a_path_is_refused,
     a_nul_is_never_a_fault_of_ours,
 );
 

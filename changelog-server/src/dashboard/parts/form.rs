@@ -300,7 +300,7 @@ impl FieldKind {
 /// Reads a line of a field for links.
 fn parse_link(line: &str) -> Value {
     match line.parse::<Link>() {
-        Ok(link) => json!(link),
+        Ok(parsed) => json!(parsed),
         // The rules for changes report it with its number.
         Err(_) => json!({ "label": Link::DEFAULT_LABEL, "url": line }),
     }
