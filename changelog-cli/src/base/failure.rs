@@ -129,8 +129,8 @@ impl Failure {
     /// Returns whether the server, or a check of its names, rejected the change for
     /// good.
     pub(crate) fn is_final(&self) -> bool {
-        let is_refused = matches!(self.exit, Exit::Invalid | Exit::NotFound | Exit::Conflict);
-        self.cause == Cause::Rejected || (is_refused && self.cause == Cause::Other)
+        let is_rejected = matches!(self.exit, Exit::Invalid | Exit::NotFound | Exit::Conflict);
+        self.cause == Cause::Rejected || (is_rejected && self.cause == Cause::Other)
     }
 
     pub(crate) fn with_exit(mut self, exit: Exit) -> Self {
@@ -222,7 +222,7 @@ fn violations(violations: &[changelog_core::Violation]) -> Failure {
         _ => violations.iter().fold(
             Failure::new(
                 Exit::Invalid,
-                format!("{} rules are broken", violations.len()),
+                format!("{} values are invalid", violations.len()),
             ),
             |failure, violation| failure.line(violation.to_string()),
         ),
@@ -342,7 +342,7 @@ mod tests {
         invalid.violations.extend(other.violations);
         assert_eq!(
             text(&invalid.into()),
-            "error: 2 rules are broken\n  title: must have 3 to 300 characters, got 2\n  \
+            "error: 2 values are invalid\n  title: must have 3 to 300 characters, got 2\n  \
              tags/3: must have 1 to 100 characters, got 101\n"
         );
     }

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Update(Box<update::UpdateArgs>),
     /// Set a change's status to `in_progress`
     Start(update::StatusArgs),
-    /// Set a change's status to completed
+    /// Set a change's status to `completed`
     Done(update::StatusArgs),
     /// Set a change's status to `rolled_back`
     Rollback(update::StatusArgs),
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     Auth(auth::AuthCommand),
     /// Import changes from a file or a git repository, each once
     Import(import::ImportArgs),
-    /// Export all matching changes, for `chlog import`
+    /// Export all matching changes in a format that `chlog import` reads
     Export(export::ExportArgs),
     /// Check everything that is needed to record a change
     Doctor,

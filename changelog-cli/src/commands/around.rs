@@ -34,7 +34,7 @@ pub(crate) struct AroundArgs {
         value_parser = time::parse_minutes
     )]
     window: u64,
-    /// Largest number of changes
+    /// Maximum number of changes
     #[arg(
         short = 'L',
         long,

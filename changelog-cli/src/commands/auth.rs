@@ -134,12 +134,12 @@ async fn status(mut app: App) -> Outcome {
     let verdict = match result.as_ref().map_err(Error::kind) {
         Ok(()) => "accepted",
         Err(Some(ErrorKind::Unauthorized)) => "not accepted",
-        Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, and not allowed",
+        Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, but not allowed",
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {
         let text = format!(
-            "address  {} (from {})\nprofile  {profile}\nkey      {masked} (from {source})\nthe key is {verdict}",
+            "server URL  {} (from {})\nprofile     {profile}\nkey         {masked} (from {source})\nkey state   {verdict}",
             url.value, url.source
         );
         app.output.text(&changelog_core::text::printable(&text))?;

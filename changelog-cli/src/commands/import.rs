@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
+use crate::base::text::plural;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::import::bulk::BulkImport;
@@ -135,7 +136,10 @@ fn finish(import: &BulkImport<'_>, app: &mut App, dry_run: bool) -> Outcome {
     if rejected == 0 {
         return Ok(());
     }
-    let failure = Failure::new(Exit::Invalid, format!("{rejected} lines were rejected"));
+    let failure = Failure::new(
+        Exit::Invalid,
+        format!("rejected {}", plural(rejected, "line")),
+    );
     if dry_run {
         return Err(failure);
     }

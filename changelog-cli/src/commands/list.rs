@@ -18,7 +18,7 @@ use crate::output::{Output, table};
 pub(crate) struct ListArgs {
     #[command(flatten)]
     filter: FilterArgs,
-    /// Largest number of changes
+    /// Maximum number of changes
     #[arg(
         short = 'L',
         long,
@@ -27,7 +27,7 @@ pub(crate) struct ListArgs {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     limit: u64,
-    /// Page of that many changes, from 1
+    /// Page number, from 1; a page has --limit changes
     #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u64).range(1..))]
     page: Option<u64>,
     /// List all matching changes

@@ -39,7 +39,7 @@ const MAX_NAME: usize = 200;
 The command runs as it would without chlog: its input and output are not touched, and each signal \
 reaches it once. Its exit code is that of chlog run: 128 plus the number of the signal that ended \
 it, 127 if it is not found, 126 if it cannot be started. A change that cannot be recorded is kept \
-and sent later; with --require-log, the command is not started in that case.
+and sent later. With --require-log, the command is not started in that case.
 
 If the server responds within half a second, CHLOG_CHANGE_ID holds the ID of the change for the \
 command.")]
@@ -49,7 +49,7 @@ pub(crate) struct RunArgs {
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
-    /// Lowest risk level if the command fails
+    /// Risk level if the command fails, unless --risk is higher
     #[arg(
         long,
         value_name = "RISK",
@@ -84,7 +84,8 @@ pub(crate) struct RunArgs {
         required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "COMMAND"
+        value_name = "COMMAND",
+        help_heading = None::<&'static str>
     )]
     command: Vec<OsString>,
 }

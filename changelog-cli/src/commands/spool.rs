@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal};
 
 use changelog_core::Timestamp;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use comfy_table::Cell;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -29,7 +29,7 @@ pub(crate) enum SpoolCommand {
     Status,
     /// Send the waiting changes
     Flush(FlushArgs),
-    /// Put rejected changes, and those that wait for a valid key, back in the queue
+    /// Put rejected changes, and changes that wait for a valid key, back in the queue
     Retry(RetryArgs),
     /// Delete waiting or rejected changes
     Drop(DropArgs),
@@ -38,13 +38,13 @@ pub(crate) enum SpoolCommand {
 /// The changes to send in addition to those of this server and organization.
 #[derive(Debug, Default, Args)]
 pub(crate) struct FlushArgs {
-    /// Also send changes that were kept for another URL, such as a mistyped or retired one
+    /// Also send changes that were kept for this other URL, such as a mistyped or retired one
     ///
     /// Sends only changes of the same organization or, if their organization is not known, changes
     /// that were kept with the same key.
     #[arg(long, value_name = "URL")]
     from: Option<String>,
-    /// Also send a change whose organization is not known, with this key; `all` for all of them
+    /// Also send this change, whose organization is not known, with the current key; `all` for all such changes
     ///
     /// Repeatable, or comma-separated. A change that belongs to another organization is never sent.
     #[arg(long, value_name = "ID|all", value_delimiter = ',')]
@@ -60,16 +60,18 @@ pub(crate) struct RetryArgs {
 
 /// The changes to delete.
 #[derive(Debug, Args)]
+#[command(group(
+    ArgGroup::new("which").args(["ids", "all", "rejected"]).required(true).multiple(true)
+))]
 pub(crate) struct DropArgs {
     /// IDs from `chlog spool status`
-    #[arg(required_unless_present_any = ["all", "refused"])]
     ids: Vec<String>,
-    /// All waiting changes
+    /// Delete all waiting changes
     #[arg(long)]
     all: bool,
-    /// All rejected changes
+    /// Delete all rejected changes
     #[arg(long)]
-    refused: bool,
+    rejected: bool,
 }
 
 /// Runs the subcommand.
@@ -166,15 +168,15 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
     }
     if report.other_url > 0 {
         note(&format!(
-            "{} kept for other servers; `chlog spool status` shows them, `chlog spool flush --from \
-             URL` sends those of URL to this server",
+            "{} kept for other server URLs; `chlog spool status` shows the URLs, `chlog spool flush \
+             --from URL` sends the changes of URL to this server",
             plural(report.other_url, "change")
         ));
     }
     if report.other_organization > 0 {
         note(&format!(
-            "{} kept for another organization than this key's; `chlog spool status` shows which; a \
-             key of that organization sends them",
+            "{} kept for another organization; `chlog spool status` shows which; use a key of that \
+             organization to send them",
             plural(report.other_organization, "change")
         ));
     }
@@ -186,7 +188,10 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
         ));
     }
     if let Some(failure) = report.stopped {
-        return Err(failure.line(format!("{} still waiting", report.remaining)));
+        return Err(failure.line(format!(
+            "still waiting: {}",
+            plural(report.remaining, "change")
+        )));
     }
     if report.rejected > 0 {
         return Err(Failure::new(
@@ -195,7 +200,7 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
         )
         .hint(
             "`chlog spool status` shows why; `chlog spool retry` puts them back in the queue, `chlog spool \
-             drop --refused` deletes them",
+             drop --rejected` deletes them",
         ));
     }
     Ok(())
@@ -235,7 +240,7 @@ fn delete(args: &DropArgs) -> Outcome {
     let mut missing: Vec<&str> = args.ids.iter().map(String::as_str).collect();
     for (directory, is_all) in [
         (directory.clone(), args.all),
-        (folder::rejected(&directory), args.refused),
+        (folder::rejected(&directory), args.rejected),
     ] {
         let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
         for file in files {

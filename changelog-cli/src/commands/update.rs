@@ -100,8 +100,9 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     let host = non_empty(args.fields.host.as_deref());
     let edits = args.edits();
     if patch == ChangePatch::default() && service.is_none() && host.is_none() && !edits {
-        return Err(Failure::usage("there is nothing to update")
-            .hint("name a field, such as --status completed, or --clear description"));
+        return Err(Failure::usage("there is nothing to update").hint(
+            "give a field to set or clear, such as --status completed or --clear description",
+        ));
     }
     // Added values are checked before the first request.
     let mut patch = patch.checked(time::now())?;
@@ -131,28 +132,35 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
 /// Adds to and removes from the tags and links of a change.
 fn edit(args: &UpdateArgs, change: &Change, patch: &mut ChangePatch) {
     if args.edits_tags() {
-        let mut tags = change.tags.clone();
-        let has = |all: &[String], tag: &str| all.iter().any(|one| one.trim() == tag.trim());
-        tags.retain(|tag| !has(&args.remove_tags, tag));
-        for tag in args.fields.tags.iter().flatten() {
-            if !has(&tags, tag) {
-                tags.push(tag.clone());
-            }
-        }
-        patch.tags = Some(tags);
+        let added = args.fields.tags.as_deref().unwrap_or_default();
+        patch.tags = Some(edited(&change.tags, &args.remove_tags, added, |tag| tag));
     }
     if args.edits_links() {
-        let is = |link: &Link, label: &str| link.label.trim() == label.trim();
-        let mut links = change.links.clone();
-        links.retain(|link| !args.remove_links.iter().any(|label| is(link, label)));
-        for added in args.fields.links.iter().flatten() {
-            match links.iter_mut().find(|link| is(link, &added.label)) {
-                Some(link) => link.clone_from(added),
-                None => links.push(added.clone()),
-            }
-        }
-        patch.links = Some(links);
+        let added = args.fields.links.as_deref().unwrap_or_default();
+        patch.links = Some(edited(&change.links, &args.remove_links, added, |link| {
+            &link.label
+        }));
     }
+}
+
+/// Returns the items without those whose key is removed, and with the added
+/// ones. An added item replaces the one with the same key.
+fn edited<T: Clone>(
+    items: &[T],
+    removed: &[String],
+    added: &[T],
+    key: fn(&T) -> &String,
+) -> Vec<T> {
+    let is = |item: &T, name: &str| key(item).trim() == name.trim();
+    let mut items = items.to_vec();
+    items.retain(|item| !removed.iter().any(|name| is(item, name)));
+    for new in added {
+        match items.iter_mut().find(|item| is(item, key(new))) {
+            Some(item) => item.clone_from(new),
+            None => items.push(new.clone()),
+        }
+    }
+    items
 }
 
 impl UpdateArgs {

@@ -13,7 +13,7 @@ use crate::base::time::{self, TimeArg};
 /// The flags that select changes at any time.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectArgs {
-    /// Words of the title, or their beginnings
+    /// Words, or beginnings of words, in the title
     #[arg(short = 'q', long, value_name = "WORDS")]
     search: Option<String>,
     /// Only this risk level
@@ -28,7 +28,7 @@ pub(crate) struct SelectArgs {
     /// Only this host
     #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     host: Option<String>,
-    /// Only with this tag; repeatable or comma-separated, and all must match
+    /// Only changes with this tag; with several (repeated or comma-separated), only changes with all of them
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     tags: Vec<String>,
 }

@@ -14,6 +14,6 @@ pub(crate) enum Format {
     Ndjson,
     /// Comma-separated values with a header
     Csv,
-    /// Only the ids, one per line
+    /// Only the IDs, one per line
     Ids,
 }

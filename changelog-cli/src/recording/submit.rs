@@ -20,7 +20,7 @@ use crate::output::Output;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Behaviour")]
 pub(crate) struct SubmitArgs {
-    /// Record requests with the same key and content once
+    /// Key of this request; requests with the same key and content are recorded once
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
     /// Check everything, print what would be sent, and send nothing

@@ -29,9 +29,9 @@ async fn a_healthy_way_is_told(app: TestApp) {
     assert_eq!(keys(&report), ["checks", "works"]);
     assert_eq!(report["works"], true);
     for (name, words) in [
-        ("address", "CHLOG_URL"),
+        ("url", "CHLOG_URL"),
         ("reachable", "responds in"),
-        ("service", "database"),
+        ("server", "database"),
         ("clock", "ms from"),
         ("key", "terraform, is accepted"),
         ("plan", "Acme is on the plan pro"),
@@ -91,8 +91,8 @@ async fn each_fault_has_the_exit_code_of_logging(app: TestApp) {
     compare(&app, "CHLOG_API_KEY", "", 4, "key");
     compare(&app, "CHLOG_API_KEY", "chlog_mistyped", 4, "key");
     compare(&app, "CHLOG_URL", "http://127.0.0.1:1", 7, "reachable");
-    compare(&app, "CHLOG_URL", "", 2, "address");
-    compare(&app, "CHLOG_URL", "ftp://example.com", 2, "address");
+    compare(&app, "CHLOG_URL", "", 2, "url");
+    compare(&app, "CHLOG_URL", "ftp://example.com", 2, "url");
     let made = app.create_key(&[]);
     app.admin(&["key", "revoke", &text(&made["id"])]);
     compare(&app, "CHLOG_API_KEY", &text(&made["key"]), 4, "key");

@@ -8,6 +8,7 @@ use changelog_tests::{TestApp, on_one};
 
 on_one!(
     an_export_makes_the_same_list_elsewhere,
+    a_dry_run_of_an_export_creates_nothing,
     an_export_is_streamed_and_filtered,
 );
 
@@ -110,6 +111,27 @@ async fn an_export_makes_the_same_list_elsewhere(app: TestApp) {
         "{}",
         said.err
     );
+}
+
+async fn a_dry_run_of_an_export_creates_nothing(app: TestApp) {
+    nasty(&app).await;
+    let there = app.second_organization();
+    let exported = chlog(&app, &["export"]).done().out;
+    let mut command = other(&app, &there);
+    let command = command.args(["import", "-", "--dry-run"]);
+    let said = Said::of(command.write_stdin(exported)).done();
+    for words in [
+        "=payments; \"eu\" would be created",
+        "web,1 would be created",
+        "would import 7, already there 0, rejected 0",
+    ] {
+        assert!(said.err.contains(words), "{words}: {}", said.err);
+    }
+    let key = app.with_key(&there.key);
+    for path in ["/api/services", "/api/hosts"] {
+        assert_eq!(key.get(path).await.data(200), json!([]), "{path}");
+    }
+    assert!(all(&app, &there.key).await.is_empty());
 }
 
 async fn an_export_is_streamed_and_filtered(app: TestApp) {

@@ -216,7 +216,7 @@ async fn bad_lines_are_set_aside(app: TestApp) {
         "line 4: occurred_at: is required",
         "line 5: title: must have 3 to 300 characters, got 2",
         "line 5: risk: ",
-        "line 6: occurred_at: must be at most 5 minutes ahead",
+        "line 6: occurred_at: must be at most 5 minutes after the server time",
         "line 7: service_id: ",
         "bad.ndjson.rejected",
     ] {

@@ -350,7 +350,7 @@ async fn mistakes_are_loud_and_stop_nothing(app: TestApp) {
     let said = run(&app, &["--service", "nope", "--", "true"]);
     assert_eq!(said.code, 0);
     assert!(said.err.contains("there is no service"), "{}", said.err);
-    assert_eq!(waiting(&spool(&app).join("refused")).len(), 1);
+    assert_eq!(waiting(&spool(&app).join("rejected")).len(), 1);
 }
 
 async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {

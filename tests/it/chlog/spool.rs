@@ -176,7 +176,7 @@ async fn what_is_refused_is_set_aside(app: TestApp) {
     assert!(said.err.contains("rejected 2 changes"), "{}", said.err);
     assert_eq!(newest(&app).await["title"], "Of none");
     assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
-    assert_eq!(waiting(&spool(&app).join("refused")).len(), 2);
+    assert_eq!(waiting(&spool(&app).join("rejected")).len(), 2);
     let said = through(&app, &gateway, &["spool", "status"]).done();
     assert!(
         said.out.contains("there is no service \"nope\""),
@@ -187,7 +187,7 @@ async fn what_is_refused_is_set_aside(app: TestApp) {
     // It is not tried again.
     let said = through(&app, &gateway, &["spool", "flush"]).done();
     assert_eq!(said.err, "no changes are waiting\n");
-    through(&app, &gateway, &["spool", "drop", "--refused"]).done();
+    through(&app, &gateway, &["spool", "drop", "--rejected"]).done();
     let said = through(&app, &gateway, &["spool", "status"]).done();
     assert_eq!(said.err, "no changes are waiting\n");
 }
@@ -298,7 +298,7 @@ async fn what_waits_is_sent_where_it_was_meant_for(app: TestApp) {
     through(&app, &other, &["list"]).done();
     let said = through(&app, &other, &["spool", "flush"]).done();
     assert!(
-        said.err.contains("1 change kept for other servers"),
+        said.err.contains("1 change kept for other server URLs"),
         "{}",
         said.err
     );

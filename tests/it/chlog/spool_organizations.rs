@@ -200,7 +200,7 @@ async fn what_waits_elsewhere_is_remembered_and_readdressed(app: TestApp) {
     let said = through(&app, &right, &["log", "Something else"]).done();
     assert!(
         said.err
-            .contains("1 change has waited for more than an hour"),
+            .contains("1 change has been waiting for more than an hour"),
         "{}",
         said.err
     );
@@ -238,7 +238,7 @@ async fn what_was_refused_is_put_back(app: TestApp) {
     through(&app, &gateway, &["spool", "retry"]).done();
     through(&app, &gateway, &["spool", "flush"]).done();
     assert_eq!(titles(&app).await["Deploy"], 1);
-    assert_eq!(waiting(&spool(&app).join("refused")).len(), 0);
+    assert_eq!(waiting(&spool(&app).join("rejected")).len(), 0);
 }
 
 async fn a_runner_that_does_not_last_is_pointed_out(app: TestApp) {

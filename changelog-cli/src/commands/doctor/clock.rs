@@ -56,12 +56,12 @@ pub(super) fn check(ahead: Option<TimeDelta>, report: &mut Report) {
 fn difference(ahead: TimeDelta) -> String {
     let millis = ahead.num_milliseconds();
     let distance = match millis.unsigned_abs() {
-        millis @ 0..1_000 => return format!("{millis} ms from the server's"),
+        millis @ 0..1_000 => return format!("{millis} ms from the server's clock"),
         millis @ 1_000..120_000 => format!("{} s", millis / 1_000),
         millis => format!("{} min", millis / 60_000),
     };
     let side = if millis > 0 { "ahead of" } else { "behind" };
-    format!("{distance} {side} the server's")
+    format!("{distance} {side} the server's clock")
 }
 
 #[cfg(test)]

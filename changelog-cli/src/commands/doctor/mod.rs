@@ -58,7 +58,7 @@ async fn examine(app: &App, report: &mut Report) {
     configuration(app, report);
     let url = match app.url() {
         Ok(url) => url,
-        Err(failure) => return report.fail("address", &failure),
+        Err(failure) => return report.fail("url", &failure),
     };
     let client = match app.keyless_client() {
         Ok(client) => client,
@@ -66,10 +66,10 @@ async fn examine(app: &App, report: &mut Report) {
             let (message, _) = failure.message_and_advice();
             let message = format!("{message} (from {})", url.source);
             let hint = "correct the URL at its source; for example https://changes.example.com";
-            return report.fail("address", &Failure::new(failure.exit, message).hint(hint));
+            return report.fail("url", &Failure::new(failure.exit, message).hint(hint));
         }
     };
-    report.ok("address", format!("{} (from {})", url.value, url.source));
+    report.ok("url", format!("{} (from {})", url.value, url.source));
     let last = server(&client, report).await;
     key(app, report).await;
     // Last, because the clock only matters for changes with a time of their own:
@@ -100,12 +100,12 @@ fn spooled(report: &mut Report) {
         Ok((0, 0)) => report.ok("spool", format!("no changes are waiting in {path}")),
         Ok((waiting, 0)) => report.warn(
             "spool",
-            format!("{waiting} waiting in {path}"),
+            format!("waiting changes: {waiting}, in {path}"),
             "`chlog spool flush` sends them",
         ),
         Ok((waiting, rejected)) => report.warn(
             "spool",
-            format!("{waiting} waiting, {rejected} rejected by the server, in {path}"),
+            format!("waiting changes: {waiting}, rejected by the server: {rejected}, in {path}"),
             "`chlog spool status` shows why",
         ),
         Err(error) => report.warn(
@@ -158,13 +158,16 @@ async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTi
     let (last, at) = probes.pop()?;
     if last.health.is_ok() {
         let latency = last.health.latency_ms.unwrap_or_default();
-        report.ok("service", format!("its database responds in {latency} ms"));
+        report.ok(
+            "server",
+            format!("healthy; its database responds in {latency} ms"),
+        );
     } else {
         let why = last.health.error.as_deref();
         let why = why.unwrap_or("its database does not respond");
         let failure = Failure::new(Exit::Unavailable, format!("unhealthy: {why}"))
             .hint("contact the administrator of the server");
-        report.fail("service", &failure);
+        report.fail("server", &failure);
     }
     Some((last, at))
 }

@@ -33,8 +33,8 @@ standard input and prints them on standard error in Terraform's usual form. When
 one change: counts, addresses and actions, the summaries of errors; never a value, an output or a \
 variable.
 
-The exit code tells whether the change was recorded; use `set -o pipefail` to get Terraform's. A run \
-that changes nothing is recorded only with --always.
+The exit code is 0 if the change was recorded; use `set -o pipefail` to get Terraform's. A run that \
+changes nothing is recorded only with --always.
 
 Examples:
   terraform apply -json -auto-approve | chlog terraform
@@ -74,7 +74,12 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     flags: Flags,
     /// Arguments of Terraform
-    #[arg(required = true, last = true, value_name = "ARGUMENTS")]
+    #[arg(
+        required = true,
+        last = true,
+        value_name = "ARGUMENTS",
+        help_heading = None::<&'static str>
+    )]
     arguments: Vec<OsString>,
 }
 

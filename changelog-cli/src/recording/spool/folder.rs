@@ -44,7 +44,7 @@ pub(crate) fn required_directory() -> io::Result<PathBuf> {
 
 /// Returns the directory of the changes that the server rejected.
 pub(crate) fn rejected(spool: &Path) -> PathBuf {
-    spool.join("refused")
+    spool.join("rejected")
 }
 
 /// Returns a new path whose name sorts after all earlier ones.

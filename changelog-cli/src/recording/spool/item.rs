@@ -12,7 +12,7 @@ use crate::output::fields::Record;
 #[derive(Serialize)]
 pub(crate) struct SpoolItem {
     pub(crate) id: String,
-    /// `waiting`, `unauthorized`, `unexpected_response` or `refused`.
+    /// `waiting`, `unauthorized`, `unexpected_response` or `rejected`.
     pub(crate) state: &'static str,
     pub(crate) title: String,
     pub(crate) url: String,
@@ -31,7 +31,7 @@ impl SpoolItem {
             Ok(entry) => Self {
                 id,
                 state: match entry.cause {
-                    _ if is_rejected => "refused",
+                    _ if is_rejected => "rejected",
                     Cause::Unauthorized => "unauthorized",
                     Cause::UnexpectedResponse => "unexpected_response",
                     _ => "waiting",
@@ -45,7 +45,7 @@ impl SpoolItem {
             },
             Err(error) => Self {
                 id,
-                state: if is_rejected { "refused" } else { "waiting" },
+                state: if is_rejected { "rejected" } else { "waiting" },
                 title: "unreadable".to_owned(),
                 url: String::new(),
                 organization: None,

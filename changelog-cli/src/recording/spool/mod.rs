@@ -5,7 +5,7 @@
 //! ```text
 //! $XDG_STATE_HOME/chlog/spool/     or CHLOG_SPOOL_DIR
 //!   ID.json          waiting changes; the names sort from old to new
-//!   refused/ID.json  changes that the server rejected, with the reason
+//!   rejected/ID.json changes that the server rejected, with the reason
 //!   runs/ID.json     running commands; see `journal`
 //!   keys/DIGEST      the organization of a key; see `owner`
 //!   reminded         modified when the user was last reminded; see `reminder`
