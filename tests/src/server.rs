@@ -17,7 +17,7 @@ pub struct Server {
 
 enum Kind {
     Thread(ServerThread),
-    Process(ServerProcess),
+    Process(Box<ServerProcess>),
 }
 
 impl Server {
@@ -41,7 +41,7 @@ impl Server {
         let (process, address) = ServerProcess::start(command).await?;
         Ok(Self {
             address,
-            kind: Kind::Process(process),
+            kind: Kind::Process(Box::new(process)),
         })
     }
 

@@ -33,8 +33,8 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
         let query = ChangeQuery::new()
             .since(first)
             .until(last.plus(TimeDelta::milliseconds(1)));
-        let list = client.changes().list().matching(query);
-        let page = list.clone().per_page(MAX_PER_PAGE).send().await?;
+        let request = client.changes().list().matching(query);
+        let page = request.clone().per_page(MAX_PER_PAGE).send().await?;
         let is_whole = page.count <= page.data.len() as u64;
         let acceptable = MAX_FETCHED_PER_RECORD * span.len() as u64 + MAX_PER_PAGE;
         if !is_whole && page.count > acceptable && first != last {
@@ -45,7 +45,7 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
         let before = page.data.last().map(|change| change.id);
         found.extend(page.data.into_iter().map(|change| (change.id, change)));
         if !is_whole {
-            let mut rest = list.before(before).stream();
+            let mut rest = request.before(before).stream();
             while let Some(change) = rest.try_next().await? {
                 found.insert(change.id, change);
             }

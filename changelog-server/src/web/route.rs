@@ -262,9 +262,9 @@ mod tests {
     }
 
     /// Returns the index of the handler, or the status and the header `Allow`.
-    fn find_in(method: Method, path: &str) -> Result<Option<usize>, (u16, String)> {
+    fn find_in(method: &Method, path: &str) -> Result<Option<usize>, (u16, String)> {
         let handlers = endpoint().handlers;
-        match find(&handlers, &method, path) {
+        match find(&handlers, method, path) {
             Ok(found) => Ok(handlers
                 .iter()
                 .position(|(_, handler)| Arc::ptr_eq(handler, &found))),
@@ -279,17 +279,20 @@ mod tests {
 
     #[test]
     fn the_method_selects_the_handler() {
-        assert_eq!(find_in(Method::GET, "/changes"), Ok(Some(0)));
-        assert_eq!(find_in(Method::HEAD, "/changes"), Ok(Some(0)));
-        assert_eq!(find_in(Method::POST, "/changes"), Ok(Some(1)));
+        assert_eq!(find_in(&Method::GET, "/changes"), Ok(Some(0)));
+        assert_eq!(find_in(&Method::HEAD, "/changes"), Ok(Some(0)));
+        assert_eq!(find_in(&Method::POST, "/changes"), Ok(Some(1)));
         let allowed = "GET, POST, HEAD".to_owned();
-        assert_eq!(find_in(Method::DELETE, "/changes"), Err((405, allowed)));
+        assert_eq!(find_in(&Method::DELETE, "/changes"), Err((405, allowed)));
     }
 
     #[test]
     fn a_path_has_no_trailing_slash() {
-        assert_eq!(find_in(Method::GET, "/"), Ok(Some(0)));
-        assert_eq!(find_in(Method::GET, "/changes/"), Err((404, String::new())));
+        assert_eq!(find_in(&Method::GET, "/"), Ok(Some(0)));
+        assert_eq!(
+            find_in(&Method::GET, "/changes/"),
+            Err((404, String::new()))
+        );
     }
 
     #[test]

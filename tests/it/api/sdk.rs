@@ -37,8 +37,7 @@ fn builder(app: &TestApp) -> changelog_client::ClientBuilder {
 async fn a_story_from_the_first_service_to_the_last_change(app: TestApp) {
     let client = client(&app);
     let health = client.health().await.expect("it is healthy");
-    assert!(health.is_ok());
-    assert_eq!(health.db, DbStatus::Reachable);
+    assert!(health.is_ok() && health.db == DbStatus::Reachable);
 
     let service = client
         .services()

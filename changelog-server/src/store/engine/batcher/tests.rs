@@ -34,6 +34,10 @@ impl Bench {
 }
 
 /// Requests weigh a hundredth of their number.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that the batcher takes"
+)]
 fn weigh(request: &u32) -> usize {
     usize::try_from(*request / 100).unwrap().max(1)
 }
