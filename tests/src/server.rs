@@ -16,7 +16,7 @@ pub struct Server {
 }
 
 enum Kind {
-    Thread(ServerThread),
+    Thread(Box<ServerThread>),
     Process(Box<ServerProcess>),
 }
 
@@ -29,7 +29,7 @@ impl Server {
         let (thread, address) = ServerThread::start(database, flags).await?;
         Ok(Self {
             address,
-            kind: Kind::Thread(thread),
+            kind: Kind::Thread(Box::new(thread)),
         })
     }
 

@@ -136,12 +136,14 @@ fn select_by_ids<DB: Dialect>(
         &mut query,
         ids.map(|id| [id.0.into(), sort_key::to_look_up(id.0).into()]),
     );
+    // SQLite keeps the order of a CROSS JOIN, and so finds each change by its sort key
+    // instead of reading all changes of the organization.
+    query.push(") AS wanted CROSS JOIN changes c ");
+    query.push(REFERENCES);
     query.push(
-        ") AS wanted JOIN changes c ON c.id = wanted.column1 AND c.sort_key = wanted.column2 \
-         AND c.organization_id = ",
+        " WHERE c.id = wanted.column1 AND c.sort_key = wanted.column2 AND c.organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(REFERENCES);
     query
 }
 
