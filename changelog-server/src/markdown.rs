@@ -19,11 +19,11 @@ use crate::blocking_pool;
 /// The deepest nesting of quotations, lists and emphasis. The HTML cleaner takes
 /// quadratic time in the depth.
 const MAX_DEPTH: usize = 30;
-/// The most parser events per byte of text. Rows of a table are filled up with
+/// The maximum number of parser events per byte of text. Rows of a table are filled up with
 /// empty cells to the length of its head, so that a short text could become millions
 /// of cells; no other text comes near this limit.
 const MAX_EVENTS_PER_BYTE: usize = 4;
-/// The most texts that are rendered at once.
+/// The maximum number of texts that are rendered at once.
 const MAX_CONCURRENT: usize = 2;
 /// The size of the cache in bytes, and the expected number of its texts.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use askama::Template;
 use changelog_core::problem::BadValue;
-use changelog_core::{Action, Change, ChangeFilter, ChangeId, Input, Timestamp};
+use changelog_core::{Action, Change, ChangeFilter, Input, Timestamp};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
@@ -37,9 +37,12 @@ pub(super) struct Texts {
     pub(super) create_command: &'static str,
 }
 
-/// One item, for its page.
+/// One item, for the list and its page.
 pub(super) struct ItemView {
+    pub(super) id: String,
     pub(super) name: String,
+    /// The second column of the list.
+    pub(super) summary: String,
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) description: Option<String>,
     pub(super) created_at: Timestamp,
@@ -92,26 +95,10 @@ pub(super) trait CatalogPage: 'static {
     /// Returns the entry of the activity log for an action on an item.
     fn log_entry(action: Action, item: &Self::Item, metadata: Map<String, Value>) -> Entry<'_>;
 
-    /// Returns the filter that selects the changes of an item.
-    fn changes_of(id: Self::Id) -> ChangeFilter;
-
-    /// Returns the scope that counts the changes of an item.
-    fn scope(id: Self::Id) -> Scope<'static>;
-
-    fn id(item: &Self::Item) -> Self::Id;
-
-    /// Returns the name and the second column of an item in the list.
-    fn columns(item: Self::Item) -> (String, String);
+    /// Returns the filter and the scope that select the changes of an item.
+    fn changes_of(id: Self::Id) -> (ChangeFilter, Scope<'static>);
 
     fn view(item: Self::Item) -> ItemView;
-}
-
-struct Row {
-    id: String,
-    name: String,
-    summary: String,
-    changes: u64,
-    last: Option<(ChangeId, Timestamp)>,
 }
 
 #[derive(Template)]
@@ -120,7 +107,7 @@ struct ListPage<'a> {
     viewer: &'a Viewer,
     texts: Texts,
     fields: &'static [Field],
-    rows: Vec<Row>,
+    rows: Vec<Summary<ItemView>>,
     pager: Pager,
     form: Form,
 }
@@ -144,16 +131,10 @@ async fn list_page<P: CatalogPage>(
     if has_more {
         items.pop();
     }
-    let rows = items.into_iter().map(|summary| {
-        let id = P::id(&summary.item).to_string();
-        let (name, about) = P::columns(summary.item);
-        Row {
-            id,
-            name,
-            summary: about,
-            changes: summary.changes,
-            last: summary.last,
-        }
+    let rows = items.into_iter().map(|summary| Summary {
+        item: P::view(summary.item),
+        changes: summary.changes,
+        last: summary.last,
     });
     let status = if form.is_refused() { 422 } else { 200 };
     let page = ListPage {
@@ -172,7 +153,7 @@ pub(super) async fn create<P: CatalogPage>(app: App, mut request: Request) -> Ap
     let viewer = Viewer::write(&app, &request, P::TEXTS.section).await?;
     let form = request.form().await?;
     match insert::<P>(&app, &viewer, &form).await {
-        Ok(id) => Ok(page::see_other(&address::<P>(id))),
+        Ok(id) => Ok(page::see_other(&path::<P>(&id))),
         Err(error) => {
             let form = refuse::<P>(form, error)?;
             list_page::<P>(&app, &request, &viewer, form).await
@@ -180,11 +161,12 @@ pub(super) async fn create<P: CatalogPage>(app: App, mut request: Request) -> Ap
     }
 }
 
+/// Creates an item and returns its id.
 async fn insert<P: CatalogPage>(
     app: &App,
     viewer: &Viewer,
     form: &Form,
-) -> Result<P::Id, StoreError> {
+) -> Result<String, StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
     let new: P::New = form.create(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
@@ -192,7 +174,7 @@ async fn insert<P: CatalogPage>(
     let entry = P::log_entry(Action::Created, &item, Map::new());
     tx.record(tenant, &viewer.actor(), entry, now).await?;
     tx.commit().await?;
-    Ok(P::id(&item))
+    Ok(P::view(item).id)
 }
 
 #[derive(Template)]
@@ -201,7 +183,6 @@ struct ItemPage<'a> {
     viewer: &'a Viewer,
     texts: Texts,
     fields: &'static [Field],
-    id: String,
     item: ItemView,
     count: u64,
     changes: Vec<Change>,
@@ -228,15 +209,16 @@ async fn item_page<P: CatalogPage>(
 ) -> ApiResult {
     let tenant = viewer.tenant();
     let mut item = P::view(P::get(&app.store, tenant, id).await?);
+    let (filter, scope) = P::changes_of(id);
     let filter = ChangeFilter {
         per_page: CHANGES_SHOWN,
-        ..P::changes_of(id)
+        ..filter
     };
     let list = app.store.changes(tenant, &filter).await?;
     let today = app.now().timestamp().div_euclid(86_400);
     let days = app
         .store
-        .daily_counts(tenant, P::scope(id), charts::year(today))
+        .daily_counts(tenant, scope, charts::year(today))
         .await?;
     let noun = P::TEXTS.noun;
     let query = format::query(&format!("{noun}_id"), id);
@@ -245,7 +227,6 @@ async fn item_page<P: CatalogPage>(
         viewer,
         texts: P::TEXTS,
         fields: P::FIELDS,
-        id: id.to_string(),
         form: refused.unwrap_or_else(|| std::mem::take(&mut item.form)),
         item,
         count: list.count,
@@ -267,7 +248,7 @@ pub(super) async fn update<P: CatalogPage>(app: App, mut request: Request) -> Ap
     let id: P::Id = request.id()?;
     let form = request.form().await?;
     match save::<P>(&app, &viewer, id, &form).await {
-        Ok(()) => Ok(page::see_other(&address::<P>(id))),
+        Ok(()) => Ok(page::see_other(&path::<P>(id))),
         Err(error) => {
             let form = refuse::<P>(form, error)?;
             item_page::<P>(&app, &request, &viewer, id, Some(form)).await
@@ -292,7 +273,7 @@ async fn save<P: CatalogPage>(
     tx.commit().await
 }
 
-fn address<P: CatalogPage>(id: P::Id) -> String {
+fn path<P: CatalogPage>(id: impl Display) -> String {
     format!("{}/{id}", P::TEXTS.path)
 }
 

@@ -91,27 +91,12 @@ impl CatalogPage for Hosts {
         Entry::of_host(action, host, metadata)
     }
 
-    fn changes_of(id: HostId) -> ChangeFilter {
-        ChangeFilter {
+    fn changes_of(id: HostId) -> (ChangeFilter, Scope<'static>) {
+        let filter = ChangeFilter {
             host_id: Some(id),
             ..ChangeFilter::default()
-        }
-    }
-
-    fn scope(id: HostId) -> Scope<'static> {
-        Scope::Host(id)
-    }
-
-    fn id(host: &Host) -> HostId {
-        host.id
-    }
-
-    fn columns(host: Host) -> (String, String) {
-        let summary = match host.environment {
-            Some(environment) => format!("{}, {environment}", host.platform),
-            None => host.platform.to_string(),
         };
-        (host.hostname, summary)
+        (filter, Scope::Host(id))
     }
 
     fn view(host: Host) -> ItemView {
@@ -130,6 +115,11 @@ impl CatalogPage for Hosts {
         let roles = host.roles.join(", ");
         let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
         ItemView {
+            id: host.id.to_string(),
+            summary: match &environment {
+                Some(environment) => format!("{}, {environment}", host.platform),
+                None => host.platform.to_string(),
+            },
             facts: vec![
                 ("Environment", or_none(environment)),
                 ("Platform", host.platform.to_string()),

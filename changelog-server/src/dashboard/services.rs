@@ -71,36 +71,24 @@ impl CatalogPage for Services {
         Entry::of_service(action, service, metadata)
     }
 
-    fn changes_of(id: ServiceId) -> ChangeFilter {
-        ChangeFilter {
+    fn changes_of(id: ServiceId) -> (ChangeFilter, Scope<'static>) {
+        let filter = ChangeFilter {
             service_id: Some(id),
             ..ChangeFilter::default()
-        }
-    }
-
-    fn scope(id: ServiceId) -> Scope<'static> {
-        Scope::Service(id)
-    }
-
-    fn id(service: &Service) -> ServiceId {
-        service.id
-    }
-
-    fn columns(service: Service) -> (String, String) {
-        let summary = service.description.as_deref().map(format::excerpt);
-        (service.name, summary.unwrap_or_default())
+        };
+        (filter, Scope::Service(id))
     }
 
     fn view(service: Service) -> ItemView {
+        let description = service.description.as_deref().unwrap_or_default();
         let form = Form::with_values([
             ("name", service.name.clone()),
             ("color", service.color.clone()),
-            (
-                "description",
-                service.description.clone().unwrap_or_default(),
-            ),
+            ("description", description.to_owned()),
         ]);
         ItemView {
+            id: service.id.to_string(),
+            summary: format::excerpt(description),
             name: service.name,
             facts: vec![("Color", service.color)],
             description: service.description,

@@ -20,8 +20,8 @@ use super::connection_limit::Slot;
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may be silent between two requests.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
-/// The most bytes of a head that are kept.
-const MAX_KEPT_HEAD: usize = 16 * 1024;
+/// The maximum number of bytes of a head that are kept.
+const MAX_KEPT_HEAD_BYTES: usize = 16 * 1024;
 
 /// What a connection is doing.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Connection {
             Phase::Request => return Ok(()),
             Phase::Closing => return Err(io::ErrorKind::ConnectionAborted.into()),
         }
-        let room = MAX_KEPT_HEAD.saturating_sub(state.head.len());
+        let room = MAX_KEPT_HEAD_BYTES.saturating_sub(state.head.len());
         let kept = &bytes[..bytes.len().min(room)];
         state.head.extend_from_slice(kept);
         Ok(())

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::open_files;
 
-/// The most connections of one client, unless it is a trusted proxy; further ones
+/// The maximum number of connections of one client, unless it is a trusted proxy; further ones
 /// are closed at once.
 pub(super) const MAX_PER_CLIENT: usize = 256;
 

@@ -18,7 +18,7 @@ use crate::client_limit::{ClientLimit, ClientPermit};
 /// A connection may wait this long for a request before it can be closed to free
 /// its slot.
 const MIN_WAIT: Duration = Duration::from_secs(1);
-/// The most connections that are closed at once to free their slots.
+/// The maximum number of connections that are closed at once to free their slots.
 const MAX_CLOSED_AT_ONCE: usize = 16;
 /// How often idle connections are looked for while no slot is free.
 const RETRY: Duration = Duration::from_millis(100);

@@ -187,8 +187,8 @@ impl From<StoreError> for ApiError {
                     .replace('-', "_")
                     .to_uppercase();
                 let detail = format!(
-                    "the organization has {limit} {noun}, the most that this service allows; its \
-                     operator can allow more with {flag} or CHANGELOG_{variable}"
+                    "the organization has {limit} {noun}, which is the limit; the operator of the \
+                     service can raise it with {flag} or CHANGELOG_{variable}"
                 );
                 Self::new(ProblemCode::QuotaExceeded, detail)
             }
@@ -198,18 +198,18 @@ impl From<StoreError> for ApiError {
             ),
             StoreError::LastOwner => Self::new(
                 ProblemCode::Conflict,
-                "an organization keeps at least one owner; make somebody else an owner first",
+                "an organization keeps at least one owner; make another member an owner first",
             ),
             StoreError::Overloaded => Self::new(
                 ProblemCode::TooManyRequests,
-                "the organization has too many requests under way that take long; nothing was \
-                 done: send fewer at once, or try again in 1 s",
+                "the organization has too many long-running requests; nothing was done: send \
+                 fewer at once, or try again in 1 s",
             )
             .retry_after(1),
             StoreError::Unavailable(_) | StoreError::Locked => Self::unavailable(&error),
             StoreError::Blocked(_) => Self::retryable(
                 "writes are blocked by another process on the server; nothing was recorded; try \
-                 again later, and tell the operator if it stays so",
+                 again later, and inform the operator if this persists",
                 &error,
             ),
             StoreError::Uncertain(_) => Self::uncertain(&error),
@@ -239,15 +239,15 @@ impl From<memory::Refused> for ApiError {
             memory::Refused::Share(share) => {
                 let share = share / memory::MIB;
                 let detail = format!(
-                    "the answers of this organization that wait to be read have {share} MiB, its \
-                     share; read them, ask for smaller pages, or try again in {retry_after} s"
+                    "the unread responses of this organization have {share} MiB, which is its \
+                     limit; read them, request smaller pages, or try again in {retry_after} s"
                 );
                 Self::new(ProblemCode::TooManyRequests, detail)
             }
             memory::Refused::Budget => {
                 let detail = format!(
-                    "the service holds as many answers that wait to be read as it may; ask for \
-                     smaller pages, or try again in {retry_after} s"
+                    "the unread responses of all organizations have reached the limit of the \
+                     service; request smaller pages, or try again in {retry_after} s"
                 );
                 Self::new(ProblemCode::Unavailable, detail)
             }

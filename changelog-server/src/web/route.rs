@@ -28,8 +28,8 @@ type Handler = Arc<dyn Fn(App, Request) -> BoxFuture<'static, ApiResult> + Send 
 /// Renders a failure as a page, for a request from a browser.
 pub(crate) type FailurePage = fn(ApiError, &RequestInfo) -> Response;
 
-/// Answers a failure outside of the handlers: under `/api` with a problem, else
-/// with a page.
+/// Renders a failure outside of the handlers: under `/api` as problem details, else
+/// as a page.
 pub(crate) fn respond_with_failure(
     error: ApiError,
     request: &RequestInfo,

@@ -16,8 +16,8 @@ use crate::dashboard::parts::{assets, format, page};
 use crate::web::{ApiResult, Request};
 
 /// Other changes are shown if they happened within this time before or after.
-const AROUND: TimeDelta = TimeDelta::hours(1);
-/// The most other changes that are shown.
+const AROUND_WINDOW: TimeDelta = TimeDelta::hours(1);
+/// The maximum number of other changes that are shown.
 const MAX_AROUND: u64 = 15;
 
 #[derive(Template)]
@@ -42,9 +42,11 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
     let change = find(&app, tenant, request.id()?).await?;
-    let since = change.occurred_at.plus(-AROUND);
+    let since = change.occurred_at.plus(-AROUND_WINDOW);
     // Exclusive.
-    let until = change.occurred_at.plus(AROUND + TimeDelta::milliseconds(1));
+    let until = change
+        .occurred_at
+        .plus(AROUND_WINDOW + TimeDelta::milliseconds(1));
     let mut around = ChangeFilter {
         since: Some(since),
         until: Some(until),

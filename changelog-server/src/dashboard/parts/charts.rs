@@ -19,7 +19,7 @@ const BAR_HEIGHT: f64 = 120.0;
 
 /// The number of weeks in the calendar.
 const WEEKS: i64 = 53;
-/// The most days in the calendar.
+/// The maximum number of days in the calendar.
 const CALENDAR_DAYS: i64 = WEEKS * 7;
 /// The distance of two squares of the calendar, in SVG units.
 const SQUARE_STEP: i64 = 13;
@@ -151,7 +151,7 @@ struct Bar {
 pub(crate) struct Bars {
     columns: Vec<Bar>,
     labels: Vec<Label>,
-    /// The most changes of one day.
+    /// The maximum number of changes on one day.
     max: u64,
 }
 
@@ -231,7 +231,7 @@ pub(crate) struct Calendar {
     width: i64,
     height: i64,
     total: u64,
-    /// The most changes of one day.
+    /// The maximum number of changes on one day.
     max: u64,
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::blocking_pool;
 use crate::web::{ApiError, Request};
 
-/// The most fields of a form; no page has half as many. Each lookup of a field
+/// The maximum number of fields; no page has half as many. Each lookup of a field
 /// goes through all of them.
 const MAX_FIELDS: usize = 100;
 
