@@ -6,6 +6,7 @@
 
 mod explained;
 mod postgres;
+mod prepared;
 mod requests;
 mod seed;
 mod sql;

@@ -9,9 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::WRITTEN_BY_A_TIMER;
 use super::requests::{Courier, Known};
 use super::sql::{Conditions, conditions, in_short, split};
+use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that an index need not answer, and why.
@@ -62,6 +62,8 @@ async fn no_statement_walks_a_table() {
         statements.len(),
         problems.join("\n")
     );
+    let again = prepared::again(&app.database, &statements).await;
+    assert!(again.is_empty(), "SQLite prepares again: {again:#?}");
     // A log that is off would have nothing to find fault with.
     let different: BTreeSet<String> = statements.iter().map(|text| in_short(text)).collect();
     assert!(different.len() >= 70, "only {different:#?}");
