@@ -4,6 +4,7 @@
 mod changes;
 mod counts;
 mod history;
+mod idempotency;
 mod invitations;
 mod members;
 mod plans;

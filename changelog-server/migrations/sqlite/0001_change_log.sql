@@ -242,7 +242,8 @@ CREATE TABLE activity_actors (
 
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one. Rows
--- are appended, so that only the index on the scope is written at random pages.
+-- are appended, so that only the index on the scope is written at random pages,
+-- and the oldest rows are those with the lowest rowid.
 CREATE TABLE idempotency (
     organization_id BLOB NOT NULL,
     scope           BLOB NOT NULL,
@@ -251,7 +252,6 @@ CREATE TABLE idempotency (
     created_at      INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX idempotency_by_scope ON idempotency (scope);
-CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 -- The latest time that a server has seen, in one row, so that nothing expired
 -- becomes valid again when the clock is set back while no server runs.

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::engine::{Dialect, Script, Value, execute, on, push_organization, push_values};
+use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
 use super::{StoreError, Tenant, Tx};
 
 /// How long the outcome of a request is kept under its key.
@@ -36,10 +36,28 @@ INSERT INTO idempotency (organization_id, scope, fingerprint, outcome, created_a
 const SET_OUTCOME: &str = "
 UPDATE idempotency SET outcome = $3 WHERE organization_id = $1 AND scope = $2";
 
-pub(super) const DELETE_EXPIRED: &str = "
+/// Rows are appended in the order of time, so that the oldest are the first: an
+/// index by age would be one more to write for every request with a key. A row
+/// whose key was claimed again, or that was written before the clock was set back,
+/// may be younger than the rows after it; those wait until it expires only if the
+/// first 1,000 rows are all like that.
+const DELETE_EXPIRED_SQLITE: &str = "
+DELETE FROM idempotency
+WHERE rowid IN (SELECT rowid FROM idempotency ORDER BY rowid LIMIT 1000) AND created_at < $1";
+
+const DELETE_EXPIRED_POSTGRES: &str = "
 DELETE FROM idempotency WHERE (organization_id, scope) IN
     (SELECT organization_id, scope FROM idempotency WHERE created_at < $1
      ORDER BY created_at LIMIT 1000)";
+
+/// Returns the statement that deletes at most 1,000 rows that are older than a
+/// moment.
+pub(super) fn delete_expired<S, P>(engine: &Engine<S, P>) -> &'static str {
+    match engine {
+        Engine::Sqlite(_) => DELETE_EXPIRED_SQLITE,
+        Engine::Postgres(_) => DELETE_EXPIRED_POSTGRES,
+    }
+}
 
 /// A request with an idempotency key.
 #[derive(Clone, Debug)]

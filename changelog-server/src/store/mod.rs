@@ -157,9 +157,10 @@ impl Store {
     /// Deletes what has expired: idempotency keys, sessions, failed sign-ins, known
     /// browsers and invitations. Returns the number of deleted rows.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let delete_keys = idempotency::delete_expired(&self.database.connections.writes);
         let mut deleted = 0;
         for (statement, ttl) in [
-            (idempotency::DELETE_EXPIRED, idempotency::IDEMPOTENCY_TTL),
+            (delete_keys, idempotency::IDEMPOTENCY_TTL),
             (sessions::PURGE_IDLE, sessions::IDLE_TTL),
             (attempts::PURGE_FAILURES, attempts::FAILURES_TTL),
             (attempts::PURGE_BROWSERS, attempts::BROWSER_TTL),

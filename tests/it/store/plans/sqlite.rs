@@ -358,7 +358,9 @@ fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
     });
     let is_values = what.contains("CONSTANT ROW") || what.ends_with("-ROW VALUES CLAUSE");
     let is_one = statement.ends_with(&format!("FROM {name} LIMIT 1"));
-    is_select || is_values || is_one || looks_up(what)
+    // The oldest rows of a table, in the order in which they were written.
+    let is_oldest = statement.contains(&format!("FROM {name} ORDER BY rowid LIMIT "));
+    is_select || is_values || is_one || is_oldest || looks_up(what)
 }
 
 /// Tells whether a virtual table is asked for words or rows, and not for all.
