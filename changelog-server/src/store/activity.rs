@@ -39,7 +39,8 @@ FROM (SELECT id FROM activity
       WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3
           AND action <> 'created'
       ORDER BY id DESC LIMIT 200) AS page
-LEFT JOIN activity a ON a.organization_id = $1 AND a.id = page.id ORDER BY page.id DESC";
+LEFT JOIN activity a ON a.organization_id = $1 AND a.resource_type = $3 AND a.id = page.id
+ORDER BY page.id DESC";
 
 /// What created one thing, among all that was done in a millisecond.
 const CREATED: &str = "
@@ -256,7 +257,10 @@ impl Database {
             query
                 .push(") AS page LEFT JOIN activity a ON a.organization_id = ")
                 .push_bind(tenant.uuid())
-                .push(" AND a.id = page.id ORDER BY page.id DESC");
+                .push(
+                    " AND a.resource_type = page.resource_type AND a.id = page.id \
+                     ORDER BY page.id DESC",
+                );
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows.into_iter().map(Recorded::from).collect())
@@ -311,46 +315,52 @@ impl Database {
     }
 }
 
-/// Writes the statement that finds the entries of a page, by an index that
-/// holds just those in their order. What an actor did to whatever is put
-/// together from the first of what was done to each kind of thing: an index by
-/// actor alone would be one more to write for every change.
+/// Writes the statement that finds the entries of a page. A page of all types is
+/// merged from the entries of each type, because the primary key begins with the
+/// type, so that creating a change writes to no index by type, by time or by actor.
+/// SQLite reads each type only as far as the page needs (82 µs for the first page
+/// of 300,000 entries; 165 µs with a limit for each type); PostgreSQL would read
+/// and sort all of them without the limits.
 fn push_page<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant, filter: &ActivityFilter) {
     let offset = clamped(filter.offset);
-    if filter.resource.is_some() || filter.actor.is_none() {
-        push_entries(
-            query,
-            tenant,
-            filter,
-            filter.resource.as_ref().map(ResourceType::as_str),
-        );
-        return push_limit(query, filter.limit, offset);
-    }
-    let first = filter.limit.saturating_add(filter.offset);
-    for (number, kind) in ResourceType::WORDS.iter().enumerate() {
-        query.push(if number == 0 { "" } else { " UNION ALL " });
-        query.push("SELECT id FROM (");
-        push_entries(query, tenant, filter, Some(kind));
-        query.push(" LIMIT ");
-        DB::bind(query, clamped(first).into());
-        query.push(") AS ").push(kind);
+    if let Some(kind) = &filter.resource {
+        push_entries(query, tenant, filter, kind.as_str());
+    } else {
+        let first = clamped(filter.limit.saturating_add(filter.offset));
+        for (number, kind) in ResourceType::WORDS.iter().enumerate() {
+            query.push(if number == 0 { "" } else { " UNION ALL " });
+            query.push("SELECT id, resource_type FROM (");
+            push_entries(query, tenant, filter, kind);
+            if !DB::MERGES_LAZILY {
+                query.push(" ORDER BY id DESC LIMIT ");
+                DB::bind(query, first.into());
+            }
+            query.push(") AS ").push(kind);
+        }
     }
     query.push(" ORDER BY id DESC");
     push_limit(query, filter.limit, offset);
 }
 
-/// Writes the statement that finds entries of a kind, newest first.
+/// Writes the statement that finds the entries of a type.
 fn push_entries<DB: Dialect>(
     query: &mut QueryBuilder<DB>,
     tenant: Tenant,
     filter: &ActivityFilter,
-    kind: Option<&str>,
+    kind: &str,
 ) {
-    query.push("SELECT id FROM activity WHERE organization_id = ");
+    query.push("SELECT id, resource_type FROM activity WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
+    query.push(" AND resource_type = '").push(kind).push("'");
     match filter.actor {
         Some(ActorFilter::ApiKeys) => {
             query.push(" AND actor_id IS NULL");
+            // Nearly all changes are logged by API keys, so that the primary key
+            // finds those; for the other types there is an index, which SQLite
+            // uses only for a statement that repeats its condition.
+            if kind != ResourceType::Change.as_str() {
+                query.push(" AND resource_type <> 'change'");
+            }
         }
         Some(ActorFilter::Person(person)) => {
             query.push(" AND actor_id = ");
@@ -358,11 +368,6 @@ fn push_entries<DB: Dialect>(
         }
         None => {}
     }
-    if let Some(kind) = kind {
-        query.push(" AND resource_type = ");
-        DB::bind(query, kind.into());
-    }
-    query.push(" ORDER BY id DESC");
 }
 
 impl Tx {
@@ -492,7 +497,8 @@ mod tests {
         let plan = explain::of(CREATED).await;
         assert_eq!(
             plan,
-            ["SEARCH activity USING PRIMARY KEY (organization_id=? AND id>? AND id<?)"]
+            ["SEARCH activity USING PRIMARY KEY \
+                 (organization_id=? AND resource_type=? AND id>? AND id<?)"]
         );
     }
 }

@@ -16,6 +16,9 @@ pub(crate) trait Dialect: Database {
     /// distributed by organization runs such a statement on every server, and one
     /// that names its organization on the one that has its rows.
     const MIXES_ORGANIZATIONS: bool;
+    /// Whether a UNION ALL whose parts are indexed in the wanted order reads them
+    /// only as far as its LIMIT needs.
+    const MERGES_LAZILY: bool;
 
     /// Adds a value to a query.
     fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
@@ -47,6 +50,7 @@ macro_rules! dialect {
             const SCRIPTS: bool = $scripts;
             const SORT_KEYS_ARE_GLOBAL: bool = $shared;
             const MIXES_ORGANIZATIONS: bool = $shared;
+            const MERGES_LAZILY: bool = $shared;
 
             fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>) {
                 match value {
