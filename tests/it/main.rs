@@ -1,5 +1,5 @@
-//! Stories through the real programs over real HTTP, each once on SQLite and
-//! once on PostgreSQL.
+//! Tests through the real programs over real HTTP; README.md in the folder above
+//! says what is where.
 //!
 //! [`app`] makes the service and everybody who speaks to it; then one file
 //! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use changelog_tests::TestApp;
 
-/// The store of a app, with its organization.
+/// The store of an app, with its organization.
 async fn open(app: &TestApp) -> (Store, Tenant) {
     let (store, lock) = Store::open(&app.database, Purpose::Administer, Capacity::default())
         .await

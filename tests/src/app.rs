@@ -1,4 +1,4 @@
-//! A app to tell a story in: a fresh database, an organization on the Pro
+//! An app to tell a story in: a fresh database, an organization on the Pro
 //! plan with an owner and a key, and the real service listening.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::template;
 use crate::{programs, watchdog};
 
-/// Which database a app stands on.
+/// Which database an app stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// SQLite, in a file of the app's folder.

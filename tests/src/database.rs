@@ -1,11 +1,11 @@
-//! The database of a app, past the service.
+//! The database of an app, past the service.
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 
 use crate::Engine;
 
-/// One connection to the database of a app.
+/// One connection to the database of an app.
 pub enum Db {
     /// A connection to SQLite.
     Sqlite(SqliteConnection),

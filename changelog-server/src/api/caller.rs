@@ -1,14 +1,12 @@
 //! Authentication of API keys.
 
+use changelog_core::headers::API_KEY;
 use changelog_core::{ApiKeyId, ProblemCode, Timestamp, api_key};
 use http::header;
 
 use crate::app::App;
 use crate::store::{Actor, KeyOwner, StoreError, Tenant};
 use crate::web::{ApiError, Request};
-
-/// The header that carries the key.
-pub(crate) const API_KEY_HEADER: &str = "x-api-key";
 
 /// The caller of a request: a valid key of an organization whose plan includes the
 /// API.
@@ -26,7 +24,7 @@ impl App {
     /// Authenticates the API key of a request. A missing, unknown, revoked or
     /// expired key gets the same response.
     pub(crate) async fn caller(&self, request: &Request) -> Result<Caller, ApiError> {
-        let key = request.header(API_KEY_HEADER).unwrap_or_default();
+        let key = request.header(API_KEY).unwrap_or_default();
         // The checksum rejects a mistyped key without a query.
         if !api_key::is_well_formed(key) {
             return Err(unauthorized());
@@ -84,7 +82,7 @@ fn is_valid(owner: &KeyOwner, now: Timestamp) -> bool {
 }
 
 fn unauthorized() -> ApiError {
-    let detail = format!("the header {API_KEY_HEADER} must carry a valid API key");
+    let detail = format!("the header {API_KEY} must carry a valid API key");
     ApiError::new(ProblemCode::Unauthorized, detail)
         .with_header(header::WWW_AUTHENTICATE, "ApiKey realm=\"change log\"")
 }

@@ -2,6 +2,8 @@
 //! an [`Outcome`], which one function renders, for the first request and for each
 //! repetition.
 
+use changelog_core::headers::{self, IDEMPOTENCY_KEY};
+use changelog_core::limits::MAX_IDEMPOTENCY_KEY_CHARS;
 use changelog_core::{Data, ProblemCode};
 use http::{HeaderName, HeaderValue, header};
 use serde::Serialize;
@@ -12,12 +14,8 @@ use crate::app::App;
 use crate::store::{Created, Creation, KeyState, KeyedRequest, Outcome, StoreError, Tx};
 use crate::web::{ApiError, Request, reply};
 
-/// The header that identifies a request and its repetitions.
-pub(crate) const HEADER: &str = "idempotency-key";
 /// The header of an answer to a repetition.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// The longest key, in characters.
-const MAX_LENGTH: usize = 255;
+const REPLAYED: HeaderName = HeaderName::from_static(headers::IDEMPOTENT_REPLAYED);
 
 /// A create that has begun.
 pub(crate) enum Begun {
@@ -146,19 +144,19 @@ fn mark(mut response: Response, is_replay: bool) -> Response {
 
 /// Reads the header: 1 to 255 printable ASCII characters.
 fn read_key(request: &Request) -> Result<Option<&str>, ApiError> {
-    if !request.headers.contains_key(HEADER) {
+    if !request.headers.contains_key(IDEMPOTENCY_KEY) {
         return Ok(None);
     }
-    match request.header(HEADER) {
+    match request.header(IDEMPOTENCY_KEY) {
         Some(key)
-            if (1..=MAX_LENGTH).contains(&key.len())
+            if (1..=MAX_IDEMPOTENCY_KEY_CHARS).contains(&key.len())
                 && key.bytes().all(|b| (0x20..0x7f).contains(&b)) =>
         {
             Ok(Some(key))
         }
         _ => {
             let detail = format!(
-                "the header {HEADER} must be given once and have 1 to {MAX_LENGTH} printable ASCII characters"
+                "the header {IDEMPOTENCY_KEY} must be given once and have 1 to {MAX_IDEMPOTENCY_KEY_CHARS} printable ASCII characters"
             );
             Err(ApiError::new(ProblemCode::MalformedHeader, detail))
         }

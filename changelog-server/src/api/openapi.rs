@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-use changelog_core::{Problem, ProblemCode};
+use changelog_core::{Problem, ProblemCode, headers};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -77,7 +77,7 @@ impl Modify for Common {
         let components = api.components.get_or_insert_default();
         components.add_security_scheme(
             "api_key",
-            SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(caller::API_KEY_HEADER))),
+            SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(headers::API_KEY))),
         );
         components.add_security_scheme(
             "session",
@@ -201,7 +201,7 @@ fn describe_headers(response: &mut Response, status: &str, creates: bool) {
             .insert(name.to_owned(), RefOr::T(text(description)));
     };
     add(
-        "x-request-id",
+        headers::REQUEST_ID,
         "The id under which the service's log knows this request",
     );
     if matches!(status, "429" | "503") {
@@ -213,7 +213,7 @@ fn describe_headers(response: &mut Response, status: &str, creates: bool) {
     if creates && status == "201" {
         add("location", "The path of what was made");
         add(
-            "idempotent-replayed",
+            headers::IDEMPOTENT_REPLAYED,
             "`true` when this answer was given before",
         );
     }
@@ -247,13 +247,13 @@ mod tests {
         assert!(
             idempotency_key()
                 .name
-                .eq_ignore_ascii_case(crate::api::idempotency::HEADER)
+                .eq_ignore_ascii_case(headers::IDEMPOTENCY_KEY)
         );
         let document: serde_json::Value = serde_json::from_str(document()).unwrap();
         assert_eq!(document["openapi"], "3.1.0");
         assert_eq!(
             document["components"]["securitySchemes"]["api_key"]["name"],
-            "x-api-key"
+            headers::API_KEY
         );
     }
 }

@@ -10,6 +10,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
+use changelog_core::headers::{API_KEY, LAST_EVENT_ID};
 use changelog_core::{
     ActivityId, ChangeFilter, HostId, ProblemCode, RiskLevel, ServiceId, Status, Timestamp,
 };
@@ -19,7 +20,6 @@ use http::{HeaderName, HeaderValue, Method, header};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
-use super::caller::API_KEY_HEADER;
 use crate::app::App;
 use crate::change_feed::{FeedEvent, SubscribeError, Subscription};
 use crate::memory::{self, Holder};
@@ -29,8 +29,6 @@ use crate::store::{ChangeMatcher, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
 const EVENT_STREAM: &str = "text/event-stream";
-/// The header with the position to continue from.
-pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// How old a position may be.
 const MAX_POSITION_AGE: TimeDelta = TimeDelta::days(7);
@@ -81,7 +79,7 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
             .change_feed
             .subscribe(caller.tenant, request.context.address)
             .await?;
-        let key = request.header(API_KEY_HEADER).unwrap_or_default();
+        let key = request.header(API_KEY).unwrap_or_default();
         let stream = EventStream::new(app, caller.tenant, key, &filter, subscription, after);
         let chunks = try_unfold(stream, |mut stream| async move {
             Ok(stream.next().await?.map(|chunk| (chunk, stream)))

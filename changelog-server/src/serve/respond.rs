@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use changelog_core::ProblemCode;
+use changelog_core::{ProblemCode, headers};
 use chrono::Utc;
 use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue, Method, header};
@@ -37,7 +37,7 @@ const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 /// The prefix of paths that contain a secret, and the route that is logged instead.
 const SECRET_PATH: (&str, &str) = ("/invitations/", "/invitations/:token");
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static(headers::REQUEST_ID);
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 

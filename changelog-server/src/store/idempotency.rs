@@ -2,6 +2,7 @@
 //! was taken, is kept in the transaction of the work itself. Either both are
 //! recorded or neither.
 
+use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ApiKeyId, ChangeId, Host, Service, Timestamp};
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -11,9 +12,6 @@ use sqlx::{FromRow, QueryBuilder};
 
 use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
 use super::{StoreError, Tenant, Tx};
-
-/// How long the outcome of a request is kept under its key.
-pub(super) const IDEMPOTENCY_TTL: TimeDelta = TimeDelta::hours(48);
 
 /// How many bytes of the hash identify a key.
 const SCOPE_HASH_BYTES: usize = 16;

@@ -39,6 +39,7 @@ mod users;
 
 use std::ops::Deref;
 
+use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 
 pub use activity::{Entry, Recorded};
@@ -160,7 +161,7 @@ impl Store {
         let delete_keys = idempotency::delete_expired(&self.database.connections.writes);
         let mut deleted = 0;
         for (statement, ttl) in [
-            (delete_keys, idempotency::IDEMPOTENCY_TTL),
+            (delete_keys, IDEMPOTENCY_TTL),
             (sessions::PURGE_IDLE, sessions::IDLE_TTL),
             (attempts::PURGE_FAILURES, attempts::FAILURES_TTL),
             (attempts::PURGE_BROWSERS, attempts::BROWSER_TTL),

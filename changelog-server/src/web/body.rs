@@ -8,11 +8,11 @@ use changelog_core::{Input, InputError, ProblemCode, Timestamp};
 use futures_util::StreamExt;
 use http::header;
 
+pub(crate) use changelog_core::limits::MAX_BODY_BYTES;
+
 use super::{ApiError, Request};
 use crate::blocking_pool;
 
-/// The largest body, in bytes.
-pub(crate) const MAX_BODY_BYTES: usize = 256 * 1024;
 /// The content encoding of a body without any encoding.
 const IDENTITY: &str = "identity";
 /// How long a body may take to arrive.

@@ -411,7 +411,7 @@ pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
     around(command, app, url).spawn().expect("chlog runs")
 }
 
-/// Gives a command the surroundings of a app.
+/// Gives a command the surroundings of an app.
 fn around(mut command: Command, app: &TestApp, url: &str) -> Command {
     command
         .env_clear()

@@ -50,7 +50,7 @@ impl Demo {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_has_a_service_and_keeps_it() {
-    // Only for its `chlog`; the demo makes a app of its own.
+    // Only for its `chlog`; the demo makes an app of its own.
     let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");

@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_secs(20);
 /// How many requests one client may have under way.
 const UNDER_WAY: usize = 256;
 
-/// A app whose service trusts this machine as a proxy.
+/// An app whose service trusts this machine as a proxy.
 async fn app() -> TestApp {
     // Which database is behind it makes no difference here.
     let app = TestApp::with_process(Engine::Sqlite).await;

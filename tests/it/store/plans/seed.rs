@@ -145,7 +145,7 @@ const CHANGES: [&str; 4] = [
         SELECT organization_id, scope, span, start, risk_level, status, 0, count(*)
         FROM (SELECT organization_id, 'organization' AS scope, span,
                 CASE WHEN span = 0 THEN 0 ELSE millis / span END AS start, risk_level, status
-            FROM seed, unnest(ARRAY[0, 1000, 3600000, 86400000]) AS span
+            FROM seed, unnest(ARRAY[0, 86400000]) AS span
             UNION ALL
             SELECT organization_id, scope, span,
                 CASE WHEN span = 0 THEN 0 ELSE millis / -span END, risk_level, status
