@@ -1,9 +1,8 @@
 //! Tests through the real programs over real HTTP; README.md in the folder above
 //! says what is where.
 //!
-//! [`app`] makes the service and everybody who speaks to it; then one file
-//! a story. `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a
-//! missing program into a failure.
+//! `CHANGELOG_TEST_REQUIRE=postgres,chromium` turns the skip of a missing program
+//! into a failure.
 
 mod api;
 mod chlog;

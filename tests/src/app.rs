@@ -1,5 +1,5 @@
-//! An app to tell a story in: a fresh database, an organization on the Pro
-//! plan with an owner and a key, and the real service listening.
+//! What a test runs against: a fresh database, an organization on the Pro plan
+//! with an owner and an API key, and the real service.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::template;
 use crate::{programs, watchdog};
 
-/// Which database an app stands on.
+/// The database of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// SQLite, in a file of the app's folder.
