@@ -14,7 +14,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{activity, around, caller, changes, health, hosts, key, services, stream};
+use super::{activity, around, changes, health, hosts, key, services, stream};
 use crate::app::App;
 use crate::web::session;
 use crate::web::{ApiResult, Request, reply};

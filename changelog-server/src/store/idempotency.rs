@@ -4,7 +4,6 @@
 
 use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ApiKeyId, ChangeId, Host, Service, Timestamp};
-use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use sqlx::types::Uuid;
@@ -318,6 +317,8 @@ fn select_keys<'r, DB: Dialect>(
 
 #[cfg(test)]
 mod tests {
+    use chrono::TimeDelta;
+
     use super::*;
 
     fn request(key: &str, path: &str, body: &str) -> KeyedRequest {
