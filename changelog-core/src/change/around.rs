@@ -1,8 +1,8 @@
-//! What changed before a moment, the most suspicious first: how changes are
-//! ranked when something has broken, and why each stands where it does.
+//! Ranks the changes before a moment at which something broke, and gives the reasons
+//! for each rank.
 //!
-//! A score is the sum of the points of its reasons, so that every order that is
-//! shown can be explained by what is shown beside it.
+//! A score is the sum of the points of its reasons, so that the reasons shown next to
+//! a change explain its rank.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,34 +15,34 @@ use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
-/// Points of a change to the service that is asked about.
+/// Points of a change to the affected service.
 const SERVICE: u32 = 40;
-/// Points of a change on the host that is asked about.
+/// Points of a change on the affected host.
 const HOST: u32 = 40;
 /// Points of a change on another host of the same environment.
 const ENVIRONMENT: u32 = 15;
-/// Points of a change that happened at the very moment; half of it after
-/// [`HALVING`], a third after twice that, and so on.
+/// Points of a change at the moment itself; half of them [`HALVING`] minutes before
+/// it, a third of them twice that before it, and so on.
 const RECENT: u32 = 30;
-/// After how many minutes a change has half of the points for being recent.
+/// The age at which a change has half of the points for being recent, in minutes.
 const HALVING: i64 = 30;
 const HIGH_RISK: u32 = 15;
 const MEDIUM_RISK: u32 = 7;
 const ROLLED_BACK: u32 = 20;
 const IN_PROGRESS: u32 = 20;
 
-/// Which moment is asked about, and what was affected.
+/// The moment, what was affected, and how far to look back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AroundFilter {
-    /// The moment before which is looked; now when absent.
+    /// The end of the window; now by default.
     pub at: Option<Timestamp>,
     /// The service that was affected.
     pub service_id: Option<ServiceId>,
     /// The host that was affected.
     pub host_id: Option<HostId>,
-    /// How many minutes to look back, 1 to [`MAX_WINDOW_MINUTES`].
+    /// The length of the window in minutes, 1 to [`MAX_WINDOW_MINUTES`].
     pub window_minutes: u64,
-    /// How many changes to answer, 1 to [`MAX_SUSPECTS`].
+    /// The most changes to return, 1 to [`MAX_SUSPECTS`].
     pub limit: u64,
 }
 
@@ -98,32 +98,32 @@ impl AroundFilter {
 }
 
 wire_enum! {
-    /// Why a change may have to do with what happened after it.
+    /// Why a change may be the cause of what happened after it.
     ReasonCode, "a reason", example "same_service" {
-        /// It was made to the service that is asked about.
+        /// The change was made to the affected service.
         SameService = "same_service",
-        /// It was made on the host that is asked about.
+        /// The change was made on the affected host.
         SameHost = "same_host",
-        /// It was made on another host of the same environment.
+        /// The change was made on another host of the same environment.
         SameEnvironment = "same_environment",
-        /// How long before the moment it happened.
+        /// The change happened shortly before the moment.
         Recent = "recent",
-        /// How dangerous it was said to be.
+        /// The risk level of the change.
         Risk = "risk",
-        /// It was undone, or failed.
+        /// The change was rolled back.
         RolledBack = "rolled_back",
-        /// It is still being done.
+        /// The change is in progress.
         InProgress = "in_progress",
     }
 }
 
-/// One reason for a change's place.
+/// A reason for the rank of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Reason {
-    /// Which reason it is.
+    /// The kind of reason.
     pub code: ReasonCode,
-    /// How many points of the score it is.
+    /// Its share of the score.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, example = 40))]
     pub points: u32,
     /// The reason in words.
@@ -131,78 +131,78 @@ pub struct Reason {
     pub text: String,
 }
 
-/// A change that may have to do with what happened after it.
+/// A change that may be the cause of what happened after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Suspect {
     /// The sum of the points of the reasons.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, example = 85))]
     pub score: u32,
-    /// Why it stands where it does, the most telling reason first.
+    /// The reasons for its score, most points first.
     pub reasons: Vec<Reason>,
     /// The change.
     pub change: Change,
 }
 
-/// What changed before a moment.
+/// The ranked changes before a moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Around {
-    /// The changes, the most suspicious first.
+    /// The changes, highest score first.
     pub data: Vec<Suspect>,
-    /// The moment that was asked about.
+    /// The end of the window.
     pub at: Timestamp,
-    /// The beginning of what was looked at.
+    /// The start of the window.
     pub since: Timestamp,
-    /// How many changes were compared.
+    /// The number of changes that were compared.
     #[cfg_attr(feature = "openapi", schema(minimum = 0, example = 12))]
     pub considered: u64,
-    /// Whether these were all changes of that time; of very many only the newest
-    /// are compared, and the newest of the service and the host.
+    /// Whether all changes in the window were compared; otherwise the newest ones
+    /// were, and the newest of the service and the host.
     pub complete: bool,
 }
 
-/// What was affected, as far as changes are compared with it.
+/// What was affected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affected {
     /// The service.
     pub service: Option<ServiceId>,
     /// The host.
     pub host: Option<HostId>,
-    /// What the host is for.
+    /// The environment of the host.
     pub environment: Option<Environment>,
 }
 
-/// What a change is ranked by.
+/// The fields that a change is ranked by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which change it is.
+    /// The id of the change.
     pub id: ChangeId,
     /// When it happened.
     pub occurred_at: Timestamp,
-    /// How dangerous it was said to be.
+    /// The risk level.
     pub risk_level: RiskLevel,
-    /// How far it is.
+    /// The status.
     pub status: Status,
-    /// What it was made to.
+    /// The service.
     pub service: Option<ServiceRef>,
-    /// Where it was made.
+    /// The host.
     pub host_ref: Option<HostRef>,
 }
 
-/// Where a change stands among those that happened before a moment.
+/// A ranked change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked {
-    /// Which change it is.
+    /// The id of the change.
     pub id: ChangeId,
     /// The sum of the points of the reasons.
     pub score: u32,
-    /// Why it has this score, the reason with the most points first.
+    /// The reasons for its score, most points first.
     pub reasons: Vec<Reason>,
 }
 
-/// Ranks changes that happened before a moment, and returns the first of them,
-/// at most `limit`: the highest score first, the newest first among equals.
+/// Ranks changes before a moment and returns at most `limit` of them: the highest
+/// score first, the newest first among equal scores.
 pub fn rank(
     candidates: Vec<Candidate>,
     affected: &Affected,

@@ -1,5 +1,4 @@
-//! A change as a file has it: exported by this service or another one of its
-//! kind, or written by hand.
+//! A change in a file: exported by a server, or written by hand.
 
 use serde_json::Value;
 
@@ -17,21 +16,20 @@ use crate::time::Timestamp;
 /// ids mean nothing in another organization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportRow {
-    /// The id that it had there.
+    /// The id that it had where it was exported.
     pub id: Option<ChangeId>,
-    /// Whether an export wrote it, so that its names are those of a service and
-    /// a host that there were.
+    /// Whether an export wrote it, so that its service and host existed.
     pub is_export: bool,
-    /// What makes it. `occurred_at` is always there; `service_id` and `host_id`
-    /// are those of the file.
+    /// The input of the change. `occurred_at` is always set; `service_id` and
+    /// `host_id` are those of the file.
     pub change: NewChange,
     /// The service's name.
     pub service: Option<String>,
-    /// The service's color, where the file has it.
+    /// The service's color, if the file has it.
     pub service_color: Option<String>,
     /// The host's name.
     pub host: Option<String>,
-    /// What the host is for, where the file has it.
+    /// The host's environment, if the file has it.
     pub host_environment: Option<Environment>,
 }
 

@@ -1,4 +1,4 @@
-//! Which changes to list, as a query string says it.
+//! The filter of the list of changes, and its query string.
 
 use super::{RiskLevel, Status};
 use crate::ids::{ChangeId, HostId, ServiceId};
@@ -12,26 +12,26 @@ use crate::time::Timestamp;
 pub struct ChangeFilter {
     /// The page, from 1.
     pub page: u64,
-    /// How many a page, 1 to [`MAX_PER_PAGE`].
+    /// Changes per page, 1 to [`MAX_PER_PAGE`].
     pub per_page: u64,
-    /// Only those whose title has, for every word of this, a word that begins so.
+    /// Only titles that contain, for each word, a word that starts with it.
     pub q: Option<String>,
-    /// Only of this service.
+    /// Only changes of this service.
     pub service_id: Option<ServiceId>,
-    /// Only on this host.
+    /// Only changes on this host.
     pub host_id: Option<HostId>,
-    /// Only of this risk.
+    /// Only changes of this risk level.
     pub risk_level: Option<RiskLevel>,
-    /// Only of this status.
+    /// Only changes of this status.
     pub status: Option<Status>,
-    /// Only with all of these tags, each spelled exactly so.
+    /// Only changes with all of these tags, matched exactly.
     pub tags: Vec<String>,
-    /// Only what happened then or later.
+    /// Only changes at or after this time.
     pub since: Option<Timestamp>,
-    /// Only what happened before then.
+    /// Only changes before this time.
     pub until: Option<Timestamp>,
-    /// Continue after this change (towards older ones), for walking everything
-    /// without the drift that pages have; `count` stays that of the whole list.
+    /// Continues after this change, towards older ones. Unlike page numbers, new
+    /// changes do not shift it. `count` remains that of the whole list.
     pub before: Option<ChangeId>,
 }
 

@@ -50,14 +50,14 @@ FROM activity
 WHERE organization_id = $1 AND id >= $4 AND id < $5
     AND resource_id = $2 AND resource_type = $3 AND action = 'created'";
 
-/// What an entry says besides who and when.
+/// The content of an entry, without actor and time.
 #[derive(Clone, Debug)]
 pub struct Entry<'a> {
-    /// What was done.
+    /// The action.
     pub action: Action,
-    /// To what kind of thing.
+    /// The kind of resource.
     pub resource_type: ResourceType,
-    /// To which one.
+    /// The id of the resource.
     pub resource_id: Uuid,
     /// How a person knows it.
     pub label: &'a str,
@@ -185,7 +185,7 @@ pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>
             ]
         })
         .collect();
-    // Whoever is known is not touched: on PostgreSQL even an update that does
+    // Known actors are not updated: on PostgreSQL even an update that does
     // nothing would lock the row until COMMIT.
     script.insert(
         "INSERT INTO activity_actors (organization_id, actor_key, actor_id, actor_name) \
@@ -213,13 +213,12 @@ struct Row {
     address: Option<String>,
 }
 
-/// An entry of the activity log with what the API does not tell of it.
+/// An entry of the activity log with the fields that the API does not return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What the API tells.
+    /// The entry as the API returns it.
     pub entry: ActivityEntry,
-    /// From which IP address it was done; unknown for what the operator did, and
-    /// for what is older than that it was recorded.
+    /// The caller's IP address; `None` for the operator.
     pub address: Option<String>,
 }
 

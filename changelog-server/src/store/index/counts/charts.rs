@@ -15,7 +15,7 @@ use crate::store::{Database, StoreError, Tenant};
 pub struct DayCount {
     /// The day, as days since 1970 in UTC.
     pub day: i64,
-    /// How dangerous they are.
+    /// Their risk level.
     pub risk_level: RiskLevel,
     /// Their status.
     pub status: Status,
