@@ -7,7 +7,6 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::change::Link;
 use crate::limits::{
     MAX_BULK_CHANGES, MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS, MAX_LONG_TEXT_CHARS,
     MAX_NAME_CHARS, MAX_ROLES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS, MIN_SERVICE_NAME_CHARS,
@@ -74,7 +73,7 @@ schemas! {
         .max_items(Some(MAX_ROLES))
         .examples([serde_json::json!(["web", "cache"])]);
     /// The links of a change.
-    Links = ArrayBuilder::new().items(Link::schema()).max_items(Some(MAX_LINKS));
+    Links = ArrayBuilder::new().items(Ref::from_schema_name("Link")).max_items(Some(MAX_LINKS));
     /// The changes of a bulk request.
     NewChanges = ArrayBuilder::new()
         .items(Ref::from_schema_name("NewChange"))
