@@ -5,7 +5,7 @@ use std::fmt::Display;
 use changelog_core::text::printable;
 use sha2::{Digest, Sha256};
 
-/// Returns a text as one line that is safe to print on a terminal: control
+/// Returns a string as one line that is safe to print on a terminal: control
 /// characters are escaped.
 pub(crate) fn one_line(text: &str) -> String {
     printable(text).replace(['\n', '\t'], " ")
@@ -30,7 +30,7 @@ pub(crate) fn controls_to_spaces(text: &str) -> String {
     spaced.trim().to_owned()
 }
 
-/// Shortens a text to at most `max_chars` characters; `…` shows that it was
+/// Shortens a string to at most `max_chars` characters; `…` shows that it was
 /// shortened.
 pub(crate) fn shorten(text: &str, max_chars: usize) -> String {
     if text.chars().count() <= max_chars {
@@ -51,7 +51,7 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{s}")
 }
 
-/// Returns the first `digits` hexadecimal digits (at most 64) of a text's
+/// Returns the first `digits` hexadecimal digits (at most 64) of a string's
 /// SHA-256.
 pub(crate) fn sha256_hex(text: &str, digits: usize) -> String {
     let mut digest = hex::encode(Sha256::digest(text));

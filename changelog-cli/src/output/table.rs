@@ -101,7 +101,7 @@ impl FittedTable {
             // Standard output removes colours that are not wanted.
             .enforce_styling()
             .set_header(Row::from(header.map(bold).collect::<Vec<_>>()));
-        // Not the space after a text, so that it can be trimmed at the end of a
+        // Not the space after the text, so that it can be trimmed at the end of a
         // line.
         table.style_text_only();
         for (cells, id) in &self.rows {

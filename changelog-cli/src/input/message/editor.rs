@@ -48,7 +48,7 @@ fn template(title: &str, description: Option<&str>) -> String {
     )
 }
 
-/// Lets the user edit a text in its file; `template` is the text without
+/// Lets the user edit text in its file; `template` is the text without
 /// input.
 fn edit_text(editor: &OsString, template: &str, saved: SavedText) -> Outcome<(Message, SavedText)> {
     let failed = |error: io::Error| Failure::new(Exit::Other, format!("cannot edit: {error}"));

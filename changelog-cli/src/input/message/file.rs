@@ -57,7 +57,7 @@ pub(crate) async fn from_pipe() -> Outcome<Option<Message>> {
     Ok((!message.title.is_empty()).then_some(message))
 }
 
-/// Reads a text of at most [`MAX_BYTES`].
+/// Reads at most [`MAX_BYTES`] of text.
 pub(super) fn read(from: impl Read) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;

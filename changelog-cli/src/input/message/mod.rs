@@ -19,7 +19,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Splits a text into its first line, the title, and the rest, the
+    /// Splits text into its first line, the title, and the rest, the
     /// description.
     fn parse(text: &str) -> Self {
         let text = text.trim();

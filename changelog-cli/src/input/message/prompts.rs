@@ -145,7 +145,7 @@ fn title_problem(title: &str) -> Option<String> {
         .map(|broken| broken.message.clone())
 }
 
-/// Returns the failure for a text that was not read.
+/// Returns the failure for input that was not read.
 fn readline_failure(error: &ReadlineError) -> Failure {
     match error {
         ReadlineError::Interrupted | ReadlineError::Eof => {

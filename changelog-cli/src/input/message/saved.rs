@@ -20,7 +20,7 @@ const MAX_TEXTS: usize = 20;
 /// The extension of the files.
 const EXTENSION: &str = "txt";
 
-/// A text in its file. If it is dropped before it is discarded, the file stays
+/// Text in its file. If it is dropped before it is discarded, the file stays
 /// and its path is printed.
 pub(crate) struct SavedText {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct SavedText {
 }
 
 impl SavedText {
-    /// Saves a text in a new private file.
+    /// Saves text in a new private file.
     pub(crate) fn new(text: &str) -> Outcome<Self> {
         let directory = directory();
         let path = directory.join(format!("{}.{EXTENSION}", Uuid::now_v7()));

@@ -123,7 +123,7 @@ impl Day {
     }
 }
 
-/// A text at a horizontal position.
+/// A label at a horizontal position.
 struct Label {
     x: i64,
     anchor: &'static str,

@@ -97,7 +97,7 @@ pub(crate) fn browser(agent: &str) -> String {
     }
 }
 
-/// Escapes the invisible characters of a text that a user wrote.
+/// Escapes the invisible characters of a string that a user wrote.
 pub(crate) fn visible(text: &str) -> String {
     changelog_core::text::printable(text).into_owned()
 }
