@@ -20,6 +20,8 @@ pub(crate) struct Taken {
     micros: Vec<u32>,
     /// How many of them ended within the window.
     ended: u64,
+    /// How many requests were answered, those of the warm-up included.
+    pub(crate) answered: u64,
     window: Duration,
 }
 
@@ -58,6 +60,7 @@ impl Taken {
     fn join(&mut self, other: Self) {
         self.micros.extend(other.micros);
         self.ended += other.ended;
+        self.answered += other.answered;
     }
 }
 
@@ -102,6 +105,7 @@ async fn connection(
         let answer = wire.exchange(&request).await?;
         answer.is(work.status, &request)?;
         let heard = Instant::now();
+        taken.answered += 1;
         if heard >= begin {
             taken.add(heard - sent);
         }

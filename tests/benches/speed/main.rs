@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use changelog_tests::watchdog;
 
 use measure::{CROWD, Gauge};
-use report::{Goal, Shapes, Table, Unit};
+use report::{Costs, Goal, Shapes, Table, Unit};
 use seed::Seeded;
 use settings::{Engine, Settings};
 use work::Work;
@@ -94,6 +94,7 @@ async fn print_tables(settings: &Settings, world: &World, few: &World) -> Result
     if settings.speed {
         let table = table(&gauge, &seeded, few).await?;
         print(&table.markdown())?;
+        print(&costs(&gauge, &seeded).await?.markdown())?;
         let shapes = shapes(world, &gauge, &seeded).await?;
         print(&shapes.markdown())?;
     }
@@ -196,6 +197,33 @@ async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table,
         &seeded.imported,
     );
     Ok(table)
+}
+
+/// What requests cost the service: figures that hold on a busy machine, too.
+async fn costs(gauge: &Gauge<'_>, seeded: &Seeded) -> Result<Costs, Failure> {
+    let key = &seeded.key;
+    let mut costs = Costs::default();
+    for (name, work, aim) in [
+        (
+            "Create a change",
+            Work::create(&[key], None),
+            "150 µs, 12 KB",
+        ),
+        ("Get a change by id", Work::get_any(key, &seeded.ids), ""),
+        (
+            "List 25 filtered by risk",
+            Work::list(key, "risk_level=high"),
+            "",
+        ),
+        (
+            "List with `q` of a rare word",
+            Work::list(key, "q=needle"),
+            "",
+        ),
+    ] {
+        costs.row(name, &gauge.cost(&work).await?, aim);
+    }
+    Ok(costs)
 }
 
 /// Shapes that are meant to be hard, with one connection each.

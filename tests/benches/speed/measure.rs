@@ -7,13 +7,21 @@ use crate::report::Outcome;
 use crate::text::{millis, rate, rounded, time};
 use crate::work::Work;
 use crate::world::World;
-use crate::{Failure, disk};
+use crate::{Failure, disk, text};
 
 /// How many connections a throughput is measured with.
 const CONNECTIONS: usize = 32;
 /// How many connections many writers are, and how many organizations they
 /// write into.
 pub(crate) const CROWD: usize = 64;
+
+/// What a request costs the service.
+pub(crate) struct Cost {
+    /// Microseconds of a processor, of all threads of the service.
+    pub(crate) micros: f64,
+    /// Kilobytes that the service makes the system write to a disk.
+    pub(crate) kilobytes: f64,
+}
 
 /// Measures one world.
 pub(crate) struct Gauge<'a> {
@@ -113,6 +121,19 @@ impl<'a> Gauge<'a> {
         let (resident, peak) = (rounded(memory.resident), rounded(memory.peak));
         let measured = format!("{resident} MB, at its peak {peak} MB");
         Ok(Outcome::new(memory.resident, measured))
+    }
+
+    /// What one request of some work over many connections costs the service.
+    pub(crate) async fn cost(&self, work: &Work) -> Result<Cost, Failure> {
+        let service = &self.world.service;
+        let before = service.usage()?;
+        let taken = self.service(&[(work, CONNECTIONS)]).await?;
+        let after = service.usage()?;
+        let answered = text::float(taken[0].answered);
+        Ok(Cost {
+            micros: (after.processor - before.processor).as_secs_f64() * 1e6 / answered,
+            kilobytes: text::float(after.written - before.written) / 1_000.0 / answered,
+        })
     }
 
     /// What some work takes over one connection.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::load::Taken;
+use crate::measure::Cost;
 use crate::note;
 use crate::text::{float, grouped, rounded, time};
 
@@ -177,6 +178,37 @@ impl Table {
         format!(
             "{}\nfloors missed: {missed}\n",
             markdown(&header, &self.rows)
+        )
+    }
+}
+
+/// The table of what a request costs the service.
+#[derive(Default)]
+pub(crate) struct Costs {
+    rows: Vec<Vec<String>>,
+}
+
+impl Costs {
+    /// Adds a row, and prints it as progress.
+    pub(crate) fn row(&mut self, name: &str, cost: &Cost, aim: &str) {
+        let (processor, disk) = (
+            format!("{} µs", rounded(cost.micros)),
+            format!("{} KB", rounded(cost.kilobytes)),
+        );
+        note(&format!("  {name}: {processor}, {disk}"));
+        self.rows
+            .push(vec![name.to_owned(), processor, disk, aim.to_owned()]);
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        markdown(
+            &[
+                "A request of 32 connections",
+                "Processor",
+                "Written to disk",
+                "Aim",
+            ],
+            &self.rows,
         )
     }
 }

@@ -1,12 +1,15 @@
-//! Processes that are measured: found or built, started, asked for their memory.
+//! Processes that are measured: found or built, started, and what they use.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use procfs_core::FromRead;
+use procfs_core::process::{Io, Stat, Status};
+
 use crate::settings::Settings;
-use crate::{Failure, watchdog};
+use crate::{Failure, text, watchdog};
 
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_mins(1);
@@ -50,6 +53,14 @@ pub(crate) struct Process {
     child: Child,
 }
 
+/// What a process has used since it was started.
+pub(crate) struct Usage {
+    /// The time of all its threads on a processor.
+    pub(crate) processor: Duration,
+    /// How many bytes it made the system write to a disk.
+    pub(crate) written: u64,
+}
+
 /// What a process holds, in megabytes.
 pub(crate) struct Memory {
     pub(crate) resident: f64,
@@ -87,20 +98,35 @@ impl Process {
         }
     }
 
+    /// Reads what it holds in memory.
     pub(crate) fn memory(&self) -> Result<Memory, Failure> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let megabytes = |name: &str| -> Result<f64, Failure> {
-            let kibibytes: f64 = status
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"))
-                .ok_or_else(|| format!("the system does not say {name}"))?
-                .parse()?;
-            Ok(kibibytes * 1024.0 / 1_000_000.0)
+        let status = self.proc::<Status>("status")?;
+        let megabytes = |name: &str, kibibytes: Option<u64>| -> Result<f64, Failure> {
+            let kibibytes =
+                kibibytes.ok_or_else(|| format!("the system does not report {name}"))?;
+            Ok(text::float(kibibytes) * 1024.0 / 1_000_000.0)
         };
         Ok(Memory {
-            resident: megabytes("VmRSS:")?,
-            peak: megabytes("VmHWM:")?,
+            resident: megabytes("VmRSS", status.vmrss)?,
+            peak: megabytes("VmHWM", status.vmhwm)?,
         })
+    }
+
+    /// Reads what it has used since it was started.
+    pub(crate) fn usage(&self) -> Result<Usage, Failure> {
+        let stat: Stat = self.proc("stat")?;
+        let io: Io = self.proc("io")?;
+        let ticks = text::float(stat.utime + stat.stime);
+        let seconds = ticks / text::float(rustix::param::clock_ticks_per_second());
+        Ok(Usage {
+            processor: Duration::from_secs_f64(seconds),
+            written: io.write_bytes,
+        })
+    }
+
+    /// Reads one of the system's files on it.
+    fn proc<F: FromRead>(&self, name: &str) -> Result<F, Failure> {
+        Ok(F::from_file(format!("/proc/{}/{name}", self.child.id()))?)
     }
 }
 
