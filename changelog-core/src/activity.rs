@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::ids::{ActivityId, UserId};
 use crate::limits::{DEFAULT_ACTIVITY_ENTRIES, MAX_ACTIVITY_ENTRIES};
-use crate::problem::{Code, Invalid};
+use crate::problem::{Invalid, ViolationCode};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
@@ -176,7 +176,7 @@ impl ActivityFilter {
                 Err(_) => {
                     let text = crate::rules::quoted(&text);
                     let message = format!("must be a person's id or {API_KEY_ACTOR}, got {text}");
-                    query.add("actor_id", Code::InvalidFormat, message);
+                    query.add("actor_id", ViolationCode::InvalidFormat, message);
                 }
             }
         }

@@ -6,7 +6,7 @@ use crate::ids::{ApiKeyId, OrganizationId};
 use crate::input::{Input, ObjectReader};
 use crate::limits::MAX_NAME_CHARS;
 use crate::organization::Plan;
-use crate::problem::{Code, Violations};
+use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
@@ -160,7 +160,7 @@ impl Input for NewApiKey {
             && at <= now
         {
             let message = format!("must be in the future, got {at}");
-            problems.add("/expires_at", Code::OutOfRange, message);
+            problems.add("/expires_at", ViolationCode::OutOfRange, message);
         }
     }
 }

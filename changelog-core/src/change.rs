@@ -1,9 +1,9 @@
 //! Changes to the infrastructure, done or planned.
 
 pub mod around;
-mod export_row;
 pub mod fields;
 mod filter;
+mod imported_change;
 mod input;
 mod link;
 
@@ -14,8 +14,8 @@ use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
-pub use export_row::ExportRow;
 pub use filter::ChangeFilter;
+pub use imported_change::ImportedChange;
 pub use input::{ChangePatch, NewChange, NewChanges};
 pub use link::Link;
 

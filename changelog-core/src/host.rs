@@ -272,11 +272,11 @@ mod tests {
 
     use super::*;
     use crate::input::{InputError, from_json};
-    use crate::problem::Code;
+    use crate::problem::ViolationCode;
 
     /// Requires the same of creating and of updating.
-    fn both(field: &str, value: &Value, expected: Option<(&str, Code)>) {
-        fn broken<T: Input>(body: &Value) -> Option<(String, Code)> {
+    fn both(field: &str, value: &Value, expected: Option<(&str, ViolationCode)>) {
+        fn broken<T: Input>(body: &Value) -> Option<(String, ViolationCode)> {
             let result = from_json::<T>(body.to_string().as_bytes(), Timestamp::EPOCH);
             match result.err()? {
                 InputError::Invalid(mut invalid) => {
@@ -314,19 +314,27 @@ mod tests {
                     both(field, &json!(letter.repeat(size)), None);
                 }
                 let long = json!(letter.repeat(most + 1));
-                both(field, &long, Some((&pointer, Code::TooLong)));
+                both(field, &long, Some((&pointer, ViolationCode::TooLong)));
             }
             if least > 0 {
-                both(field, &json!(" "), Some((&pointer, Code::TooShort)));
+                both(
+                    field,
+                    &json!(" "),
+                    Some((&pointer, ViolationCode::TooShort)),
+                );
             }
             both(
                 field,
                 &json!("a\u{0}b"),
-                Some((&pointer, Code::ControlCharacter)),
+                Some((&pointer, ViolationCode::ControlCharacter)),
             );
         }
         both("description", &json!("a\n\tb"), None);
-        both("os", &json!("a\nb"), Some(("/os", Code::ControlCharacter)));
+        both(
+            "os",
+            &json!("a\nb"),
+            Some(("/os", ViolationCode::ControlCharacter)),
+        );
     }
 
     #[test]
@@ -335,16 +343,16 @@ mod tests {
             (0, None),
             (MAX_ROLES - 1, None),
             (MAX_ROLES, None),
-            (MAX_ROLES + 1, Some(("/roles", Code::TooMany))),
+            (MAX_ROLES + 1, Some(("/roles", ViolationCode::TooMany))),
         ] {
             both("roles", &json!(vec!["web"; size]), code);
         }
         for (size, code) in [
-            (0, Some(("/roles/0", Code::TooShort))),
+            (0, Some(("/roles/0", ViolationCode::TooShort))),
             (1, None),
             (99, None),
             (100, None),
-            (101, Some(("/roles/0", Code::TooLong))),
+            (101, Some(("/roles/0", ViolationCode::TooLong))),
         ] {
             both("roles", &json!(["x".repeat(size)]), code);
         }
@@ -366,12 +374,12 @@ mod tests {
         both(
             "platform",
             &json!("AWS"),
-            Some(("/platform", Code::UnknownValue)),
+            Some(("/platform", ViolationCode::UnknownValue)),
         );
         both(
             "environment",
             &json!(""),
-            Some(("/environment", Code::UnknownValue)),
+            Some(("/environment", ViolationCode::UnknownValue)),
         );
     }
 
@@ -398,7 +406,7 @@ mod tests {
             both(
                 "ip_address",
                 &json!(bad),
-                Some(("/ip_address", Code::InvalidFormat)),
+                Some(("/ip_address", ViolationCode::InvalidFormat)),
             );
         }
     }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::problem::{BadValue, Code, Invalid, Violations};
+use crate::problem::{BadValue, Invalid, ViolationCode, Violations};
 use crate::text::closest;
 use crate::time::Timestamp;
 
@@ -61,7 +61,7 @@ pub fn from_json<T: Input>(body: &[u8], now: Timestamp) -> Result<T, InputError>
     })?;
     let Value::Object(object) = value else {
         let message = format!("must be a JSON object, got {}", type_name(&value));
-        return Err(Invalid::one("", Code::WrongType, message).into());
+        return Err(Invalid::one("", ViolationCode::WrongType, message).into());
     };
     Ok(from_object(object, now)?)
 }
@@ -109,13 +109,14 @@ impl<'a> ObjectReader<'a> {
             // RFC 6901 escapes.
             let token = name.replace('~', "~0").replace('/', "~1");
             let pointer = format!("{}/{token}", self.place);
-            self.problems.add_with(pointer, Code::UnknownField, || {
-                let hint = closest(name, self.known.iter().copied()).map_or_else(
-                    || format!("valid fields are {}", self.known.join(", ")),
-                    |known| format!("did you mean {known}?"),
-                );
-                format!("is not a known field; {hint}")
-            });
+            self.problems
+                .add_with(pointer, ViolationCode::UnknownField, || {
+                    let hint = closest(name, self.known.iter().copied()).map_or_else(
+                        || format!("valid fields are {}", self.known.join(", ")),
+                        |known| format!("did you mean {known}?"),
+                    );
+                    format!("is not a known field; {hint}")
+                });
         }
     }
 
@@ -131,7 +132,7 @@ impl<'a> ObjectReader<'a> {
     pub(crate) fn wrong_type(&mut self, name: &str, expected: &str, given: &Value) {
         let message = format!("must be {expected}, got {}", type_name(given));
         self.problems
-            .add(self.pointer(name), Code::WrongType, message);
+            .add(self.pointer(name), ViolationCode::WrongType, message);
     }
 
     /// Takes a string; null counts as absent.
@@ -151,7 +152,7 @@ impl<'a> ObjectReader<'a> {
         let absent = matches!(self.object.get(name), None | Some(Value::Null));
         if absent {
             self.problems
-                .add(self.pointer(name), Code::Required, "is required");
+                .add(self.pointer(name), ViolationCode::Required, "is required");
         }
         self.string(name).unwrap_or_default()
     }
@@ -241,7 +242,7 @@ impl<'a> ObjectReader<'a> {
     pub fn refuse_immutable(&mut self, name: &str, reason: &str) {
         if self.take(name).is_some() {
             self.problems
-                .add(self.pointer(name), Code::Immutable, reason);
+                .add(self.pointer(name), ViolationCode::Immutable, reason);
         }
     }
 
@@ -264,7 +265,7 @@ impl<'a> ObjectReader<'a> {
         if self.is_null(name) {
             self.problems.add(
                 self.pointer(name),
-                Code::Required,
+                ViolationCode::Required,
                 "is required and cannot be null",
             );
         }
@@ -416,7 +417,7 @@ mod tests {
                 .iter()
                 .map(|v| (&*v.pointer, &v.code))
                 .collect();
-            assert_eq!(places, [("", &Code::WrongType)]);
+            assert_eq!(places, [("", &ViolationCode::WrongType)]);
         }
     }
 
@@ -435,11 +436,11 @@ mod tests {
         assert_eq!(
             places,
             [
-                ("/a~1b~0c", &Code::UnknownField),
-                ("/color", &Code::InvalidFormat),
-                ("/description", &Code::WrongType),
-                ("/name", &Code::Required),
-                ("/nmae", &Code::UnknownField),
+                ("/a~1b~0c", &ViolationCode::UnknownField),
+                ("/color", &ViolationCode::InvalidFormat),
+                ("/description", &ViolationCode::WrongType),
+                ("/name", &ViolationCode::Required),
+                ("/nmae", &ViolationCode::UnknownField),
             ]
         );
         assert!(

@@ -38,7 +38,7 @@ pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
 pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
 pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
-    Change, ChangeCreated, ChangeFilter, ChangePatch, ExportRow, HostRef, Link, NewChange,
+    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, ImportedChange, Link, NewChange,
     NewChanges, RiskLevel, ServiceRef, Status,
 };
 pub use health::{DbStatus, Health, HealthStatus};
@@ -50,7 +50,7 @@ pub use input::{Input, InputError};
 pub use membership::{Invitation, Member, NewInvitation, Role};
 pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
-pub use problem::{Code, Invalid, Problem, ProblemCode, Violation, Violations};
+pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
 pub use service::{NewService, Service, ServicePatch};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};

@@ -173,7 +173,7 @@ fn is_zero(number: &u64) -> bool {
 
 wire_enum! {
     /// Which kind of rule was broken.
-    Code, "a violation code", example "too_long" {
+    ViolationCode, "a violation code", example "too_long" {
         /// A required field is missing.
         Required = "required",
         /// The value has the wrong JSON type.
@@ -211,7 +211,7 @@ wire_enum! {
 #[error("{message}")]
 pub struct BadValue {
     /// The kind of rule.
-    pub code: Code,
+    pub code: ViolationCode,
     /// The rule, its limit, and what was given.
     pub message: String,
 }
@@ -220,7 +220,7 @@ impl BadValue {
     /// Says that a text is malformed.
     pub(crate) fn format(message: String) -> Self {
         Self {
-            code: Code::InvalidFormat,
+            code: ViolationCode::InvalidFormat,
             message,
         }
     }
@@ -235,7 +235,7 @@ pub struct Violation {
     #[cfg_attr(feature = "openapi", schema(example = "/title"))]
     pub pointer: String,
     /// The kind of rule.
-    pub code: Code,
+    pub code: ViolationCode,
     /// The rule, its limit, and what was given.
     #[cfg_attr(
         feature = "openapi",
@@ -276,7 +276,12 @@ pub struct Violations {
 impl Violations {
     /// Adds a violation, unless its pointer already has one (a title that is not
     /// a string is not also too short), or lies within a value of a wrong type.
-    pub fn add(&mut self, pointer: impl Into<String>, code: Code, message: impl Into<String>) {
+    pub fn add(
+        &mut self,
+        pointer: impl Into<String>,
+        code: ViolationCode,
+        message: impl Into<String>,
+    ) {
         self.add_with(pointer, code, || message.into());
     }
 
@@ -285,7 +290,7 @@ impl Violations {
     pub fn add_with<M: Into<String>>(
         &mut self,
         pointer: impl Into<String>,
-        code: Code,
+        code: ViolationCode,
         message: impl FnOnce() -> M,
     ) {
         let pointer = pointer.into();
@@ -293,7 +298,7 @@ impl Violations {
             return;
         }
         self.pointers
-            .insert(pointer.clone(), code == Code::WrongType);
+            .insert(pointer.clone(), code == ViolationCode::WrongType);
         if self.kept.len() < MAX_VIOLATIONS {
             self.kept.push(Violation {
                 pointer,
@@ -351,7 +356,11 @@ pub struct Invalid {
 
 impl Invalid {
     /// Makes the report of a single violation.
-    pub fn one(pointer: impl Into<String>, code: Code, message: impl Into<String>) -> Self {
+    pub fn one(
+        pointer: impl Into<String>,
+        code: ViolationCode,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             violations: vec![Violation {
                 pointer: pointer.into(),
@@ -394,9 +403,9 @@ mod tests {
     #[test]
     fn a_place_is_reported_once() {
         let mut problems = Violations::default();
-        problems.add("/title", Code::WrongType, "first");
-        problems.add("/title", Code::TooShort, "second");
-        problems.add("/tags", Code::TooMany, "third");
+        problems.add("/title", ViolationCode::WrongType, "first");
+        problems.add("/title", ViolationCode::TooShort, "second");
+        problems.add("/tags", ViolationCode::TooMany, "third");
         let invalid = problems.into_result(()).unwrap_err();
         assert_eq!(invalid.to_string(), "title: first; tags: third");
         assert!(Violations::default().into_result(()).is_ok());
@@ -405,11 +414,11 @@ mod tests {
     #[test]
     fn what_lies_within_a_wrong_type_is_not_reported() {
         let mut problems = Violations::default();
-        problems.add("/links/1", Code::WrongType, "first");
-        problems.add("/links/1/url", Code::Required, "covered");
-        problems.add("/links/10/url", Code::Required, "second");
-        problems.add("?a/b", Code::WrongType, "third");
-        problems.add("?a/b/c", Code::UnknownField, "fourth");
+        problems.add("/links/1", ViolationCode::WrongType, "first");
+        problems.add("/links/1/url", ViolationCode::Required, "covered");
+        problems.add("/links/10/url", ViolationCode::Required, "second");
+        problems.add("?a/b", ViolationCode::WrongType, "third");
+        problems.add("?a/b/c", ViolationCode::UnknownField, "fourth");
         let invalid = problems.into_result(()).unwrap_err();
         let pointers: Vec<&str> = invalid.violations.iter().map(|v| &*v.pointer).collect();
         assert_eq!(pointers, ["/links/1", "/links/10/url", "?a/b", "?a/b/c"]);
@@ -419,11 +428,11 @@ mod tests {
     fn a_hundred_violations_are_reported_and_the_others_counted() {
         let mut part = Violations::default();
         for index in 0..150 {
-            part.add(format!("/{index}"), Code::WrongType, "bad");
-            part.add(format!("/{index}/x"), Code::TooShort, "covered");
+            part.add(format!("/{index}"), ViolationCode::WrongType, "bad");
+            part.add(format!("/{index}/x"), ViolationCode::TooShort, "covered");
         }
         let mut whole = Violations::default();
-        whole.add("/a", Code::Required, "bad");
+        whole.add("/a", ViolationCode::Required, "bad");
         whole.add_within("/list", part);
         let invalid = whole.into_result(()).unwrap_err();
         assert_eq!((invalid.violations.len(), invalid.more), (100, 51));

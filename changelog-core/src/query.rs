@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use url::form_urlencoded;
 
-use crate::problem::{BadValue, Code, Invalid, Violations};
+use crate::problem::{BadValue, Invalid, ViolationCode, Violations};
 use crate::text::closest;
 
 /// The parameters of one query string, taken one by one. Unknown, repeated and
@@ -27,7 +27,11 @@ impl Query {
         let was_sent = raw.contains('\u{fffd}') || raw.to_ascii_uppercase().contains("%EF%BF%BD");
         for (name, value) in &pairs {
             if !was_sent && value.contains('\u{fffd}') {
-                problems.add(format!("?{name}"), Code::InvalidFormat, "must be UTF-8");
+                problems.add(
+                    format!("?{name}"),
+                    ViolationCode::InvalidFormat,
+                    "must be UTF-8",
+                );
             }
         }
         Self {
@@ -54,7 +58,7 @@ impl Query {
         if values.len() > 1 {
             self.add(
                 name,
-                Code::Duplicate,
+                ViolationCode::Duplicate,
                 format!("must be given once, got {} values", values.len()),
             );
         }
@@ -81,14 +85,14 @@ impl Query {
                 "must be a whole number from {least}, got {}",
                 crate::rules::quoted(&text)
             );
-            self.add(name, Code::InvalidFormat, message);
+            self.add(name, ViolationCode::InvalidFormat, message);
             return None;
         }
         let number = text.parse().unwrap_or(u64::MAX);
         if number < least {
             self.add(
                 name,
-                Code::OutOfRange,
+                ViolationCode::OutOfRange,
                 format!("must be at least {least}, got {number}"),
             );
             return None;
@@ -97,7 +101,7 @@ impl Query {
     }
 
     /// Reports a value that is well formed but not allowed.
-    pub fn add(&mut self, name: &str, code: Code, message: impl Into<String>) {
+    pub fn add(&mut self, name: &str, code: ViolationCode, message: impl Into<String>) {
         self.problems.add(format!("?{name}"), code, message);
     }
 
@@ -105,16 +109,17 @@ impl Query {
     pub fn finish<T>(mut self, value: T) -> Result<T, Invalid> {
         for (name, _) in self.pairs {
             let pointer = format!("?{name}");
-            self.problems.add_with(pointer, Code::UnknownField, || {
-                let hint = closest(&name, self.known.iter().copied()).map_or_else(
-                    || match self.known.as_slice() {
-                        [] => "no parameters are accepted".to_owned(),
-                        known => format!("valid parameters are {}", known.join(", ")),
-                    },
-                    |known| format!("did you mean {known}?"),
-                );
-                format!("is not a known parameter; {hint}")
-            });
+            self.problems
+                .add_with(pointer, ViolationCode::UnknownField, || {
+                    let hint = closest(&name, self.known.iter().copied()).map_or_else(
+                        || match self.known.as_slice() {
+                            [] => "no parameters are accepted".to_owned(),
+                            known => format!("valid parameters are {}", known.join(", ")),
+                        },
+                        |known| format!("did you mean {known}?"),
+                    );
+                    format!("is not a known parameter; {hint}")
+                });
         }
         self.problems.into_result(value)
     }
@@ -152,7 +157,7 @@ impl Pairs {
 mod tests {
     use super::*;
 
-    fn number(raw: &str) -> Result<Option<u64>, Vec<Code>> {
+    fn number(raw: &str) -> Result<Option<u64>, Vec<ViolationCode>> {
         let mut query = Query::new(raw);
         let number = query.number("n", 1);
         query
@@ -168,17 +173,20 @@ mod tests {
             ("n=007", Ok(Some(7))),
             ("n=9223372036854775808", Ok(Some(1 << 63))),
             ("n=99999999999999999999", Ok(Some(u64::MAX))),
-            ("n=0", Err(vec![Code::OutOfRange])),
-            ("n=", Err(vec![Code::InvalidFormat])),
-            ("n", Err(vec![Code::InvalidFormat])),
-            ("n=-1", Err(vec![Code::InvalidFormat])),
-            ("n=%2B1", Err(vec![Code::InvalidFormat])),
-            ("n=1e3", Err(vec![Code::InvalidFormat])),
-            ("n=%205", Err(vec![Code::InvalidFormat])),
-            ("n=%D9%A1", Err(vec![Code::InvalidFormat])),
-            ("n=1&n=1", Err(vec![Code::Duplicate])),
-            ("m=1", Err(vec![Code::UnknownField])),
-            ("n=0&m=1", Err(vec![Code::OutOfRange, Code::UnknownField])),
+            ("n=0", Err(vec![ViolationCode::OutOfRange])),
+            ("n=", Err(vec![ViolationCode::InvalidFormat])),
+            ("n", Err(vec![ViolationCode::InvalidFormat])),
+            ("n=-1", Err(vec![ViolationCode::InvalidFormat])),
+            ("n=%2B1", Err(vec![ViolationCode::InvalidFormat])),
+            ("n=1e3", Err(vec![ViolationCode::InvalidFormat])),
+            ("n=%205", Err(vec![ViolationCode::InvalidFormat])),
+            ("n=%D9%A1", Err(vec![ViolationCode::InvalidFormat])),
+            ("n=1&n=1", Err(vec![ViolationCode::Duplicate])),
+            ("m=1", Err(vec![ViolationCode::UnknownField])),
+            (
+                "n=0&m=1",
+                Err(vec![ViolationCode::OutOfRange, ViolationCode::UnknownField]),
+            ),
         ] {
             assert_eq!(number(raw), expected, "{raw}");
         }

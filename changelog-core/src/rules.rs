@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::limits::MAX_NAME_CHARS;
-use crate::problem::{BadValue, Code, Violations};
+use crate::problem::{BadValue, ViolationCode, Violations};
 use crate::text::{composed, is_format, is_joiner};
 
 /// What a text may have in it, besides characters that are seen.
@@ -70,7 +70,7 @@ pub(crate) fn not_one_of(what: &str, words: &[&str], given: &str) -> BadValue {
         quoted(given)
     );
     BadValue {
-        code: Code::UnknownValue,
+        code: ViolationCode::UnknownValue,
         message,
     }
 }
@@ -99,7 +99,7 @@ pub(crate) fn text(
             "must not contain {class} characters, got U+{:04X}",
             u32::from(bad)
         );
-        return problems.add(pointer, Code::ControlCharacter, message);
+        return problems.add(pointer, ViolationCode::ControlCharacter, message);
     }
     let (least, most) = length.into_inner();
     let count = value.chars().count();
@@ -110,9 +110,9 @@ pub(crate) fn text(
     };
     let message = || format!("must have {wanted} characters, got {count}");
     if count < least {
-        problems.add(pointer, Code::TooShort, message());
+        problems.add(pointer, ViolationCode::TooShort, message());
     } else if count > most {
-        problems.add(pointer, Code::TooLong, message());
+        problems.add(pointer, ViolationCode::TooLong, message());
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn at_most<T>(
         return true;
     }
     let message = format!("must have at most {most} elements, got {}", list.len());
-    problems.add(pointer, Code::TooMany, message);
+    problems.add(pointer, ViolationCode::TooMany, message);
     false
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn color(problems: &mut Violations, pointer: &str, value: &mut String
             "must be a hex color such as #6366f1 or #63f, got {}",
             quoted(value)
         );
-        problems.add(pointer, Code::InvalidFormat, message);
+        problems.add(pointer, ViolationCode::InvalidFormat, message);
     }
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn ip_address(problems: &mut Violations, pointer: &str, value: &mut S
         *value = address.to_string();
     } else {
         let message = format!("must be an IPv4 or IPv6 address, got {}", quoted(value));
-        problems.add(pointer, Code::InvalidFormat, message);
+        problems.add(pointer, ViolationCode::InvalidFormat, message);
     }
 }
 

@@ -140,11 +140,11 @@ mod tests {
 
     use super::*;
     use crate::input::{InputError, from_json};
-    use crate::problem::Code;
+    use crate::problem::ViolationCode;
 
     /// Requires the same of creating and of updating.
-    fn both(field: &str, value: &Value, expected: Option<&Code>) {
-        fn code<T: Input>(body: &Value) -> Option<Code> {
+    fn both(field: &str, value: &Value, expected: Option<&ViolationCode>) {
+        fn code<T: Input>(body: &Value) -> Option<ViolationCode> {
             let result = from_json::<T>(body.to_string().as_bytes(), Timestamp::EPOCH);
             match result.err()? {
                 InputError::Invalid(invalid) => {
@@ -172,23 +172,31 @@ mod tests {
     #[test]
     fn texts_at_their_limits() {
         for (field, size, code) in [
-            ("name", 0, Some(Code::TooShort)),
-            ("name", 1, Some(Code::TooShort)),
+            ("name", 0, Some(ViolationCode::TooShort)),
+            ("name", 1, Some(ViolationCode::TooShort)),
             ("name", 2, None),
             ("name", 3, None),
             ("name", 99, None),
             ("name", 100, None),
-            ("name", 101, Some(Code::TooLong)),
+            ("name", 101, Some(ViolationCode::TooLong)),
             ("description", 0, None),
             ("description", MAX_LONG_TEXT_CHARS - 1, None),
             ("description", MAX_LONG_TEXT_CHARS, None),
-            ("description", MAX_LONG_TEXT_CHARS + 1, Some(Code::TooLong)),
+            (
+                "description",
+                MAX_LONG_TEXT_CHARS + 1,
+                Some(ViolationCode::TooLong),
+            ),
         ] {
             for letter in ["x", "🚀"] {
                 both(field, &json!(letter.repeat(size)), code.as_ref());
             }
         }
-        both("name", &json!("a\nb"), Some(&Code::ControlCharacter));
+        both(
+            "name",
+            &json!("a\nb"),
+            Some(&ViolationCode::ControlCharacter),
+        );
         both("description", &json!("a\nb"), None);
     }
 
@@ -201,7 +209,7 @@ mod tests {
         for bad in [
             "", "#", "#ff", "#ffff", "#fffff", "#fffffff", "fff", "#ggg", "##ff", "#é1",
         ] {
-            both("color", &json!(bad), Some(&Code::InvalidFormat));
+            both("color", &json!(bad), Some(&ViolationCode::InvalidFormat));
         }
     }
 }

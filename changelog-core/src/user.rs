@@ -7,7 +7,7 @@ use crate::input::{Input, ObjectReader};
 use crate::limits::{
     MAX_EMAIL_CHARS, MAX_NAME_CHARS, MAX_PASSWORD_CHARS, MIN_EMAIL_CHARS, MIN_PASSWORD_CHARS,
 };
-use crate::problem::{Code, Violations};
+use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::text::words;
 use crate::time::Timestamp;
@@ -123,7 +123,7 @@ pub(crate) fn check_email(problems: &mut Violations, email: &mut String) {
     if !well_formed {
         problems.add(
             "/email",
-            Code::InvalidFormat,
+            ViolationCode::InvalidFormat,
             "must be an email address such as ada@example.com",
         );
     }
@@ -137,7 +137,7 @@ pub fn check_name(problems: &mut Violations, name: &mut String) {
     if folded == "operator" || folded.starts_with("apikey") {
         let message = "must not be Operator or begin with API key: these names are reserved in the \
                        activity log";
-        problems.add("/name", Code::InvalidFormat, message);
+        problems.add("/name", ViolationCode::InvalidFormat, message);
     }
 }
 
@@ -148,9 +148,9 @@ pub fn check_password(problems: &mut Violations, password: &str) {
         format!("must have {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters, got {count}")
     };
     if count < MIN_PASSWORD_CHARS {
-        problems.add("/password", Code::TooShort, message());
+        problems.add("/password", ViolationCode::TooShort, message());
     } else if count > MAX_PASSWORD_CHARS {
-        problems.add("/password", Code::TooLong, message());
+        problems.add("/password", ViolationCode::TooLong, message());
     }
 }
 
@@ -158,7 +158,7 @@ pub fn check_password(problems: &mut Violations, password: &str) {
 mod tests {
     use super::*;
 
-    fn codes(email: &str, password: &str) -> Vec<(String, Code)> {
+    fn codes(email: &str, password: &str) -> Vec<(String, ViolationCode)> {
         let owner = OwnerInput {
             email: email.to_owned(),
             name: "Ada".to_owned(),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Returns the broken rules, as pointer and code.
-    fn problems<T>(checked: Result<T, crate::problem::Invalid>) -> Vec<(String, Code)> {
+    fn problems<T>(checked: Result<T, crate::problem::Invalid>) -> Vec<(String, ViolationCode)> {
         match checked {
             Ok(_) => Vec::new(),
             Err(invalid) => invalid
@@ -203,16 +203,19 @@ mod tests {
         for (name, password, expected) in [
             ("Ada", "twelve chars", &[][..]),
             (" Ada ", "twelve chars", &[]),
-            ("", "twelve chars", &[("/name", Code::TooShort)]),
+            ("", "twelve chars", &[("/name", ViolationCode::TooShort)]),
             (
                 "A\u{7}",
                 "twelve chars",
-                &[("/name", Code::ControlCharacter)],
+                &[("/name", ViolationCode::ControlCharacter)],
             ),
             (
                 "",
                 "short",
-                &[("/name", Code::TooShort), ("/password", Code::TooShort)],
+                &[
+                    ("/name", ViolationCode::TooShort),
+                    ("/password", ViolationCode::TooShort),
+                ],
             ),
         ] {
             let person = UserInput {
@@ -238,13 +241,13 @@ mod tests {
     fn passwords_at_their_limits() {
         for letter in ["x", "🚀"] {
             for (size, code) in [
-                (0, Some(Code::TooShort)),
-                (11, Some(Code::TooShort)),
+                (0, Some(ViolationCode::TooShort)),
+                (11, Some(ViolationCode::TooShort)),
                 (12, None),
                 (13, None),
                 (255, None),
                 (256, None),
-                (257, Some(Code::TooLong)),
+                (257, Some(ViolationCode::TooLong)),
             ] {
                 let expected: Vec<_> = code
                     .map(|code| ("/password".to_owned(), code))

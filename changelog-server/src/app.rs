@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use crate::change_feed::ChangeFeed;
+use crate::change_streams::ChangeStreams;
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::key_last_used::KeyLastUsed;
-use crate::limits::Limits;
 use crate::markdown::Markdown;
-use crate::memory::{self, ResponseMemory};
 use crate::open_files;
 use crate::passwords::Passwords;
+use crate::rate_limits::RateLimits;
+use crate::response_memory::{self, ResponseMemory};
 use crate::setup_token::SetupToken;
 use crate::store::Store;
 
@@ -33,9 +33,9 @@ pub struct Parts {
     /// The operator's configuration.
     pub settings: Settings,
     /// The rate limits.
-    pub limits: Limits,
-    /// The feed of new changes, for streams.
-    pub change_feed: ChangeFeed,
+    pub rate_limits: RateLimits,
+    /// The open streams of recorded changes.
+    pub change_streams: ChangeStreams,
     /// The memory for responses that clients have not read yet.
     pub memory: ResponseMemory,
     /// The password hasher.
@@ -60,13 +60,13 @@ impl App {
         address: SocketAddr,
     ) -> Self {
         let mebibytes = settings
-            .answer_memory
-            .map_or(memory::DEFAULT_MIB, NonZeroU32::get);
+            .response_memory
+            .map_or(response_memory::DEFAULT_MIB, NonZeroU32::get);
         let memory = ResponseMemory::new(mebibytes);
         let store = store.with_quotas((&settings.quotas).into());
         Self(Arc::new(Parts {
-            limits: Limits::new(settings.rate_limit),
-            change_feed: ChangeFeed::new(
+            rate_limits: RateLimits::new(settings.rate_limit),
+            change_streams: ChangeStreams::new(
                 store.clone(),
                 clock.clone(),
                 memory.clone(),

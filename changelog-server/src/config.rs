@@ -136,10 +136,10 @@ pub struct Settings {
         help = "The memory for responses that clients have not read yet, in MiB; an organization \
                 may use a quarter of it [default: 256]",
         long,
-        env = "CHANGELOG_ANSWER_MEMORY",
+        env = "CHANGELOG_RESPONSE_MEMORY",
         value_name = "MIB"
     )]
-    pub answer_memory: Option<NonZeroU32>,
+    pub response_memory: Option<NonZeroU32>,
     /// The quotas of an organization.
     #[command(flatten)]
     pub quotas: QuotaSettings,

@@ -4,18 +4,18 @@
 pub mod api;
 pub mod app;
 mod blocking_pool;
-pub mod change_feed;
+pub mod change_streams;
 mod client_limit;
 pub mod clock;
 pub mod commands;
 pub mod config;
 mod dashboard;
 mod key_last_used;
-pub mod limits;
 mod markdown;
-pub mod memory;
 mod open_files;
 pub mod passwords;
+pub mod rate_limits;
+pub mod response_memory;
 mod serve;
 pub mod service;
 pub mod setup_token;
@@ -51,7 +51,7 @@ async fn run_maintenance(app: App) {
     let mut interval = tokio::time::interval(MAINTENANCE_INTERVAL);
     loop {
         interval.tick().await;
-        app.limits.forget_idle();
+        app.rate_limits.forget_idle();
         match app.store.purge(app.now().into()).await {
             Ok(0) => {}
             Ok(rows) => tracing::info!(rows, "deleted expired rows"),
@@ -66,7 +66,7 @@ async fn save_clock(app: App) {
     loop {
         interval.tick().await;
         if let Some(latest) = app.clock.latest_confirmed()
-            && let Err(error) = app.store.save_latest_moment(latest).await
+            && let Err(error) = app.store.save_latest_time(latest).await
         {
             tracing::warn!(%error, "the time could not be saved");
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use argon2::password_hash::{self, CustomizedPasswordHasher, PasswordHasher, phc::PasswordHash};
 use argon2::{Algorithm, Argon2, Params, Version};
-use changelog_core::{Code, Invalid};
+use changelog_core::{Invalid, ViolationCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::blocking_pool;
@@ -195,7 +195,7 @@ pub fn refuse_common(password: &str, about: &[&str]) -> Result<(), Invalid> {
     let guesses = zxcvbn::zxcvbn(start, about).guesses();
     if guesses < MIN_GUESSES {
         let message = "is too easily guessed; use several unrelated words, or a password manager";
-        return Err(Invalid::one("/password", Code::TooWeak, message));
+        return Err(Invalid::one("/password", ViolationCode::TooWeak, message));
     }
     Ok(())
 }

@@ -92,8 +92,8 @@ impl Service {
 pub(crate) async fn clock(store: &Store, trust_system: bool) -> Result<Clock, StoreError> {
     let clock = Clock::system();
     if trust_system {
-        store.reset_latest_moment(clock.now().into()).await?;
-    } else if let Some(latest) = store.latest_moment().await?
+        store.reset_latest_time(clock.now().into()).await?;
+    } else if let Some(latest) = store.latest_time().await?
         && let Some(ahead) = clock.not_before(latest)
     {
         tracing::warn!(

@@ -313,7 +313,7 @@ fn cause(error: &Error) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use changelog_core::Code;
+    use changelog_core::ViolationCode;
 
     fn text(failure: &Failure) -> String {
         let mut out = Vec::new();
@@ -327,7 +327,7 @@ mod tests {
     fn one_violation_is_the_error_and_several_are_listed() {
         let mut invalid = Invalid::one(
             "/title",
-            Code::TooShort,
+            ViolationCode::TooShort,
             "must have 3 to 300 characters, got 2",
         );
         assert_eq!(
@@ -336,7 +336,7 @@ mod tests {
         );
         let other = Invalid::one(
             "/tags/3",
-            Code::TooLong,
+            ViolationCode::TooLong,
             "must have 1 to 100 characters, got 101",
         );
         invalid.violations.extend(other.violations);

@@ -240,7 +240,7 @@ impl Drop for Progress {
 mod tests {
     use super::*;
     use changelog_core::NewChange;
-    use changelog_core::change::ExportRow;
+    use changelog_core::change::ImportedChange;
 
     fn record(line: u64, millis: i64, size: usize) -> ImportRecord {
         let change = NewChange {
@@ -248,9 +248,9 @@ mod tests {
             occurred_at: Some(Timestamp::from_millis(millis)),
             ..NewChange::default()
         };
-        let record = ExportRow {
+        let record = ImportedChange {
             change,
-            ..ExportRow::default()
+            ..ImportedChange::default()
         };
         ImportRecord {
             line,

@@ -122,7 +122,7 @@ fn is_similar(record: &ImportRecord, change: &Change) -> bool {
 mod tests {
     use super::*;
     use changelog_core::NewChange;
-    use changelog_core::change::ExportRow;
+    use changelog_core::change::ImportedChange;
 
     fn change(number: u8, title: &str, status: Status) -> Change {
         let id = format!("018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e{number:02}");
@@ -145,9 +145,9 @@ mod tests {
             occurred_at: "2026-11-21T08:30:00.000Z".parse().ok(),
             ..NewChange::default()
         };
-        let record = ExportRow {
+        let record = ImportedChange {
             change,
-            ..ExportRow::default()
+            ..ImportedChange::default()
         };
         ImportRecord {
             line: 1,

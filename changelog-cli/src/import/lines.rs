@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use changelog_core::change::ExportRow;
+use changelog_core::change::ImportedChange;
 use changelog_core::input::{from_json, from_object};
 use changelog_core::limits::MAX_BODY_BYTES;
 use changelog_core::text::closest;
@@ -54,7 +54,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    fn add(&mut self, line: u64, span: Range<usize>, read: Result<ExportRow, InputError>) {
+    fn add(&mut self, line: u64, span: Range<usize>, read: Result<ImportedChange, InputError>) {
         let read = read.and_then(|record| {
             let size = serde_json::to_vec(&record.change).map_or(0, |json| json.len());
             if size <= MAX_CHANGES_JSON {
@@ -162,8 +162,8 @@ fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
     let mut columns: Vec<String> = Vec::new();
     for cell in row {
         let name = String::from_utf8_lossy(cell).trim().to_owned();
-        if !ExportRow::FIELDS.contains(&name.as_str()) {
-            let suggestion = closest(&name, ExportRow::FIELDS.iter().copied())
+        if !ImportedChange::FIELDS.contains(&name.as_str()) {
+            let suggestion = closest(&name, ImportedChange::FIELDS.iter().copied())
                 .map(|known| format!("; did you mean {known}?"))
                 .unwrap_or_default();
             return Err(Failure::usage(format!(
@@ -192,7 +192,7 @@ fn read_row(
     columns: &[String],
     row: &csv::ByteRecord,
     now: Timestamp,
-) -> Result<ExportRow, InputError> {
+) -> Result<ImportedChange, InputError> {
     if row.len() != columns.len() {
         let message = format!(
             "must have {} cells like the header, got {}",

@@ -10,7 +10,7 @@ pub(crate) mod resolve;
 
 use std::ops::Range;
 
-use changelog_core::ExportRow;
+use changelog_core::ImportedChange;
 
 /// A change to import, and its place in the input.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct ImportRecord {
     pub(crate) line: u64,
     /// The bytes of the input.
     pub(crate) span: Range<usize>,
-    pub(crate) record: ExportRow,
+    pub(crate) record: ImportedChange,
 }
 
 /// A line that cannot be imported.

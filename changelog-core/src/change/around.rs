@@ -10,7 +10,7 @@ use super::{Change, HostRef, RiskLevel, ServiceRef, Status};
 use crate::host::Environment;
 use crate::ids::{ChangeId, HostId, ServiceId};
 use crate::limits::{DEFAULT_SUSPECTS, DEFAULT_WINDOW_MINUTES, MAX_SUSPECTS, MAX_WINDOW_MINUTES};
-use crate::problem::{Code, Invalid};
+use crate::problem::{Invalid, ViolationCode};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
@@ -80,7 +80,7 @@ impl AroundFilter {
                 "must be at most {MAX_WINDOW_MINUTES} (7 days), got {}",
                 filter.window_minutes
             );
-            query.add("window_minutes", Code::OutOfRange, message);
+            query.add("window_minutes", ViolationCode::OutOfRange, message);
         }
         query.finish(filter)
     }

@@ -3,7 +3,7 @@
 use super::{RiskLevel, Status};
 use crate::ids::{ChangeId, HostId, ServiceId};
 use crate::limits::{DEFAULT_PER_PAGE, MAX_PER_PAGE, MAX_QUERY_WORDS, MAX_TAGS};
-use crate::problem::{Code, Invalid};
+use crate::problem::{Invalid, ViolationCode};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
 
@@ -95,7 +95,7 @@ impl ChangeFilter {
                 "may be repeated at most {MAX_TAGS} times, got {} values",
                 filter.tags.len()
             );
-            query.add("tag", Code::TooMany, message);
+            query.add("tag", ViolationCode::TooMany, message);
         }
         let words = filter.words().len();
         if words > MAX_QUERY_WORDS {
@@ -103,11 +103,11 @@ impl ChangeFilter {
                 "must have at most {MAX_QUERY_WORDS} different words, got {words}; a word that is a prefix \
                  of another word does not count"
             );
-            query.add("q", Code::TooMany, message);
+            query.add("q", ViolationCode::TooMany, message);
         }
         if filter.tags.iter().any(|tag| tag.contains(char::is_control)) {
             let message = "must not contain control characters";
-            query.add("tag", Code::ControlCharacter, message);
+            query.add("tag", ViolationCode::ControlCharacter, message);
         }
         filter
     }

@@ -12,7 +12,7 @@ use crate::limits::{
     MAX_BULK_CHANGES, MAX_CLOCK_SKEW, MAX_LONG_TEXT_CHARS, MAX_TAGS, MAX_TITLE_CHARS,
     MIN_TITLE_CHARS,
 };
-use crate::problem::{Code, Violations};
+use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
@@ -98,10 +98,10 @@ impl Input for NewChange {
                 let message = format!(
                     "must be at most {minutes} minutes after the server time ({now}), got {at}"
                 );
-                problems.add("/occurred_at", Code::OutOfRange, message);
+                problems.add("/occurred_at", ViolationCode::OutOfRange, message);
             } else if at < Timestamp::EPOCH {
                 let message = format!("must be {} or later, got {at}", Timestamp::EPOCH);
-                problems.add("/occurred_at", Code::OutOfRange, message);
+                problems.add("/occurred_at", ViolationCode::OutOfRange, message);
             }
         }
     }
@@ -164,7 +164,7 @@ impl Input for NewChanges {
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
         if self.changes.is_empty() {
             let message = "must contain at least one change";
-            problems.add("/changes", Code::Required, message);
+            problems.add("/changes", ViolationCode::Required, message);
         }
         if !rules::at_most(problems, "/changes", &self.changes, MAX_BULK_CHANGES) {
             return;
@@ -333,7 +333,7 @@ mod tests {
     }
 
     /// Returns the broken rules of a body, as pointer and code.
-    fn broken<T: Input>(body: &Value) -> Vec<(String, Code)> {
+    fn broken<T: Input>(body: &Value) -> Vec<(String, ViolationCode)> {
         match from_json::<T>(body.to_string().as_bytes(), now()) {
             Ok(_) => Vec::new(),
             Err(InputError::Invalid(invalid)) => invalid
@@ -346,7 +346,7 @@ mod tests {
     }
 
     /// Requires the same of creating and of updating.
-    fn both(field: &str, value: &Value, expected: &[(&str, Code)]) {
+    fn both(field: &str, value: &Value, expected: &[(&str, ViolationCode)]) {
         let expected: Vec<_> = expected
             .iter()
             .map(|(pointer, code)| ((*pointer).to_owned(), code.clone()))
@@ -378,18 +378,18 @@ mod tests {
                 both(
                     field,
                     &json!(letter.repeat(most + 1)),
-                    &[(&pointer, Code::TooLong)],
+                    &[(&pointer, ViolationCode::TooLong)],
                 );
             }
         }
         for (title, expected) in [
-            ("", &[("/title", Code::TooShort)][..]),
-            ("ab", &[("/title", Code::TooShort)]),
-            (" ab ", &[("/title", Code::TooShort)]),
+            ("", &[("/title", ViolationCode::TooShort)][..]),
+            ("ab", &[("/title", ViolationCode::TooShort)]),
+            (" ab ", &[("/title", ViolationCode::TooShort)]),
             ("abc", &[]),
             ("abcd", &[]),
-            ("a\nbc", &[("/title", Code::ControlCharacter)]),
-            ("a\u{0}bc", &[("/title", Code::ControlCharacter)]),
+            ("a\nbc", &[("/title", ViolationCode::ControlCharacter)]),
+            ("a\u{0}bc", &[("/title", ViolationCode::ControlCharacter)]),
         ] {
             both("title", &json!(title), expected);
         }
@@ -397,7 +397,7 @@ mod tests {
         both(
             "impact",
             &json!("a\u{b}b"),
-            &[("/impact", Code::ControlCharacter)],
+            &[("/impact", ViolationCode::ControlCharacter)],
         );
     }
 
@@ -414,19 +414,23 @@ mod tests {
                 both(field, &list(size), &[]);
             }
             let pointer = format!("/{field}");
-            both(field, &list(most + 1), &[(&pointer, Code::TooMany)]);
+            both(
+                field,
+                &list(most + 1),
+                &[(&pointer, ViolationCode::TooMany)],
+            );
         }
         both(
             "tags",
             &json!(vec!["same"; MAX_TAGS + 1]),
-            &[("/tags", Code::TooMany)],
+            &[("/tags", ViolationCode::TooMany)],
         );
         for (size, code) in [
-            (0, Some(Code::TooShort)),
+            (0, Some(ViolationCode::TooShort)),
             (1, None),
             (MAX_NAME_CHARS - 1, None),
             (MAX_NAME_CHARS, None),
-            (MAX_NAME_CHARS + 1, Some(Code::TooLong)),
+            (MAX_NAME_CHARS + 1, Some(ViolationCode::TooLong)),
         ] {
             let expected = |pointer| code.clone().map(|code| (pointer, code));
             both(
@@ -440,7 +444,7 @@ mod tests {
         for (size, code) in [
             (MAX_URL_CHARS - 1, None),
             (MAX_URL_CHARS, None),
-            (MAX_URL_CHARS + 1, Some(Code::TooLong)),
+            (MAX_URL_CHARS + 1, Some(ViolationCode::TooLong)),
         ] {
             let url = format!("https://e.com/{}", "x".repeat(size - 14));
             let expected = code.map(|code| ("/links/0/url", code));
@@ -468,11 +472,14 @@ mod tests {
             (epoch(-1), false),
         ] {
             let found = broken::<NewChange>(&json!({ "title": "abc", "occurred_at": at }));
-            let expected = [("/occurred_at".to_owned(), Code::OutOfRange)];
+            let expected = [("/occurred_at".to_owned(), ViolationCode::OutOfRange)];
             assert_eq!(found, if fine { &[] } else { &expected[..] }, "{at}");
             // It cannot be changed at all.
             let found = broken::<ChangePatch>(&json!({ "occurred_at": at }));
-            assert_eq!(found, [("/occurred_at".to_owned(), Code::Immutable)]);
+            assert_eq!(
+                found,
+                [("/occurred_at".to_owned(), ViolationCode::Immutable)]
+            );
         }
     }
 
@@ -509,6 +516,6 @@ mod tests {
         };
         assert_eq!(cleared, expected);
         let found = broken::<ChangePatch>(&json!({ "title": null }));
-        assert_eq!(found, [("/title".to_owned(), Code::Required)]);
+        assert_eq!(found, [("/title".to_owned(), ViolationCode::Required)]);
     }
 }

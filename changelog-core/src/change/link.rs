@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::input::ObjectReader;
 use crate::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_URL_CHARS};
-use crate::problem::{BadValue, Code, Violations};
+use crate::problem::{BadValue, ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 
 /// A labelled URL that belongs to a change: the pipeline run, the commit, the
@@ -83,7 +83,7 @@ pub(super) fn check(problems: &mut Violations, links: &mut [Link]) {
         if !is_web {
             let given = rules::quoted(&link.url);
             let message = format!("must be an http or https URL, got {given}");
-            problems.add(pointer, Code::InvalidFormat, message);
+            problems.add(pointer, ViolationCode::InvalidFormat, message);
         }
     }
 }

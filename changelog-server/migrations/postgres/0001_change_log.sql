@@ -1,5 +1,6 @@
 -- The schema on PostgreSQL. The SQLite migration with the same number creates
--- the same tables and columns; ARCHITECTURE.md explains where they differ.
+-- the same tables and columns. Keys and indexes differ, and so does the search
+-- index: see docs/decisions/sort-key.md and docs/decisions/search.md.
 --
 -- Every unique constraint and foreign key of an organization's table includes
 -- its organization, so that the schema can be distributed by organization.
@@ -258,7 +259,7 @@ CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 -- The latest time that a server has seen, in one row, so that nothing expired
 -- becomes valid again when the clock is set back while no server runs.
-CREATE TABLE latest_moment (
-    id     integer PRIMARY KEY CHECK (id = 1),
-    moment bigint NOT NULL
+CREATE TABLE latest_time (
+    id      integer PRIMARY KEY CHECK (id = 1),
+    seen_at bigint NOT NULL
 );

@@ -1,5 +1,6 @@
 -- The schema on SQLite. The PostgreSQL migration with the same number creates
--- the same tables and columns; ARCHITECTURE.md explains where they differ.
+-- the same tables and columns. Keys and indexes differ, and so does the search
+-- index: see docs/decisions/sort-key.md and docs/decisions/search.md.
 --
 -- Ids are 16-byte UUIDs, times are milliseconds since 1970 in UTC, lists are
 -- JSON. `*_folded` columns hold a name in the form in which names are compared.
@@ -257,7 +258,7 @@ CREATE UNIQUE INDEX idempotency_by_scope ON idempotency (scope);
 
 -- The latest time that a server has seen, in one row, so that nothing expired
 -- becomes valid again when the clock is set back while no server runs.
-CREATE TABLE latest_moment (
-    id     INTEGER PRIMARY KEY CHECK (id = 1),
-    moment INTEGER NOT NULL
+CREATE TABLE latest_time (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    seen_at INTEGER NOT NULL
 ) STRICT;

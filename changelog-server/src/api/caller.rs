@@ -30,7 +30,7 @@ impl App {
             return Err(unauthorized());
         }
         let Some(owner) = self.store.key_owner(key).await? else {
-            self.limits.bad_key(request.context.address)?;
+            self.rate_limits.bad_key(request.context.address)?;
             return Err(unauthorized());
         };
         let now = self.clock.for_expiry();
@@ -44,7 +44,7 @@ impl App {
             );
             return Err(ApiError::new(ProblemCode::PlanRequired, detail));
         }
-        if let Some(state) = self.limits.request(owner.key)? {
+        if let Some(state) = self.rate_limits.request(owner.key)? {
             // Set at most once per request.
             let _ = request.context.state.rate_limit.set(state);
         }

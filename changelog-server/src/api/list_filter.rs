@@ -1,6 +1,6 @@
 //! Pages of the lists of hosts and services.
 
-use changelog_core::Code;
+use changelog_core::ViolationCode;
 use changelog_core::query::Query;
 
 use crate::web::{ApiError, Request};
@@ -25,7 +25,11 @@ impl ListFilter {
             let read = (query.number("limit", 1), query.one("after"));
             // No name contains NUL, and PostgreSQL rejects it.
             if read.1.as_ref().is_some_and(|after| after.contains('\0')) {
-                query.add("after", Code::InvalidFormat, "must not contain NUL");
+                query.add(
+                    "after",
+                    ViolationCode::InvalidFormat,
+                    "must not contain NUL",
+                );
             }
             query.finish(read)
         })?;

@@ -1,9 +1,9 @@
 //! `/api/changes/stream`: changes as they are recorded, as server-sent events.
 //!
-//! A stream sends those events of [`crate::change_feed`] that match its filter. A
-//! stream that begins at an earlier position, or has become too slow, first reads
+//! A stream sends those events of [`crate::change_streams`] that match its filter. A
+//! stream that starts at an earlier position, or that has become too slow, first reads
 //! what it has missed from the database at its own pace, so that nothing is
-//! buffered for it here.
+//! buffered for it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -21,10 +21,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
 use crate::app::App;
-use crate::change_feed::{FeedEvent, SubscribeError, Subscription};
-use crate::memory::{self, Holder};
-use crate::store::feed::CreationEntry;
-use crate::store::recorded::{RecordedChange, moment, overlapping};
+use crate::change_streams::{StreamEvent, SubscribeError, Subscription};
+use crate::response_memory::{self, Holder};
+use crate::store::creation_log::{RecordedChange, overlap_start, time_of};
+use crate::store::creation_notifier::CreationEntry;
 use crate::store::{ChangeMatcher, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
@@ -32,16 +32,16 @@ const EVENT_STREAM: &str = "text/event-stream";
 
 /// How old a position may be.
 const MAX_POSITION_AGE: TimeDelta = TimeDelta::days(7);
-/// How often a stream checks that its key is still valid.
+/// How often a stream checks that its API key is still valid.
 const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// After how much silence a stream sends a comment.
+/// A stream that has sent nothing for this long sends a comment.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// How many changes are read and sent together at most.
+/// The limit on changes that are read and sent together.
 const MAX_BATCH: usize = 64;
-/// How many entries that were sent are remembered, so that they are not sent again
-/// when the overlap is read.
+/// How many sent entries are remembered, so that they are not sent again when the
+/// overlap is read.
 const MAX_REMEMBERED: usize = 10_000;
-/// After how many seconds a client that gets no stream may try again.
+/// The `Retry-After` of a client that gets no stream, in seconds.
 const RETRY_AFTER: u64 = 10;
 
 /// Streams changes as they are recorded, in the order of recording.
@@ -54,19 +54,19 @@ const RETRY_AFTER: u64 = 10;
 #[utoipa::path(get, path = "/api/changes/stream", tag = "changes", operation_id = "watch_changes",
     params(
         ("q" = Option<String>, Query,
-            description = "Words; each must be the beginning of some word of the title, without regard \
-                           to case and diacritics", example = "deploy api"),
-        ("service_id" = Option<ServiceId>, Query, description = "Only of this service"),
-        ("host_id" = Option<HostId>, Query, description = "Only on this host"),
-        ("risk_level" = Option<RiskLevel>, Query, description = "Only of this risk"),
-        ("status" = Option<Status>, Query, description = "Only of this status"),
+            description = "Words; each must be the start of a word of the title, ignoring case and \
+                           diacritics", example = "deploy api"),
+        ("service_id" = Option<ServiceId>, Query, description = "Only changes of this service"),
+        ("host_id" = Option<HostId>, Query, description = "Only changes on this host"),
+        ("risk_level" = Option<RiskLevel>, Query, description = "Only changes of this risk"),
+        ("status" = Option<Status>, Query, description = "Only changes of this status"),
         ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
-            description = "Only with this tag; repeat it for several, all of which must be there"),
+            description = "Only changes with this tag; repeat it to require several tags"),
         ("Last-Event-ID" = Option<ActivityId>, Header,
-            description = "Continue after this position: the id of the last event that came, at most \
-                           7 days old; one from the future is as if it were now"),
+            description = "Continue after this position: the id of the last event received, at most \
+                           7 days old; a position in the future means now"),
     ),
-    responses((status = 200, description = "Events, until either side ends", body = String,
+    responses((status = 200, description = "Events, until either side closes the connection", body = String,
         content_type = "text/event-stream")))]
 pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
@@ -76,7 +76,7 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
         reply::text(200, EVENT_STREAM, String::new())
     } else {
         let subscription = app
-            .change_feed
+            .change_streams
             .subscribe(caller.tenant, request.context.address)
             .await?;
         let key = request.header(API_KEY).unwrap_or_default();
@@ -86,7 +86,7 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
         });
         reply::streamed(EVENT_STREAM, chunks)
     };
-    // Tells nginx not to buffer the response.
+    // nginx must not buffer the response.
     response.headers_mut().insert(
         HeaderName::from_static("x-accel-buffering"),
         HeaderValue::from_static("no"),
@@ -107,7 +107,7 @@ impl From<SubscribeError> for ApiError {
     }
 }
 
-/// Reads the position to continue from; `None` for from now on.
+/// Reads the position to continue from; `None` to start now.
 fn last_event_id(request: &Request, now: Timestamp) -> Result<Option<ActivityId>, ApiError> {
     let malformed = |detail: &str| {
         let detail = format!("the header {LAST_EVENT_ID} {detail}");
@@ -126,7 +126,7 @@ fn last_event_id(request: &Request, now: Timestamp) -> Result<Option<ActivityId>
     let Some(position) = position.filter(|id: &ActivityId| id.0.get_version_num() == 7) else {
         return malformed("must be the id of an event of this stream");
     };
-    if moment(position) < now.plus(-MAX_POSITION_AGE) {
+    if time_of(position) < now.plus(-MAX_POSITION_AGE) {
         return malformed(
             "is more than 7 days old; read what was missed with GET /api/changes, and start again \
              without the header",
@@ -146,16 +146,16 @@ struct EventStream {
     missed: Option<Missed>,
     /// Events that wait for memory.
     unsent: Option<String>,
-    /// Everything up to here was sent, but for the overlap.
+    /// Everything up to this position was sent, except for the overlap.
     position: ActivityId,
-    /// The entries that were sent last.
+    /// The ids of the entries that were sent last.
     sent: BTreeSet<ActivityId>,
     has_begun: bool,
     next_key_check: Instant,
     last_sent: Instant,
 }
 
-/// What a stream has missed: some entries, and all from an id on.
+/// What a stream has missed: some entries, and all entries from `next` onwards.
 struct Missed {
     entries: VecDeque<CreationEntry>,
     next: Option<ActivityId>,
@@ -187,7 +187,7 @@ impl EventStream {
             tenant,
             key: key.to_owned(),
             matcher: ChangeMatcher::new(filter),
-            missed: after.map(|_| Missed::from(overlapping(moment(position)))),
+            missed: after.map(|_| Missed::from(overlap_start(time_of(position)))),
             unsent: None,
             subscription,
             position,
@@ -236,10 +236,10 @@ impl EventStream {
         }
     }
 
-    /// Returns events as a part of the body once there is memory for them; nothing
-    /// if there is none until the next check of the key.
+    /// Returns events as a part of the body once there is memory for them; an empty
+    /// part if there is none until the next check of the key.
     async fn with_memory(&mut self, text: String) -> Bytes {
-        if text.len() <= memory::UNCOUNTED_BYTES {
+        if text.len() <= response_memory::UNCOUNTED_BYTES {
             return text.into();
         }
         let holder = Holder::Organization(self.tenant);
@@ -251,13 +251,13 @@ impl EventStream {
         Bytes::new()
     }
 
-    /// Reads some of what was missed once there is memory for it; nothing if there
-    /// is none until the next check of the key.
+    /// Reads some of what was missed once there is memory for it; an empty part if
+    /// there is none until the next check of the key.
     async fn read_missed(&mut self, mut missed: Missed) -> Result<Bytes, StoreError> {
         if missed.entries.is_empty()
             && let Some(next) = missed.next.take()
         {
-            let entries = self.app.store.entries_from(self.tenant, next).await?;
+            let entries = self.app.store.creations_from(self.tenant, next).await?;
             missed.next = entries.next;
             missed.entries = entries.created.into();
         }
@@ -266,9 +266,9 @@ impl EventStream {
             .entries
             .len()
             .min(MAX_BATCH)
-            .min(memory.items_per_reservation(memory::MAX_CHANGE_BYTES));
+            .min(memory.items_per_reservation(response_memory::MAX_CHANGE_BYTES));
         let holder = Holder::Organization(self.tenant);
-        let permit = memory.reserve(holder, count * memory::MAX_CHANGE_BYTES, 0);
+        let permit = memory.reserve(holder, count * response_memory::MAX_CHANGE_BYTES, 0);
         let Ok(permit) = timeout_at(self.next_key_check, permit).await else {
             self.missed = Some(missed);
             return Ok(Bytes::new());
@@ -276,7 +276,12 @@ impl EventStream {
         let mut entries: Vec<CreationEntry> = missed.entries.drain(..count).collect();
         entries.retain(|entry| !self.sent.contains(&entry.id));
         let mut text = String::new();
-        for recorded in self.app.store.recorded(self.tenant, &entries).await? {
+        for recorded in self
+            .app
+            .store
+            .recorded_changes(self.tenant, &entries)
+            .await?
+        {
             self.write_change(&mut text, &recorded);
         }
         if !missed.entries.is_empty() || missed.next.is_some() {
@@ -295,18 +300,21 @@ impl EventStream {
         match event? {
             Ok(event) => self.write_event(&mut text, event),
             Err(RecvError::Lagged(_)) => {
-                self.missed = Some(Missed::from(overlapping(moment(self.position))));
+                self.missed = Some(Missed::from(overlap_start(time_of(self.position))));
                 return Some(text);
             }
             Err(RecvError::Closed) => return None,
         }
         for _ in 1..MAX_BATCH {
             let events = &mut self.subscription.events;
-            if events.is_empty() || self.missed.is_some() || text.len() > memory::UNCOUNTED_BYTES {
+            if events.is_empty()
+                || self.missed.is_some()
+                || text.len() > response_memory::UNCOUNTED_BYTES
+            {
                 break;
             }
             let Ok(event) = events.try_recv() else {
-                self.missed = Some(Missed::from(overlapping(moment(self.position))));
+                self.missed = Some(Missed::from(overlap_start(time_of(self.position))));
                 break;
             };
             self.write_event(&mut text, event);
@@ -315,10 +323,10 @@ impl EventStream {
     }
 
     /// Writes an event, or notes that its change has to be read.
-    fn write_event(&mut self, text: &mut String, event: FeedEvent) {
+    fn write_event(&mut self, text: &mut String, event: StreamEvent) {
         match event {
-            FeedEvent::Change(buffered) => self.write_change(text, &buffered.recorded),
-            FeedEvent::Unbuffered(entry) => {
+            StreamEvent::Change(buffered) => self.write_change(text, &buffered.recorded),
+            StreamEvent::Unbuffered(entry) => {
                 self.missed = Some(Missed {
                     entries: [entry].into(),
                     next: None,
@@ -342,7 +350,7 @@ impl EventStream {
 
     /// Writes a comment, and the position when everything up to it was sent.
     fn heartbeat(&mut self) -> String {
-        // The progress first: what arrives in between is then after it.
+        // Read the progress first, so that what arrives in between is after it.
         let progress = self.subscription.progress();
         let is_current = self.missed.is_none() && self.subscription.events.is_empty();
         if is_current && progress > self.position {

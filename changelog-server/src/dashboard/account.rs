@@ -9,8 +9,8 @@ use crate::dashboard::auth;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::limits::TooMany;
 use crate::passwords::Ticket;
+use crate::rate_limits::RateLimited;
 use crate::store::{Account, Bucket, SessionInfo};
 use crate::web::{ApiError, ApiResult, Request, session};
 
@@ -84,7 +84,7 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
 /// `POST /account/password`
 pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
-    app.limits.sign_in(request.context.address)?;
+    app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let person = &viewer.session.person;
     let ticket = app.passwords.enter()?;
@@ -101,7 +101,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
     let mut tx = app.store.begin().await?;
     if let Some(until) = tx.count_attempt(&bucket, now).await? {
         let retry_after = auth::seconds_until(until, now);
-        return Err(TooMany { retry_after }.into());
+        return Err(RateLimited { retry_after }.into());
     }
     tx.commit().await?;
     let accounts = app.store.accounts(&person.email).await?;

@@ -54,7 +54,7 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
 /// `POST /sign-in`
 pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
-    app.limits.sign_in(request.context.address)?;
+    app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let (email, password) = (form.value("email"), form.value("password"));
     let next = local_path(form.value("next"));

@@ -68,7 +68,7 @@ async fn show_invitation(app: &App, token: &str, status: u16, form: Form) -> Api
 /// `POST /invitations/TOKEN`
 pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
-    app.limits.sign_in(request.context.address)?;
+    app.rate_limits.sign_in(request.context.address)?;
     let token = request.parameter.clone();
     let form = request.form().await?;
     let (organization, invitation) = find_invitation(&app, &token).await?;

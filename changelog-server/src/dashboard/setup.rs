@@ -55,7 +55,7 @@ pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
 /// `POST /setup`
 pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     cross_site::refuse(&app, &request)?;
-    app.limits.sign_in(request.context.address)?;
+    app.rate_limits.sign_in(request.context.address)?;
     let form = request.form().await?;
     let token = form.value("token").to_owned();
     require_setup(&app, &token).await?;

@@ -114,7 +114,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     tracing::info!("draining");
-    server.app.change_feed.shut_down();
+    server.app.change_streams.shut_down();
     if tokio::time::timeout(DRAIN_TIMEOUT, graceful.shutdown())
         .await
         .is_err()

@@ -20,7 +20,7 @@ use super::response_body::{self, Body, RequestEnd};
 use super::{Routes, Server, client_address, connection_limit, poll_timing};
 use crate::app::App;
 use crate::client_limit::{ClientPermit, network_of};
-use crate::memory::Holder;
+use crate::response_memory::Holder;
 use crate::web::ApiError;
 use crate::web::request::{RequestContext, RequestInfo, RequestState};
 use crate::web::route::respond_with_failure;

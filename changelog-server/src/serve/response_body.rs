@@ -17,7 +17,7 @@ use warp::reply::Response;
 
 use super::connection::Connection;
 use crate::client_limit::ClientPermit;
-use crate::memory::{self, Holder, Permit, Refused, ResponseMemory};
+use crate::response_memory::{self, Holder, Permit, Refused, ResponseMemory};
 use crate::web::reply::BodyPieces;
 
 pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
@@ -49,7 +49,7 @@ pub(super) fn take_memory(
         let size = response.body().size_hint().exact();
         usize::try_from(size.unwrap_or_default()).unwrap_or(usize::MAX)
     };
-    if size <= memory::UNCOUNTED_BYTES {
+    if size <= response_memory::UNCOUNTED_BYTES {
         return Ok(None);
     }
     memory.take(holder(), size).map(Some)

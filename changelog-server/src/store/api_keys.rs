@@ -79,7 +79,7 @@ struct OwnerRow {
 }
 
 #[derive(FromRow)]
-struct KeyRow {
+struct ApiKeyRow {
     #[sqlx(try_from = "Uuid")]
     id: ApiKeyId,
     #[sqlx(try_from = "Uuid")]
@@ -93,8 +93,8 @@ struct KeyRow {
     last_used_at: Option<i64>,
 }
 
-impl From<KeyRow> for ApiKey {
-    fn from(row: KeyRow) -> Self {
+impl From<ApiKeyRow> for ApiKey {
+    fn from(row: ApiKeyRow) -> Self {
         Self {
             id: row.id,
             name: row.name,
@@ -162,7 +162,7 @@ impl From<OwnerRow> for KeyOwner {
 impl Database {
     /// Lists the keys of an organization, oldest first.
     pub async fn api_keys(&self, tenant: Tenant) -> Result<Vec<ApiKey>, StoreError> {
-        let rows: Vec<KeyRow> = on!(&mut self.reader(tenant).await?, |db| {
+        let rows: Vec<ApiKeyRow> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_ALL)
                 .bind(tenant.uuid())
                 .fetch_all(&mut **db)
@@ -172,7 +172,7 @@ impl Database {
 
     /// Finds a key by its id, with its organization.
     pub async fn api_key(&self, id: ApiKeyId) -> Result<(Tenant, ApiKey), StoreError> {
-        let row: KeyRow = on!(&mut self.system().await?, |db| sqlx::query_as(SELECT_BY_ID)
+        let row: ApiKeyRow = on!(&mut self.system().await?, |db| sqlx::query_as(SELECT_BY_ID)
             .bind(id.0)
             .fetch_one(&mut **db))?;
         let key = ApiKey::from(row);
@@ -181,7 +181,7 @@ impl Database {
 
     /// Finds a key of an organization.
     pub async fn api_key_of(&self, tenant: Tenant, id: ApiKeyId) -> Result<ApiKey, StoreError> {
-        let row: KeyRow = on!(&mut self.point_reader(tenant).await?, |db| {
+        let row: ApiKeyRow = on!(&mut self.point_reader(tenant).await?, |db| {
             sqlx::query_as(SELECT_IN_ORGANIZATION)
                 .bind(tenant.uuid())
                 .bind(id.0)

@@ -9,10 +9,10 @@ use chrono::{DateTime, Utc};
 use sqlx::types::Uuid;
 use tokio::sync::mpsc;
 
+use super::creation_notifier::{CreationEntry, CreationNotifier};
 use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection, execute, on,
 };
-use super::feed::{CreationEntry, Feed};
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
 
@@ -30,7 +30,7 @@ pub struct Database {
     pub(super) connections: Connections,
     pub(super) quotas: Quotas,
     /// Announces what was recorded here.
-    pub(super) feed: Feed,
+    pub(super) notifier: CreationNotifier,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -50,7 +50,7 @@ impl Database {
         Self {
             connections,
             quotas: Quotas::default(),
-            feed: Feed::default(),
+            notifier: CreationNotifier::default(),
         }
     }
 
@@ -118,10 +118,10 @@ impl Database {
         self.connections.ping().await
     }
 
-    /// Begins to announce what this process records for an organization; an
-    /// earlier follower of it gets nothing more.
-    pub fn follow(&self, tenant: Tenant) -> mpsc::Receiver<CreationEntry> {
-        self.feed.follow(tenant)
+    /// Subscribes to the changes that this process records for an organization. This
+    /// replaces an earlier subscriber of that organization.
+    pub fn subscribe_to_creations(&self, tenant: Tenant) -> mpsc::Receiver<CreationEntry> {
+        self.notifier.subscribe(tenant)
     }
 
     /// Writes a checked copy of a SQLite database to a path and returns its size

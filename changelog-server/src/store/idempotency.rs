@@ -153,7 +153,7 @@ pub enum KeyState {
 
 /// The row of a key.
 #[derive(Debug, FromRow)]
-pub(super) struct KeyRow {
+pub(super) struct IdempotencyRow {
     organization_id: Uuid,
     scope: Vec<u8>,
     fingerprint: Vec<u8>,
@@ -162,7 +162,7 @@ pub(super) struct KeyRow {
     created_at: i64,
 }
 
-impl KeyRow {
+impl IdempotencyRow {
     /// Returns whether it has not expired.
     pub(super) fn is_valid_at(&self, now: Timestamp) -> bool {
         self.created_at >= now.plus(-IDEMPOTENCY_TTL).millis()
@@ -194,7 +194,7 @@ impl KeyRow {
 pub(super) fn push<DB: Dialect>(
     script: &mut Script<DB>,
     mut outcomes: Vec<(&KeyedRequest, String, Timestamp)>,
-    expired: &[KeyRow],
+    expired: &[IdempotencyRow],
 ) {
     for row in expired {
         let query = script.statement("DELETE FROM idempotency WHERE organization_id = ");
@@ -270,11 +270,11 @@ impl Tx {
     pub(super) async fn find_keys<'r>(
         &mut self,
         requests: impl Iterator<Item = &'r KeyedRequest> + Clone + Send,
-    ) -> Result<Vec<KeyRow>, StoreError> {
+    ) -> Result<Vec<IdempotencyRow>, StoreError> {
         if requests.clone().next().is_none() {
             return Ok(Vec::new());
         }
-        let rows: Vec<KeyRow> = on!(&mut self.connection, |db| async {
+        let rows: Vec<IdempotencyRow> = on!(&mut self.connection, |db| async {
             let mut query = select_keys(requests);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn an_outcome_is_for_the_same_body_and_expires() {
         let first = request("k", "/a", "one");
-        let row = KeyRow {
+        let row = IdempotencyRow {
             organization_id: Uuid::nil(),
             scope: first.scope.clone(),
             fingerprint: first.fingerprint.clone(),

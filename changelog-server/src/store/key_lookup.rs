@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::api_keys::{self, KeyHash, KeyOwner};
 use super::database::Database;
-use super::engine::{Batcher, Generation, Generations, Limits, StoreError};
+use super::engine::{BatchLimits, Batcher, Generation, Generations, StoreError};
 
 /// The most keys that are looked up by one statement.
 const MAX_BATCH: usize = 64;
@@ -32,7 +32,7 @@ impl KeyLookup {
         let database = database.clone();
         Self {
             batcher: Batcher::new(
-                Limits {
+                BatchLimits {
                     batches: 1,
                     batches_per_lane: 1,
                     weight: MAX_BATCH,

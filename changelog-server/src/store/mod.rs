@@ -9,30 +9,30 @@
 //! The layers, each of which imports only from those above it in this list:
 //!
 //! - `engine`: connections, dialects, the writer, locks, batches;
-//! - `tenant`, `quotas`, `feed`, `database`: used by all nouns;
+//! - `tenant`, `quotas`, `creation_notifier`, `database`: used by all nouns;
 //! - `index`: sort keys, counts and the search index;
 //! - the nouns;
 //! - this file.
 
 pub(crate) mod activity;
 mod api_keys;
-mod attempts;
 mod changes;
+pub(crate) mod creation_log;
+pub(crate) mod creation_notifier;
 mod database;
 pub(crate) mod engine;
-pub(crate) mod feed;
 mod hosts;
 mod idempotency;
 pub(crate) mod index;
 mod invitations;
 mod key_lookup;
+mod latest_time;
 mod memberships;
-mod moments;
 mod organizations;
 mod quotas;
-pub(crate) mod recorded;
 mod services;
 mod sessions;
+mod sign_in_attempts;
 mod summaries;
 mod tenant;
 mod users;
@@ -44,7 +44,6 @@ use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 
 pub use activity::{Entry, Recorded};
 pub use api_keys::KeyOwner;
-pub use attempts::Bucket;
 pub use changes::{ChangeJson, ChangeList, ChangesJson, Compared, Created, Creation, Draft};
 pub(crate) use database::new_id;
 pub use database::{Database, Tx};
@@ -55,6 +54,7 @@ pub use index::search::{ChangeMatcher, IndexTerms};
 pub use quotas::{Quota, Quotas};
 pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
+pub use sign_in_attempts::Bucket;
 pub use summaries::Summary;
 pub use tenant::{Actor, Tenant};
 pub use users::Account;
@@ -163,8 +163,14 @@ impl Store {
         for (statement, ttl) in [
             (delete_keys, IDEMPOTENCY_TTL),
             (sessions::PURGE_IDLE, sessions::IDLE_TTL),
-            (attempts::PURGE_FAILURES, attempts::FAILURES_TTL),
-            (attempts::PURGE_BROWSERS, attempts::BROWSER_TTL),
+            (
+                sign_in_attempts::PURGE_FAILURES,
+                sign_in_attempts::FAILURES_TTL,
+            ),
+            (
+                sign_in_attempts::PURGE_BROWSERS,
+                sign_in_attempts::BROWSER_TTL,
+            ),
             (invitations::PURGE, invitations::EXPIRED_TTL),
         ] {
             let before = now.plus(-ttl).millis();

@@ -5,9 +5,9 @@ use http::{HeaderName, HeaderValue, header};
 use warp::reply::Response;
 
 use super::reply;
-use crate::limits::TooMany;
-use crate::memory;
 use crate::passwords::Busy;
+use crate::rate_limits::RateLimited;
+use crate::response_memory;
 use crate::store::StoreError;
 
 /// The media type of problem details, RFC 9457.
@@ -218,9 +218,9 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<TooMany> for ApiError {
-    fn from(too_many: TooMany) -> Self {
-        let seconds = too_many.retry_after;
+impl From<RateLimited> for ApiError {
+    fn from(error: RateLimited) -> Self {
+        let seconds = error.retry_after;
         let detail = format!("too many requests; try again in {seconds} s");
         Self::new(ProblemCode::TooManyRequests, detail).retry_after(seconds)
     }
@@ -232,19 +232,19 @@ impl From<Busy> for ApiError {
     }
 }
 
-impl From<memory::Refused> for ApiError {
-    fn from(refused: memory::Refused) -> Self {
-        let retry_after = memory::RETRY_AFTER_SECONDS;
+impl From<response_memory::Refused> for ApiError {
+    fn from(refused: response_memory::Refused) -> Self {
+        let retry_after = response_memory::RETRY_AFTER_SECONDS;
         let error = match refused {
-            memory::Refused::Share(share) => {
-                let share = share / memory::MIB;
+            response_memory::Refused::Share(share) => {
+                let share = share / response_memory::MIB;
                 let detail = format!(
                     "the unread responses of this organization have {share} MiB, which is its \
                      limit; read them, request smaller pages, or try again in {retry_after} s"
                 );
                 Self::new(ProblemCode::TooManyRequests, detail)
             }
-            memory::Refused::Budget => {
+            response_memory::Refused::Budget => {
                 let detail = format!(
                     "the unread responses of all organizations have reached the limit of the \
                      service; request smaller pages, or try again in {retry_after} s"

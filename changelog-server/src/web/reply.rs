@@ -8,7 +8,7 @@ use sync_wrapper::SyncStream;
 use warp::Reply as _;
 use warp::reply::Response;
 
-use crate::memory::UNCOUNTED_BYTES;
+use crate::response_memory::UNCOUNTED_BYTES;
 use crate::store::StoreError;
 
 /// Returns a response whose body is produced while it is sent. A body that fails

@@ -13,7 +13,7 @@ use futures_util::Stream;
 use http::{HeaderMap, Method, header};
 
 use super::ApiError;
-use crate::limits::RateLimitState;
+use crate::rate_limits::RateLimitState;
 use crate::store::Tenant;
 
 /// What the accept loop knows about a request and attaches to it.

@@ -30,7 +30,7 @@ async fn a_clock_set_back_before_a_restart_revives_nothing(mut app: TestApp) {
     // A server has seen a moment in eight days: its clock was set back since.
     let seen = (Utc::now() + TimeDelta::days(8)).timestamp_millis();
     let mut db = Db::open(app.engine, &app.database).await;
-    let keep = "INSERT INTO latest_moment (id, moment) VALUES (1, $1)";
+    let keep = "INSERT INTO latest_time (id, seen_at) VALUES (1, $1)";
     execute!(&mut db, sqlx::query(keep).bind(seen));
     app.restart().await;
     let refused = app.with_key(&key).get("/api/hosts").await;
@@ -48,7 +48,7 @@ async fn a_clock_set_back_before_a_restart_revives_nothing(mut app: TestApp) {
     // The operator knows that the clock is right now.
     app.restart_with(&["--trust-clock"]).await;
     app.with_key(&key).get("/api/hosts").await.is(200);
-    let rows: Vec<(i64,)> = fetch!(&mut db, sqlx::query_as("SELECT moment FROM latest_moment"));
+    let rows: Vec<(i64,)> = fetch!(&mut db, sqlx::query_as("SELECT seen_at FROM latest_time"));
     assert!(rows[0].0 < seen, "{rows:?}");
     app.restart().await;
     app.with_key(&key).get("/api/hosts").await.is(200);

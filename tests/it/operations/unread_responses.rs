@@ -45,7 +45,7 @@ async fn unread_answers_have_a_share(mut app: TestApp) {
     let own = format!("x-api-key: {}", app.organization.key);
     let others = format!("x-api-key: {}", other.key);
     // One answer fits into the share of an organization, two do not.
-    app.restart_with(&["--answer-memory", "40"]).await;
+    app.restart_with(&["--response-memory", "40"]).await;
     let (unread, first) = ask(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
     assert!(first.contains("content-length: 7"), "{first}");
@@ -63,7 +63,7 @@ async fn unread_answers_have_a_share(mut app: TestApp) {
     drop(unread);
     is_answered(&app.key(), all).await;
     // Where the whole budget is used up, that is said.
-    app.restart_with(&["--answer-memory", "12"]).await;
+    app.restart_with(&["--response-memory", "12"]).await;
     let (unread, first) = ask(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
     let (_, refused) = ask(&app, &others, all).await;
@@ -98,7 +98,7 @@ fn memory(app: &TestApp) -> u64 {
 async fn downloads_wait_for_memory(mut app: TestApp) {
     record_large(&app.key()).await;
     // A download reads eight changes at a time, where two may wait.
-    app.restart_with(&["--answer-memory", "16"]).await;
+    app.restart_with(&["--response-memory", "16"]).await;
     let organization = &app.organization;
     let password = &organization.password;
     let cookie = sign_in(&app.anonymous(), &organization.email, password).await;
@@ -127,7 +127,7 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
 /// A stream that nobody reads keeps little in memory, and loses nothing.
 async fn streams_wait_for_memory(mut app: TestApp) {
     // A share of 1 MiB has room for six of these changes.
-    app.restart_with(&["--answer-memory", "4"]).await;
+    app.restart_with(&["--response-memory", "4"]).await;
     let key = app.key();
     let watch = || EventStream::open(key.request("GET", "/api/changes/stream"));
     let (mut one, mut other) = (watch().await, watch().await);

@@ -13,4 +13,4 @@ mod sql;
 mod sqlite;
 
 /// A table of one row that no request reads or writes, but a task once a minute.
-const WRITTEN_BY_A_TIMER: &str = "latest_moment";
+const WRITTEN_BY_A_TIMER: &str = "latest_time";

@@ -12,7 +12,7 @@ use http::{HeaderValue, header};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::memory::{Holder, MAX_CHANGE_BYTES};
+use crate::response_memory::{Holder, MAX_CHANGE_BYTES};
 use crate::store::{StoreError, Tenant};
 use crate::web::{ApiResult, Request, reply};
 

@@ -20,13 +20,13 @@ const FIELDS: &[Field] = &[
 /// Keys that expire within this time are marked.
 const EXPIRES_SOON: TimeDelta = TimeDelta::days(14);
 
-struct KeyRow {
+struct ListedKey {
     key: ApiKey,
     state: &'static str,
     is_valid: bool,
 }
 
-impl KeyRow {
+impl ListedKey {
     fn new(key: ApiKey, now: Timestamp) -> Self {
         let (state, is_valid) = match key.expires_at {
             _ if key.revoked_at.is_some() => ("revoked", false),
@@ -47,7 +47,7 @@ impl KeyRow {
 struct ApiKeysPage<'a> {
     viewer: &'a Viewer,
     plan: Plan,
-    keys: Vec<KeyRow>,
+    keys: Vec<ListedKey>,
     created: Option<CreatedApiKey>,
     url: &'a str,
     fields: &'static [Field],
@@ -74,7 +74,7 @@ async fn show_keys(
         keys: keys
             .into_iter()
             .rev()
-            .map(|key| KeyRow::new(key, now))
+            .map(|key| ListedKey::new(key, now))
             .collect(),
         url: &app.url(),
         created,

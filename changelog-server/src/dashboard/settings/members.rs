@@ -71,7 +71,7 @@ async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome)
 /// `POST /settings/members/invite`
 pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
-    app.limits.invitation(viewer.session.person.id)?;
+    app.rate_limits.invitation(viewer.session.person.id)?;
     let form = request.form().await?;
     let now = app.now();
     let with_form = |form: Form| Outcome {

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 
 use changelog_core::{
-    Action, ChangeCreated, Code, HostId, ResourceType, ServiceId, Timestamp, Violations,
+    Action, ChangeCreated, HostId, ResourceType, ServiceId, Timestamp, ViolationCode, Violations,
 };
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
@@ -18,9 +18,10 @@ use super::ChangeRow;
 use super::draft::Draft;
 use crate::store::activity::{self, Entry, NewEntry};
 use crate::store::engine::{
-    Batcher, Dialect, Engine, Limits, Results, Script, Writer, on, push_organization, push_values,
+    BatchLimits, Batcher, Dialect, Engine, Results, Script, Writer, on, push_organization,
+    push_values,
 };
-use crate::store::idempotency::{self, KeyRow, KeyState, KeyedRequest, Outcome};
+use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
 use crate::store::{Database, StoreError, Tenant, Tx};
 
@@ -119,7 +120,7 @@ pub(in crate::store) fn batcher(database: &Database) -> Batcher<Tenant, Creation
     };
     let database = database.clone();
     Batcher::new(
-        Limits {
+        BatchLimits {
             batches,
             batches_per_lane,
             weight: MAX_CHANGES_PER_BATCH,
@@ -158,7 +159,7 @@ async fn create_one(database: &Database, mut creation: Creation) -> Result<Creat
     loop {
         match check_then_insert(database, std::slice::from_ref(&creation)).await {
             Err(error) if breaks_constraint(&error) && attempt < MAX_ATTEMPTS => {
-                database.redraw_ids(&mut creation).await?;
+                database.replace_taken_ids(&mut creation).await?;
                 attempt += 1;
             }
             Err(error) => return Err(error),
@@ -210,8 +211,8 @@ async fn check_then_insert(database: &Database, creations: &[Creation]) -> Resul
 /// What the database already has of what requests name.
 #[derive(Debug, Default)]
 struct Lookup {
-    keys: Vec<KeyRow>,
-    expired_keys: Vec<KeyRow>,
+    keys: Vec<IdempotencyRow>,
+    expired_keys: Vec<IdempotencyRow>,
     services: HashSet<(Uuid, Uuid)>,
     hosts: HashSet<(Uuid, Uuid)>,
 }
@@ -256,13 +257,21 @@ impl Lookup {
 /// Reports a service that the organization does not have.
 pub(super) fn no_service(missing: &mut Violations, pointer: &str, id: ServiceId) {
     let message = format!("must be a service of the organization, which has none with the id {id}");
-    missing.add(format!("{pointer}/service_id"), Code::NotFound, message);
+    missing.add(
+        format!("{pointer}/service_id"),
+        ViolationCode::NotFound,
+        message,
+    );
 }
 
 /// Reports a host that the organization does not have.
 pub(super) fn no_host(missing: &mut Violations, pointer: &str, id: HostId) {
     let message = format!("must be a host of the organization, which has none with the id {id}");
-    missing.add(format!("{pointer}/host_id"), Code::NotFound, message);
+    missing.add(
+        format!("{pointer}/host_id"),
+        ViolationCode::NotFound,
+        message,
+    );
 }
 
 impl Tx {
@@ -310,7 +319,7 @@ impl Tx {
     async fn write(
         &mut self,
         creations: &[&Creation],
-        expired_keys: &[KeyRow],
+        expired_keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
         let slot = self.slot;
         match &mut self.connection {
@@ -347,7 +356,7 @@ impl Database {
     /// Reports changes that were committed to the followers of their organizations.
     fn notify(&self, creations: &[&Creation]) {
         let drafts = creations.iter().flat_map(|one| &one.drafts);
-        self.feed.announce(drafts.map(Draft::creation_entry));
+        self.notifier.notify(drafts.map(Draft::creation_entry));
     }
 }
 
@@ -372,7 +381,7 @@ fn select_existing<DB: Dialect>(table: &str, wanted: &HashSet<(Uuid, Uuid)>) -> 
 fn script<DB: SearchDialect>(
     mut script: Script<DB>,
     creations: &[&Creation],
-    expired_keys: &[KeyRow],
+    expired_keys: &[IdempotencyRow],
     slot: i64,
 ) -> Script<DB> {
     let outcomes = creations.iter().filter_map(|one| {

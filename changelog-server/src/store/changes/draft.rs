@@ -1,5 +1,5 @@
-//! A change that is about to be created, with everything that can be prepared
-//! without the database: other creates wait while it is written.
+//! A change that is about to be created, with everything that can be prepared without
+//! the database, because other creates wait while it is written.
 
 use changelog_core::change::fields::{FIELDS, FieldKind};
 use changelog_core::ids::uuid_v7;
@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::ChangeRow;
-use crate::store::feed::CreationEntry;
+use crate::store::creation_notifier::CreationEntry;
 use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
 use crate::store::index::sort_key;
@@ -46,9 +46,9 @@ impl Draft {
         Self::in_list(tenant, actor, new, now, None)
     }
 
-    /// Makes one of several changes. If the request says when it happened, its id
-    /// is so many nanoseconds into that millisecond, so that changes of one moment
-    /// are listed in the order in which they were sent.
+    /// Prepares one change of a list. If the request gives `occurred_at`, `nanos` is the
+    /// offset of the id within that millisecond, so that changes of the same time are
+    /// listed in the order in which they were sent.
     pub fn in_list(
         tenant: Tenant,
         actor: &Actor,
@@ -91,13 +91,13 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Draws another id of the same millisecond at random.
-    pub(super) fn redraw_id(&mut self) -> Result<(), StoreError> {
+    /// Assigns a random id of the same millisecond.
+    pub(super) fn assign_random_id(&mut self) -> Result<(), StoreError> {
         let at = self.change.occurred_at;
         self.assign_id(uuid_v7(at, None, rand::random()).into())
     }
 
-    /// Draws an id that has this sort key.
+    /// Assigns an id that has this sort key.
     pub(super) fn set_sort_key(&mut self, sort_key: i64) -> Result<(), StoreError> {
         self.assign_id(sort_key::id_at(sort_key, rand::random()).into())
     }
@@ -111,7 +111,7 @@ impl Draft {
         (self.tenant, entry)
     }
 
-    /// Gives the change its id, and what depends on it.
+    /// Sets the id of the change, and what depends on it.
     fn assign_id(&mut self, id: ChangeId) -> Result<(), StoreError> {
         self.change.id = id;
         self.sort_key = sort_key::of(id.0).ok_or_else(|| {
@@ -121,7 +121,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Returns the change as the tables will keep it.
+    /// Returns the change as it is stored.
     pub(super) fn row(&self) -> ChangeRow<'_> {
         ChangeRow {
             tenant: self.tenant,
@@ -138,7 +138,7 @@ impl Draft {
         }
     }
 
-    /// Returns what is kept of the change under an idempotency key.
+    /// Returns the part of the change that is stored under an idempotency key.
     pub(super) fn created_change(&self) -> CreatedChange {
         CreatedChange {
             id: self.change.id,
@@ -146,7 +146,7 @@ impl Draft {
         }
     }
 
-    /// Returns what the creation of the change answers.
+    /// Returns the result of creating the change.
     pub(super) fn created(&self) -> ChangeCreated {
         ChangeCreated {
             id: self.change.id,
@@ -159,8 +159,8 @@ impl Draft {
     }
 }
 
-/// Serializes a change as the tables store it: without the service and the host,
-/// which are added when it is read because their names may change.
+/// Serializes a change as it is stored: without the service and the host, which are
+/// added when it is read because their names may change.
 struct Document<'c>(&'c Change);
 
 impl Serialize for Document<'_> {
@@ -183,14 +183,14 @@ impl Serialize for Document<'_> {
         }
         map.serialize_entry("organization_id", &change.organization_id)?;
         map.serialize_entry("created_at", &change.created_at)?;
-        // A string comes last: the service and the host are inserted between it
-        // and the closing brace.
+        // A string must be last: the service and the host are inserted between it and
+        // the closing brace.
         map.serialize_entry("updated_at", &change.updated_at)?;
         map.end()
     }
 }
 
-/// Returns the JSON of a change as the tables store it.
+/// Returns the JSON of a change as it is stored.
 pub(super) fn document(change: &Change) -> String {
     // Strings, numbers and lists of them always serialize.
     serde_json::to_string(&Document(change)).unwrap_or_default()

@@ -13,7 +13,7 @@ use sqlx::{QueryBuilder, Sqlite};
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
 use crate::store::engine::{
-    Batcher, Dialect, Engine, Limits, Results, Script, groups_of_equal, on, push_limit,
+    BatchLimits, Batcher, Dialect, Engine, Results, Script, groups_of_equal, on, push_limit,
 };
 use crate::store::index::counts::{RiskStatusFilter, Scope, Start};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
@@ -82,7 +82,7 @@ impl Lists {
     /// Makes a reader of lists; must be called within a tokio runtime.
     pub(in crate::store) fn new(database: &Database) -> Self {
         let work = database.clone();
-        let limits = Limits {
+        let limits = BatchLimits {
             batches: usize::MAX,
             batches_per_lane: database.connections.readers.lists.share(),
             weight: MAX_BATCH,

@@ -9,7 +9,7 @@ pub(super) mod create;
 mod delete;
 mod draft;
 pub(super) mod list;
-mod redraw;
+mod replace_taken_ids;
 mod schedule;
 mod update;
 
@@ -20,7 +20,9 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{Batcher, Dialect, Limits, Results, Script, Value, execute, on, push_values};
+use super::engine::{
+    BatchLimits, Batcher, Dialect, Results, Script, Value, execute, on, push_values,
+};
 use super::index::counts::{self, CountDelta};
 use super::index::search::{self, Facets, SearchDialect};
 use super::index::sort_key;
@@ -94,7 +96,7 @@ impl Database {
 pub(super) fn batcher(database: &Database) -> Batcher<Tenant, (Tenant, ChangeId), ChangeJson> {
     let database = database.clone();
     Batcher::new(
-        Limits {
+        BatchLimits {
             batches: usize::MAX,
             batches_per_lane: 1,
             weight: MAX_IDS_PER_STATEMENT,

@@ -24,7 +24,7 @@ mod writer;
 
 pub(crate) use backend::{Engine, bounded, committed, execute, on};
 pub use backup::BackupError;
-pub(crate) use batcher::{Batcher, Limits, Results};
+pub(crate) use batcher::{BatchLimits, Batcher, Results};
 pub(crate) use connections::{Connections, TxConnection};
 pub(crate) use dialect::{Dialect, Value, push_limit, push_organization, push_values};
 pub use error::StoreError;

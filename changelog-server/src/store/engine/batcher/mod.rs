@@ -32,7 +32,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How much runs at the same time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct BatchLimits {
     /// The most batches.
     pub(crate) batches: usize,
     /// The most batches with requests of one lane.
@@ -66,7 +66,7 @@ impl<K, R, T> std::fmt::Debug for Batcher<K, R, T> {
 }
 
 struct Shared<K, R, T> {
-    limits: Limits,
+    limits: BatchLimits,
     /// Returns what a request weighs, at least 1.
     weigh: fn(&R) -> usize,
     run: Box<Run<R, T>>,
@@ -108,7 +108,7 @@ where
 {
     /// Makes a batcher that runs its batches by `run`, and weighs requests by
     /// `weigh`: each at least 1.
-    pub(crate) fn new<F, W>(limits: Limits, weigh: fn(&R) -> usize, run: W) -> Self
+    pub(crate) fn new<F, W>(limits: BatchLimits, weigh: fn(&R) -> usize, run: W) -> Self
     where
         W: Fn(Vec<R>) -> F + Send + Sync + 'static,
         F: Future<Output = Results<T>> + Send + 'static,
@@ -182,7 +182,11 @@ where
     }
 
     /// Removes the requests of the next batch, if one may begin.
-    fn next_batch(&mut self, limits: &Limits, weigh: fn(&R) -> usize) -> Option<Batch<K, R, T>> {
+    fn next_batch(
+        &mut self,
+        limits: &BatchLimits,
+        weigh: fn(&R) -> usize,
+    ) -> Option<Batch<K, R, T>> {
         if self.running_batches >= limits.batches {
             return None;
         }

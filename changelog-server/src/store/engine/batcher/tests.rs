@@ -8,7 +8,7 @@ struct Bench {
     begun: mpsc::UnboundedReceiver<(Vec<u32>, oneshot::Sender<()>)>,
 }
 
-fn bench(limits: Limits) -> Bench {
+fn bench(limits: BatchLimits) -> Bench {
     let (report, begun) = mpsc::unbounded_channel();
     let batcher = Batcher::new(limits, weigh, move |requests: Vec<u32>| {
         let (release, wait) = oneshot::channel();
@@ -42,7 +42,7 @@ fn weigh(request: &u32) -> usize {
     usize::try_from(*request / 100).unwrap().max(1)
 }
 
-const ONE_WRITER: Limits = Limits {
+const ONE_WRITER: BatchLimits = BatchLimits {
     batches: 1,
     batches_per_lane: 1,
     weight: 4,
@@ -93,7 +93,7 @@ async fn a_heavy_request_is_a_batch_by_itself_and_delays_each_lane_once() {
 
 #[tokio::test]
 async fn lanes_run_at_the_same_time_within_their_limits() {
-    let mut bench = bench(Limits {
+    let mut bench = bench(BatchLimits {
         batches: usize::MAX,
         batches_per_lane: 2,
         weight: 8,

@@ -1,10 +1,10 @@
-//! New ids for changes whose sort keys are taken. This is rare: an id has random
-//! bits after its millisecond.
+//! Replaces the ids of drafts whose sort keys are taken. This is rare, because an id
+//! has random bits after its millisecond.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-use changelog_core::{Code, Violations};
+use changelog_core::{ViolationCode, Violations};
 use sqlx::QueryBuilder;
 
 use super::create::Creation;
@@ -27,7 +27,10 @@ impl Database {
     ///
     /// # Errors
     /// [`StoreError::Invalid`] when a millisecond is full.
-    pub(super) async fn redraw_ids(&self, creation: &mut Creation) -> Result<(), StoreError> {
+    pub(super) async fn replace_taken_ids(
+        &self,
+        creation: &mut Creation,
+    ) -> Result<(), StoreError> {
         let mut taken = self.existing_keys(creation).await?;
         for index in 0..creation.drafts.len() {
             let draft = &mut creation.drafts[index];
@@ -38,7 +41,7 @@ impl Database {
                 let pointer = format!("{}/occurred_at", creation.pointer(index));
                 let message = "must be another time: this millisecond is full of changes";
                 let mut full = Violations::default();
-                full.add(pointer, Code::OutOfRange, message);
+                full.add(pointer, ViolationCode::OutOfRange, message);
                 return Ok(full.into_result(())?);
             };
             draft.set_sort_key(key)?;
@@ -63,7 +66,7 @@ impl Database {
         taken: &HashSet<i64>,
     ) -> Result<Option<i64>, StoreError> {
         for _ in 0..MAX_SEARCHES {
-            draft.redraw_id()?;
+            draft.assign_random_id()?;
             let range = sort_key::rest_of_millisecond(draft.sort_key);
             let rows: Vec<(i64,)> = on!(&mut self.reader(draft.tenant).await?, |db| async {
                 let mut query = select_keys_in(draft, range.clone());

@@ -1,9 +1,9 @@
-//! The changes of an organization as they are recorded, for those who watch them.
+//! The open streams of recorded changes.
 //!
-//! One task follows each watched organization, however many streams watch it: it
-//! reads what was recorded once and passes it to all. The store notifies it of
-//! what this process commits; what other processes commit it finds within a
-//! second, by reading the latest entries again.
+//! One task per watched organization reads each recorded change once and passes it to
+//! all streams of that organization. The store notifies the task of the commits of
+//! this process; the task finds the commits of other processes within a second, by
+//! reading the latest entries of the activity log again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -18,42 +18,44 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::client_limit::{ClientLimit, ClientPermit};
 use crate::clock::Clock;
-use crate::memory::{Holder, Permit, ResponseMemory};
-use crate::store::feed::CreationEntry;
-use crate::store::recorded::{RecordedChange, first_entry_at, overlapping};
+use crate::response_memory::{Holder, Permit, ResponseMemory};
+use crate::store::creation_log::{RecordedChange, first_id_at, overlap_start};
+use crate::store::creation_notifier::CreationEntry;
 use crate::store::{Store, StoreError, Tenant};
 
-/// Streams in all, if that leaves half of the connections to other requests.
+/// The limit on streams of this process; less if that is more than half of the
+/// connections.
 const MAX_STREAMS: usize = 1_000;
-/// Streams of one organization.
+/// The limit on streams of one organization.
 const MAX_STREAMS_PER_ORGANIZATION: usize = 50;
-/// Streams of one client; fewer than the requests that it may have under way, so
-/// that its streams leave room for its other requests.
+/// The limit on streams of one client; lower than the limit on its concurrent
+/// requests, so that its streams leave room for its other requests.
 const MAX_STREAMS_PER_CLIENT: usize = 200;
 
-/// How often the task reads what other processes have recorded.
+/// How often the task reads the changes that other processes have recorded.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How far back most reads go: a commit seldom takes longer.
+/// How far back most reads go; commits rarely take longer.
 const POLL_OVERLAP: TimeDelta = TimeDelta::seconds(3);
-/// One read in so many goes back as far as an entry may appear late.
+/// One in this many reads goes back by the full overlap, see
+/// [`crate::store::creation_log`].
 const FULL_OVERLAP_EVERY: u32 = 10;
-/// How many changes are buffered for a slow stream; it reads later ones from the
-/// database at its own pace.
+/// How many changes are buffered for a slow stream. A stream that falls further
+/// behind reads from the database at its own pace.
 const STREAM_BUFFER: usize = 512;
-/// A larger document, in bytes, is buffered only while fewer than
-/// [`LARGE_BUFFER`] changes are; else streams read it from the database.
+/// A document of more bytes is buffered only while fewer than [`LARGE_BUFFER`] changes
+/// are buffered; otherwise the streams read it from the database.
 const LARGE_DOCUMENT: usize = 4 * 1024;
 const LARGE_BUFFER: usize = 16;
-/// How many changes one statement reads.
+/// The number of changes that one statement reads.
 const READ_BATCH: usize = 32;
-/// How many notifications of the store are handled together.
+/// The number of notifications of the store that are handled together.
 const NOTIFICATION_BATCH: usize = 256;
-/// How long the first stream of an organization waits for the first read.
+/// How long a stream waits for the first read of its organization.
 const FIRST_READ_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The streams of this process.
+/// The open streams of this process.
 #[derive(Debug)]
-pub struct ChangeFeed {
+pub struct ChangeStreams {
     store: Store,
     clock: Clock,
     memory: ResponseMemory,
@@ -72,17 +74,17 @@ struct Streams {
 #[derive(Debug)]
 struct WatchedOrganization {
     streams: usize,
-    events: broadcast::Sender<FeedEvent>,
+    events: broadcast::Sender<StreamEvent>,
     progress: watch::Receiver<Option<Timestamp>>,
     task: AbortHandle,
 }
 
 /// What a stream receives.
 #[derive(Clone, Debug)]
-pub(crate) enum FeedEvent {
+pub(crate) enum StreamEvent {
     /// A change that was recorded.
     Change(Arc<BufferedChange>),
-    /// A change that is too large to be buffered; the stream reads it itself.
+    /// A change that is too large for the buffer; each stream reads it from the database.
     Unbuffered(CreationEntry),
 }
 
@@ -94,27 +96,27 @@ pub(crate) struct BufferedChange {
     _permit: Option<Permit>,
 }
 
-/// Why a stream cannot begin.
+/// Why a stream cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubscribeError {
-    /// There are as many streams as there may be.
-    #[error("{holder} {limit} streams already, which is the most")]
+    /// A limit on open streams is reached.
+    #[error("{holder} {limit} open streams, which is the limit")]
     TooMany {
-        /// Who has them, with the verb.
+        /// The subject of the message with its verb, such as "the service has".
         holder: &'static str,
-        /// How many streams there may be.
+        /// The limit.
         limit: usize,
     },
     /// The database did not answer in time.
-    #[error("the first read of the change feed took too long")]
+    #[error("the first read of recorded changes took too long")]
     NotReady,
 }
 
-/// A stream; it no longer counts when this is dropped.
+/// An open stream; it no longer counts towards the limits when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// What is recorded from now on.
-    pub(crate) events: broadcast::Receiver<FeedEvent>,
+    /// The changes that are recorded from now on.
+    pub(crate) events: broadcast::Receiver<StreamEvent>,
     progress: watch::Receiver<Option<Timestamp>>,
     shutdown: watch::Receiver<bool>,
     _slot: Slot,
@@ -131,8 +133,8 @@ fn lock(streams: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
     streams.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ChangeFeed {
-    /// Makes a feed for a process that serves so many connections at once.
+impl ChangeStreams {
+    /// Creates the streams of a process that serves at most `max_connections` at once.
     pub(crate) fn new(
         store: Store,
         clock: Clock,
@@ -150,8 +152,8 @@ impl ChangeFeed {
         }
     }
 
-    /// Begins a stream of a client. It receives what is recorded after this
-    /// returns.
+    /// Opens a stream for a client. It receives the changes that are recorded after
+    /// this returns.
     pub(crate) async fn subscribe(
         &self,
         tenant: Tenant,
@@ -201,14 +203,14 @@ impl ChangeFeed {
     fn watch_organization(&self, tenant: Tenant) -> WatchedOrganization {
         let (events, _) = broadcast::channel(STREAM_BUFFER);
         let (report, progress) = watch::channel(None);
-        let follower = Follower {
+        let reader = OrganizationReader {
             store: self.store.clone(),
             tenant,
             events: events.clone(),
             memory: self.memory.clone(),
             seen: BTreeSet::new(),
         };
-        let task = tokio::spawn(follower.follow(self.clock.clone(), report));
+        let task = tokio::spawn(reader.follow(self.clock.clone(), report));
         WatchedOrganization {
             streams: 0,
             events,
@@ -244,42 +246,45 @@ impl Subscription {
     }
 
     /// Waits for the next event; `None` when the service shuts down.
-    pub(crate) async fn recv(&mut self) -> Option<Result<FeedEvent, broadcast::error::RecvError>> {
+    pub(crate) async fn recv(
+        &mut self,
+    ) -> Option<Result<StreamEvent, broadcast::error::RecvError>> {
         tokio::select! {
             _ = self.shutdown.wait_for(|is_shutting_down| *is_shutting_down) => None,
             event = self.events.recv() => Some(event),
         }
     }
 
-    /// Returns the position of a stream that has received every event: all that
-    /// was recorded before it, but for the overlap.
+    /// Returns the position of a stream that has received every event so far. All
+    /// changes recorded before it were sent, except for late ones within the overlap.
     pub(crate) fn progress(&self) -> ActivityId {
         let progress = *self.progress.borrow();
-        first_entry_at(progress.unwrap_or(Timestamp::EPOCH))
+        first_id_at(progress.unwrap_or(Timestamp::EPOCH))
     }
 }
 
 /// Follows the entries of one organization.
-struct Follower {
+struct OrganizationReader {
     store: Store,
     tenant: Tenant,
-    events: broadcast::Sender<FeedEvent>,
+    events: broadcast::Sender<StreamEvent>,
     memory: ResponseMemory,
-    /// The entries that were sent or are older than the task, as far back as reads
-    /// go.
+    /// The entries within the full overlap that were sent, or were there before the
+    /// task started.
     seen: BTreeSet<ActivityId>,
 }
 
-impl Follower {
+impl OrganizationReader {
     async fn follow(mut self, clock: Clock, progress: watch::Sender<Option<Timestamp>>) {
-        let mut notifications = self.store.follow(self.tenant);
+        let mut notifications = self.store.subscribe_to_creations(self.tenant);
         let mut poll = interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Everything before this was read; the next read makes up for one that failed.
+        // Everything before `read_until` was read. After a failed read, the next one
+        // starts at the same place.
         let mut read_until = loop {
             poll.tick().await;
             let now = clock.now().into();
-            match self.mark_seen(overlapping(now)).await {
+            match self.mark_seen(overlap_start(now)).await {
                 Ok(()) => break now,
                 Err(error) => log_failure(&error),
             }
@@ -303,16 +308,16 @@ impl Follower {
                 _ = poll.tick() => {
                     let now = clock.now().into();
                     let from = if reads.is_multiple_of(FULL_OVERLAP_EVERY) {
-                        overlapping(read_until)
+                        overlap_start(read_until)
                     } else {
-                        first_entry_at(read_until.plus(-POLL_OVERLAP))
+                        first_id_at(read_until.plus(-POLL_OVERLAP))
                     };
                     match self.send_from(from).await {
                         Ok(()) => {
                             read_until = now;
                             reads = reads.wrapping_add(1);
                             progress.send_replace(Some(read_until));
-                            self.seen = self.seen.split_off(&overlapping(read_until));
+                            self.seen = self.seen.split_off(&overlap_start(read_until));
                         }
                         Err(error) => {
                             log_failure(&error);
@@ -324,36 +329,36 @@ impl Follower {
         }
     }
 
-    /// Marks the entries from an id on as seen, without sending them.
+    /// Marks the entries from an id onwards as seen, without sending them.
     async fn mark_seen(&mut self, from: ActivityId) -> Result<(), StoreError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let entries = self.store.entries_from(self.tenant, from).await?;
+            let entries = self.store.creations_from(self.tenant, from).await?;
             next = entries.next;
             self.seen.extend(entries.created.iter().map(|one| one.id));
         }
         Ok(())
     }
 
-    /// Sends the changes of the entries from an id on that were not sent before.
+    /// Sends the changes of the entries from an id onwards that were not sent yet.
     async fn send_from(&mut self, from: ActivityId) -> Result<(), StoreError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let entries = self.store.entries_from(self.tenant, from).await?;
+            let entries = self.store.creations_from(self.tenant, from).await?;
             next = entries.next;
             self.send(entries.created).await?;
         }
         Ok(())
     }
 
-    /// Sends the changes of those entries that were not sent before.
+    /// Sends the changes of the given entries that were not sent yet.
     async fn send(&mut self, mut created: Vec<CreationEntry>) -> Result<(), StoreError> {
         created.retain(|entry| !self.seen.contains(&entry.id));
         created.sort_by_key(|entry| entry.id);
         created.dedup();
         for created in created.chunks(READ_BATCH) {
-            for recorded in self.store.recorded(self.tenant, created).await? {
-                // Fails when no stream is left, which is no error.
+            for recorded in self.store.recorded_changes(self.tenant, created).await? {
+                // Fails when no stream is left, which is not an error.
                 let _ = self.events.send(self.buffer(recorded));
             }
             self.seen.extend(created.iter().map(|entry| entry.id));
@@ -361,18 +366,19 @@ impl Follower {
         Ok(())
     }
 
-    /// Makes the event of a change; a large change needs memory to be buffered.
-    fn buffer(&self, recorded: RecordedChange) -> FeedEvent {
+    /// Returns the event for a change. A large change is buffered only if its
+    /// organization has response memory for it.
+    fn buffer(&self, recorded: RecordedChange) -> StreamEvent {
         let size = recorded.json.len();
         let mut permit = None;
         if size > LARGE_DOCUMENT {
             let holder = Holder::Organization(self.tenant);
             permit = self.memory.take_for_later(holder, size).ok();
             if permit.is_none() || self.events.len() >= LARGE_BUFFER {
-                return FeedEvent::Unbuffered(recorded.creation);
+                return StreamEvent::Unbuffered(recorded.creation);
             }
         }
-        FeedEvent::Change(Arc::new(BufferedChange {
+        StreamEvent::Change(Arc::new(BufferedChange {
             recorded,
             _permit: permit,
         }))
@@ -380,5 +386,5 @@ impl Follower {
 }
 
 fn log_failure(error: &StoreError) {
-    tracing::warn!(%error, "recorded changes could not be read for the change feed");
+    tracing::warn!(%error, "recorded changes could not be read for the streams");
 }

@@ -32,7 +32,7 @@ const BAD_KEY_PERIOD: Duration = Duration::from_secs(1);
 
 /// A rate limit was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany {
+pub struct RateLimited {
     /// Seconds until the next attempt, at least 1; for `Retry-After`.
     pub retry_after: u64,
 }
@@ -55,7 +55,7 @@ fn quota(burst: u32, period: Duration) -> Quota {
 
 /// The rate limits of one server process.
 #[derive(Debug)]
-pub struct Limits {
+pub struct RateLimits {
     clock: DefaultClock,
     sign_ins: DefaultKeyedRateLimiter<IpAddr>,
     bad_keys: DefaultKeyedRateLimiter<IpAddr>,
@@ -63,7 +63,7 @@ pub struct Limits {
     requests: Option<KeyLimiter>,
 }
 
-impl Limits {
+impl RateLimits {
     /// Creates the limits; `per_key` is in requests per second, `None` for no limit.
     pub fn new(per_key: Option<NonZeroU32>) -> Self {
         Self {
@@ -79,28 +79,28 @@ impl Limits {
     }
 
     /// Counts a sign-in of a client.
-    pub fn sign_in(&self, address: IpAddr) -> Result<(), TooMany> {
+    pub fn sign_in(&self, address: IpAddr) -> Result<(), RateLimited> {
         self.sign_ins
             .check_key(&network_of(address))
             .map_err(|not_until| self.too_many(&not_until))
     }
 
     /// Counts a request of a client with a key that does not exist.
-    pub fn bad_key(&self, address: IpAddr) -> Result<(), TooMany> {
+    pub fn bad_key(&self, address: IpAddr) -> Result<(), RateLimited> {
         self.bad_keys
             .check_key(&network_of(address))
             .map_err(|not_until| self.too_many(&not_until))
     }
 
     /// Counts an invitation by a person.
-    pub fn invitation(&self, by: UserId) -> Result<(), TooMany> {
+    pub fn invitation(&self, by: UserId) -> Result<(), RateLimited> {
         self.invitations
             .check_key(&by)
             .map_err(|not_until| self.too_many(&not_until))
     }
 
     /// Counts a request of a key; `None` when keys have no limit.
-    pub fn request(&self, key: ApiKeyId) -> Result<Option<RateLimitState>, TooMany> {
+    pub fn request(&self, key: ApiKeyId) -> Result<Option<RateLimitState>, RateLimited> {
         let Some(requests) = &self.requests else {
             return Ok(None);
         };
@@ -123,12 +123,15 @@ impl Limits {
         }
     }
 
-    fn too_many<P: governor::clock::Reference>(&self, not_until: &governor::NotUntil<P>) -> TooMany
+    fn too_many<P: governor::clock::Reference>(
+        &self,
+        not_until: &governor::NotUntil<P>,
+    ) -> RateLimited
     where
         DefaultClock: governor::clock::Clock<Instant = P>,
     {
         let wait = not_until.wait_time_from(self.clock.now());
-        TooMany {
+        RateLimited {
             retry_after: wait.as_secs() + 1,
         }
     }

@@ -8,14 +8,14 @@ use crate::host::Environment;
 use crate::ids::{ChangeId, OrganizationId};
 use crate::input::{Input, ObjectReader};
 use crate::limits::{MAX_NAME_CHARS, MIN_SERVICE_NAME_CHARS};
-use crate::problem::{Code, Violations};
+use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
 /// A change that was made elsewhere, with its service and host by their names:
 /// ids mean nothing in another organization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExportRow {
+pub struct ImportedChange {
     /// The id that it had where it was exported.
     pub id: Option<ChangeId>,
     /// Whether an export wrote it, so that its service and host existed.
@@ -43,7 +43,7 @@ const NAMES: [&str; COLUMNS.len() + 1] = {
     names
 };
 
-impl Input for ExportRow {
+impl Input for ImportedChange {
     const FIELDS: &'static [&'static str] = &NAMES;
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
@@ -82,7 +82,7 @@ impl Input for ExportRow {
         if self.change.occurred_at.is_none() {
             // Without it each import would be another change.
             let message = "is required for an imported change";
-            problems.add("/occurred_at", Code::Required, message);
+            problems.add("/occurred_at", ViolationCode::Required, message);
         }
         if let Some(name) = &mut self.service {
             rules::text(
@@ -99,7 +99,7 @@ impl Input for ExportRow {
     }
 }
 
-impl ExportRow {
+impl ImportedChange {
     /// Returns when it happened.
     pub fn occurred_at(&self) -> Timestamp {
         self.change.occurred_at.unwrap_or(Timestamp::EPOCH)
@@ -147,7 +147,7 @@ mod tests {
 
     const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
-    fn read(value: &Value) -> Result<ExportRow, InputError> {
+    fn read(value: &Value) -> Result<ImportedChange, InputError> {
         let now = "2026-11-21T08:30:00.000Z".parse().unwrap();
         from_json(value.to_string().as_bytes(), now)
     }

@@ -1,10 +1,11 @@
-//! Which changes were recorded, in the order of recording: not of `occurred_at`,
-//! which may be long ago, and so not of the changes' own ids, but of the ids of
-//! the entries of the activity log that record their creation.
+//! Reads changes in the order in which they were recorded.
 //!
-//! An entry gets its id when its request is handled, and is visible when it is
-//! committed, so that one may appear behind another of a later id. A reader that
-//! follows the entries reads those that are younger than [`OVERLAP`] again.
+//! That order is given by the ids of the activity entries that record the creations.
+//! The ids of the changes follow `occurred_at`, which may be long ago.
+//!
+//! An entry gets its id when its request is handled, but becomes visible when it is
+//! committed, possibly after an entry with a later id. A reader therefore reads the
+//! entries that are younger than [`OVERLAP`] again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,70 +15,70 @@ use changelog_core::{Action, ActivityId, ChangeId, Timestamp};
 use chrono::TimeDelta;
 use sqlx::types::{Text, Uuid};
 
+use super::creation_notifier::CreationEntry;
 use super::engine::on;
-use super::feed::CreationEntry;
 use super::index::search::IndexTerms;
 use super::index::sort_key;
 use super::{ChangeJson, Database, StoreError, Tenant};
 
-/// How long after its id was made an entry may still appear: a request may take
-/// 20 s, its transaction as much again, and the clocks of several servers may
-/// disagree by the rest.
+/// How long after its id was made an entry may still become visible: up to 20 s for
+/// the request, 20 s for its transaction, and the rest for differences between the
+/// clocks of several servers.
 const OVERLAP: Duration = Duration::from_mins(1);
 
-/// The most entries that one statement reads; the statement has the number too.
+/// The number of entries that one statement reads; the statement repeats it.
 const MAX_ENTRIES: usize = 1_000;
 
-/// Entries about changes, in the order of the primary key. The caller selects the
+/// CreationBatch about changes, in the order of the primary key. The caller selects the
 /// creations, so that one statement reads no more rows than its limit.
 const SINCE: &str = "
 SELECT id, resource_id, action FROM activity
 WHERE organization_id = $1 AND resource_type = 'change' AND id >= $2
 ORDER BY id LIMIT 1000";
 
-/// Some entries in the order of their ids.
+/// A batch of entries, ordered by id.
 #[derive(Debug)]
-pub struct Entries {
+pub struct CreationBatch {
     /// The creations among them.
     pub created: Vec<CreationEntry>,
-    /// From where to read on; `None` when these were all.
+    /// The id to read the next batch from; `None` when there are no more entries.
     pub next: Option<ActivityId>,
 }
 
-/// A change that was recorded, as it is now.
+/// A recorded change in its current state.
 #[derive(Debug)]
 pub struct RecordedChange {
     /// The entry that records its creation.
     pub creation: CreationEntry,
-    /// Its detail shape.
+    /// The change as JSON, as the API returns it.
     pub json: String,
-    /// The terms that a search finds it by.
+    /// The terms by which a search finds it.
     pub terms: IndexTerms,
 }
 
-/// Returns the first id that an entry of a moment can have.
-pub(crate) fn first_entry_at(at: Timestamp) -> ActivityId {
+/// Returns the smallest id of an entry of this time.
+pub(crate) fn first_id_at(at: Timestamp) -> ActivityId {
     ActivityId(first_uuid_at(at))
 }
 
-/// Returns from where to read again when everything up to a moment was read.
-pub(crate) fn overlapping(at: Timestamp) -> ActivityId {
+/// Returns the id to read from again when everything up to a time was read.
+pub(crate) fn overlap_start(at: Timestamp) -> ActivityId {
     let overlap = TimeDelta::from_std(OVERLAP).unwrap_or_default();
-    first_entry_at(at.plus(-overlap))
+    first_id_at(at.plus(-overlap))
 }
 
-/// Returns when the id of an entry was made.
-pub(crate) fn moment(id: ActivityId) -> Timestamp {
+/// Returns the time at which the id of an entry was made.
+pub(crate) fn time_of(id: ActivityId) -> Timestamp {
     sort_key::moment(id.0)
 }
 
 impl Database {
-    /// Reads the next entries about changes from an id on.
-    pub async fn entries_from(
+    /// Reads a batch of creations from an id onwards.
+    pub async fn creations_from(
         &self,
         tenant: Tenant,
         from: ActivityId,
-    ) -> Result<Entries, StoreError> {
+    ) -> Result<CreationBatch, StoreError> {
         let rows: Vec<(Uuid, Uuid, Text<Action>)> = on!(&mut self.reader(tenant).await?, |db| {
             sqlx::query_as(SINCE)
                 .bind(tenant.uuid())
@@ -85,7 +86,7 @@ impl Database {
                 .fetch_all(&mut **db)
         })?;
         let last = rows.last().filter(|_| rows.len() >= MAX_ENTRIES);
-        Ok(Entries {
+        Ok(CreationBatch {
             next: last.map(|(id, ..)| ActivityId(Uuid::from_u128(id.as_u128() + 1))),
             created: rows
                 .into_iter()
@@ -98,9 +99,8 @@ impl Database {
         })
     }
 
-    /// Reads the changes that entries record; those that were deleted meanwhile
-    /// are left out.
-    pub async fn recorded(
+    /// Reads the changes of creations, without those that were deleted since.
+    pub async fn recorded_changes(
         &self,
         tenant: Tenant,
         entries: &[CreationEntry],
