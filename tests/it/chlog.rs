@@ -5,7 +5,6 @@ mod doctor;
 mod export;
 mod hostile_repository;
 mod import;
-mod kept_input;
 mod list_and_edit;
 mod log;
 mod log_context;
@@ -13,6 +12,7 @@ mod login;
 mod output;
 mod run;
 mod run_signals;
+mod saved_input;
 mod spool;
 mod spool_organizations;
 mod terraform;
@@ -23,48 +23,49 @@ use serde_json::Value;
 use changelog_tests::TestApp;
 
 /// What a command said, and how it ended.
-pub(crate) struct Said {
+pub(crate) struct ChlogOutput {
     pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
-impl Said {
+impl ChlogOutput {
     pub(crate) fn of(command: &mut assert_cmd::Command) -> Self {
         let output = command.output().expect("chlog runs");
         Self {
             code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).expect("UTF-8"),
-            err: String::from_utf8(output.stderr).expect("UTF-8"),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
         }
     }
 
     /// Requires success.
     #[track_caller]
-    pub(crate) fn done(self) -> Self {
-        self.ended(0)
+    pub(crate) fn succeeds(self) -> Self {
+        self.exits_with(0)
     }
 
     /// Requires this exit code; a failure must say something, and not here.
     #[track_caller]
-    pub(crate) fn ended(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+    pub(crate) fn exits_with(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
         assert!(
-            code == 0 || !self.err.trim().is_empty(),
+            code == 0 || !self.stderr.trim().is_empty(),
             "it fails without a word"
         );
-        assert!(!self.err.contains("panicked"), "{}", self.err);
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         self
     }
 
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}", self.out))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 }
 
-pub(crate) fn chlog(app: &TestApp, arguments: &[&str]) -> Said {
-    Said::of(app.chlog().args(arguments))
+pub(crate) fn chlog(app: &TestApp, arguments: &[&str]) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().args(arguments))
 }
 
 /// The newest change, as the service has it.

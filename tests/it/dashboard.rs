@@ -91,7 +91,7 @@ pub(crate) async fn join(app: &TestApp, by: &TestClient, name: &str, role: &str)
 }
 
 /// One of everything that has a page or a button of its own.
-struct Things {
+struct Resources {
     change: String,
     service: String,
     host: String,
@@ -102,7 +102,7 @@ struct Things {
     token: String,
 }
 
-impl Things {
+impl Resources {
     /// Makes them in an organization.
     async fn of(app: &TestApp, organization: &Organization) -> Self {
         let key = app.with_key(&organization.key);

@@ -23,7 +23,7 @@ use changelog_tests::TestApp;
 async fn open(app: &TestApp) -> (Store, Tenant) {
     let (store, lock) = Store::open(&app.database, Purpose::Administer, Capacity::default())
         .await
-        .expect("it opens");
+        .expect("a connection");
     assert!(lock.is_none(), "the service serves it");
     let tenant = tenant(&store, &app.organization.id).await;
     (store, tenant)
@@ -31,7 +31,7 @@ async fn open(app: &TestApp) -> (Store, Tenant) {
 
 async fn tenant(store: &Store, organization: &str) -> Tenant {
     let found = store.organizations_named(organization).await;
-    let found = found.expect("it answers");
+    let found = found.expect("the store responds");
     let [(tenant, _)] = found.as_slice() else {
         panic!("{} organizations have this id", found.len());
     };
@@ -53,14 +53,14 @@ fn owner_id(app: &TestApp) -> UserId {
 
 /// Makes a person who is a member.
 async fn join(store: &Store, tenant: Tenant, name: &str, role: &Role) -> User {
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     let email = format!("{}@example.com", name.to_lowercase());
     let user = tx.insert_user(&email, name, "no hash", Utc::now()).await;
     let user = user.expect("nobody has this address");
     tx.insert_member(tenant, &Actor::operator(), &user, role, Utc::now())
         .await
         .expect("no member yet");
-    tx.commit().await.expect("it commits");
+    tx.commit().await.expect("a commit");
     user
 }
 

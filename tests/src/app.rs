@@ -1,4 +1,4 @@
-//! What a test runs against: a fresh database, an organization on the Pro plan
+//! The service under test: a new database, an organization on the Pro plan
 //! with an owner and an API key, and the real service.
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub enum Engine {
     Postgres,
 }
 
-/// The name of the key that every app has.
+/// The name of the API key that every app has.
 pub const KEY_NAME: &str = "terraform";
 
 /// An organization with its owner and a key.
@@ -49,7 +49,7 @@ pub struct Organization {
     pub key: String,
 }
 
-/// A running service with everything around it.
+/// A running service with its database and folder.
 pub struct TestApp {
     /// The database's engine.
     pub engine: Engine,
@@ -63,30 +63,27 @@ pub struct TestApp {
 }
 
 impl TestApp {
-    /// Starts the service in this process; `None` where the database's program
-    /// is not installed.
+    /// Starts the service in this process; `None` if the database is not installed.
     pub async fn new(engine: Engine) -> Option<Self> {
         let (folder, database, organization) = prepare(engine).await?;
         let server = Server::start_in_process(&database, &[]).await;
         Some(Self {
             engine,
             organization,
-            server: server.unwrap_or_else(|error| panic!("serve fails: {error}")),
+            server: server.unwrap_or_else(|error| panic!("the server does not start: {error}")),
             database,
             folder,
         })
     }
 
-    /// Starts the service in a process of its own, for tests that kill it, read
-    /// its log or measure it; `None` where the database's program is not
-    /// installed.
+    /// Starts the service in a process of its own, for tests that kill it, read its log
+    /// or measure it; `None` if the database is not installed.
     pub async fn with_process(engine: Engine) -> Option<Self> {
         let (folder, database, organization) = prepare(engine).await?;
         Some(Self::serve_on(engine, folder, database, organization).await)
     }
 
-    /// Starts the service as a process, on an instance of PostgreSQL that no
-    /// other test uses.
+    /// Starts the service as a process, on a PostgreSQL instance that no other test uses.
     pub async fn on_postgres(postgres: &Postgres) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database = postgres.database().await;
@@ -104,48 +101,48 @@ impl TestApp {
         Self {
             engine,
             organization,
-            server: server.unwrap_or_else(|log| panic!("serve ends: {log}")),
+            server: server.unwrap_or_else(|log| panic!("the server exited: {log}")),
             database,
             folder,
         }
     }
 
-    /// A folder of this app's own.
+    /// Returns the folder of this app.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The file of the database, on SQLite.
+    /// Returns the path of the database file on SQLite.
     pub fn file(&self) -> PathBuf {
         self.folder().join("changelog.db")
     }
 
-    /// Where the service listens.
+    /// Returns the URL of the service.
     pub fn url(&self) -> String {
         format!("http://{}", self.server.address)
     }
 
-    /// Somebody without a key or a session.
+    /// Returns a client without a key or a session.
     pub fn anonymous(&self) -> TestClient {
         TestClient::new(&self.server.address)
     }
 
-    /// The organization's key.
+    /// Returns a client with the organization's key.
     pub fn key(&self) -> TestClient {
         self.with_key(&self.organization.key)
     }
 
-    /// Any key.
+    /// Returns a client with a given key.
     pub fn with_key(&self, key: &str) -> TestClient {
         self.anonymous().with("x-api-key", key)
     }
 
-    /// The owner, signed in.
+    /// Signs in the owner and returns a client with the session.
     pub async fn browser(&self) -> TestClient {
         self.browser_of(&self.organization).await
     }
 
-    /// The owner of an organization, signed in.
+    /// Signs in the owner of an organization and returns a client with the session.
     pub async fn browser_of(&self, organization: &Organization) -> TestClient {
         let cookie = sign_in(
             &self.anonymous(),
@@ -156,15 +153,17 @@ impl TestApp {
         self.anonymous().with("cookie", &cookie)
     }
 
-    /// Makes another organization in the same service.
+    /// Creates another organization in the same service.
     pub fn second_organization(&self) -> Organization {
         let created = self.server.with_store(|store| async move {
             template::create_organization(&store, "Umbrella", "grace").await
         });
-        created.unwrap_or_else(|| found(self.folder(), &self.database, "Umbrella", "grace"))
+        created.unwrap_or_else(|| {
+            create_organization(self.folder(), &self.database, "Umbrella", "grace")
+        })
     }
 
-    /// Returns the address of a database that nobody has used.
+    /// Returns the address of an empty database.
     pub async fn empty_database(&self) -> String {
         match self.engine {
             Engine::Sqlite => format!("sqlite://{}/empty.db", self.folder().display()),
@@ -175,7 +174,7 @@ impl TestApp {
         }
     }
 
-    /// Runs a statement in the database, past the service.
+    /// Runs a statement directly in the database.
     pub async fn execute(&self, statement: &'static str) {
         let mut db = Db::open(self.engine, &self.database).await;
         database::execute!(&mut db, sqlx::query(statement));
@@ -188,7 +187,7 @@ impl TestApp {
         admin(self.folder(), &self.database, arguments, "")
     }
 
-    /// Runs an admin command and returns whatever happens.
+    /// Runs an admin command and returns its output.
     pub fn try_admin(&self, arguments: &[&str], input: &str) -> Output {
         run(
             admin_command(self.folder(), &self.database, arguments),
@@ -196,7 +195,7 @@ impl TestApp {
         )
     }
 
-    /// Makes a key for this app's organization and returns what is printed.
+    /// Creates a key for this app's organization and returns what the command prints.
     #[track_caller]
     pub fn create_key(&self, arguments: &[&str]) -> Value {
         let organization = &self.organization.id;
@@ -216,8 +215,8 @@ impl TestApp {
         self.server = self.another_server(flags).await;
     }
 
-    /// Starts one more service on the same database, in a process of its own if
-    /// the first one has one.
+    /// Starts another service on the same database, in a process of its own if the first
+    /// one has one.
     pub async fn another_server(&self, flags: &[&str]) -> Server {
         let server = if self.server.is_process() {
             let mut command = self.serve_command();
@@ -226,16 +225,16 @@ impl TestApp {
         } else {
             Server::start_in_process(&self.database, flags).await
         };
-        server.unwrap_or_else(|error| panic!("serve fails: {error}"))
+        server.unwrap_or_else(|error| panic!("the server does not start: {error}"))
     }
 
-    /// The command that starts a server on this database.
+    /// Returns the command that starts a server on this database.
     pub fn serve_command(&self) -> Command {
         serve(self.folder(), &self.database)
     }
 
-    /// Begins a `chlog` command that speaks to this service with this key and
-    /// knows nothing of this machine's own settings.
+    /// Returns a `chlog` command that uses this service and its key, and does not inherit
+    /// the settings of this machine.
     pub fn chlog(&self) -> assert_cmd::Command {
         let mut command = self.bare_chlog();
         command
@@ -244,7 +243,7 @@ impl TestApp {
         command
     }
 
-    /// Begins a `chlog` command that knows of no service.
+    /// Returns a `chlog` command without a configured service.
     pub fn bare_chlog(&self) -> assert_cmd::Command {
         let mut command = assert_cmd::Command::new(programs::chlog());
         command
@@ -262,7 +261,7 @@ impl TestApp {
     }
 }
 
-/// Signs in and returns the cookie as a browser would send it back.
+/// Signs in and returns the session cookie as a browser sends it.
 pub async fn sign_in(caller: &TestClient, email: &str, password: &str) -> String {
     let answer = caller
         .post_form("/sign-in", &[("email", email), ("password", password)])
@@ -273,7 +272,7 @@ pub async fn sign_in(caller: &TestClient, email: &str, password: &str) -> String
     pair.to_owned()
 }
 
-/// Makes a folder with a database that has an organization.
+/// Creates a folder with a database that has an organization.
 async fn prepare(engine: Engine) -> Option<(TempDir, String, Organization)> {
     let folder = tempfile::Builder::new()
         .prefix("changelog-test-")
@@ -312,17 +311,17 @@ fn admin(folder: &Path, database: &str, arguments: &[&str], input: &str) -> Valu
     let mut all = arguments.to_vec();
     all.push("--json");
     let output = run(admin_command(folder, database, &all), input);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
     serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
 }
 
-/// Makes an organization on the Pro plan with an owner and a key.
+/// Creates an organization on the Pro plan with an owner and a key.
 #[track_caller]
-fn found(folder: &Path, database: &str, name: &str, owner: &str) -> Organization {
+fn create_organization(folder: &Path, database: &str, name: &str, owner: &str) -> Organization {
     let email = format!("{owner}@example.com");
     let owner_name = format!("{owner} of {name}");
-    // Not a password that anybody uses, and one that a search for leaks finds.
+    // Unique, so that tests can search for it where it must not appear.
     let password = format!("plum-{}", uuid::Uuid::new_v4());
     let made = admin(
         folder,

@@ -16,10 +16,10 @@ use url::Url;
 
 use crate::{installed, watchdog};
 
-/// How long a page may take to come, on a machine that is busy.
-const ARRIVAL: Duration = Duration::from_secs(20);
+/// How long a page may take to load on a busy machine.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A browser with a profile of its own; gone when dropped.
+/// A browser with a profile of its own; closed when dropped.
 pub struct Chromium {
     /// The only tab.
     pub tab: Client,
@@ -28,12 +28,12 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Starts a browser, where there is one.
+    /// Starts a browser; `None` if Chromium is not installed.
     pub async fn start() -> Option<Self> {
         Self::start_with(json!({})).await
     }
 
-    /// Starts a browser that runs no script of any page.
+    /// Starts a browser with JavaScript disabled.
     pub async fn without_scripts() -> Option<Self> {
         const BLOCKED: u32 = 2;
         let setting = "profile.managed_default_content_settings.javascript";
@@ -41,7 +41,7 @@ impl Chromium {
         let page = "data:text/html,<title>off</title><script>document.title = 'on'</script>";
         browser.open(page).await;
         let title = browser.tab.title().await.expect("a title");
-        assert_eq!(title, "off", "scripts run all the same");
+        assert_eq!(title, "off", "scripts run");
         Some(browser)
     }
 
@@ -55,11 +55,11 @@ impl Chromium {
         };
         let profile = tempfile::tempdir().expect("a folder");
         watchdog::folder(profile.path());
-        // It takes a port that is free for IPv4 and gives up where another has
-        // it for IPv6: the next try takes another.
+        // The driver picks a port that is free for IPv4 and fails if the port is used for
+        // IPv6; it picks another one at the next attempt.
         let (driver, port) = (0..5)
             .find_map(|_| start_driver(&driver))
-            .expect("the driver starts and says its port");
+            .expect("the driver starts and prints its port");
         let options = json!({
             "binary": browser,
             "args": [
@@ -91,37 +91,34 @@ impl Chromium {
         })
     }
 
-    /// Goes to an address.
+    /// Opens a URL.
     pub async fn open(&self, url: &str) {
         let gone = self.tab.goto(url).await;
         gone.unwrap_or_else(|error| panic!("{url}: {error}"));
     }
 
-    /// Waits until the page has an element: what a click leads to takes time.
+    /// Waits until the page has an element.
     pub async fn wait_for(&self, css: &str) {
         self.wait_for_element(Locator::Css(css)).await;
     }
 
-    /// Waits until an element of the page has this text and no more.
+    /// Waits until an element of the page has exactly this text.
     pub async fn wait_for_text(&self, text: &str) {
-        self.wait_for_element(Locator::XPath(&format!("//*[{}]", says(text))))
+        self.wait_for_element(Locator::XPath(&format!("//*[{}]", has_text(text))))
             .await;
     }
 
-    /// Waits until the page is the one of an address.
+    /// Waits until the page has this URL.
     pub async fn wait_for_url(&self, url: &str) {
         let wanted = Url::parse(url).expect("an address");
-        let wait = self.tab.wait().at_most(ARRIVAL);
+        let wait = self.tab.wait().at_most(PAGE_TIMEOUT);
         if let Err(error) = wait.for_url(&wanted).await {
-            panic!(
-                "nothing leads to {url}, {error}, but to {}",
-                self.address().await
-            );
+            panic!("expected {url}, {error}, got {}", self.address().await);
         }
     }
 
     async fn wait_for_element(&self, locator: Locator<'_>) -> Element {
-        let wait = self.tab.wait().at_most(ARRIVAL);
+        let wait = self.tab.wait().at_most(PAGE_TIMEOUT);
         match wait.for_element(locator).await {
             Ok(element) => element,
             Err(error) => {
@@ -131,12 +128,12 @@ impl Chromium {
         }
     }
 
-    /// Finds an element, which must come.
+    /// Waits for an element and returns it.
     pub async fn find(&self, css: &str) -> Element {
         self.wait_for_element(Locator::Css(css)).await
     }
 
-    /// Tells whether the page has an element.
+    /// Returns whether the page has an element.
     pub async fn has(&self, css: &str) -> bool {
         !self.all(css).await.is_empty()
     }
@@ -147,31 +144,30 @@ impl Chromium {
         found.expect("a page")
     }
 
-    /// Clicks an element, once the page has it.
+    /// Waits for an element and clicks it.
     pub async fn click(&self, css: &str) {
         let clicked = self.find(css).await.click().await;
         clicked.unwrap_or_else(|error| panic!("{css} cannot be clicked: {error}"));
     }
 
-    /// Clicks the button or link of this name in the page; where that sends a
-    /// form, waits for the page that answers: until then the old one stands
-    /// there, and may look alike.
+    /// Clicks the button or link of this name. If that submits a form, waits until the
+    /// old page is gone, because the new page may look the same.
     pub async fn press(&self, name: &str) {
-        let is_named = says(name);
-        let path = format!("//main//*[(self::button or self::a or self::summary) and {is_named}]");
+        let has_name = has_text(name);
+        let path = format!("//main//*[(self::button or self::a or self::summary) and {has_name}]");
         let element = self.wait_for_element(Locator::XPath(&path)).await;
         let kind = element.prop("type").await.expect("an element");
         let clicked = element.click().await;
         clicked.unwrap_or_else(|error| panic!("{name} cannot be pressed: {error}"));
         let pressed = Instant::now();
-        // One that is gone has no name any more.
+        // An element of the old page has no tag name any more.
         while kind.as_deref() == Some("submit") && element.tag_name().await.is_ok() {
-            assert!(pressed.elapsed() < ARRIVAL, "{name} leads nowhere");
+            assert!(pressed.elapsed() < PAGE_TIMEOUT, "{name} loads no page");
             sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Fills fields of a form, as somebody who types.
+    /// Fills fields of a form by typing.
     pub async fn fill(&self, form: &str, fields: &[(&str, &str)]) {
         for (name, value) in fields {
             let field = self.find(&format!("{form} [name='{name}']")).await;
@@ -179,7 +175,7 @@ impl Chromium {
             let kind = field.attr("type").await.expect("an element");
             let filled = match (tag.as_str(), kind.as_deref()) {
                 ("select", _) => field.select_by_value(value).await,
-                // Typed, it would depend on the language of the machine.
+                // The typed format depends on the language of the machine.
                 (_, Some("datetime-local")) => {
                     let script = "arguments[0].value = arguments[1]";
                     let element = serde_json::to_value(field).expect("JSON");
@@ -195,18 +191,18 @@ impl Chromium {
         }
     }
 
-    /// Returns what a field holds.
+    /// Returns the value of a field.
     pub async fn value(&self, css: &str) -> String {
         let value = self.find(css).await.prop("value").await;
         value.expect("an element").unwrap_or_default()
     }
 
-    /// Returns what a person reads in an element.
+    /// Returns the visible text of an element.
     pub async fn text_of(&self, css: &str) -> String {
         self.find(css).await.text().await.expect("its text")
     }
 
-    /// Returns the texts of all elements of a kind, in their order.
+    /// Returns the visible texts of all elements that match, in order.
     pub async fn texts(&self, css: &str) -> Vec<String> {
         let mut texts = Vec::new();
         for element in self.all(css).await {
@@ -221,15 +217,15 @@ impl Chromium {
         result.unwrap_or_else(|error| panic!("{error}: {script}"))
     }
 
-    /// Types keys where the focus is.
+    /// Types keys into the focused element.
     pub async fn keys(&self, keys: &str) {
         let focused = self.tab.active_element().await.expect("a page");
         focused.send_keys(keys).await.expect("keys");
     }
 
-    /// Has pages believe that the reader wants light or dark, and nothing that
-    /// moves: a colour on its way to another is neither.
-    pub async fn prefer(&self, scheme: &str) {
+    /// Sets the preferred color scheme, and turns off animations: a color in transition
+    /// has neither value.
+    pub async fn set_color_scheme(&self, scheme: &str) {
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
@@ -241,8 +237,8 @@ impl Chromium {
         self.chrome("goog/cdp/execute", body).await;
     }
 
-    /// Gives pages a window of this width, whatever the real one has.
-    pub async fn become_wide(&self, width: u32) {
+    /// Sets the width of the window.
+    pub async fn set_width(&self, width: u32) {
         let body = json!({
             "cmd": "Emulation.setDeviceMetricsOverride",
             "params": { "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false },
@@ -250,22 +246,22 @@ impl Chromium {
         self.chrome("goog/cdp/execute", body).await;
     }
 
-    /// Returns what pages have said in the console since it was asked last.
+    /// Returns the console messages since the last call.
     pub async fn console(&self) -> Vec<String> {
-        let said = self.chrome("se/log", json!({ "type": "browser" })).await;
-        let entries = said.as_array().expect("a list").iter();
+        let messages = self.chrome("se/log", json!({ "type": "browser" })).await;
+        let entries = messages.as_array().expect("a list").iter();
         entries
             .map(|entry| format!("{}: {}", entry["level"], entry["message"]))
             .collect()
     }
 
-    /// Gives a command that only this browser knows.
+    /// Sends a command of the Chromium driver.
     async fn chrome(&self, command: &'static str, body: Value) -> Value {
         let done = self.tab.issue_cmd(Chrome { command, body }).await;
         done.unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    /// Returns what a person sees of the page.
+    /// Returns the visible text of the page.
     pub async fn text(&self) -> String {
         let body = self.tab.find(Locator::Css("body")).await.expect("a page");
         body.text().await.expect("its text")
@@ -285,7 +281,7 @@ impl Chromium {
         self.tab.current_url().await.expect("an address")
     }
 
-    /// Returns the cookie of the session as a browser sends it.
+    /// Returns the session cookie as a browser sends it.
     pub async fn cookie(&self) -> String {
         let cookie = self.tab.get_named_cookie("changelog_session").await;
         let cookie = cookie.expect("a session");
@@ -293,13 +289,13 @@ impl Chromium {
     }
 }
 
-/// The condition of `XPath` that an element has this text.
-fn says(text: &str) -> String {
+/// Returns the `XPath` condition that an element has exactly this text.
+fn has_text(text: &str) -> String {
     assert!(!text.contains('"'), "XPath cannot quote {text}");
     format!("normalize-space() = \"{text}\"")
 }
 
-/// A command of Chromium's driver beyond the standard.
+/// A command of the Chromium driver that is not in the standard.
 #[derive(Debug)]
 struct Chrome {
     command: &'static str,
@@ -317,25 +313,25 @@ impl WebDriverCompatibleCommand for Chrome {
     }
 }
 
-/// Starts the driver, and returns it with the port that it says.
+/// Starts the driver, and returns it with its port.
 fn start_driver(program: &Path) -> Option<(Child, String)> {
     let mut driver = Command::new(program)
         .arg("--port=0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        // Told to end, it leaves its browser running: they end as a group.
+        // The driver leaves its browser running when it ends; both are killed as a group.
         .process_group(0)
         .spawn()
         .expect("the driver starts");
     watchdog::server(driver.id());
-    let said = BufReader::new(driver.stdout.take().expect("a pipe"));
-    let port = said.lines().map_while(Result::ok).find_map(|line| {
+    let stdout = BufReader::new(driver.stdout.take().expect("a pipe"));
+    let port = stdout.lines().map_while(Result::ok).find_map(|line| {
         let (_, port) = line.split_once("started successfully on port ")?;
         Some(port.trim_end_matches('.').to_owned())
     });
     if port.is_none() {
-        // It has closed its output, and ends by itself.
+        // It has closed its output and is about to exit.
         let _ = driver.wait();
     }
     port.map(|port| (driver, port))

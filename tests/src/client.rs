@@ -1,4 +1,4 @@
-//! Whoever sends requests: nobody in particular, a key, or a browser.
+//! HTTP clients: without credentials, with an API key, or with a session.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 
-/// Sends requests to one service in one name.
+/// Sends requests to one service, each with the same headers.
 #[derive(Clone)]
 pub struct TestClient {
     /// The HTTP client, without redirects and with a timeout of a minute.
@@ -16,7 +16,7 @@ pub struct TestClient {
     headers: HeaderMap,
 }
 
-/// What a request was answered.
+/// A response with its request.
 #[derive(Clone, Debug)]
 pub struct TestResponse {
     request: String,
@@ -29,11 +29,11 @@ pub struct TestResponse {
 }
 
 impl TestClient {
-    /// Makes a caller that says nothing about itself.
+    /// Creates a client without credentials.
     pub fn new(address: &str) -> Self {
         static PROVIDER: OnceLock<()> = OnceLock::new();
         PROVIDER.get_or_init(|| {
-            // Fails only when somebody else has installed one, which is as good.
+            // Fails only if a provider is installed already.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let client = Client::builder()
@@ -56,7 +56,7 @@ impl TestClient {
         self
     }
 
-    /// Begins a request that can be given anything.
+    /// Returns a request that can be changed before it is sent.
     pub fn request(&self, method: &str, path: &str) -> RequestBuilder {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
         self.client
@@ -79,14 +79,14 @@ impl TestClient {
         send(self.request("PATCH", path).json(&body)).await
     }
 
-    /// Posts bytes as JSON, whether they are or not.
+    /// Posts bytes with the content type of JSON.
     pub async fn post_bytes(&self, path: &str, body: impl Into<Vec<u8>>) -> TestResponse {
         let request = self.request("POST", path);
         let request = request.header("content-type", "application/json");
         send(request.body(body.into())).await
     }
 
-    /// Posts a form, as a page would.
+    /// Posts a form.
     pub async fn post_form(&self, path: &str, fields: &[(&str, &str)]) -> TestResponse {
         send(form(self.request("POST", path), fields)).await
     }
@@ -103,7 +103,7 @@ impl TestClient {
     }
 }
 
-/// Puts form fields into a request.
+/// Sets the body of a request to form fields.
 pub fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let body = url::form_urlencoded::Serializer::new(String::new())
         .extend_pairs(fields)
@@ -113,12 +113,12 @@ pub fn form(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder 
         .body(body)
 }
 
-/// Sends a request; the service must answer it, with whatever.
+/// Sends a request; any response is accepted.
 pub async fn send(request: RequestBuilder) -> TestResponse {
-    try_send(request).await.expect("the service answers")
+    try_send(request).await.expect("a response")
 }
 
-/// Sends a request that may find nobody.
+/// Sends a request that may get no response.
 pub async fn try_send(request: RequestBuilder) -> Result<TestResponse, reqwest::Error> {
     let (client, request) = request.build_split();
     let request = request?;
@@ -133,7 +133,7 @@ pub async fn try_send(request: RequestBuilder) -> Result<TestResponse, reqwest::
 }
 
 impl TestResponse {
-    /// Reads the body, whatever the status is.
+    /// Parses the body, for any status.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text)
@@ -153,8 +153,7 @@ impl TestResponse {
         self.json()
     }
 
-    /// Requires this status and returns what stands in the envelope, which
-    /// must hold nothing else.
+    /// Requires this status and an envelope with `data` alone, and returns its content.
     #[track_caller]
     pub fn data(&self, status: u16) -> Value {
         let mut body = self.body(status);
@@ -168,7 +167,7 @@ impl TestResponse {
         assert_eq!(self.status, status, "{}: {}", self.request, self.text);
     }
 
-    /// Returns a header's value; empty when it is not there.
+    /// Returns a header's value; empty if the header is absent.
     pub fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -176,8 +175,7 @@ impl TestResponse {
             .unwrap_or_default()
     }
 
-    /// Requires a problem of this status and code, in its full shape, and
-    /// returns it.
+    /// Requires a problem of this status and code with all its members, and returns it.
     #[track_caller]
     pub fn problem(&self, status: u16, code: &str) -> Value {
         let request = &self.request;
@@ -207,18 +205,14 @@ impl TestResponse {
             "{request}"
         );
         assert_ne!(problem["request_id"], "", "{request}");
-        let companion = match status {
+        let required_header = match status {
             401 => Some("www-authenticate"),
             405 => Some("allow"),
             429 | 503 => Some("retry-after"),
             _ => None,
         };
-        if let Some(name) = companion {
-            assert_ne!(
-                self.header(name),
-                "",
-                "{request} answers {status} without {name}"
-            );
+        if let Some(name) = required_header {
+            assert_ne!(self.header(name), "", "{request}: {status} without {name}");
         }
         problem
     }
@@ -236,7 +230,7 @@ impl TestResponse {
         );
     }
 
-    /// The same for a 400 about the query string.
+    /// Requires a 400 about the query string with exactly these violations.
     #[track_caller]
     pub fn violates_query(&self, expected: &[(&str, &str)]) {
         let problem = self.problem(400, "malformed_query");
@@ -258,7 +252,7 @@ fn sorted(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs
 }
 
-/// Returns the violations of a problem, sorted; each must say something.
+/// Returns the violations of a problem, sorted; each must have a message.
 #[track_caller]
 fn violations(problem: &Value) -> Vec<(String, String)> {
     let errors = problem["errors"].as_array().expect("a list of errors");
@@ -283,12 +277,12 @@ pub fn keys(value: &Value) -> Vec<&str> {
     keys
 }
 
-/// Returns a text out of a JSON value.
+/// Returns the string in a JSON value.
 #[track_caller]
 pub fn text(value: &Value) -> String {
     let text = value
         .as_str()
-        .unwrap_or_else(|| panic!("not a text: {value}"));
+        .unwrap_or_else(|| panic!("not a string: {value}"));
     text.to_owned()
 }
 

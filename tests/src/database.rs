@@ -1,11 +1,11 @@
-//! The database of an app, past the service.
+//! Direct access to the database of an app.
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 
 use crate::Engine;
 
-/// One connection to the database of an app.
+/// A connection to the database of an app.
 pub enum Db {
     /// A connection to SQLite.
     Sqlite(SqliteConnection),
@@ -19,24 +19,24 @@ macro_rules! execute {
     ($db:expr, $query:expr) => {
         match $db {
             $crate::database::Db::Sqlite(db) => {
-                $query.execute(&mut *db).await.expect("it runs");
+                $query.execute(&mut *db).await.expect("a result");
             }
             $crate::database::Db::Postgres(db) => {
-                $query.execute(&mut *db).await.expect("it runs");
+                $query.execute(&mut *db).await.expect("a result");
             }
         }
     };
 }
 pub use crate::execute;
 
-/// Reads the same rows from either database.
+/// Reads rows with the same query from either database.
 #[macro_export]
 macro_rules! fetch {
     ($db:expr, $query:expr) => {
         match $db {
-            $crate::database::Db::Sqlite(db) => $query.fetch_all(&mut *db).await.expect("it runs"),
+            $crate::database::Db::Sqlite(db) => $query.fetch_all(&mut *db).await.expect("a result"),
             $crate::database::Db::Postgres(db) => {
-                $query.fetch_all(&mut *db).await.expect("it runs")
+                $query.fetch_all(&mut *db).await.expect("a result")
             }
         }
     };
@@ -50,11 +50,11 @@ impl Db {
             Engine::Sqlite => {
                 let options: SqliteConnectOptions = address.parse().expect("an address");
                 let options = options.create_if_missing(true);
-                Self::Sqlite(options.connect().await.expect("it opens"))
+                Self::Sqlite(options.connect().await.expect("a connection"))
             }
             Engine::Postgres => {
                 let connection = PgConnection::connect(address).await;
-                Self::Postgres(connection.expect("it opens"))
+                Self::Postgres(connection.expect("a connection"))
             }
         }
     }
@@ -65,6 +65,6 @@ impl Db {
             Self::Sqlite(db) => db.close().await,
             Self::Postgres(db) => db.close().await,
         };
-        closed.expect("it closes");
+        closed.expect("a closed connection");
     }
 }

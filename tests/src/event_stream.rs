@@ -1,12 +1,12 @@
-//! A stream of server-sent events, as somebody reads it who listens.
+//! A client of server-sent events.
 
 use std::time::Duration;
 
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-/// How long to wait for what must come.
-const MOST: Duration = Duration::from_secs(20);
+/// How long to wait for an event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An event.
 #[derive(Clone, Debug)]
@@ -19,18 +19,18 @@ pub struct Event {
     pub data: Value,
 }
 
-/// An answer that goes on.
+/// A response with an event stream.
 pub struct EventStream {
     /// The response whose body is the stream.
     pub response: Response,
-    /// What has come and is not read yet; a chunk may end within a character.
+    /// The received bytes that are not parsed yet; a chunk may end within a character.
     bytes: Vec<u8>,
 }
 
 impl EventStream {
-    /// Opens a stream, which must come about.
+    /// Opens a stream; the status must be 200.
     pub async fn open(request: RequestBuilder) -> Self {
-        let response = request.send().await.expect("the service answers");
+        let response = request.send().await.expect("a response");
         assert_eq!(response.status(), 200);
         Self {
             response,
@@ -38,7 +38,7 @@ impl EventStream {
         }
     }
 
-    /// Waits for the next event; `None` when the stream has ended, or broke.
+    /// Waits for the next event; `None` when the stream has ended or failed.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
@@ -51,8 +51,8 @@ impl EventStream {
                 }
                 continue;
             }
-            let chunk = tokio::time::timeout(MOST, self.response.chunk()).await;
-            let chunk = chunk.expect("the stream says nothing").ok()??;
+            let chunk = tokio::time::timeout(EVENT_TIMEOUT, self.response.chunk()).await;
+            let chunk = chunk.expect("an event or the end of the stream").ok()??;
             self.bytes.extend_from_slice(&chunk);
         }
     }
@@ -60,7 +60,7 @@ impl EventStream {
     /// Waits for the next change.
     pub async fn change(&mut self) -> Event {
         loop {
-            let event = self.next().await.expect("the stream goes on");
+            let event = self.next().await.expect("another event");
             if event.name == "change" {
                 return event;
             }
@@ -68,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// Waits for so many changes, and returns their titles.
+    /// Waits for `count` changes, and returns their titles.
     pub async fn titles(&mut self, count: usize) -> Vec<String> {
         let mut titles = Vec::new();
         while titles.len() < count {
@@ -77,7 +77,7 @@ impl EventStream {
         titles
     }
 
-    /// Reads on until the stream ends by itself, and returns the changes.
+    /// Reads until the stream ends, and returns the changes.
     pub async fn rest(mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await {

@@ -1,39 +1,38 @@
-//! What may stand between a client and the service, and goes wrong as such
-//! things do.
+//! A proxy between a client and the service that fails in the ways that proxies fail.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// What becomes of a connection.
+/// How the proxy treats connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// It is handed on to the service.
-    Open,
-    /// It is taken, and nothing ever comes.
+pub enum ProxyMode {
+    /// Connections are forwarded to the service.
+    Forward,
+    /// Connections are accepted, and no response is ever sent.
     Hanging,
-    /// Every request is answered with 500 and a page.
-    Failing,
-    /// Every request is answered with 429 and no word when to come back.
-    Crowded,
-    /// Every request is answered with 200 and a page that is no JSON.
-    Elsewhere,
-    /// Every request is answered with 404 and an ingress's page.
-    Backendless,
-    /// Every request is answered with 301 to another address.
-    Moved,
-    /// Every request is answered with 403 and JSON that is not the service's.
-    Denied,
-    /// Every request is answered with bytes that are no HTTP.
-    Garbage,
-    /// It is closed at once.
+    /// Every response is a 500 with an HTML page.
+    InternalError,
+    /// Every response is a 429 without `Retry-After`.
+    TooManyRequests,
+    /// Every response is a 200 with an HTML page.
+    HtmlPage,
+    /// Every response is a 404 with an HTML page, as from an ingress.
+    NotFound,
+    /// Every response is a 301 to another address.
+    Redirect,
+    /// Every response is a 403 with JSON that is not the service's.
+    Forbidden,
+    /// Every response is bytes that are not HTTP.
+    NotHttp,
+    /// Connections are closed at once.
     Closing,
-    /// The request is handed on, and its answer is lost.
-    Deaf,
+    /// Requests are forwarded, and their responses are dropped.
+    DropResponses,
 }
 
-/// An address that stays, in front of a service that need not.
+/// A proxy whose address stays the same when the service behind it changes.
 pub struct FaultyProxy {
     /// The address of the proxy.
     pub url: String,
@@ -41,54 +40,53 @@ pub struct FaultyProxy {
 }
 
 struct State {
-    mode: Mode,
+    mode: ProxyMode,
     service: String,
-    /// The connections that are handed on.
-    joined: Vec<TcpStream>,
+    /// The connections that are open.
+    connections: Vec<TcpStream>,
 }
 
 impl FaultyProxy {
-    /// Listens in front of a service.
-    pub fn before(service: &str, mode: Mode) -> Self {
+    /// Starts a proxy in front of a service.
+    pub fn in_front_of(service: &str, mode: ProxyMode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = Arc::new(Mutex::new(State {
             mode,
             service: service.to_owned(),
-            joined: Vec::new(),
+            connections: Vec::new(),
         }));
         let shared = Arc::clone(&state);
         // Ends with the process.
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let mut state = shared.lock().expect("nobody panics with it");
+                let mut state = shared.lock().expect("an unpoisoned lock");
                 let (mode, service) = (state.mode, state.service.clone());
-                state.joined.extend(client.try_clone());
+                state.connections.extend(client.try_clone());
                 drop(state);
-                thread::spawn(move || pass(client, mode, &service));
+                thread::spawn(move || serve(client, mode, &service));
             }
         });
         Self { url, state }
     }
 
-    /// Changes what becomes of connections from now on, and ends those that
-    /// there are.
-    pub fn set(&self, mode: Mode) {
-        let mut state = self.state.lock().expect("nobody panics with it");
+    /// Sets how later connections are treated, and closes the open ones.
+    pub fn set_mode(&self, mode: ProxyMode) {
+        let mut state = self.state.lock().expect("an unpoisoned lock");
         state.mode = mode;
-        for connection in state.joined.drain(..) {
+        for connection in state.connections.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Puts another service behind it.
-    pub fn lead_to(&self, service: &str) {
-        let mut state = self.state.lock().expect("nobody panics with it");
+    /// Sets the address of the service.
+    pub fn set_service(&self, service: &str) {
+        let mut state = self.state.lock().expect("an unpoisoned lock");
         service.clone_into(&mut state.service);
     }
 }
 
-fn pass(mut client: TcpStream, mode: Mode, service: &str) {
+fn serve(mut client: TcpStream, mode: ProxyMode, service: &str) {
     let page = "<html>We will be back soon</html>";
     let with = |status: &str| {
         format!(
@@ -98,20 +96,22 @@ fn pass(mut client: TcpStream, mode: Mode, service: &str) {
         )
     };
     let answer = match mode {
-        Mode::Closing => return,
-        Mode::Hanging => {
-            // Until the client has had enough.
+        ProxyMode::Closing => return,
+        ProxyMode::Hanging => {
+            // Until the client gives up.
             let _ = io::copy(&mut client, &mut io::sink());
             return;
         }
-        Mode::Open => return join(client, service, true),
-        Mode::Deaf => return join(client, service, false),
-        Mode::Failing => with("500 Internal Server Error"),
-        Mode::Crowded => with("429 Too Many Requests"),
-        Mode::Elsewhere => with("200 OK"),
-        Mode::Backendless => with("404 Not Found"),
-        Mode::Moved => with("301 Moved Permanently\r\nlocation: https://changes.example.com/"),
-        Mode::Denied => {
+        ProxyMode::Forward => return join(client, service, true),
+        ProxyMode::DropResponses => return join(client, service, false),
+        ProxyMode::InternalError => with("500 Internal Server Error"),
+        ProxyMode::TooManyRequests => with("429 Too Many Requests"),
+        ProxyMode::HtmlPage => with("200 OK"),
+        ProxyMode::NotFound => with("404 Not Found"),
+        ProxyMode::Redirect => {
+            with("301 Moved Permanently\r\nlocation: https://changes.example.com/")
+        }
+        ProxyMode::Forbidden => {
             let body = "{\"message\": \"no route\", \"status\": 403}";
             format!(
                 "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\n\
@@ -119,7 +119,7 @@ fn pass(mut client: TcpStream, mode: Mode, service: &str) {
                 body.len()
             )
         }
-        Mode::Garbage => "\u{1}\u{2}\u{3} hello\r\n\r\n".to_owned(),
+        ProxyMode::NotHttp => "\u{1}\u{2}\u{3} hello\r\n\r\n".to_owned(),
     };
     let _ = client.read(&mut [0; 16384]);
     let _ = client.write_all(answer.as_bytes());
@@ -127,9 +127,9 @@ fn pass(mut client: TcpStream, mode: Mode, service: &str) {
     let _ = io::copy(&mut client, &mut io::sink());
 }
 
-/// Hands on what either side says; the service's answers only if they are let
-/// through.
-fn join(client: TcpStream, service: &str, answers: bool) {
+/// Forwards bytes in both directions; the responses of the service only if
+/// `forwards_responses`.
+fn join(client: TcpStream, service: &str, forwards_responses: bool) {
     let Ok(server) = TcpStream::connect(service) else {
         return;
     };
@@ -141,7 +141,7 @@ fn join(client: TcpStream, service: &str, answers: bool) {
         let _ = to_server.shutdown(Shutdown::Write);
     });
     let (mut from_server, mut to_client) = (server, client);
-    if answers {
+    if forwards_responses {
         let _ = io::copy(&mut from_server, &mut to_client);
     } else {
         let _ = from_server.read(&mut [0; 1]);

@@ -30,7 +30,7 @@ pub mod watchdog;
 pub use app::{Engine, KEY_NAME, Organization, TestApp, sign_in};
 pub use client::{TestClient, TestResponse, each, form, keys, send, text};
 pub use database::Db;
-pub use faulty_proxy::{FaultyProxy, Mode};
+pub use faulty_proxy::{FaultyProxy, ProxyMode};
 pub use postgres::Postgres;
 pub use process::{run, server_command, signal};
 pub use raw_connection::RawConnection;
@@ -39,8 +39,8 @@ pub use server::Server;
 /// Runs each test on SQLite and on PostgreSQL, as `sqlite::name` and
 /// `postgres::name`.
 ///
-/// The service runs in the test process; for the tests behind `process:` it
-/// runs in a process of its own, which they can kill and whose log they read.
+/// The service runs in the test process; for the tests behind `process:` it runs in a
+/// process of its own, which they can kill and whose log they can read.
 #[macro_export]
 macro_rules! on_both {
     (process: $($with_process:ident),+ $(,)?) => {
@@ -78,8 +78,8 @@ macro_rules! on_one {
     };
 }
 
-/// Defines one test that runs on an engine, and on a second one where all are
-/// wanted.
+/// Defines a test that runs on one engine, and on a second one if all engines are
+/// requested.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! test_on {
@@ -98,7 +98,7 @@ macro_rules! test_on {
     };
 }
 
-/// Whether `CHANGELOG_TEST_ENGINES=all` asks for every test on both engines.
+/// Returns whether `CHANGELOG_TEST_ENGINES=all` requests every test on both engines.
 pub fn runs_all_engines() -> bool {
     std::env::var("CHANGELOG_TEST_ENGINES").is_ok_and(|engines| engines == "all")
 }

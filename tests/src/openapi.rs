@@ -1,25 +1,25 @@
-//! The OpenAPI document, read as far as the tests need it.
+//! The OpenAPI document, and a check of values against its schemas.
 
 use serde_json::{Map, Value};
 
 use crate::{TestApp, TestResponse};
 
-/// The document, and a small reader of its schemas.
+/// The OpenAPI document.
 pub struct Document(pub Value);
 
 impl Document {
-    /// Fetches it from the service.
+    /// Fetches the document from the service.
     pub async fn of(app: &TestApp) -> Self {
         Self(app.anonymous().get("/api/openapi.json").await.body(200))
     }
 
-    /// Follows references to where they lead.
+    /// Resolves references.
     pub fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
         match schema["$ref"].as_str() {
             Some(reference) => {
                 let pointer = reference.strip_prefix('#').expect("a local reference");
                 let found = self.0.pointer(pointer);
-                self.resolve(found.unwrap_or_else(|| panic!("{reference} leads nowhere")))
+                self.resolve(found.unwrap_or_else(|| panic!("{reference} does not exist")))
             }
             None => schema,
         }
@@ -30,7 +30,7 @@ impl Document {
         &self.0["components"]["schemas"][name]
     }
 
-    /// Says where a value does not match a schema.
+    /// Returns where a value does not match a schema.
     pub fn mismatches(&self, place: &str, schema: &Value, value: &Value) -> Vec<String> {
         let schema = self.resolve(schema);
         let mut found = Vec::new();
@@ -51,7 +51,7 @@ impl Document {
             Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
-        if !types.is_empty() && !types.iter().any(|name| is_of(name, value)) {
+        if !types.is_empty() && !types.iter().any(|name| has_type(name, value)) {
             found.push(format!("{place}: {value} is no {types:?}"));
             return found;
         }
@@ -61,21 +61,18 @@ impl Document {
             found.push(format!("{place}: {value} is none of {words:?}"));
         }
         match value {
-            Value::String(text) => found.extend(text_mismatches(place, schema, text)),
+            Value::String(text) => found.extend(string_mismatches(place, schema, text)),
             Value::Number(_) => {
-                let (number, least) = (value.as_f64(), schema["minimum"].as_f64());
-                if number
-                    .zip(least)
-                    .is_some_and(|(number, least)| number < least)
-                {
+                let (number, min) = (value.as_f64(), schema["minimum"].as_f64());
+                if number.zip(min).is_some_and(|(number, min)| number < min) {
                     found.push(format!("{place}: {value} is too small"));
                 }
             }
             Value::Array(elements) => {
-                if let Some(most) = schema["maxItems"].as_u64()
-                    && elements.len() as u64 > most
+                if let Some(max) = schema["maxItems"].as_u64()
+                    && elements.len() as u64 > max
                 {
-                    found.push(format!("{place}: more than {most}"));
+                    found.push(format!("{place}: more than {max}"));
                 }
                 if schema["items"].is_object() {
                     for (index, element) in elements.iter().enumerate() {
@@ -110,17 +107,16 @@ impl Document {
                 Some(schema) => {
                     found.extend(self.mismatches(&format!("{place}/{name}"), schema, value));
                 }
-                // What is not documented is a surprise.
+                // Members that are not documented must not appear.
                 None => found.push(format!("{place}: {name} is not documented")),
             }
         }
         found
     }
 
-    /// Requires that an answer is documented for this operation, and has the
-    /// documented shape.
+    /// Requires that a response is documented for this operation, and matches its schema.
     #[track_caller]
-    pub fn documents(&self, method: &str, path: &str, answer: &TestResponse) {
+    pub fn assert_documented(&self, method: &str, path: &str, answer: &TestResponse) {
         let operation = &self.0["paths"][path][method];
         assert!(operation.is_object(), "{method} {path} is not documented");
         let response = self.resolve(&operation["responses"][answer.status.to_string()]);
@@ -147,7 +143,7 @@ impl Document {
             .into_iter()
             .flat_map(Map::keys)
         {
-            // These come only with what they are about.
+            // These headers are present only in some responses.
             if !matches!(
                 name.as_str(),
                 "idempotent-replayed" | "ratelimit" | "ratelimit-policy" | "retry-after"
@@ -163,7 +159,7 @@ impl Document {
     }
 }
 
-fn is_of(name: &str, value: &Value) -> bool {
+fn has_type(name: &str, value: &Value) -> bool {
     match name {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -176,19 +172,13 @@ fn is_of(name: &str, value: &Value) -> bool {
     }
 }
 
-fn text_mismatches(place: &str, schema: &Value, text: &str) -> Vec<String> {
+fn string_mismatches(place: &str, schema: &Value, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let count = text.chars().count() as u64;
-    if schema["minLength"]
-        .as_u64()
-        .is_some_and(|least| count < least)
-    {
+    if schema["minLength"].as_u64().is_some_and(|min| count < min) {
         found.push(format!("{place}: {text:?} is too short"));
     }
-    if schema["maxLength"]
-        .as_u64()
-        .is_some_and(|most| count > most)
-    {
+    if schema["maxLength"].as_u64().is_some_and(|max| count > max) {
         found.push(format!("{place}: {text:?} is too long"));
     }
     let of_format = match schema["format"].as_str() {

@@ -1,4 +1,4 @@
-//! A throw-away PostgreSQL, gone when the test process is, however it ends.
+//! A temporary PostgreSQL instance, removed when the test process ends in any way.
 
 use std::fs;
 use std::net::TcpListener;
@@ -26,12 +26,12 @@ pub struct Postgres {
     /// The organization in the database that [`Self::prepared_database`] copies.
     template: OnceCell<Organization>,
     /// The watchdog stops the server and removes its files when this closes.
-    watched: Option<ChildStdin>,
+    watchdog_input: Option<ChildStdin>,
     watchdog: Child,
 }
 
-/// Waits for its input to end, whatever ends it: the kernel closes the pipe of
-/// a test process that panicked or was killed.
+/// Waits for the end of its input: the kernel closes the pipe of a test process that ends
+/// in any way.
 const WATCHDOG: &str = r#"
 trap '' INT TERM HUP
 folder=$1
@@ -46,21 +46,21 @@ rm -rf "$folder"
 "#;
 
 impl Postgres {
-    /// Returns the instance that all worlds of this process share; none where
-    /// the program is not installed.
+    /// Returns the instance that all tests of this process share; `None` if PostgreSQL is
+    /// not installed.
     pub async fn shared() -> Option<&'static Self> {
         static SHARED: OnceCell<Option<Postgres>> = OnceCell::const_new();
         SHARED.get_or_init(Self::start).await.as_ref()
     }
 
-    /// Starts an instance; `None` where the program is not installed.
+    /// Starts an instance; `None` if PostgreSQL is not installed.
     pub async fn start() -> Option<Self> {
         Self::start_with(&[]).await
     }
 
-    /// Starts an instance with more settings.
+    /// Starts an instance with additional settings.
     pub async fn start_with(settings: &[&str]) -> Option<Self> {
-        // Of two settings of one name the last one counts.
+        // The last setting of a name applies.
         let mut all = vec![
             "max_connections=300",
             "shared_buffers=64MB",
@@ -71,8 +71,8 @@ impl Postgres {
         Self::start_in(&std::env::temp_dir(), &all).await
     }
 
-    /// Starts an instance with the default settings, whose commits are durable,
-    /// in a folder below this one.
+    /// Starts an instance with the default settings, whose commits are durable, in a
+    /// subfolder of `parent`.
     pub async fn start_durable(parent: &Path) -> Option<Self> {
         Self::start_in(parent, &[]).await
     }
@@ -87,7 +87,7 @@ impl Postgres {
             .tempdir_in(parent)
             .expect("a temporary folder");
         let data = folder.path().join("data");
-        let user = unprivileged();
+        let user = user_prefix();
         if !user.is_empty() {
             let status = Command::new("chown")
                 .arg("postgres")
@@ -134,12 +134,12 @@ impl Postgres {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Its own group: Ctrl-C in a terminal must not end it first.
+            // Ctrl-C in a terminal must not end the watchdog first.
             .process_group(0)
             .spawn()
             .expect("sh runs");
         let postgres = Self {
-            watched: watchdog.stdin.take(),
+            watchdog_input: watchdog.stdin.take(),
             watchdog,
             databases: AtomicU32::new(0),
             template: OnceCell::new(),
@@ -147,7 +147,7 @@ impl Postgres {
             folder,
         };
         assert!(
-            postgres.answers().await,
+            postgres.is_ready().await,
             "PostgreSQL does not start: {}",
             postgres.log()
         );
@@ -166,8 +166,8 @@ impl Postgres {
         self.url(&name)
     }
 
-    /// Creates a database with an organization, as a copy of one that is
-    /// prepared once, and returns its address.
+    /// Creates a database with an organization by copying a prepared one, and returns its
+    /// address.
     pub(crate) async fn prepared_database(&self) -> (String, Organization) {
         let prepare = || async {
             self.execute(format!("CREATE DATABASE {TEMPLATE}")).await;
@@ -185,7 +185,7 @@ impl Postgres {
     }
 
     async fn execute(&self, statement: String) {
-        let mut connection = self.connect().await.expect("PostgreSQL answers");
+        let mut connection = self.connect().await.expect("a connection to PostgreSQL");
         let done = sqlx::query(AssertSqlSafe(statement.clone()))
             .execute(&mut connection)
             .await;
@@ -193,12 +193,12 @@ impl Postgres {
         connection.close().await.expect("the connection closes");
     }
 
-    /// Stops the processes where they stand, as a machine that hangs would.
+    /// Suspends all processes, like a machine that hangs.
     pub fn suspend(&self) {
         self.signal("STOP");
     }
 
-    /// Lets them go on.
+    /// Resumes the processes.
     pub fn resume(&self) {
         self.signal("CONT");
     }
@@ -211,7 +211,7 @@ impl Postgres {
             .next()
             .and_then(|pid| pid.parse().ok())
             .expect("a pid");
-        // The first one first: while it stands still it starts no others.
+        // The main process first, so that it starts no more children.
         crate::signal(server, signal);
         for child in children(server) {
             crate::signal(child, signal);
@@ -226,8 +226,8 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Waits until it answers; false when it does not within half a minute.
-    async fn answers(&self) -> bool {
+    /// Waits until it accepts connections; returns false after 30 s.
+    async fn is_ready(&self) -> bool {
         let deadline = Instant::now() + Duration::from_secs(30);
         while Instant::now() < deadline {
             if self.connect().await.is_ok() {
@@ -238,17 +238,17 @@ impl Postgres {
         false
     }
 
-    /// What it logged: the place to look when a query fails.
+    /// Returns the log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// The file that it logs to.
+    /// Returns the path of the log file.
     pub fn log_file(&self) -> PathBuf {
         self.folder.path().join("log")
     }
 
-    /// Every byte in its data folder that may hold a row.
+    /// Returns the path of the data folder.
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -256,13 +256,13 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        drop(self.watched.take());
+        drop(self.watchdog_input.take());
         let _ = self.watchdog.wait();
     }
 }
 
-/// Finds the folder with `initdb` and `postgres`: in the search path, or where
-/// Debian puts it, the newest first.
+/// Finds the folder with `initdb` and `postgres`: in PATH, or in the newest version that
+/// Debian has installed.
 fn programs() -> Option<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -276,9 +276,9 @@ fn programs() -> Option<PathBuf> {
         .find(|folder| folder.join("initdb").is_file() && folder.join("postgres").is_file())
 }
 
-/// PostgreSQL refuses to run as root; returns the words that run it as its own
-/// user then, and none otherwise.
-fn unprivileged() -> Vec<&'static str> {
+/// Returns the command prefix that runs a program as the user `postgres`; empty unless
+/// this process runs as root, which PostgreSQL refuses.
+fn user_prefix() -> Vec<&'static str> {
     let id = Command::new("id").arg("-u").output().expect("id runs");
     if id.stdout.trim_ascii() != b"0" {
         Vec::new()

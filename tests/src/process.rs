@@ -9,11 +9,11 @@ use crate::programs;
 
 /// Sends a signal to a process that this test started.
 ///
-/// A group of processes is its first one's number behind a minus.
-pub fn signal(who: impl Display, signal: &str) {
-    // Gone already is as good as told.
+/// A process group is addressed by its id with a minus sign before it.
+pub fn signal(target: impl Display, signal: &str) {
+    // A process that has exited needs no signal.
     let _ = Command::new("kill")
-        .args([&format!("-{signal}"), "--", &who.to_string()])
+        .args([&format!("-{signal}"), "--", &target.to_string()])
         .stderr(Stdio::null())
         .status();
 }
@@ -27,14 +27,14 @@ pub fn run(mut command: Command, input: &str) -> Output {
         .spawn()
         .expect("the program is built");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // A command that reads nothing may be gone before this is written.
+    // A command that does not read its input may exit before this is written.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
-    child.wait_with_output().expect("it ends")
+    child.wait_with_output().expect("an exit")
 }
 
-/// Begins a command of `changelog-server` that knows nothing of this machine's
-/// own settings.
+/// Returns a `changelog-server` command that does not inherit the settings of this
+/// machine.
 pub fn server_command(home: &Path) -> Command {
     let mut command = Command::new(programs::server());
     command

@@ -1,27 +1,26 @@
-//! The programs under test, built from the sources as they stand.
+//! The programs under test, built from the current sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where `changelog-server` is.
+/// Returns the path of `changelog-server`.
 pub fn server() -> PathBuf {
     folder().join("changelog-server")
 }
 
-/// Where `chlog` is.
+/// Returns the path of `chlog`.
 pub fn chlog() -> PathBuf {
     folder().join("chlog")
 }
 
-/// The target folder of the profile that this test was built with.
+/// Returns the target folder of the profile that this test was built with.
 ///
-/// `cargo test` builds a package's program only for integration tests of that
-/// same package, so the programs are built here, once a run: nothing to do
-/// when they are fresh, and they can never be stale. The whole workspace with
-/// its tests is named because that is what `cargo test --workspace` has built a
-/// moment ago; for less, cargo would compile the dependencies anew with fewer
-/// of their features.
+/// `cargo test` builds a package's program only for integration tests of that same
+/// package, so the programs are built here, once per run, and are never stale. This
+/// builds the whole workspace with its tests, because `cargo test --workspace` has just
+/// built the same; for a part of it cargo would compile the dependencies again with fewer
+/// features.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -29,7 +28,7 @@ pub fn folder() -> &'static Path {
         let folder = test
             .parent()
             .and_then(Path::parent)
-            .expect("tests lie in target/<profile>/deps")
+            .expect("tests are in target/<profile>/deps")
             .to_path_buf();
         let Some(cargo) = std::env::var_os("CARGO") else {
             return folder;
@@ -39,8 +38,8 @@ pub fn folder() -> &'static Path {
             Some(other) => other,
         };
         let mut command = Command::new(cargo);
-        // What describes the package of this test would make build scripts run
-        // again, and everything above them compile anew.
+        // Variables that describe the package of this test would make cargo run build
+        // scripts again and recompile everything that depends on them.
         for (name, _) in std::env::vars_os() {
             let is_of_package = |name: &str| {
                 let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_"];
@@ -54,7 +53,7 @@ pub fn folder() -> &'static Path {
             .args(["build", "--quiet", "--workspace", "--bins", "--tests"])
             .args(["--profile", profile])
             .arg("--target-dir")
-            .arg(folder.parent().expect("the profile lies in target"))
+            .arg(folder.parent().expect("the profile is in target"))
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
             .status()
             .expect("cargo runs");

@@ -1,4 +1,4 @@
-//! Raw bytes over a socket, for what no client library would send.
+//! Raw bytes over a socket, for requests that no client library would send.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-/// One connection, spoken to in bytes.
+/// A connection that sends and receives bytes.
 pub struct RawConnection(TcpStream);
 
-/// What came back over a [`RawConnection`].
+/// The bytes received over a [`RawConnection`].
 #[derive(Debug)]
 pub struct Received {
     /// Everything up to the end of the connection, or to the deadline.
@@ -19,7 +19,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// The status of the first answer, if there is one.
+    /// Returns the status of the first response, if there is one.
     pub fn status(&self) -> Option<u16> {
         self.text.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
     }
@@ -31,7 +31,7 @@ impl RawConnection {
         Self(
             TcpStream::connect(address)
                 .await
-                .expect("the service accepts"),
+                .expect("an accepted connection"),
         )
     }
 
@@ -41,38 +41,49 @@ impl RawConnection {
         let source: SocketAddr = format!("{source}:0").parse().expect("an address");
         socket.bind(source).expect("the loopback network");
         let address = address.parse().expect("an address");
-        Self(socket.connect(address).await.expect("the service accepts"))
+        Self(
+            socket
+                .connect(address)
+                .await
+                .expect("an accepted connection"),
+        )
     }
 
-    /// Connects with room for so many bytes that came and were not read.
-    pub async fn connect_with_room(address: &str, bytes: u32) -> Self {
+    /// Connects with a receive buffer of this many bytes.
+    pub async fn connect_with_receive_buffer(address: &str, bytes: u32) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(bytes).expect("a size");
         let address = address.parse().expect("an address");
-        Self(socket.connect(address).await.expect("the service accepts"))
+        Self(
+            socket
+                .connect(address)
+                .await
+                .expect("an accepted connection"),
+        )
     }
 
-    /// Sends bytes; false when the other side has closed.
+    /// Sends bytes; returns false when the other side has closed the connection.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.0.write_all(bytes.as_ref()).await.is_ok()
     }
 
-    /// Reads until the other side closes, or as long as `most`.
-    pub async fn hear(&mut self, most: Duration) -> Received {
+    /// Reads until the other side closes the connection, or until `timeout` has passed.
+    pub async fn receive(&mut self, timeout: Duration) -> Received {
         let mut bytes = Vec::new();
-        let closed = tokio::time::timeout(most, self.0.read_to_end(&mut bytes))
+        let closed = tokio::time::timeout(timeout, self.0.read_to_end(&mut bytes))
             .await
             .is_ok();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Received { text, closed }
     }
 
-    /// Reads until the text has come, the other side closes, or `most` is over.
-    pub async fn hear_until(&mut self, wanted: &str, most: Duration) -> Received {
+    /// Reads until `expected` was received, the other side closes the connection, or
+    /// `timeout` has passed.
+    pub async fn receive_until(&mut self, expected: &str, timeout: Duration) -> Received {
         let mut bytes = Vec::new();
         let read = async {
             let mut buffer = [0; 4096];
-            while !String::from_utf8_lossy(&bytes).contains(wanted) {
+            while !String::from_utf8_lossy(&bytes).contains(expected) {
                 match self.0.read(&mut buffer).await {
                     Ok(0) | Err(_) => return true,
                     Ok(count) => bytes.extend_from_slice(&buffer[..count]),
@@ -80,7 +91,7 @@ impl RawConnection {
             }
             false
         };
-        let closed = tokio::time::timeout(most, read).await.unwrap_or(false);
+        let closed = tokio::time::timeout(timeout, read).await.unwrap_or(false);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         Received { text, closed }
     }

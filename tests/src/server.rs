@@ -1,4 +1,4 @@
-//! One running service: in the test process, or in a process of its own.
+//! A running service: in the test process, or in a process of its own.
 
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use changelog_server::store::Store;
 use crate::server_process::ServerProcess;
 use crate::server_thread::ServerThread;
 
-/// A service that listens; ended when dropped.
+/// A running service; stopped when dropped.
 pub struct Server {
-    /// Where it listens: `127.0.0.1:40001`.
+    /// The address that it listens on, such as `127.0.0.1:40001`.
     pub address: String,
     kind: Kind,
 }
@@ -24,7 +24,7 @@ impl Server {
     /// Starts the service in this process, with these flags of `serve`.
     ///
     /// # Errors
-    /// With the message of the failure.
+    /// The error message.
     pub async fn start_in_process(database: &str, flags: &[&str]) -> Result<Self, String> {
         let (thread, address) = ServerThread::start(database, flags).await?;
         Ok(Self {
@@ -36,7 +36,7 @@ impl Server {
     /// Starts a process and waits until it reports its address.
     ///
     /// # Errors
-    /// With the log of a process that ends instead.
+    /// The log of the process, if it exits instead.
     pub async fn start(command: Command) -> Result<Self, String> {
         let (process, address) = ServerProcess::start(command).await?;
         Ok(Self {
@@ -50,19 +50,19 @@ impl Server {
         matches!(self.kind, Kind::Process(_))
     }
 
-    /// Everything that the process has written on standard error so far.
+    /// Returns everything that the process has written to standard error so far.
     #[track_caller]
     pub fn log(&self) -> String {
         self.process().log()
     }
 
-    /// The number of the process.
+    /// Returns the process id.
     #[track_caller]
     pub fn pid(&self) -> u32 {
         self.process().pid()
     }
 
-    /// Asks the service to end, as an operator does.
+    /// Asks the service to shut down, as SIGTERM does.
     pub fn terminate(&mut self) {
         match &mut self.kind {
             Kind::Thread(thread) => thread.drain(),
@@ -70,16 +70,15 @@ impl Server {
         }
     }
 
-    /// Waits until the process has ended by itself; `None` when it still runs
-    /// after this time.
-    pub async fn ended(&mut self, timeout: Duration) -> Option<ExitStatus> {
+    /// Waits for the process to exit; `None` when it still runs after this time.
+    pub async fn wait_for_exit(&mut self, timeout: Duration) -> Option<ExitStatus> {
         match &mut self.kind {
             Kind::Thread(_) => panic!("{NOT_A_PROCESS}"),
-            Kind::Process(process) => process.ended(timeout).await,
+            Kind::Process(process) => process.wait_for_exit(timeout).await,
         }
     }
 
-    /// Ends the service without a warning.
+    /// Kills the service.
     pub fn kill9(&mut self) {
         match &mut self.kind {
             Kind::Thread(thread) => thread.kill(),

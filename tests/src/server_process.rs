@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-/// How long a server may take until it listens, on a machine that is busy.
-const START: Duration = Duration::from_mins(1);
+/// How long a server may take to start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 const LISTENING: &str = "listening on http://";
 
-/// A process that serves; killed when dropped.
+/// A server process; killed when dropped.
 pub(crate) struct ServerProcess {
     child: Child,
     log: Arc<Mutex<String>>,
@@ -20,10 +20,10 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the command and waits until it says where it listens.
+    /// Starts the command and waits until it prints its address.
     ///
     /// # Errors
-    /// What it said, when it ended instead.
+    /// Its log, if it exits instead.
     pub(crate) async fn start(mut command: Command) -> Result<(Self, String), String> {
         let mut child = command
             .stdin(Stdio::null())
@@ -32,20 +32,20 @@ impl ServerProcess {
             .expect("the server is built");
         crate::watchdog::server(child.id());
         let log = Arc::new(Mutex::new(String::new()));
-        let (said, listening) = oneshot::channel();
+        let (address_sender, listening) = oneshot::channel();
         let stderr = child.stderr.take().expect("a pipe");
         let reader = std::thread::spawn({
             let log = log.clone();
             move || {
-                let mut said = Some(said);
+                let mut address_sender = Some(address_sender);
                 for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
                     let line = String::from_utf8_lossy(&line).into_owned();
                     if let Some((_, address)) = line.split_once(LISTENING)
-                        && let Some(said) = said.take()
+                        && let Some(address_sender) = address_sender.take()
                     {
-                        let _ = said.send(address.trim().to_owned());
+                        let _ = address_sender.send(address.trim().to_owned());
                     }
-                    let mut log = log.lock().expect("nobody panics with it");
+                    let mut log = log.lock().expect("an unpoisoned lock");
                     log.push_str(&line);
                     log.push('\n');
                 }
@@ -56,28 +56,28 @@ impl ServerProcess {
             log,
             reader: Some(reader),
         };
-        match tokio::time::timeout(START, listening).await {
+        match tokio::time::timeout(START_TIMEOUT, listening).await {
             Ok(Ok(address)) => Ok((server, address)),
             Ok(Err(_)) => Err(server.log()),
             Err(elapsed) => panic!("the server does not start, {elapsed}: {}", server.log()),
         }
     }
 
-    /// Everything that it wrote on standard error so far.
+    /// Returns everything that it has written to standard error so far.
     pub(crate) fn log(&self) -> String {
-        self.log.lock().expect("nobody panics with it").clone()
+        self.log.lock().expect("an unpoisoned lock").clone()
     }
 
-    /// The number of the process.
+    /// Returns the process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until it has ended by itself.
-    pub(crate) async fn ended(&mut self, most: Duration) -> Option<ExitStatus> {
-        let deadline = Instant::now() + most;
+    /// Waits for it to exit.
+    pub(crate) async fn wait_for_exit(&mut self, timeout: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + timeout;
         loop {
-            if let Some(status) = self.child.try_wait().expect("it can be waited for") {
+            if let Some(status) = self.child.try_wait().expect("a status") {
                 self.read_all();
                 return Some(status);
             }
@@ -88,7 +88,7 @@ impl ServerProcess {
         }
     }
 
-    /// Kills it without a warning.
+    /// Kills it.
     pub(crate) fn kill9(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

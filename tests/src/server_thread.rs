@@ -11,12 +11,12 @@ use clap::Parser;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// A service on a thread; ended when dropped.
+/// A service on a thread; stopped when dropped.
 pub(crate) struct ServerThread {
     runtime: Handle,
     store: Option<Store>,
     drain: Option<oneshot::Sender<()>>,
-    /// Dropped, it ends the service at once.
+    /// Stops the service at once when dropped.
     kill: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -25,7 +25,7 @@ impl ServerThread {
     /// Starts the service and returns it with its address.
     ///
     /// # Errors
-    /// With the message of the failure.
+    /// The error message.
     pub(crate) async fn start(database: &str, flags: &[&str]) -> Result<(Self, String), String> {
         let command = ["changelog-server", "serve", "--listen", "127.0.0.1:0"];
         let arguments = Arguments::try_parse_from(command.iter().chain(flags));
@@ -74,14 +74,14 @@ impl ServerThread {
         Ok((server, address))
     }
 
-    /// Lets the service end as after a SIGTERM.
+    /// Shuts the service down as after SIGTERM.
     pub(crate) fn drain(&mut self) {
         if let Some(drain) = self.drain.take() {
             let _ = drain.send(());
         }
     }
 
-    /// Ends the service at once and closes its database.
+    /// Stops the service at once and closes its database.
     pub(crate) fn kill(&mut self) {
         self.store = None;
         self.kill = None;

@@ -1,4 +1,4 @@
-//! What values on the wire look like.
+//! The JSON members of records, and checks of ids and times.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub const CHANGE: [&str; 15] = [
     "updated_at",
 ];
 
-/// The members of the answer to creating a change, sorted.
+/// The members of the response to creating a change, sorted.
 pub const CHANGE_CREATED: [&str; 6] = [
     "created_at",
     "id",
@@ -59,7 +59,7 @@ pub const CHANGE_CREATED: [&str; 6] = [
     "title",
 ];
 
-/// The members of an entry in the activity log, sorted.
+/// The members of an activity entry, sorted.
 pub const ACTIVITY: [&str; 9] = [
     "action",
     "actor_id",
@@ -74,16 +74,16 @@ pub const ACTIVITY: [&str; 9] = [
 
 /// Requires a UUID version 7 in lower case.
 #[track_caller]
-pub fn is_id(value: &Value) {
+pub fn assert_id(value: &Value) {
     let id = text(value);
     let parsed = uuid::Uuid::parse_str(&id).unwrap_or_else(|error| panic!("{id}: {error}"));
     assert_eq!(parsed.get_version_num(), 7, "{id}");
     assert_eq!(parsed.hyphenated().to_string(), id);
 }
 
-/// Requires RFC 3339 in UTC with milliseconds and `Z`.
+/// Requires RFC 3339 in UTC with milliseconds and `Z`, and returns the time.
 #[track_caller]
-pub fn is_time(value: &Value) -> DateTime<Utc> {
+pub fn assert_time(value: &Value) -> DateTime<Utc> {
     let time = text(value);
     let parsed: DateTime<Utc> = time
         .parse()
@@ -92,17 +92,17 @@ pub fn is_time(value: &Value) -> DateTime<Utc> {
     parsed
 }
 
-/// Requires a time within the last minute: made just now.
+/// Requires a time within the last minute.
 #[track_caller]
-pub fn is_recent(value: &Value) {
-    let age = Utc::now() - is_time(value);
+pub fn assert_recent(value: &Value) {
+    let age = Utc::now() - assert_time(value);
     assert!(
         (-1..60).contains(&age.num_seconds()),
         "{value} is {age} old"
     );
 }
 
-/// Writes a time as the service does.
+/// Formats a time as the service does.
 pub fn time(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }

@@ -1,5 +1,5 @@
-//! Databases with an organization, its owner and a key, made once for each
-//! engine and copied for each test.
+//! Databases with an organization, its owner and a key, prepared once for each engine and
+//! copied for each test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ pub(crate) async fn copy_sqlite(to: &Path) -> Organization {
             let url = format!("sqlite://{}", file.display());
             let organization = prepare(&url).await;
             // Moves everything from the write-ahead log into the file.
-            let mut connection = SqliteConnection::connect(&url).await.expect("it opens");
+            let mut connection = SqliteConnection::connect(&url).await.expect("a connection");
             sqlx::raw_sql("PRAGMA wal_checkpoint(TRUNCATE)")
                 .execute(&mut connection)
                 .await
                 .expect("the log is copied");
-            connection.close().await.expect("it closes");
+            connection.close().await.expect("a closed connection");
             SqliteTemplate {
                 organization,
                 file,
@@ -64,7 +64,7 @@ pub(crate) async fn prepare(database: &str) -> Organization {
 pub(crate) async fn create_organization(store: &Store, name: &str, owner: &str) -> Organization {
     let email = format!("{owner}@example.com");
     let owner_name = format!("{owner} of {name}");
-    // Not a password that anyone uses, and one that a search for leaks finds.
+    // Unique, so that tests can search for it where it must not appear.
     let password = format!("plum-{}", uuid::Uuid::new_v4());
     let new = NewOrganization {
         name: name.to_owned(),
@@ -89,7 +89,7 @@ pub(crate) async fn create_organization(store: &Store, name: &str, owner: &str) 
         .insert_api_key(tenant, &Actor::operator(), &new_key, Utc::now())
         .await
         .expect("the key is new");
-    tx.commit().await.expect("it commits");
+    tx.commit().await.expect("a commit");
     Organization {
         id: organization.id.to_string(),
         name: name.to_owned(),

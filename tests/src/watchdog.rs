@@ -1,4 +1,4 @@
-//! Ends what a test process leaves behind when it is killed itself.
+//! Removes what a test process leaves behind when it is killed.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-/// Takes one line a server or folder, and acts when its input ends, whatever
-/// ends it: the kernel closes the pipe of a process that is gone. A number may
-/// belong to somebody else by then, hence the look at the name.
-const WATCH: &str = r#"
+/// Reads one line per server or folder, and removes them all when its input ends: the
+/// kernel closes the pipe of a process that has ended in any way. The script checks the
+/// process name because another process may have the id by then.
+const SCRIPT: &str = r#"
 trap '' INT TERM HUP
 list=
 while read -r kind what; do
@@ -29,21 +29,22 @@ printf '%s' "$list" | while read -r kind what; do
 done 2>/dev/null
 "#;
 
-/// Has a server killed, or a browser's driver with its whole group, should this process not be there to do it.
+/// Registers a server, or a browser driver with its process group, to be killed when this
+/// process ends without doing so.
 pub fn server(pid: u32) {
-    tell(&format!("server {pid}"));
+    register(&format!("server {pid}"));
 }
 
-/// Has a folder removed, should this process not be there to do it.
+/// Registers a folder to be removed when this process ends without doing so.
 pub fn folder(path: &Path) {
-    tell(&format!("folder {}", path.display()));
+    register(&format!("folder {}", path.display()));
 }
 
-fn tell(line: &str) {
+fn register(line: &str) {
     static WATCHDOG: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
     let input = WATCHDOG.get_or_init(|| {
         let watchdog = Command::new("sh")
-            .args(["-c", WATCH])
+            .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -52,6 +53,6 @@ fn tell(line: &str) {
         let input = watchdog.expect("sh runs").stdin.take();
         Mutex::new(input.expect("a pipe"))
     });
-    let mut input = input.lock().expect("nobody panics with it");
-    writeln!(input, "{line}").expect("the watchdog listens");
+    let mut input = input.lock().expect("an unpoisoned lock");
+    writeln!(input, "{line}").expect("a running watchdog");
 }

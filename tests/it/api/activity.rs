@@ -3,21 +3,21 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::shapes::{self, assert_id, assert_recent};
 use changelog_tests::{KEY_NAME, TestApp, TestClient, each, keys, on_both, sign_in, text};
 
 on_both!(
-    every_create_leaves_one_entry,
-    every_update_leaves_what_changed,
-    what_is_refused_leaves_nothing,
-    keys_made_and_revoked_are_recorded,
-    limit_and_offset_cut_the_list,
-    resource_selects,
-    actors_are_listed_and_select,
-    malformed_parameters_are_named,
-    only_a_session_reads_it,
-    people_leave_their_own_entries,
-    what_follows_quickly_keeps_its_order,
+    every_create_adds_one_entry,
+    every_update_records_the_changed_fields,
+    refused_requests_add_no_entry,
+    created_and_revoked_keys_are_recorded,
+    limit_and_offset_select_a_page,
+    resource_filters_by_type,
+    actors_are_listed_and_filter,
+    malformed_parameters_are_reported,
+    only_a_session_may_read_the_log,
+    entries_of_people_name_the_person,
+    entries_of_one_millisecond_keep_their_order,
 );
 
 /// The entries of one kind of thing, newest first.
@@ -31,15 +31,15 @@ async fn entries(browser: &TestClient, resource: &str) -> Vec<Value> {
     for entry in &items {
         assert_eq!(keys(entry), shapes::ACTIVITY);
         assert_eq!(entry["resource_type"], resource);
-        is_id(&entry["id"]);
-        is_recent(&entry["created_at"]);
+        assert_id(&entry["id"]);
+        assert_recent(&entry["created_at"]);
         assert!(entry["metadata"].is_object(), "{entry}");
     }
     items
 }
 
 #[track_caller]
-fn says(entry: &Value, action: &str, id: &str, label: &str, actor: &str) {
+fn assert_entry(entry: &Value, action: &str, id: &str, label: &str, actor: &str) {
     let found = ["action", "resource_id", "resource_label", "actor_name"].map(|name| &entry[name]);
     assert_eq!(found, [action, id, label, actor]);
     assert_eq!(entry["actor_id"], Value::Null);
@@ -49,7 +49,7 @@ fn key_actor() -> String {
     format!("API key: {KEY_NAME}")
 }
 
-async fn every_create_leaves_one_entry(app: TestApp) {
+async fn every_create_adds_one_entry(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     for (path, body, resource, label, metadata) in [
         (
@@ -77,7 +77,7 @@ async fn every_create_leaves_one_entry(app: TestApp) {
         let id = key.create(path, body).await;
         let found = entries(&browser, resource).await;
         assert_eq!(found.len(), 1, "{found:?}");
-        says(&found[0], "created", &id, label, &key_actor());
+        assert_entry(&found[0], "created", &id, label, &key_actor());
         if let Some(metadata) = metadata {
             assert_eq!(found[0]["metadata"], metadata);
         }
@@ -93,7 +93,7 @@ async fn every_create_leaves_one_entry(app: TestApp) {
     assert_eq!(found[0]["metadata"], metadata);
 }
 
-async fn every_update_leaves_what_changed(app: TestApp) {
+async fn every_update_records_the_changed_fields(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let host = key
         .create("/api/hosts", json!({ "hostname": "web-1" }))
@@ -151,7 +151,7 @@ async fn every_update_leaves_what_changed(app: TestApp) {
         key.patch(&path, body.clone()).await.is(200);
         let found = entries(&browser, resource).await;
         assert_eq!(found.len(), 2, "{found:?}");
-        says(&found[0], "updated", id, label, &key_actor());
+        assert_entry(&found[0], "updated", id, label, &key_actor());
         assert_eq!(found[0]["metadata"]["changes"], changes);
         // The same again, and nothing at all, change nothing.
         key.patch(&path, body).await.is(200);
@@ -171,7 +171,7 @@ async fn every_update_leaves_what_changed(app: TestApp) {
     assert_eq!(moves, ["completed", "in_progress", "planned"]);
 }
 
-async fn what_is_refused_leaves_nothing(app: TestApp) {
+async fn refused_requests_add_no_entry(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let host = key
         .create("/api/hosts", json!({ "hostname": "web-1" }))
@@ -202,7 +202,7 @@ async fn what_is_refused_leaves_nothing(app: TestApp) {
     assert_eq!(entries(&browser, "change").await.len(), 0);
 }
 
-async fn keys_made_and_revoked_are_recorded(app: TestApp) {
+async fn created_and_revoked_keys_are_recorded(app: TestApp) {
     let browser = app.browser().await;
     let before = entries(&browser, "api_key").await.len();
     let made = app.create_key(&[]);
@@ -227,7 +227,7 @@ async fn keys_made_and_revoked_are_recorded(app: TestApp) {
     }
 }
 
-async fn limit_and_offset_cut_the_list(app: TestApp) {
+async fn limit_and_offset_select_a_page(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     for index in 0..101 {
         key.change(&format!("number {index}")).await;
@@ -256,7 +256,7 @@ async fn limit_and_offset_cut_the_list(app: TestApp) {
     }
 }
 
-async fn resource_selects(app: TestApp) {
+async fn resource_filters_by_type(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     key.create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
@@ -284,7 +284,7 @@ async fn resource_selects(app: TestApp) {
     assert_eq!(newest, ["Deploy", "payments", "web-1"]);
 }
 
-async fn actors_are_listed_and_select(app: TestApp) {
+async fn actors_are_listed_and_filter(app: TestApp) {
     let browser = app.browser().await;
     let other = app.create_key(&[]);
     app.key().change("by the first").await;
@@ -345,7 +345,7 @@ async fn actors_are_listed_and_select(app: TestApp) {
     assert_eq!(of_entries, listed);
 }
 
-async fn malformed_parameters_are_named(app: TestApp) {
+async fn malformed_parameters_are_reported(app: TestApp) {
     let browser = app.browser().await;
     for (query, pointer, code) in [
         ("limit=0", "?limit", "out_of_range"),
@@ -368,7 +368,7 @@ async fn malformed_parameters_are_named(app: TestApp) {
     answer.problem(400, "malformed_query");
 }
 
-async fn only_a_session_reads_it(app: TestApp) {
+async fn only_a_session_may_read_the_log(app: TestApp) {
     for path in ["/api/activity", "/api/activity/actors"] {
         app.anonymous().get(path).await.problem(401, "unauthorized");
         app.key().get(path).await.problem(401, "unauthorized");
@@ -402,7 +402,7 @@ async fn only_a_session_reads_it(app: TestApp) {
     }
 }
 
-async fn people_leave_their_own_entries(app: TestApp) {
+async fn entries_of_people_name_the_person(app: TestApp) {
     let browser = app.browser().await;
     let owner = &app.organization.owner_id;
     let found = browser
@@ -433,7 +433,7 @@ fn ids(records: &Value, member: &str) -> Vec<String> {
 }
 
 /// Several of these fall into one millisecond.
-async fn what_follows_quickly_keeps_its_order(app: TestApp) {
+async fn entries_of_one_millisecond_keep_their_order(app: TestApp) {
     let key = app.key();
     let mut made = Vec::new();
     for index in 0..100 {

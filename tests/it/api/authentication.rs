@@ -10,25 +10,25 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use changelog_tests::shapes::{is_id, is_recent, time};
+use changelog_tests::shapes::{assert_id, assert_recent, time};
 use changelog_tests::{
     Engine, KEY_NAME, Server, TestApp, TestClient, each, keys, on_both, send, text,
 };
 
 on_both!(
-    a_key_has_its_form,
-    four_ways_to_be_refused_are_one,
-    every_keyed_endpoint_needs_a_key,
+    a_new_key_is_well_formed,
+    every_invalid_key_gets_the_same_response,
+    every_api_endpoint_requires_a_key,
     an_expired_key_is_refused,
-    the_last_use_is_known,
-    the_free_plan_has_no_api,
+    the_last_use_of_a_key_is_recorded,
+    keys_on_the_free_plan_are_refused,
     guessing_keys_is_throttled;
     process:
-    a_key_revoked_under_load_is_refused_from_the_next_request_on,
+    a_revoked_key_is_refused_at_once_under_load,
 );
 
 /// Every endpoint behind a key, with a request that would succeed.
-async fn keyed(key: &TestClient) -> Vec<(&'static str, String, Option<Value>)> {
+async fn api_requests(key: &TestClient) -> Vec<(&'static str, String, Option<Value>)> {
     let host = key.create("/api/hosts", json!({ "hostname": "h" })).await;
     let service = key.create("/api/services", json!({ "name": "svc" })).await;
     let change = key.change("a change").await;
@@ -73,7 +73,7 @@ async fn keyed(key: &TestClient) -> Vec<(&'static str, String, Option<Value>)> {
     ]
 }
 
-async fn a_key_has_its_form(app: TestApp) {
+async fn a_new_key_is_well_formed(app: TestApp) {
     let made = app.create_key(&[]);
     let members = [
         "created_at",
@@ -88,8 +88,8 @@ async fn a_key_has_its_form(app: TestApp) {
     assert!(api_key::is_well_formed(&key), "{key}");
     assert!(key.starts_with("chlog_"));
     assert_eq!(key.len(), 6 + 32 + 6);
-    is_id(&made["id"]);
-    is_recent(&made["created_at"]);
+    assert_id(&made["id"]);
+    assert_recent(&made["created_at"]);
     assert_eq!(made["expires_at"], Value::Null);
     assert_eq!(made["organization_id"], app.organization.id);
     assert_eq!(made["name"], "another");
@@ -98,7 +98,7 @@ async fn a_key_has_its_form(app: TestApp) {
 }
 
 /// Missing, invalid, expired and revoked: nothing tells one from the other.
-async fn four_ways_to_be_refused_are_one(app: TestApp) {
+async fn every_invalid_key_gets_the_same_response(app: TestApp) {
     let revoked = app.create_key(&[]);
     app.admin(&["key", "revoke", &text(&revoked["id"])]);
     let key = &app.organization.key;
@@ -141,9 +141,9 @@ async fn four_ways_to_be_refused_are_one(app: TestApp) {
     }
 }
 
-async fn every_keyed_endpoint_needs_a_key(app: TestApp) {
+async fn every_api_endpoint_requires_a_key(app: TestApp) {
     let key = app.key();
-    for (method, path, body) in keyed(&key).await {
+    for (method, path, body) in api_requests(&key).await {
         let with_body = |caller: &TestClient| {
             let request = caller.request(method, &path);
             match &body {
@@ -227,12 +227,12 @@ async fn an_expired_key_is_refused(app: TestApp) {
 
 /// Sends requests to these servers in turn until the key is refused, and
 /// returns when each accepted request began.
-fn fire(
+fn send_until_refused(
     callers: Vec<TestClient>,
     stop: &Arc<AtomicBool>,
-    in_all: &Arc<AtomicUsize>,
+    accepted_count: &Arc<AtomicUsize>,
 ) -> tokio::task::JoinHandle<Vec<Instant>> {
-    let (stop, in_all) = (stop.clone(), in_all.clone());
+    let (stop, accepted_count) = (stop.clone(), accepted_count.clone());
     tokio::spawn(async move {
         let mut accepted = Vec::new();
         let mut refused = 0;
@@ -248,7 +248,7 @@ fn fire(
             };
             match answer.status {
                 200 | 201 => {
-                    in_all.fetch_add(1, Ordering::SeqCst);
+                    accepted_count.fetch_add(1, Ordering::SeqCst);
                     accepted.push(began);
                 }
                 _ => {
@@ -267,7 +267,7 @@ fn fire(
 
 /// Revokes a key while it is used, and requires that no request that began
 /// after the command had returned was accepted.
-async fn revoke_under_fire(app: &TestApp, servers: &[&Server]) {
+async fn revoke_under_load(app: &TestApp, servers: &[&Server]) {
     let made = app.create_key(&[]);
     let key = text(&made["key"]);
     let callers: Vec<TestClient> = servers
@@ -275,12 +275,12 @@ async fn revoke_under_fire(app: &TestApp, servers: &[&Server]) {
         .map(|server| TestClient::new(&server.address).with("x-api-key", &key))
         .collect();
     let stop = Arc::new(AtomicBool::new(false));
-    let in_all = Arc::new(AtomicUsize::new(0));
+    let accepted_count = Arc::new(AtomicUsize::new(0));
     let workers: Vec<_> = (0..6)
-        .map(|_| fire(callers.clone(), &stop, &in_all))
+        .map(|_| send_until_refused(callers.clone(), &stop, &accepted_count))
         .collect();
     // Under load means: it works at every server right before.
-    while in_all.load(Ordering::SeqCst) < 50 {
+    while accepted_count.load(Ordering::SeqCst) < 50 {
         for caller in &callers {
             caller.get("/api/hosts").await.is(200);
         }
@@ -305,17 +305,17 @@ async fn revoke_under_fire(app: &TestApp, servers: &[&Server]) {
     assert!(accepted > 20, "there was no load: {accepted}");
 }
 
-async fn a_key_revoked_under_load_is_refused_from_the_next_request_on(app: TestApp) {
-    revoke_under_fire(&app, &[&app.server]).await;
+async fn a_revoked_key_is_refused_at_once_under_load(app: TestApp) {
+    revoke_under_load(&app, &[&app.server]).await;
     if app.engine == Engine::Postgres {
         let second = app.another_server(&[]).await;
-        revoke_under_fire(&app, &[&app.server, &second]).await;
+        revoke_under_load(&app, &[&app.server, &second]).await;
     }
     // The others are as good as before.
     app.key().get("/api/hosts").await.is(200);
 }
 
-async fn the_last_use_is_known(app: TestApp) {
+async fn the_last_use_of_a_key_is_recorded(app: TestApp) {
     let made = app.create_key(&[]);
     let row = || {
         let list = app.admin(&["key", "list", "--org", &app.organization.id]);
@@ -339,12 +339,12 @@ async fn the_last_use_is_known(app: TestApp) {
     while row()["last_used_at"].is_null() {
         assert!(Instant::now() < deadline, "the use is not noted");
     }
-    is_recent(&row()["last_used_at"]);
+    assert_recent(&row()["last_used_at"]);
 }
 
-async fn the_free_plan_has_no_api(app: TestApp) {
+async fn keys_on_the_free_plan_are_refused(app: TestApp) {
     let key = app.key();
-    let endpoints = keyed(&key).await;
+    let endpoints = api_requests(&key).await;
     app.admin(&["org", "set-plan", &app.organization.name, "free"]);
     for (method, path, body) in &endpoints {
         let request = key.request(method, path);

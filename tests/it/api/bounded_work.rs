@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use changelog_tests::{TestApp, on_both, send};
 
 on_both!(
-    of_a_list_that_is_too_long_no_element_is_looked_at,
-    a_hundred_violations_are_reported_and_the_others_counted,
-    a_search_has_sixteen_words_at_most,
-    floods_do_not_keep_others_waiting,
-    a_form_has_a_hundred_fields_at_most,
+    elements_of_a_too_long_list_are_not_validated,
+    at_most_100_violations_are_reported_and_the_rest_counted,
+    a_search_has_at_most_16_words,
+    large_requests_do_not_delay_others,
+    a_form_has_at_most_100_fields,
 );
 
 /// A list of this many of the same element, as JSON.
@@ -20,7 +20,7 @@ fn many(element: &str, count: usize) -> String {
     vec![element; count].join(",")
 }
 
-async fn of_a_list_that_is_too_long_no_element_is_looked_at(app: TestApp) {
+async fn elements_of_a_too_long_list_are_not_validated(app: TestApp) {
     let key = app.key();
     for (path, body, pointer) in [
         (
@@ -77,7 +77,7 @@ async fn of_a_list_that_is_too_long_no_element_is_looked_at(app: TestApp) {
     );
 }
 
-async fn a_hundred_violations_are_reported_and_the_others_counted(app: TestApp) {
+async fn at_most_100_violations_are_reported_and_the_rest_counted(app: TestApp) {
     let key = app.key();
     let reported = |problem: &Value| {
         let errors = problem["errors"].as_array().map_or(0, Vec::len);
@@ -94,7 +94,7 @@ async fn a_hundred_violations_are_reported_and_the_others_counted(app: TestApp) 
         let answer = key.post("/api/changes/bulk", body).await;
         let problem = answer.problem(422, "validation_failed");
         assert_eq!(reported(&problem), expected);
-        let detail = problem["detail"].as_str().expect("a text");
+        let detail = problem["detail"].as_str().expect("a string");
         let more = expected.1.map(|more| format!("; and {more} more"));
         assert!(more.is_none_or(|more| detail.ends_with(&more)), "{detail}");
     }
@@ -110,7 +110,7 @@ async fn a_hundred_violations_are_reported_and_the_others_counted(app: TestApp) 
     assert_eq!(reported(&problem), (100, Some(1_900)));
 }
 
-async fn a_search_has_sixteen_words_at_most(app: TestApp) {
+async fn a_search_has_at_most_16_words(app: TestApp) {
     let key = app.key();
     let owner = app.browser().await;
     key.change("w1 w2 w3 w4 w5 w6 w7 w8 w9 wa wb wc wd we wf wg")
@@ -140,7 +140,7 @@ async fn a_search_has_sixteen_words_at_most(app: TestApp) {
     owner.get(&format!("/changes?q={all}")).await.is(200);
 }
 
-async fn floods_do_not_keep_others_waiting(app: TestApp) {
+async fn large_requests_do_not_delay_others(app: TestApp) {
     let key = app.key();
     let tags = format!("{{\"title\":\"abc\",\"tags\":[{}]}}", many("1", 131_000));
     let fields: Vec<String> = (0..25_000).map(|n| format!("\"{n}\":0")).collect();
@@ -170,7 +170,7 @@ async fn floods_do_not_keep_others_waiting(app: TestApp) {
     );
 }
 
-async fn a_form_has_a_hundred_fields_at_most(app: TestApp) {
+async fn a_form_has_at_most_100_fields(app: TestApp) {
     let owner = app.browser().await;
     let post = async |count: usize| {
         let body = "title=abc&".to_owned() + &"x=1&".repeat(count - 1);

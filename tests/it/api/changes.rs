@@ -4,24 +4,24 @@ use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use changelog_tests::shapes::{self, is_id, is_recent, is_time, time};
+use changelog_tests::shapes::{self, assert_id, assert_recent, assert_time, time};
 use changelog_tests::{TestApp, TestClient, keys, on_both, text};
 
 on_both!(
-    everything_supplied_comes_back,
-    nothing_supplied_comes_back_as_defaults,
-    what_automation_sends_is_taken,
-    every_risk_and_status_is_taken,
-    a_change_names_its_service_and_host,
-    duplicate_tags_collapse,
-    times_become_utc,
-    a_change_may_have_happened_long_ago,
+    all_fields_are_stored_and_returned,
+    absent_fields_get_defaults,
+    payloads_of_the_specification_are_accepted,
+    every_risk_and_status_is_accepted,
+    a_change_includes_its_service_and_host,
+    duplicate_tags_are_merged,
+    times_are_converted_to_utc,
+    occurred_at_may_be_in_the_past,
     unknown_changes_are_not_found,
-    any_field_can_be_changed,
-    null_clears_what_may_be_absent,
-    any_status_may_follow_any_other,
-    the_moment_of_a_change_is_fixed,
-    keys_cannot_delete,
+    every_field_can_be_updated,
+    null_clears_optional_fields,
+    any_status_transition_is_allowed,
+    occurred_at_cannot_be_updated,
+    api_keys_cannot_delete,
 );
 
 struct Linked {
@@ -62,14 +62,14 @@ async fn detail(key: &TestClient, id: &Value) -> Value {
         .data(200)
 }
 
-async fn everything_supplied_comes_back(app: TestApp) {
+async fn all_fields_are_stored_and_returned(app: TestApp) {
     let key = app.key();
     let linked = full(&key).await;
     let answer = key.post("/api/changes", linked.body.clone()).await;
     let created = answer.data(201);
     assert_eq!(keys(&created), shapes::CHANGE_CREATED);
-    is_id(&created["id"]);
-    is_recent(&created["created_at"]);
+    assert_id(&created["id"]);
+    assert_recent(&created["created_at"]);
     assert_eq!(created["title"], "Deploy api 2.3");
     assert_eq!(created["risk_level"], "medium");
     assert_eq!(created["status"], "in_progress");
@@ -99,12 +99,12 @@ async fn everything_supplied_comes_back(app: TestApp) {
     assert_eq!(change["service"], service);
     let host = json!({ "id": linked.host, "hostname": "web-1", "environment": "prod" });
     assert_eq!(change["host_ref"], host);
-    is_recent(&change["updated_at"]);
+    assert_recent(&change["updated_at"]);
     let listed = key.get("/api/changes").await.body(200);
     assert_eq!(listed["data"], json!([change]));
 }
 
-async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
+async fn absent_fields_get_defaults(app: TestApp) {
     let key = app.key();
     let nulls = json!({
         "title": "nulls", "description": null, "service_id": null, "host_id": null,
@@ -129,14 +129,14 @@ async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
         for field in ["tags", "links"] {
             assert_eq!(change[field], json!([]), "{field}");
         }
-        is_recent(&change["occurred_at"]);
-        is_recent(&change["created_at"]);
-        is_recent(&change["updated_at"]);
+        assert_recent(&change["occurred_at"]);
+        assert_recent(&change["created_at"]);
+        assert_recent(&change["updated_at"]);
     }
 }
 
 /// The payloads that the specification tells of.
-async fn what_automation_sends_is_taken(app: TestApp) {
+async fn payloads_of_the_specification_are_accepted(app: TestApp) {
     let key = app.key();
     for (status, risk) in [("completed", "low"), ("rolled_back", "high")] {
         let body = json!({
@@ -153,7 +153,7 @@ async fn what_automation_sends_is_taken(app: TestApp) {
     }
 }
 
-async fn every_risk_and_status_is_taken(app: TestApp) {
+async fn every_risk_and_status_is_accepted(app: TestApp) {
     let key = app.key();
     let statuses = ["planned", "in_progress", "completed", "rolled_back"];
     for (field, words) in [
@@ -174,7 +174,7 @@ async fn every_risk_and_status_is_taken(app: TestApp) {
     }
 }
 
-async fn a_change_names_its_service_and_host(app: TestApp) {
+async fn a_change_includes_its_service_and_host(app: TestApp) {
     let key = app.key();
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
@@ -221,7 +221,7 @@ async fn a_change_names_its_service_and_host(app: TestApp) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn duplicate_tags_collapse(app: TestApp) {
+async fn duplicate_tags_are_merged(app: TestApp) {
     let key = app.key();
     let tags = json!(["b", "a", " b ", "B", "a", "ä", "🚀"]);
     let id = key
@@ -234,7 +234,7 @@ async fn duplicate_tags_collapse(app: TestApp) {
     assert_eq!(answer.data(200)["tags"], json!(["x"]));
 }
 
-async fn times_become_utc(app: TestApp) {
+async fn times_are_converted_to_utc(app: TestApp) {
     let key = app.key();
     for (given, kept) in [
         ("2026-11-21T10:30:00+02:00", "2026-11-21T08:30:00.000Z"),
@@ -267,7 +267,7 @@ async fn times_become_utc(app: TestApp) {
     }
 }
 
-async fn a_change_may_have_happened_long_ago(app: TestApp) {
+async fn occurred_at_may_be_in_the_past(app: TestApp) {
     let key = app.key();
     let soon = time(Utc::now() + TimeDelta::minutes(4));
     for at in [
@@ -277,12 +277,12 @@ async fn a_change_may_have_happened_long_ago(app: TestApp) {
     ] {
         let body = json!({ "title": "imported", "occurred_at": at });
         let change = key.post("/api/changes", body).await.data(201);
-        is_id(&change["id"]);
-        is_recent(&change["created_at"]);
+        assert_id(&change["id"]);
+        assert_recent(&change["created_at"]);
         // The id is made from the moment, so that its order is the list's.
         let id: Uuid = text(&change["id"]).parse().expect("an id");
-        let (seconds, nanos) = id.get_timestamp().expect("a moment").to_unix();
-        let moment = is_time(&json!(at));
+        let (seconds, nanos) = id.get_timestamp().expect("a time").to_unix();
+        let moment = assert_time(&json!(at));
         assert_eq!(i64::try_from(seconds), Ok(moment.timestamp()), "{at}");
         assert_eq!(nanos / 1_000_000, moment.timestamp_subsec_millis(), "{at}");
         assert_eq!(detail(&key, &change["id"]).await["occurred_at"], at);
@@ -305,7 +305,7 @@ async fn unknown_changes_are_not_found(app: TestApp) {
     answer.problem(404, "not_found");
 }
 
-async fn any_field_can_be_changed(app: TestApp) {
+async fn every_field_can_be_updated(app: TestApp) {
     let key = app.key();
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
@@ -351,7 +351,7 @@ async fn any_field_can_be_changed(app: TestApp) {
     ] {
         let answer = key.patch(&path, json!({ field: value })).await;
         let changed = answer.data(200);
-        assert!(is_time(&changed["updated_at"]) >= is_time(&expected["updated_at"]));
+        assert!(assert_time(&changed["updated_at"]) >= assert_time(&expected["updated_at"]));
         expected["updated_at"] = changed["updated_at"].clone();
         expected[shown] = shown_value.unwrap_or(value);
         assert_eq!(changed, expected, "{field}");
@@ -363,7 +363,7 @@ async fn any_field_can_be_changed(app: TestApp) {
     assert_eq!(answer.data(200), expected, "the same again changes nothing");
 }
 
-async fn null_clears_what_may_be_absent(app: TestApp) {
+async fn null_clears_optional_fields(app: TestApp) {
     let key = app.key();
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
@@ -387,7 +387,7 @@ async fn null_clears_what_may_be_absent(app: TestApp) {
     answer.violates(&[("/title", "required")]);
 }
 
-async fn any_status_may_follow_any_other(app: TestApp) {
+async fn any_status_transition_is_allowed(app: TestApp) {
     let key = app.key();
     let id = key.change("restless").await;
     let path = format!("/api/changes/{id}");
@@ -401,7 +401,7 @@ async fn any_status_may_follow_any_other(app: TestApp) {
     }
 }
 
-async fn the_moment_of_a_change_is_fixed(app: TestApp) {
+async fn occurred_at_cannot_be_updated(app: TestApp) {
     let key = app.key();
     let id = key.change("once").await;
     let path = format!("/api/changes/{id}");
@@ -411,7 +411,7 @@ async fn the_moment_of_a_change_is_fixed(app: TestApp) {
     }
 }
 
-async fn keys_cannot_delete(app: TestApp) {
+async fn api_keys_cannot_delete(app: TestApp) {
     let key = app.key();
     for (list, body) in [
         ("/api/changes", json!({ "title": "stays" })),

@@ -63,7 +63,9 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     let key = app.key();
     let query = format!("{PATH}?at={AT}&service_id={service}&host_id={host}");
     let answer = key.get(&query).await;
-    Document::of(&app).await.documents("get", PATH, &answer);
+    Document::of(&app)
+        .await
+        .assert_documented("get", PATH, &answer);
     let around = answer.body(200);
     assert_eq!(
         keys(&around),
@@ -153,43 +155,43 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
 async fn chlog_shows_suspects(app: TestApp) {
     record(&app).await;
     let arguments = ["around", AT, "--service", "payments", "--host", "WEB-1"];
-    let said = chlog(&app, &arguments).done();
-    let lines: Vec<&str> = said.out.lines().collect();
-    assert_eq!(lines.len(), 9, "{}", said.out);
+    let output = chlog(&app, &arguments).succeeds();
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(lines.len(), 9, "{}", output.stdout);
     assert!(lines[0].contains("SCORE") && lines[0].contains("REASONS"));
     assert!(
         lines[1].contains("same service: payments, high risk, 1 hour before"),
         "{}",
-        said.out
+        output.stdout
     );
-    assert!(lines[2].contains("same host: web-1"), "{}", said.out);
+    assert!(lines[2].contains("same host: web-1"), "{}", output.stdout);
 
     let with = |more: &[&'static str]| {
         let mut all = arguments.to_vec();
         all.extend(more);
-        chlog(&app, &all).done()
+        chlog(&app, &all).succeeds()
     };
     let around = with(&["--json", "-L", "2"]).json();
     assert_eq!(titles(&around), ["of the service", "on the host"]);
     assert_eq!(around["considered"], 8);
-    let ids = with(&["--format", "ids", "--window", "1m"]).out;
+    let ids = with(&["--format", "ids", "--window", "1m"]).stdout;
     assert_eq!(ids.lines().count(), 2, "{ids}");
-    let csv = with(&["--format", "csv", "--window", "3h"]).out;
+    let csv = with(&["--format", "csv", "--window", "3h"]).stdout;
     assert!(csv.starts_with("score,reasons,id,title,"), "{csv}");
     assert_eq!(csv.lines().count(), 10, "{csv}");
     let line = with(&["--format", "ndjson", "-L", "1"]).json();
     assert_eq!(line["reasons"][0]["code"], "same_service");
 
     // Ages and dates, as for `list`.
-    assert_eq!(chlog(&app, &["around", "0s"]).done().out, "");
+    assert_eq!(chlog(&app, &["around", "0s"]).succeeds().stdout, "");
     for arguments in [
         &["around"][..],
         &["around", "whenever"],
         &["around", "2h", "--window", "20s"],
         &["around", "2h", "--limit", "0"],
     ] {
-        chlog(&app, arguments).ended(2);
+        chlog(&app, arguments).exits_with(2);
     }
-    chlog(&app, &["around", "2h", "--service", "nobody"]).ended(3);
-    chlog(&app, &["around", "2h", "--window", "8d"]).ended(6);
+    chlog(&app, &["around", "2h", "--service", "nobody"]).exits_with(3);
+    chlog(&app, &["around", "2h", "--window", "8d"]).exits_with(6);
 }

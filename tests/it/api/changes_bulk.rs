@@ -8,27 +8,27 @@ use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::shapes::{self, assert_id, assert_recent};
 use changelog_tests::{
     KEY_NAME, TestApp, TestClient, TestResponse, each, keys, on_both, send, text,
 };
 
 on_both!(
-    all_are_recorded_in_the_order_given,
-    none_and_too_many_are_refused,
-    a_broken_rule_says_where_and_records_nothing,
-    what_is_not_there_is_named_and_records_nothing,
-    another_organizations_service_is_not_there,
-    one_key_is_for_all_of_them,
-    another_body_under_one_key_is_refused,
-    fifty_at_once_make_one,
+    changes_are_created_in_the_given_order,
+    empty_and_too_long_lists_are_refused,
+    an_invalid_change_is_reported_by_index_and_creates_nothing,
+    unknown_references_are_reported_and_create_nothing,
+    services_of_another_organization_are_not_found,
+    one_idempotency_key_covers_the_whole_request,
+    another_body_with_the_same_idempotency_key_is_refused,
+    fifty_concurrent_requests_with_one_key_create_once,
     unknown_fields_are_refused_with_a_hint,
     a_body_has_at_most_256_kib,
-    one_millisecond_has_room_for_many,
-    one_that_is_refused_disturbs_no_other,
-    many_of_this_moment_are_recorded,
-    many_of_this_moment_keep_their_order,
-    what_is_no_object_moves_no_pointer,
+    many_changes_fit_into_one_millisecond,
+    a_refused_create_does_not_affect_concurrent_ones,
+    bulk_requests_without_times_succeed,
+    changes_without_times_keep_their_order,
+    elements_that_are_not_objects_do_not_shift_pointers,
 );
 
 const BULK: &str = "/api/changes/bulk";
@@ -37,7 +37,7 @@ async fn post(key: &TestClient, changes: &[Value]) -> TestResponse {
     key.post(BULK, json!({ "changes": changes })).await
 }
 
-async fn post_under(key: &TestClient, idempotency_key: &str, changes: &[Value]) -> TestResponse {
+async fn post_with_key(key: &TestClient, idempotency_key: &str, changes: &[Value]) -> TestResponse {
     let value = HeaderValue::from_str(idempotency_key).expect("a header's value");
     let request = key
         .request("POST", BULK)
@@ -66,28 +66,28 @@ async fn count(key: &TestClient, query: &str) -> u64 {
 }
 
 /// Walks all pages of a list and returns the changes; no two pages overlap.
-async fn walk(key: &TestClient, query: &str, per_page: usize) -> Vec<Value> {
-    let mut walked: Vec<Value> = Vec::new();
+async fn read_pages(key: &TestClient, query: &str, per_page: usize) -> Vec<Value> {
+    let mut listed: Vec<Value> = Vec::new();
     for page in 1.. {
         let path = format!("/api/changes?{query}&per_page={per_page}&page={page}");
         let body = key.get(&path).await.body(200);
         let data = body["data"].as_array().expect("a list");
-        walked.extend(data.iter().cloned());
+        listed.extend(data.iter().cloned());
         if data.len() < per_page {
-            assert_eq!(body["count"], walked.len(), "{path}");
+            assert_eq!(body["count"], listed.len(), "{path}");
             break;
         }
     }
-    let ids: BTreeSet<String> = ids(&walked).into_iter().collect();
-    assert_eq!(ids.len(), walked.len(), "{query}: each once");
-    walked
+    let ids: BTreeSet<String> = ids(&listed).into_iter().collect();
+    assert_eq!(ids.len(), listed.len(), "{query}: each once");
+    listed
 }
 
 fn ids(changes: &[Value]) -> Vec<String> {
     changes.iter().map(|change| text(&change["id"])).collect()
 }
 
-async fn all_are_recorded_in_the_order_given(app: TestApp) {
+async fn changes_are_created_in_the_given_order(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
@@ -108,8 +108,8 @@ async fn all_are_recorded_in_the_order_given(app: TestApp) {
         let made = made.as_array().expect("a list");
         for (made, given) in made.iter().zip(&given) {
             assert_eq!(keys(made), shapes::CHANGE_CREATED);
-            is_id(&made["id"]);
-            is_recent(&made["created_at"]);
+            assert_id(&made["id"]);
+            assert_recent(&made["created_at"]);
             let risk = given.get("risk_level").cloned().unwrap_or(json!("low"));
             assert_eq!(made["risk_level"], risk);
             assert_eq!(made["status"], "planned");
@@ -120,7 +120,7 @@ async fn all_are_recorded_in_the_order_given(app: TestApp) {
         let mut newest_first = ids(made);
         newest_first.reverse();
         for query in [format!("tag={tag}"), format!("q={tag}")] {
-            let found = walk(&key, &query, 100).await;
+            let found = read_pages(&key, &query, 100).await;
             assert_eq!(ids(&found), newest_first, "{query}");
             for (found, given) in found.iter().rev().zip(&given) {
                 for name in ["title", "tags", "occurred_at"] {
@@ -163,7 +163,7 @@ async fn all_are_recorded_in_the_order_given(app: TestApp) {
     assert_eq!(count(&key, &format!("service_id={service}")).await, 252);
 }
 
-async fn none_and_too_many_are_refused(app: TestApp) {
+async fn empty_and_too_long_lists_are_refused(app: TestApp) {
     let key = app.key();
     let many = numbered(501, "many", Utc::now() - TimeDelta::days(1));
     post(&key, &many)
@@ -179,7 +179,7 @@ async fn none_and_too_many_are_refused(app: TestApp) {
     assert_eq!(count(&key, "").await, 0);
 }
 
-async fn a_broken_rule_says_where_and_records_nothing(app: TestApp) {
+async fn an_invalid_change_is_reported_by_index_and_creates_nothing(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let mut given = numbered(6, "broken", Utc::now() - TimeDelta::days(1));
     given[3]["title"] = json!("ab");
@@ -207,7 +207,7 @@ async fn a_broken_rule_says_where_and_records_nothing(app: TestApp) {
     assert_eq!(entries["items"], json!([]));
 }
 
-async fn what_is_not_there_is_named_and_records_nothing(app: TestApp) {
+async fn unknown_references_are_reported_and_create_nothing(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let mut given = numbered(3, "missing", Utc::now() - TimeDelta::days(1));
     given[1]["service_id"] = json!(Uuid::now_v7());
@@ -242,34 +242,34 @@ async fn what_is_not_there_is_named_and_records_nothing(app: TestApp) {
     ]);
 }
 
-async fn another_organizations_service_is_not_there(app: TestApp) {
+async fn services_of_another_organization_are_not_found(app: TestApp) {
     let key = app.key();
     let stranger = app.with_key(&app.second_organization().key);
     let theirs = stranger
         .create("/api/services", json!({ "name": "theirs" }))
         .await;
     let nowhere = Uuid::now_v7().to_string();
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for id in [&theirs, &nowhere] {
         let mut given = numbered(2, "linked", Utc::now() - TimeDelta::days(1));
         given[1]["service_id"] = json!(id);
         let answer = post(&key, &given).await;
         answer.violates(&[("/changes/1/service_id", "not_found")]);
         let message = text(&answer.json()["errors"][0]["message"]);
-        said.push(message.replace(id.as_str(), "ID"));
+        messages.push(message.replace(id.as_str(), "ID"));
     }
-    assert_eq!(said[0], said[1], "in the same words");
+    assert_eq!(messages[0], messages[1], "in the same words");
     assert_eq!(count(&key, "").await, 0);
     assert_eq!(count(&stranger, "").await, 0);
 }
 
-async fn one_key_is_for_all_of_them(app: TestApp) {
+async fn one_idempotency_key_covers_the_whole_request(app: TestApp) {
     let key = app.key();
     let given = numbered(3, "once", Utc::now() - TimeDelta::days(1));
-    let first = post_under(&key, "run-42", &given).await;
+    let first = post_with_key(&key, "run-42", &given).await;
     first.is(201);
     assert_eq!(first.header("idempotent-replayed"), "");
-    let again = post_under(&key, "run-42", &given).await;
+    let again = post_with_key(&key, "run-42", &given).await;
     again.is(201);
     assert_eq!(again.header("idempotent-replayed"), "true");
     assert_eq!(again.text, first.text, "to the byte");
@@ -285,29 +285,29 @@ async fn one_key_is_for_all_of_them(app: TestApp) {
     assert_eq!(count(&key, "").await, 4);
 }
 
-async fn another_body_under_one_key_is_refused(app: TestApp) {
+async fn another_body_with_the_same_idempotency_key_is_refused(app: TestApp) {
     let key = app.key();
     let given = numbered(3, "once", Utc::now() - TimeDelta::days(1));
-    post_under(&key, "run-42", &given).await.is(201);
-    post_under(&key, "run-42", &given[..2])
+    post_with_key(&key, "run-42", &given).await.is(201);
+    post_with_key(&key, "run-42", &given[..2])
         .await
         .problem(422, "idempotency_key_reused");
     assert_eq!(count(&key, "").await, 3);
     // What was refused has not used its key.
     let mut broken = given.clone();
     broken[1]["host_id"] = json!(Uuid::now_v7());
-    post_under(&key, "run-43", &broken).await.is(422);
-    let mended = post_under(&key, "run-43", &given).await;
-    mended.is(201);
-    assert_eq!(mended.header("idempotent-replayed"), "");
+    post_with_key(&key, "run-43", &broken).await.is(422);
+    let corrected = post_with_key(&key, "run-43", &given).await;
+    corrected.is(201);
+    assert_eq!(corrected.header("idempotent-replayed"), "");
     assert_eq!(count(&key, "").await, 6);
 }
 
-async fn fifty_at_once_make_one(app: TestApp) {
+async fn fifty_concurrent_requests_with_one_key_create_once(app: TestApp) {
     let key = app.key();
     for (size, word) in [(1, "one"), (20, "twenty")] {
         let given = numbered(size, word, Utc::now() - TimeDelta::days(1));
-        let answers = join_all((0..50).map(|_| post_under(&key, word, &given))).await;
+        let answers = join_all((0..50).map(|_| post_with_key(&key, word, &given))).await;
         for answer in &answers {
             answer.is(201);
             assert_eq!(answer.text, answers[0].text);
@@ -316,7 +316,7 @@ async fn fifty_at_once_make_one(app: TestApp) {
             .iter()
             .filter(|answer| answer.header("idempotent-replayed") == "true");
         assert_eq!(replayed.count(), 49);
-        let found = walk(&key, &format!("tag={word}"), 100).await;
+        let found = read_pages(&key, &format!("tag={word}"), 100).await;
         let made = answers[0].data(201);
         let made = made.as_array().expect("a list");
         assert_eq!(ids(&found), ids(made).into_iter().rev().collect::<Vec<_>>());
@@ -364,7 +364,7 @@ async fn a_body_has_at_most_256_kib(app: TestApp) {
 }
 
 /// An import with whole seconds, or days, has many changes of one moment.
-async fn one_millisecond_has_room_for_many(app: TestApp) {
+async fn many_changes_fit_into_one_millisecond(app: TestApp) {
     let key = app.key();
     let mut created = BTreeSet::new();
     for round in 0..3 {
@@ -388,7 +388,7 @@ async fn one_millisecond_has_room_for_many(app: TestApp) {
         ("q=number", 100),
         ("status=planned", 99),
     ] {
-        let found = walk(&key, query, per_page).await;
+        let found = read_pages(&key, query, per_page).await;
         assert_eq!(ids(&found), newest_first, "{query}, {per_page} a page");
     }
     let path = "/api/changes?since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00.001Z";
@@ -397,7 +397,7 @@ async fn one_millisecond_has_room_for_many(app: TestApp) {
 
 /// Creates that arrive together are written together; the one that cannot be
 /// is refused alone.
-async fn one_that_is_refused_disturbs_no_other(app: TestApp) {
+async fn a_refused_create_does_not_affect_concurrent_ones(app: TestApp) {
     let key = app.key();
     for round in 0..5 {
         let answers = join_all((0..30).map(|index| {
@@ -421,7 +421,7 @@ async fn one_that_is_refused_disturbs_no_other(app: TestApp) {
 }
 
 /// Changes that happen now, all of them: the most usual request.
-async fn many_of_this_moment_keep_their_order(app: TestApp) {
+async fn changes_without_times_keep_their_order(app: TestApp) {
     let key = app.key();
     for size in [50, 200, 500] {
         let given: Vec<Value> = (0..size)
@@ -429,13 +429,13 @@ async fn many_of_this_moment_keep_their_order(app: TestApp) {
             .collect();
         let made = post(&key, &given).await.data(201);
         let made = made.as_array().expect("a list");
-        let found = walk(&key, &format!("q=now{size}"), 100).await;
+        let found = read_pages(&key, &format!("q=now{size}"), 100).await;
         let newest_first: Vec<String> = ids(made).into_iter().rev().collect();
         assert_eq!(ids(&found), newest_first, "{size}: as they were given");
     }
 }
 
-async fn many_of_this_moment_are_recorded(app: TestApp) {
+async fn bulk_requests_without_times_succeed(app: TestApp) {
     let key = app.key();
     for size in [100, 256, 257, 500] {
         let given: Vec<Value> = (0..size)
@@ -447,7 +447,7 @@ async fn many_of_this_moment_are_recorded(app: TestApp) {
     }
 }
 
-async fn what_is_no_object_moves_no_pointer(app: TestApp) {
+async fn elements_that_are_not_objects_do_not_shift_pointers(app: TestApp) {
     let key = app.key();
     let answer = key
         .post(

@@ -10,19 +10,19 @@ use changelog_tests::shapes::{self, time};
 use changelog_tests::{TestApp, TestClient, each, keys, on_both, text};
 
 on_both!(
-    newest_first,
+    changes_are_listed_newest_first,
     pages_have_a_default_size_and_a_maximum,
-    pages_never_overlap_and_miss_nothing,
+    pages_do_not_overlap_and_miss_nothing,
     a_page_past_the_end_is_empty,
     every_filter_selects_and_counts,
-    filters_follow_updates,
-    malformed_parameters_are_named,
-    before_walks_on_from_a_change,
-    since_is_inclusive_and_until_is_not,
+    filters_and_counts_follow_updates,
+    malformed_parameters_are_reported,
+    before_continues_after_a_change,
+    since_is_inclusive_and_until_is_exclusive,
 );
 
 #[track_caller]
-fn envelope(what: &str, body: &Value, [count, page, per_page, total_pages]: [u64; 4]) {
+fn assert_envelope(what: &str, body: &Value, [count, page, per_page, total_pages]: [u64; 4]) {
     assert_eq!(
         keys(body),
         ["count", "data", "page", "per_page", "total_pages"]
@@ -55,9 +55,9 @@ fn titles(body: &Value) -> Vec<String> {
     each(&body["data"], "title").into_iter().map(text).collect()
 }
 
-async fn newest_first(app: TestApp) {
+async fn changes_are_listed_newest_first(app: TestApp) {
     let key = app.key();
-    envelope(
+    assert_envelope(
         "nothing",
         &key.get("/api/changes").await.body(200),
         [0, 1, 25, 0],
@@ -74,7 +74,7 @@ async fn newest_first(app: TestApp) {
     key.change("sixth").await;
     key.change("seventh").await;
     let body = key.get("/api/changes").await.body(200);
-    envelope("", &body, [6, 1, 25, 1]);
+    assert_envelope("", &body, [6, 1, 25, 1]);
     let expected = ["seventh", "sixth", "fourth", "third", "second", "first"];
     assert_eq!(each(&body["data"], "title"), expected);
     for change in body["data"].as_array().expect("a list") {
@@ -98,12 +98,12 @@ async fn pages_have_a_default_size_and_a_maximum(app: TestApp) {
         ("?page=01&per_page=050", 1, 50, 3, 50),
     ] {
         let body = key.get(&format!("/api/changes{query}")).await.body(200);
-        envelope(query, &body, [101, page, per_page, total_pages]);
+        assert_envelope(query, &body, [101, page, per_page, total_pages]);
         assert_eq!(ids(&body).len(), on_page, "{query}");
     }
 }
 
-async fn pages_never_overlap_and_miss_nothing(app: TestApp) {
+async fn pages_do_not_overlap_and_miss_nothing(app: TestApp) {
     let key = app.key();
     let same = "2026-01-01T00:00:00Z";
     let mut created = BTreeSet::new();
@@ -113,13 +113,13 @@ async fn pages_never_overlap_and_miss_nothing(app: TestApp) {
         created.insert(key.create("/api/changes", body).await);
     }
     for per_page in [1, 2, 7, 23, 24] {
-        let mut walked = Vec::new();
+        let mut listed = Vec::new();
         for page in 1..=23_usize.div_ceil(per_page) {
             let path = format!("/api/changes?page={page}&per_page={per_page}");
-            walked.extend(ids(&key.get(&path).await.body(200)));
+            listed.extend(ids(&key.get(&path).await.body(200)));
         }
-        let newest_first: Vec<String> = created.iter().rev().cloned().collect();
-        assert_eq!(walked, newest_first, "{per_page} a page");
+        let changes_are_listed_newest_first: Vec<String> = created.iter().rev().cloned().collect();
+        assert_eq!(listed, changes_are_listed_newest_first, "{per_page} a page");
     }
 }
 
@@ -152,7 +152,7 @@ async fn a_page_past_the_end_is_empty(app: TestApp) {
 }
 
 /// Eight changes that differ in everything that can be filtered by.
-async fn variety(key: &TestClient) -> (String, String) {
+async fn create_varied_changes(key: &TestClient) -> (String, String) {
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -187,24 +187,24 @@ async fn variety(key: &TestClient) -> (String, String) {
 
 /// Requires that a query selects exactly the changes `number N`, newest first,
 /// on one page and on several.
-async fn selects(key: &TestClient, query: &str, expected: &[usize]) {
+async fn assert_selects(key: &TestClient, query: &str, expected: &[usize]) {
     let expected: Vec<String> = expected.iter().map(|n| format!("number {n}")).collect();
     let body = key.get(&format!("/api/changes?{query}")).await.body(200);
     assert_eq!(titles(&body), expected, "{query}");
     let count = expected.len() as u64;
-    envelope(query, &body, [count, 1, 25, count.div_ceil(25)]);
+    assert_envelope(query, &body, [count, 1, 25, count.div_ceil(25)]);
     let body = key
         .get(&format!("/api/changes?per_page=2&page=2&{query}"))
         .await
         .body(200);
-    envelope(query, &body, [count, 2, 2, count.div_ceil(2)]);
+    assert_envelope(query, &body, [count, 2, 2, count.div_ceil(2)]);
     let second: Vec<&String> = expected.iter().skip(2).take(2).collect();
     assert_eq!(each(&body["data"], "title"), second, "{query}, second page");
 }
 
 async fn every_filter_selects_and_counts(app: TestApp) {
     let key = app.key();
-    let (service, host) = variety(&key).await;
+    let (service, host) = create_varied_changes(&key).await;
     let nowhere = Uuid::now_v7();
     for (query, expected) in [
         ("risk_level=low".to_owned(), &[7, 1, 0][..]),
@@ -249,14 +249,14 @@ async fn every_filter_selects_and_counts(app: TestApp) {
         ("since=2020-01-01T00:00:00Z&tag=b".to_owned(), &[4, 3, 2]),
         ("until=2020-01-01T00:00:00Z".to_owned(), &[]),
     ] {
-        selects(&key, &query, expected).await;
+        assert_selects(&key, &query, expected).await;
     }
 }
 
 /// The kept counts follow what changes.
-async fn filters_follow_updates(app: TestApp) {
+async fn filters_and_counts_follow_updates(app: TestApp) {
     let key = app.key();
-    let (service, host) = variety(&key).await;
+    let (service, host) = create_varied_changes(&key).await;
     let newest = key.get("/api/changes?per_page=1").await.body(200);
     let path = format!("/api/changes/{}", text(&newest["data"][0]["id"]));
     let update = json!({
@@ -278,20 +278,20 @@ async fn filters_follow_updates(app: TestApp) {
         ("tag=z".to_owned(), &[7]),
         (String::new(), &[7, 6, 5, 4, 3, 2, 1, 0]),
     ] {
-        selects(&key, &query, expected).await;
+        assert_selects(&key, &query, expected).await;
     }
     key.patch(&path, json!({ "service_id": null }))
         .await
         .is(200);
-    selects(&key, &format!("service_id={service}"), &[5, 4, 1, 0]).await;
+    assert_selects(&key, &format!("service_id={service}"), &[5, 4, 1, 0]).await;
     // A refused update moves no count.
     key.patch(&path, json!({ "risk_level": "low", "title": "" }))
         .await
         .is(422);
-    selects(&key, "risk_level=low", &[1, 0]).await;
+    assert_selects(&key, "risk_level=low", &[1, 0]).await;
 }
 
-async fn malformed_parameters_are_named(app: TestApp) {
+async fn malformed_parameters_are_reported(app: TestApp) {
     let key = app.key();
     key.change("there is one").await;
     for (query, pointer, code) in [
@@ -354,38 +354,44 @@ async fn malformed_parameters_are_named(app: TestApp) {
     }
 }
 
-async fn before_walks_on_from_a_change(app: TestApp) {
+async fn before_continues_after_a_change(app: TestApp) {
     let key = app.key();
     let created = create(&key, 10).await;
-    let newest_first: Vec<String> = created.iter().rev().cloned().collect();
+    let changes_are_listed_newest_first: Vec<String> = created.iter().rev().cloned().collect();
     let body = key.get("/api/changes?per_page=3").await.body(200);
-    envelope("", &body, [10, 1, 3, 4]);
-    let mut walked = ids(&body);
+    assert_envelope("", &body, [10, 1, 3, 4]);
+    let mut listed = ids(&body);
     // What comes in meanwhile moves nothing: no page drifts.
     key.change("now").await;
-    while walked.len() < 10 {
-        let last = walked.last().expect("a change");
+    while listed.len() < 10 {
+        let last = listed.last().expect("a change");
         let path = format!("/api/changes?per_page=3&before={last}");
         let body = key.get(&path).await.body(200);
         // The count is that of the whole list, not of what is left of it.
-        envelope("", &body, [11, 1, 3, 4]);
-        assert_ne!(body["data"], json!([]), "after {} of 10", walked.len());
-        walked.extend(ids(&body));
+        assert_envelope("", &body, [11, 1, 3, 4]);
+        assert_ne!(body["data"], json!([]), "after {} of 10", listed.len());
+        listed.extend(ids(&body));
     }
-    assert_eq!(walked, newest_first);
+    assert_eq!(listed, changes_are_listed_newest_first);
     // With a filter, too; the cursor needs not be among what it selects.
     let path = format!("/api/changes?q=number&before={}", created[4]);
-    assert_eq!(ids(&key.get(&path).await.body(200)), newest_first[6..]);
+    assert_eq!(
+        ids(&key.get(&path).await.body(200)),
+        changes_are_listed_newest_first[6..]
+    );
     let path = format!(
         "/api/changes?before={}&risk_level=low&per_page=2",
         created[4]
     );
-    assert_eq!(ids(&key.get(&path).await.body(200)), newest_first[6..8]);
+    assert_eq!(
+        ids(&key.get(&path).await.body(200)),
+        changes_are_listed_newest_first[6..8]
+    );
     let path = format!("/api/changes?before={}", created[0]);
     assert_eq!(ids(&key.get(&path).await.body(200)), Vec::<String>::new());
 }
 
-async fn since_is_inclusive_and_until_is_not(app: TestApp) {
+async fn since_is_inclusive_and_until_is_exclusive(app: TestApp) {
     let key = app.key();
     for (index, at) in [
         "2026-03-01T00:00:00.000Z",
@@ -418,6 +424,6 @@ async fn since_is_inclusive_and_until_is_not(app: TestApp) {
         ),
         ("since=2026-03-02T00:00:00Z&q=numb", &[3, 2]),
     ] {
-        selects(&key, query, expected).await;
+        assert_selects(&key, query, expected).await;
     }
 }

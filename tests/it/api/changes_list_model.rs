@@ -10,9 +10,9 @@ use changelog_tests::shapes;
 use changelog_tests::{TestApp, TestClient, each, on_both, text};
 
 on_both!(
-    every_page_is_the_right_one,
-    every_range_counts_exactly,
-    every_combination_counts_exactly,
+    every_page_matches_the_model,
+    every_time_range_matches_the_model,
+    every_filter_combination_matches_the_model,
 );
 
 const RISKS: [&str; 3] = ["low", "medium", "high"];
@@ -38,9 +38,9 @@ const YEAR: i64 = 365 * DAY;
 const MIDDLE: i64 = 19_844 * DAY;
 
 /// Scatters numbers, the same way in every run (splitmix64).
-struct Scatter(u64);
+struct Random(u64);
 
-impl Scatter {
+impl Random {
     fn below(&mut self, end: i64) -> i64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -82,7 +82,7 @@ impl Scatter {
 
 /// A change as the model knows it.
 #[derive(Clone, Debug)]
-struct Known {
+struct ModelChange {
     id: String,
     millis: i64,
     words: Vec<String>,
@@ -108,7 +108,7 @@ struct Query {
 }
 
 impl Query {
-    fn selects(&self, change: &Known) -> bool {
+    fn selects(&self, change: &ModelChange) -> bool {
         let wanted = |wanted: &Option<String>, is: &Option<String>| {
             wanted.is_none() || wanted.as_ref() == is.as_ref()
         };
@@ -159,7 +159,7 @@ struct Model {
     key: TestClient,
     services: Vec<String>,
     hosts: Vec<String>,
-    changes: Vec<Known>,
+    changes: Vec<ModelChange>,
 }
 
 impl Model {
@@ -173,21 +173,21 @@ impl Model {
             let body = json!({ "hostname": format!("host-{index}") });
             hosts.push(key.create("/api/hosts", body).await);
         }
-        let mut scatter = Scatter(1);
+        let mut random = Random(1);
         for round in 0..6 {
-            let (mut given, mut known): (Vec<Value>, Vec<Known>) = (Vec::new(), Vec::new());
+            let (mut given, mut known): (Vec<Value>, Vec<ModelChange>) = (Vec::new(), Vec::new());
             for index in 0..500 {
                 let number = round * 500 + index;
-                let (title, words) = scatter.title(number);
-                let change = Known {
+                let (title, words) = random.title(number);
+                let change = ModelChange {
                     id: String::new(),
-                    millis: moment(&mut scatter, number),
+                    millis: moment(&mut random, number),
                     words,
-                    risk: scatter.mostly(&RISKS),
-                    status: scatter.mostly(&STATUSES),
-                    service: services.get(scatter.index(4)).cloned(),
-                    host: hosts.get(scatter.index(4)).cloned(),
-                    tags: scatter.some_tags(),
+                    risk: random.mostly(&RISKS),
+                    status: random.mostly(&STATUSES),
+                    service: services.get(random.index(4)).cloned(),
+                    host: hosts.get(random.index(4)).cloned(),
+                    tags: random.some_tags(),
                 };
                 given.push(json!({
                     "title": title,
@@ -222,33 +222,33 @@ impl Model {
 
     /// Changes every seventh of them in something that it is found by.
     async fn update(&mut self) {
-        let mut scatter = Scatter(2);
+        let mut random = Random(2);
         let mut updates = Vec::new();
         for (number, change) in self.changes.iter_mut().enumerate().step_by(7) {
             let mut patch = json!({});
-            if scatter.below(2) == 0 {
-                let (title, words) = scatter.title(number);
+            if random.below(2) == 0 {
+                let (title, words) = random.title(number);
                 patch["title"] = json!(title);
                 change.words = words;
             }
-            if scatter.below(2) == 0 {
-                change.risk = scatter.pick(&RISKS);
+            if random.below(2) == 0 {
+                change.risk = random.pick(&RISKS);
                 patch["risk_level"] = json!(change.risk);
             }
-            if scatter.below(2) == 0 {
-                change.status = scatter.pick(&STATUSES);
+            if random.below(2) == 0 {
+                change.status = random.pick(&STATUSES);
                 patch["status"] = json!(change.status);
             }
-            if scatter.below(2) == 0 {
-                change.service = self.services.get(scatter.index(6)).cloned();
+            if random.below(2) == 0 {
+                change.service = self.services.get(random.index(6)).cloned();
                 patch["service_id"] = json!(change.service);
             }
-            if scatter.below(2) == 0 {
-                change.host = self.hosts.get(scatter.index(6)).cloned();
+            if random.below(2) == 0 {
+                change.host = self.hosts.get(random.index(6)).cloned();
                 patch["host_id"] = json!(change.host);
             }
-            if scatter.below(2) == 0 {
-                change.tags = scatter.some_tags();
+            if random.below(2) == 0 {
+                change.tags = random.some_tags();
                 patch["tags"] = json!(change.tags);
             }
             updates.push((format!("/api/changes/{}", change.id), patch));
@@ -264,9 +264,9 @@ impl Model {
     }
 
     /// Requires that pages of lists hold what the model says.
-    async fn holds(&self, asked: &[(Query, usize, usize)]) {
-        for asked in asked.chunks(16) {
-            join_all(asked.iter().map(|(query, page, per_page)| async move {
+    async fn assert_matches(&self, requests: &[(Query, usize, usize)]) {
+        for requests in requests.chunks(16) {
+            join_all(requests.iter().map(|(query, page, per_page)| async move {
                 let selected: Vec<&str> = self.selected(query);
                 let path = query.path(*page, *per_page);
                 let body = self.key.get(&path).await.body(200);
@@ -292,9 +292,9 @@ impl Model {
         selected.map(|change| change.id.as_str()).collect()
     }
 
-    fn holds_pages(&self) -> Vec<(Query, usize, usize)> {
-        let mut asked = Vec::new();
-        for query in kinds() {
+    fn page_requests(&self) -> Vec<(Query, usize, usize)> {
+        let mut requests = Vec::new();
+        for query in risk_and_status_queries() {
             for since in [None, Some(0), Some(10 * YEAR), Some(MIDDLE)] {
                 let query = Query {
                     since,
@@ -305,7 +305,7 @@ impl Model {
                     let around = (1_995 / per_page + 1)..=(2_012 / per_page + 1);
                     let last = count.div_ceil(per_page);
                     let ends = [1, 2, last.max(2) - 1, last.max(1), last + 1, last + 1_000];
-                    asked.extend(
+                    requests.extend(
                         around
                             .chain(ends)
                             .map(|page| (query.clone(), page, per_page)),
@@ -313,12 +313,12 @@ impl Model {
                 }
             }
         }
-        asked
+        requests
     }
 }
 
 /// Nothing, a risk, a status, and both.
-fn kinds() -> [Query; 4] {
+fn risk_and_status_queries() -> [Query; 4] {
     [
         (None, None),
         (Some("low"), None),
@@ -334,30 +334,30 @@ fn kinds() -> [Query; 4] {
 
 /// When a change happened: many at one moment, the others within seconds,
 /// minutes, hours, days or decades.
-fn moment(scatter: &mut Scatter, number: usize) -> i64 {
+fn moment(random: &mut Random, number: usize) -> i64 {
     if number.is_multiple_of(60) {
         return if number == 0 { 0 } else { MIDDLE };
     }
     match number % 5 {
-        0 => MIDDLE + scatter.below(5 * SECOND) - 2 * SECOND,
-        1 => MIDDLE + scatter.below(600 * SECOND),
-        2 => MIDDLE - scatter.below(36 * HOUR),
-        3 => MIDDLE - scatter.below(60 * DAY),
-        _ => scatter.below(54 * YEAR),
+        0 => MIDDLE + random.below(5 * SECOND) - 2 * SECOND,
+        1 => MIDDLE + random.below(600 * SECOND),
+        2 => MIDDLE - random.below(36 * HOUR),
+        3 => MIDDLE - random.below(60 * DAY),
+        _ => random.below(54 * YEAR),
     }
 }
 
-async fn every_page_is_the_right_one(app: TestApp) {
+async fn every_page_matches_the_model(app: TestApp) {
     let mut model = Model::new(&app).await;
     for round in 0..2 {
         if round == 1 {
             model.update().await;
         }
-        model.holds(&model.holds_pages()).await;
+        model.assert_matches(&model.page_requests()).await;
         // All pages of a list, far ones found by counts, and no gap between.
         let all = |page| (Query::default(), page, 10);
         let pages: Vec<_> = (1..=301).map(all).collect();
-        model.holds(&pages).await;
+        model.assert_matches(&pages).await;
     }
     // A walk by cursors meets each change once, whatever selects them.
     let with = |change: fn(&mut Query, &Model)| {
@@ -379,19 +379,19 @@ async fn every_page_is_the_right_one(app: TestApp) {
         for per_page in [37, 100] {
             let mut query = query.clone();
             let expected = model.selected(&query);
-            let mut walked: Vec<String> = Vec::new();
+            let mut listed: Vec<String> = Vec::new();
             loop {
                 let path = query.path(1, per_page);
                 let body = model.key.get(&path).await.body(200);
                 assert_eq!(body["count"], expected.len(), "{path}");
-                walked.extend(each(&body["data"], "id").into_iter().map(text));
-                let last = walked.last().cloned();
+                listed.extend(each(&body["data"], "id").into_iter().map(text));
+                let last = listed.last().cloned();
                 if last == query.before {
                     break;
                 }
                 query.before = last;
             }
-            assert_eq!(walked, expected, "{query:?}");
+            assert_eq!(listed, expected, "{query:?}");
         }
     }
     // Pages behind a cursor are pages of what is left.
@@ -400,78 +400,80 @@ async fn every_page_is_the_right_one(app: TestApp) {
         .flat_map(|index| {
             let before = Some(model.changes[index].id.clone());
             let pages = [(1, 10), (2, 10), (23, 99), (2_000, 1), (2_299, 1)];
-            kinds().into_iter().flat_map(move |query| {
-                let query = Query {
-                    before: before.clone(),
-                    ..query
-                };
-                pages.map(|(page, per_page)| (query.clone(), page, per_page))
-            })
+            risk_and_status_queries()
+                .into_iter()
+                .flat_map(move |query| {
+                    let query = Query {
+                        before: before.clone(),
+                        ..query
+                    };
+                    pages.map(|(page, per_page)| (query.clone(), page, per_page))
+                })
         })
         .collect();
-    model.holds(&cursors).await;
+    model.assert_matches(&cursors).await;
 }
 
-async fn every_range_counts_exactly(app: TestApp) {
+async fn every_time_range_matches_the_model(app: TestApp) {
     let mut model = Model::new(&app).await;
     for round in 0..2 {
         if round == 1 {
             model.update().await;
         }
-        let mut scatter = Scatter(3 + round);
-        let mut asked = Vec::new();
+        let mut random = Random(3 + round);
+        let mut requests = Vec::new();
         for number in 0..400 {
-            let since = an_end(&mut scatter, &model);
+            let since = range_end(&mut random, &model);
             // Often a short one, sometimes none or an inverted one.
-            let until = match scatter.below(4) {
-                0 => since.map(|since| since + scatter.below(3 * SECOND) - 500),
-                1 => since.map(|since| since + scatter.below(3 * HOUR) / SECOND * SECOND),
-                _ => an_end(&mut scatter, &model),
+            let until = match random.below(4) {
+                0 => since.map(|since| since + random.below(3 * SECOND) - 500),
+                1 => since.map(|since| since + random.below(3 * HOUR) / SECOND * SECOND),
+                _ => range_end(&mut random, &model),
             };
             let query = Query {
                 since,
                 until,
-                ..kinds()[number % 4].clone()
+                ..risk_and_status_queries()[number % 4].clone()
             };
             let page = if number % 10 == 0 { 2 } else { 1 };
-            asked.push((query, page, 7));
+            requests.push((query, page, 7));
         }
         // With what has no counts by time, too.
         for number in 0..60 {
             let mut query = Query {
-                since: an_end(&mut scatter, &model),
-                until: an_end(&mut scatter, &model),
-                ..kinds()[scatter.index(4)].clone()
+                since: range_end(&mut random, &model),
+                until: range_end(&mut random, &model),
+                ..risk_and_status_queries()[random.index(4)].clone()
             };
             match number % 4 {
-                0 => query.tags = vec![scatter.pick(&TAGS)],
-                1 => query.service = Some(scatter.pick(&model.services)),
-                2 => query.host = Some(scatter.pick(&model.hosts)),
+                0 => query.tags = vec![random.pick(&TAGS)],
+                1 => query.service = Some(random.pick(&model.services)),
+                2 => query.host = Some(random.pick(&model.hosts)),
                 _ => query.words = vec!["de"],
             }
-            asked.push((query, 1, 7));
+            requests.push((query, 1, 7));
         }
-        model.holds(&asked).await;
+        model.assert_matches(&requests).await;
     }
 }
 
 /// An end of a range: open, at a change or beside it, on a boundary of a
 /// second, an hour or a day, or anywhere, before 1970 and far ahead included.
-fn an_end(scatter: &mut Scatter, model: &Model) -> Option<i64> {
-    let at = scatter.pick(&model.changes).millis;
-    match scatter.below(9) {
+fn range_end(random: &mut Random, model: &Model) -> Option<i64> {
+    let at = random.pick(&model.changes).millis;
+    match random.below(9) {
         0 => None,
-        1 | 2 => Some(at + scatter.below(3) - 1),
+        1 | 2 => Some(at + random.below(3) - 1),
         3 => Some(at / SECOND * SECOND),
-        4 => Some((at / HOUR + scatter.below(2)) * HOUR),
-        5 => Some((at / DAY + scatter.below(2)) * DAY),
-        6 => Some(MIDDLE + scatter.below(4 * SECOND) - 2 * SECOND),
-        7 => Some(scatter.below(60 * YEAR)),
-        _ => Some(scatter.pick(&[-YEAR, -1, 0, 1, MIDDLE, 300 * YEAR, 7_000 * YEAR])),
+        4 => Some((at / HOUR + random.below(2)) * HOUR),
+        5 => Some((at / DAY + random.below(2)) * DAY),
+        6 => Some(MIDDLE + random.below(4 * SECOND) - 2 * SECOND),
+        7 => Some(random.below(60 * YEAR)),
+        _ => Some(random.pick(&[-YEAR, -1, 0, 1, MIDDLE, 300 * YEAR, 7_000 * YEAR])),
     }
 }
 
-async fn every_combination_counts_exactly(app: TestApp) {
+async fn every_filter_combination_matches_the_model(app: TestApp) {
     let mut model = Model::new(&app).await;
     for round in 0..2 {
         if round == 1 {
@@ -482,8 +484,8 @@ async fn every_combination_counts_exactly(app: TestApp) {
         let hosts = [None, Some(model.hosts[2].clone())];
         let tags: [&[&str]; 5] = [&[], &["prod"], &["ä&=%"], &["prod", "a b"], &["PROD"]];
         let words: [&[&str]; 4] = [&[], &["deploy"], &["alph", "r"], &["uber"]];
-        let mut asked = Vec::new();
-        for kind in kinds().into_iter().chain([Query {
+        let mut requests = Vec::new();
+        for kind in risk_and_status_queries().into_iter().chain([Query {
             status: Some("rolled_back"),
             ..Query::default()
         }]) {
@@ -498,12 +500,12 @@ async fn every_combination_counts_exactly(app: TestApp) {
                                 words: words.to_vec(),
                                 ..kind.clone()
                             };
-                            asked.push((query, 1 + asked.len() % 3, 20));
+                            requests.push((query, 1 + requests.len() % 3, 20));
                         }
                     }
                 }
             }
         }
-        model.holds(&asked).await;
+        model.assert_matches(&requests).await;
     }
 }

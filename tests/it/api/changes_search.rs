@@ -5,8 +5,8 @@ use serde_json::json;
 use changelog_tests::{TestApp, TestClient, each, on_both};
 
 on_both!(
-    words_begin_words_of_the_title,
-    punctuation_is_never_syntax,
+    each_word_matches_the_start_of_a_title_word,
+    punctuation_is_not_query_syntax,
     a_changed_title_is_found_by_its_new_words,
     only_titles_are_searched,
 );
@@ -26,7 +26,7 @@ const TITLES: [&str; 12] = [
     "a-b.c:d/e",
 ];
 
-async fn found(key: &TestClient, q: &str) -> (u64, Vec<String>) {
+async fn search(key: &TestClient, q: &str) -> (u64, Vec<String>) {
     let query: String = url::form_urlencoded::Serializer::new(String::new())
         .append_pair("q", q)
         .finish();
@@ -40,7 +40,7 @@ async fn found(key: &TestClient, q: &str) -> (u64, Vec<String>) {
 }
 
 #[track_caller]
-fn is(q: &str, (count, titles): (u64, Vec<String>), expected: &[usize]) {
+fn assert_found(q: &str, (count, titles): (u64, Vec<String>), expected: &[usize]) {
     let expected: Vec<&str> = expected.iter().rev().map(|index| TITLES[*index]).collect();
     assert_eq!(titles, expected, "q={q}");
     assert_eq!(count, expected.len() as u64, "q={q}");
@@ -48,7 +48,7 @@ fn is(q: &str, (count, titles): (u64, Vec<String>), expected: &[usize]) {
 
 const ALL: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
-async fn words_begin_words_of_the_title(app: TestApp) {
+async fn each_word_matches_the_start_of_a_title_word(app: TestApp) {
     let key = app.key();
     for title in TITLES {
         key.change(title).await;
@@ -103,11 +103,11 @@ async fn words_begin_words_of_the_title(app: TestApp) {
         ("🚀", &ALL),
         ("%", &ALL),
     ] {
-        is(q, found(&key, q).await, expected);
+        assert_found(q, search(&key, q).await, expected);
     }
 }
 
-async fn punctuation_is_never_syntax(app: TestApp) {
+async fn punctuation_is_not_query_syntax(app: TestApp) {
     let key = app.key();
     for title in TITLES {
         key.change(title).await;
@@ -150,11 +150,11 @@ async fn punctuation_is_never_syntax(app: TestApp) {
         ("AND", &[7, 8]),
         ("and or not", &[8]),
     ] {
-        is(q, found(&key, q).await, expected);
+        assert_found(q, search(&key, q).await, expected);
     }
     // As long as an address can be, and of many words.
-    is("long", found(&key, &"x".repeat(3000)).await, &[]);
-    is("many", found(&key, &"deploy ".repeat(300)).await, &[0, 1]);
+    assert_found("long", search(&key, &"x".repeat(3000)).await, &[]);
+    assert_found("many", search(&key, &"deploy ".repeat(300)).await, &[0, 1]);
     // Bytes that are no text: words or nothing, never an error of the service.
     let answer = key.get("/api/changes?q=%ff%fe").await;
     assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
@@ -169,11 +169,11 @@ async fn a_changed_title_is_found_by_its_new_words(app: TestApp) {
         .await
         .is(200);
     assert_eq!(
-        found(&key, "deploy").await,
+        search(&key, "deploy").await,
         (1, vec!["Deploy web".to_owned()])
     );
     assert_eq!(
-        found(&key, "ruck api").await,
+        search(&key, "ruck api").await,
         (1, vec!["Rückbau der API".to_owned()])
     );
 }
@@ -182,6 +182,6 @@ async fn only_titles_are_searched(app: TestApp) {
     let key = app.key();
     let body = json!({ "title": "plain", "description": "hidden", "impact": "hidden", "tags": ["hidden"] });
     key.create("/api/changes", body).await;
-    assert_eq!(found(&key, "hidden").await, (0, vec![]));
-    assert_eq!(found(&key, "plain").await.0, 1);
+    assert_eq!(search(&key, "hidden").await, (0, vec![]));
+    assert_eq!(search(&key, "plain").await.0, 1);
 }

@@ -15,19 +15,19 @@ use changelog_tests::{Engine, Server, TestApp, TestClient, each, on_both, send, 
 
 const PATH: &str = "/api/changes/stream";
 /// The most streams of one organization.
-const OF_ONE: usize = 50;
+const MAX_STREAMS_PER_ORGANIZATION: usize = 50;
 
 on_both!(
-    changes_come_as_they_are_recorded,
-    a_stream_selects_what_a_list_selects,
-    a_position_that_is_none_is_refused,
-    a_key_that_ends_takes_its_streams_along,
-    there_are_only_so_many_streams;
+    changes_are_sent_as_they_are_recorded,
+    stream_filters_match_like_list_filters,
+    an_invalid_position_is_refused,
+    an_ended_key_closes_its_streams,
+    the_number_of_streams_is_limited;
     process:
-    what_was_recorded_meanwhile_comes_after_a_kill,
-    the_drain_ends_streams,
-    the_sdk_goes_on_after_a_kill,
-    chlog_goes_on_after_a_kill,
+    a_reconnected_stream_misses_nothing_after_a_kill,
+    a_shutdown_closes_streams,
+    the_sdk_reconnects_after_a_kill,
+    chlog_watch_reconnects_after_a_kill,
 );
 
 async fn open(caller: &TestClient, query: &str) -> EventStream {
@@ -38,7 +38,7 @@ async fn open_after(caller: &TestClient, id: &str) -> EventStream {
     EventStream::open(caller.request("GET", PATH).header("last-event-id", id)).await
 }
 
-async fn changes_come_as_they_are_recorded(app: TestApp) {
+async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
     let key = app.key();
     key.change("before").await;
     let other = app.second_organization();
@@ -101,7 +101,7 @@ async fn changes_come_as_they_are_recorded(app: TestApp) {
     assert!(others.rest().await.is_empty());
 }
 
-async fn a_stream_selects_what_a_list_selects(app: TestApp) {
+async fn stream_filters_match_like_list_filters(app: TestApp) {
     let key = app.key();
     let service = key.create("/api/services", json!({ "name": "payments" }));
     let service = service.await;
@@ -153,7 +153,7 @@ async fn a_stream_selects_what_a_list_selects(app: TestApp) {
     assert!(found > 25, "few were found: {found}");
 }
 
-async fn what_was_recorded_meanwhile_comes_after_a_kill(mut app: TestApp) {
+async fn a_reconnected_stream_misses_nothing_after_a_kill(mut app: TestApp) {
     let key = app.key();
     let mut events = open(&key, "").await;
     let position = events.next().await.expect("a position").id;
@@ -178,7 +178,7 @@ async fn what_was_recorded_meanwhile_comes_after_a_kill(mut app: TestApp) {
     assert_eq!(events.titles(4).await, ["one", "two", "three", "four"]);
 }
 
-async fn a_position_that_is_none_is_refused(app: TestApp) {
+async fn an_invalid_position_is_refused(app: TestApp) {
     let key = app.key();
     key.change("something").await;
     let get = |id: &str| send(key.request("GET", PATH).header("last-event-id", id));
@@ -205,7 +205,7 @@ async fn a_position_that_is_none_is_refused(app: TestApp) {
     open(&key, "").await.next().await.expect("a position");
 }
 
-async fn a_key_that_ends_takes_its_streams_along(app: TestApp) {
+async fn an_ended_key_closes_its_streams(app: TestApp) {
     let soon = chrono::Utc::now() + chrono::TimeDelta::seconds(4);
     for arguments in [&[][..], &["--expires-at", &soon.to_rfc3339()]] {
         let key = app.create_key(arguments);
@@ -225,18 +225,18 @@ async fn a_key_that_ends_takes_its_streams_along(app: TestApp) {
     }
 }
 
-async fn the_drain_ends_streams(mut app: TestApp) {
+async fn a_shutdown_closes_streams(mut app: TestApp) {
     let events = open(&app.key(), "").await;
     app.server.terminate();
-    let status = app.server.ended(Duration::from_secs(5)).await;
+    let status = app.server.wait_for_exit(Duration::from_secs(5)).await;
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     assert!(events.rest().await.is_empty());
 }
 
-async fn there_are_only_so_many_streams(app: TestApp) {
+async fn the_number_of_streams_is_limited(app: TestApp) {
     let key = app.key();
     let mut all = Vec::new();
-    for _ in 0..OF_ONE {
+    for _ in 0..MAX_STREAMS_PER_ORGANIZATION {
         all.push(open(&key, "").await);
     }
     let answer = key.get(PATH).await;
@@ -256,7 +256,7 @@ async fn there_are_only_so_many_streams(app: TestApp) {
         .request("GET", PATH)
         .send()
         .await
-        .expect("an answer")
+        .expect("a response")
         .status()
         == 429
     {
@@ -266,7 +266,7 @@ async fn there_are_only_so_many_streams(app: TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_server_records_another_tells() {
+async fn a_stream_sends_changes_recorded_by_another_server() {
     let Some(app) = TestApp::with_process(Engine::Postgres).await else {
         return;
     };
@@ -286,17 +286,17 @@ async fn what_one_server_records_another_tells() {
 }
 
 /// Starts a server again where the one before was.
-async fn start_again(app: &TestApp, address: &str) -> Server {
+async fn restart_at(app: &TestApp, address: &str) -> Server {
     let mut command = changelog_tests::server_command(app.folder());
     command
         .args(["serve", "--listen", address])
         .env("CHANGELOG_DATABASE_URL", &app.database);
     Server::start(command)
         .await
-        .unwrap_or_else(|said| panic!("serve ends: {said}"))
+        .unwrap_or_else(|log| panic!("the server exited: {log}"))
 }
 
-async fn the_sdk_goes_on_after_a_kill(mut app: TestApp) {
+async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
     let key = app.create_key(&[]);
     let client = Client::builder()
         .url(app.url())
@@ -330,7 +330,7 @@ async fn the_sdk_goes_on_after_a_kill(mut app: TestApp) {
     let address = app.server.address.clone();
     for round in 0..2 {
         app.server.kill9();
-        app.server = start_again(&app, &address).await;
+        app.server = restart_at(&app, &address).await;
         let caller = app.key();
         caller.change("not this one").await;
         let title = format!("watched in round {round}");
@@ -344,8 +344,8 @@ async fn the_sdk_goes_on_after_a_kill(mut app: TestApp) {
             assert_ne!(watched.change.id, first.change.id, "it came twice");
         }
     }
-    let said: Vec<String> = interruptions.try_iter().collect();
-    assert_eq!(said.len(), 2, "{said:?}");
+    let messages: Vec<String> = interruptions.try_iter().collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
     // Continued by somebody else from where the first one was.
     let mut again = client.changes().watch().after(first.cursor).stream();
     let watched = again.next().await.expect("a change").expect("no error");
@@ -364,13 +364,13 @@ async fn the_sdk_goes_on_after_a_kill(mut app: TestApp) {
 }
 
 /// A `chlog` that goes on.
-struct Watching {
+struct ChlogWatch {
     child: Child,
     lines: Receiver<String>,
-    said: Receiver<String>,
+    stderr: Receiver<String>,
 }
 
-impl Watching {
+impl ChlogWatch {
     fn start(app: &TestApp, arguments: &[&str]) -> Self {
         let mut command = Command::new(changelog_tests::programs::chlog());
         let mut child = command
@@ -386,9 +386,13 @@ impl Watching {
             .stderr(Stdio::piped())
             .spawn()
             .expect("chlog runs");
-        let said = lines(child.stderr.take().expect("a pipe"));
+        let stderr = lines(child.stderr.take().expect("a pipe"));
         let lines = lines(child.stdout.take().expect("a pipe"));
-        Self { child, lines, said }
+        Self {
+            child,
+            lines,
+            stderr,
+        }
     }
 
     fn line(&self) -> String {
@@ -397,7 +401,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for ChlogWatch {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -415,7 +419,7 @@ fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
 }
 
 /// Records changes until something is written, so that it is known to listen.
-async fn first_line(app: &TestApp, watching: &Watching, body: Value) -> String {
+async fn first_line(app: &TestApp, watching: &ChlogWatch, body: Value) -> String {
     let key = app.key();
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -427,21 +431,21 @@ async fn first_line(app: &TestApp, watching: &Watching, body: Value) -> String {
     }
 }
 
-async fn chlog_goes_on_after_a_kill(mut app: TestApp) {
+async fn chlog_watch_reconnects_after_a_kill(mut app: TestApp) {
     let key = app.key();
     key.create("/api/services", json!({ "name": "payments" }))
         .await;
-    crate::chlog::chlog(&app, &["watch", "--service", "nobody"]).ended(3);
-    crate::chlog::chlog(&app, &["watch", "--risk", "extreme"]).ended(2);
+    crate::chlog::chlog(&app, &["watch", "--service", "nobody"]).exits_with(3);
+    crate::chlog::chlog(&app, &["watch", "--risk", "extreme"]).exits_with(2);
 
-    let mut watching = Watching::start(&app, &["--risk", "high", "-q", "deploy"]);
+    let mut watching = ChlogWatch::start(&app, &["--risk", "high", "-q", "deploy"]);
     let body = json!({ "title": "Deploy first", "risk_level": "high" });
     let line = first_line(&app, &watching, body).await;
     let first: Value = serde_json::from_str(&line).expect("NDJSON");
     assert_eq!(first["title"], "Deploy first");
     let address = app.server.address.clone();
     app.server.kill9();
-    app.server = start_again(&app, &address).await;
+    app.server = restart_at(&app, &address).await;
     let key = app.key();
     key.change("Deploy low").await;
     let body = json!({ "title": "Deploy second", "risk_level": "high" });
@@ -454,21 +458,21 @@ async fn chlog_goes_on_after_a_kill(mut app: TestApp) {
         }
         assert_eq!(change["title"], "Deploy first");
     }
-    let said: Vec<String> = watching.said.try_iter().collect();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("connecting again"), "{said:?}");
+    let messages: Vec<String> = watching.stderr.try_iter().collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("connecting again"), "{messages:?}");
     signal(watching.child.id(), "INT");
-    let status = watching.child.wait().expect("it ends");
+    let status = watching.child.wait().expect("an exit");
     assert_eq!(status.code(), Some(130));
 
-    let watching = Watching::start(&app, &["--format", "ids"]);
+    let watching = ChlogWatch::start(&app, &["--format", "ids"]);
     let line = first_line(&app, &watching, json!({ "title": "an id" })).await;
     assert!(Uuid::try_parse(&line).is_ok(), "{line}");
     // The reader leaves: not an error.
-    let mut watching = Watching::start(&app, &["--format", "csv"]);
+    let mut watching = ChlogWatch::start(&app, &["--format", "csv"]);
     assert!(watching.line().starts_with("id,"));
     app.server.terminate();
-    app.server.ended(Duration::from_secs(10)).await;
+    app.server.wait_for_exit(Duration::from_secs(10)).await;
     signal(watching.child.id(), "INT");
-    assert_eq!(watching.child.wait().expect("it ends").code(), Some(130));
+    assert_eq!(watching.child.wait().expect("an exit").code(), Some(130));
 }

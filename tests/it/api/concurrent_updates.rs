@@ -10,8 +10,8 @@ use changelog_tests::{Engine, TestApp, TestClient, each, on_both, text};
 
 on_both!(
     process:
-    counts_are_exact_after_many_hands,
-    updates_at_once_follow_each_other,
+    counts_are_exact_after_concurrent_writes,
+    concurrent_updates_are_serialized,
 );
 
 const RISKS: [&str; 3] = ["low", "medium", "high"];
@@ -30,7 +30,7 @@ fn update(seed: usize, services: &[String], hosts: &[String]) -> Value {
     }
 }
 
-async fn counts_are_exact_after_many_hands(app: TestApp) {
+async fn counts_are_exact_after_concurrent_writes(app: TestApp) {
     let key = app.key();
     let second = match app.engine {
         Engine::Postgres => Some(app.another_server(&[]).await),
@@ -51,18 +51,18 @@ async fn counts_are_exact_after_many_hands(app: TestApp) {
     for index in 0..6 {
         changes.push(key.change(&format!("number {index}")).await);
     }
-    let hands = (0..8).map(|hand| {
-        let caller = &callers[hand % callers.len()];
+    let tasks = (0..8).map(|task| {
+        let caller = &callers[task % callers.len()];
         let (services, hosts, changes) = (&services, &hosts, &changes);
         async move {
-            for turn in 0..12 {
-                let seed = hand * 31 + turn * 7;
+            for round in 0..12 {
+                let seed = task * 31 + round * 7;
                 let path = format!("/api/changes/{}", changes[seed % changes.len()]);
                 caller
                     .patch(&path, update(seed, services, hosts))
                     .await
                     .is(200);
-                if turn % 4 == 0 {
+                if round % 4 == 0 {
                     let mut new = update(seed, services, hosts);
                     new["title"] = json!("one more");
                     caller.post("/api/changes", new).await.is(201);
@@ -70,7 +70,7 @@ async fn counts_are_exact_after_many_hands(app: TestApp) {
             }
         }
     });
-    join_all(hands).await;
+    join_all(tasks).await;
     let all = key.get("/api/changes?per_page=100").await.body(200);
     let all = all["data"].as_array().expect("a list").clone();
     assert_eq!(all.len(), 6 + 8 * 3);
@@ -109,18 +109,18 @@ async fn counts_are_exact_after_many_hands(app: TestApp) {
 
 /// Each update begins where another ended: what one wrote, no other overwrote
 /// without having seen it.
-async fn updates_at_once_follow_each_other(app: TestApp) {
+async fn concurrent_updates_are_serialized(app: TestApp) {
     let key = app.key();
     let id = key.change("contended").await;
     let path = format!("/api/changes/{id}");
-    let hands = (0..40).map(|turn| {
+    let tasks = (0..40).map(|round| {
         let (key, path) = (&key, &path);
         async move {
-            let body = json!({ "status": STATUSES[turn % 4], "impact": format!("turn {turn}") });
+            let body = json!({ "status": STATUSES[round % 4], "impact": format!("turn {round}") });
             key.patch(path, body).await.is(200);
         }
     });
-    join_all(hands).await;
+    join_all(tasks).await;
     let last = key.get(&path).await.data(200);
     let browser = app.browser().await;
     let entries = browser

@@ -9,13 +9,13 @@ use tokio::net::TcpStream;
 use changelog_tests::{RawConnection, TestApp, on_both};
 
 on_both!(
-    early_refusals_reach_who_is_still_sending,
-    who_does_not_stop_sending_is_cut_off,
+    early_refusals_reach_clients_that_still_send,
+    clients_that_keep_sending_are_disconnected,
     encoded_bodies_are_refused,
-    a_split_head_hides_no_length,
+    a_split_head_does_not_hide_a_content_length,
 );
 
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const BODY: &str = r#"{"title":"plain"}"#;
 
 /// The head of a create, with these lines added.
@@ -36,7 +36,7 @@ async fn write_then_read(address: &str, head: &str, body: &[u8]) -> std::io::Res
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-async fn early_refusals_reach_who_is_still_sending(app: TestApp) {
+async fn early_refusals_reach_clients_that_still_send(app: TestApp) {
     let key = app.organization.key.as_str();
     for (key, size, status) in [
         ("wrong", 200_000, "401"),
@@ -45,26 +45,28 @@ async fn early_refusals_reach_who_is_still_sending(app: TestApp) {
         (key, 5_000_000, "413"),
     ] {
         let body = vec![b' '; size];
-        for turn in 0..20 {
+        for attempt in 0..20 {
             let head = head(key, &format!("content-length: {size}\r\n"));
             let answer = write_then_read(&app.server.address, &head, &body).await;
-            let answer = answer.unwrap_or_else(|error| panic!("{status}, {size}, {turn}: {error}"));
+            let answer =
+                answer.unwrap_or_else(|error| panic!("{status}, {size}, {attempt}: {error}"));
             let expected = format!("HTTP/1.1 {status} ");
-            assert!(answer.starts_with(&expected), "{size}, {turn}: {answer}");
+            assert!(answer.starts_with(&expected), "{size}, {attempt}: {answer}");
         }
     }
 }
 
 /// Patience with a client that sends on is short.
-async fn who_does_not_stop_sending_is_cut_off(app: TestApp) {
-    let mut wire = RawConnection::connect(&app.server.address).await;
-    wire.send(head("wrong", "transfer-encoding: chunked\r\n"))
+async fn clients_that_keep_sending_are_disconnected(app: TestApp) {
+    let mut connection = RawConnection::connect(&app.server.address).await;
+    connection
+        .send(head("wrong", "transfer-encoding: chunked\r\n"))
         .await;
-    let heard = wire.hear_until("unauthorized", SOON).await;
-    assert_eq!(heard.status(), Some(401), "{heard:?}");
+    let received = connection.receive_until("unauthorized", TIMEOUT).await;
+    assert_eq!(received.status(), Some(401), "{received:?}");
     let began = tokio::time::Instant::now();
-    while wire.send("1\r\n \r\n").await {
-        assert!(began.elapsed() < SOON, "it is still listened to");
+    while connection.send("1\r\n \r\n").await {
+        assert!(began.elapsed() < TIMEOUT, "it is still listened to");
         tokio::task::yield_now().await;
     }
 }
@@ -112,19 +114,19 @@ async fn encoded_bodies_are_refused(app: TestApp) {
             "plain",
         ),
     ] {
-        let mut wire = RawConnection::connect(&app.server.address).await;
+        let mut connection = RawConnection::connect(&app.server.address).await;
         let lines = format!("{lines}connection: close\r\n");
-        wire.send(head(key, &lines) + body).await;
-        let heard = wire.hear(SOON).await;
-        assert_eq!(heard.status(), Some(status), "{lines}: {heard:?}");
-        assert!(heard.text.contains(named), "{lines}: {heard:?}");
+        connection.send(head(key, &lines) + body).await;
+        let received = connection.receive(TIMEOUT).await;
+        assert_eq!(received.status(), Some(status), "{lines}: {received:?}");
+        assert!(received.text.contains(named), "{lines}: {received:?}");
     }
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 2);
 }
 
 /// `Content-Length` beside `Transfer-Encoding`, with its head in two packets, of
 /// which the second looks like a head of its own.
-async fn a_split_head_hides_no_length(app: TestApp) {
+async fn a_split_head_does_not_hide_a_content_length(app: TestApp) {
     let key = &app.organization.key;
     let get = format!("GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
     let length = BODY.len();
@@ -135,26 +137,30 @@ async fn a_split_head_hides_no_length(app: TestApp) {
     );
     let first =
         format!("POST /api/changes HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\nx-split: ");
-    let mut wire = RawConnection::connect(&app.server.address).await;
-    wire.send(format!("{get}{first}")).await;
-    let heard = wire.hear_until("{\"data\":[]}", SOON).await;
-    assert_eq!(heard.status(), Some(200), "{heard:?}");
-    wire.send(tail).await;
-    let heard = wire.hear(SOON).await;
-    assert_eq!(heard.status(), Some(400), "{heard:?}");
-    assert!(heard.closed, "{heard:?}");
+    let mut connection = RawConnection::connect(&app.server.address).await;
+    connection.send(format!("{get}{first}")).await;
+    let received = connection.receive_until("{\"data\":[]}", TIMEOUT).await;
+    assert_eq!(received.status(), Some(200), "{received:?}");
+    connection.send(tail).await;
+    let received = connection.receive(TIMEOUT).await;
+    assert_eq!(received.status(), Some(400), "{received:?}");
+    assert!(received.closed, "{received:?}");
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
     // Chunked bodies one after the other on a connection are fine, whole or not.
-    let mut wire = RawConnection::connect(&app.server.address).await;
+    let mut connection = RawConnection::connect(&app.server.address).await;
     let plain = head(key, "transfer-encoding: chunked\r\n");
     for split in [0, 20, plain.len() - 1, plain.len()] {
         let request = format!("{plain}{chunks}");
         let (before, behind) = request.split_at(split);
-        wire.send(before).await;
+        connection.send(before).await;
         tokio::task::yield_now().await;
-        wire.send(behind).await;
-        let heard = wire.hear_until("\"title\":\"plain\"", SOON).await;
-        assert_eq!(heard.status(), Some(201), "{split}: {heard:?}");
-        wire.hear_until("}}", Duration::from_millis(50)).await;
+        connection.send(behind).await;
+        let received = connection
+            .receive_until("\"title\":\"plain\"", TIMEOUT)
+            .await;
+        assert_eq!(received.status(), Some(201), "{split}: {received:?}");
+        connection
+            .receive_until("}}", Duration::from_millis(50))
+            .await;
     }
 }

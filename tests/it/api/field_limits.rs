@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use changelog_tests::{TestApp, TestClient, on_both, send};
 
 on_both!(
-    lengths_of_texts,
-    sizes_of_lists,
+    string_lengths_are_limited,
+    list_sizes_are_limited,
     lengths_count_characters_after_trimming,
-    addresses_of_links,
-    the_size_of_a_body,
-    the_size_of_headers,
-    the_rate_of_a_key,
+    link_urls_are_validated,
+    body_size_is_limited,
+    header_size_is_limited,
+    the_request_rate_of_a_key_is_limited,
 );
 
 const MAX_BODY: usize = 256 * 1024;
@@ -20,8 +20,8 @@ const MAX_BODY: usize = 256 * 1024;
 struct Limit {
     path: &'static str,
     pointer: &'static str,
-    least: usize,
-    most: usize,
+    min: usize,
+    max: usize,
     body: fn(Value) -> Value,
 }
 
@@ -30,101 +30,101 @@ fn change(field: &str, value: &Value) -> Value {
 }
 
 /// A host or service needs a name that nobody has yet.
-fn fresh() -> String {
+fn unique_name() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
 
-const TEXTS: [Limit; 13] = [
+const STRING_LIMITS: [Limit; 13] = [
     Limit {
         path: "/api/changes",
         pointer: "/title",
-        least: 3,
-        most: 300,
+        min: 3,
+        max: 300,
         body: |text| json!({ "title": text }),
     },
     Limit {
         path: "/api/changes",
         pointer: "/description",
-        least: 0,
-        most: 20_000,
+        min: 0,
+        max: 20_000,
         body: |text| change("description", &text),
     },
     Limit {
         path: "/api/changes",
         pointer: "/impact",
-        least: 0,
-        most: 20_000,
+        min: 0,
+        max: 20_000,
         body: |text| change("impact", &text),
     },
     Limit {
         path: "/api/changes",
         pointer: "/tags/1",
-        least: 1,
-        most: 100,
+        min: 1,
+        max: 100,
         body: |text| change("tags", &json!(["first", text])),
     },
     Limit {
         path: "/api/changes",
         pointer: "/links/0/label",
-        least: 1,
-        most: 100,
+        min: 1,
+        max: 100,
         body: |text| change("links", &json!([{ "label": text, "url": "https://e.com" }])),
     },
     Limit {
         path: "/api/hosts",
         pointer: "/hostname",
-        least: 1,
-        most: 100,
+        min: 1,
+        max: 100,
         body: |text| json!({ "hostname": text }),
     },
     Limit {
         path: "/api/hosts",
         pointer: "/fqdn",
-        least: 0,
-        most: 253,
-        body: |text| json!({ "hostname": fresh(), "fqdn": text }),
+        min: 0,
+        max: 253,
+        body: |text| json!({ "hostname": unique_name(), "fqdn": text }),
     },
     Limit {
         path: "/api/hosts",
         pointer: "/os",
-        least: 0,
-        most: 100,
-        body: |text| json!({ "hostname": fresh(), "os": text }),
+        min: 0,
+        max: 100,
+        body: |text| json!({ "hostname": unique_name(), "os": text }),
     },
     Limit {
         path: "/api/hosts",
         pointer: "/description",
-        least: 0,
-        most: 1000,
-        body: |text| json!({ "hostname": fresh(), "description": text }),
+        min: 0,
+        max: 1000,
+        body: |text| json!({ "hostname": unique_name(), "description": text }),
     },
     Limit {
         path: "/api/hosts",
         pointer: "/roles/0",
-        least: 1,
-        most: 100,
-        body: |text| json!({ "hostname": fresh(), "roles": [text] }),
+        min: 1,
+        max: 100,
+        body: |text| json!({ "hostname": unique_name(), "roles": [text] }),
     },
     Limit {
         path: "/api/services",
         pointer: "/name",
-        least: 2,
-        most: 100,
+        min: 2,
+        max: 100,
         body: |text| json!({ "name": text }),
     },
     Limit {
         path: "/api/services",
         pointer: "/description",
-        least: 0,
-        most: 20_000,
-        body: |text| json!({ "name": fresh(), "description": text }),
+        min: 0,
+        max: 20_000,
+        body: |text| json!({ "name": unique_name(), "description": text }),
     },
     // A link's address is measured whole: `https://e.com/` has 14 characters.
     Limit {
         path: "/api/changes",
         pointer: "/links/0/url",
-        least: 14,
-        most: 2048,
+        min: 14,
+        max: 2048,
         body: |text| {
             let text = text.as_str().unwrap_or_default();
             let path = "x".repeat(text.chars().count().saturating_sub(14));
@@ -144,8 +144,8 @@ async fn create_and_update(key: &TestClient, limit: &Limit, value: Value, code: 
     let what = format!("{} of size {size}", limit.pointer);
     let answer = key.post(limit.path, body.clone()).await;
     let target = match limit.path {
-        "/api/hosts" => json!({ "hostname": fresh() }),
-        "/api/services" => json!({ "name": fresh() }),
+        "/api/hosts" => json!({ "hostname": unique_name() }),
+        "/api/services" => json!({ "name": unique_name() }),
         _ => json!({ "title": "to be updated" }),
     };
     match code {
@@ -164,20 +164,20 @@ async fn create_and_update(key: &TestClient, limit: &Limit, value: Value, code: 
     }
 }
 
-async fn lengths_of_texts(app: TestApp) {
+async fn string_lengths_are_limited(app: TestApp) {
     let key = app.key();
-    for limit in &TEXTS {
+    for limit in &STRING_LIMITS {
         let url = limit.pointer.ends_with("url");
         for letter in ["x", "é", "🚀"] {
             let of = |size: usize| json!(letter.repeat(size));
-            if limit.least > 0 && !url {
-                create_and_update(&key, limit, of(limit.least - 1), Some("too_short")).await;
+            if limit.min > 0 && !url {
+                create_and_update(&key, limit, of(limit.min - 1), Some("too_short")).await;
             }
-            create_and_update(&key, limit, of(limit.least), None).await;
-            create_and_update(&key, limit, of(limit.least + 1), None).await;
-            create_and_update(&key, limit, of(limit.most - 1), None).await;
-            create_and_update(&key, limit, of(limit.most), None).await;
-            create_and_update(&key, limit, of(limit.most + 1), Some("too_long")).await;
+            create_and_update(&key, limit, of(limit.min), None).await;
+            create_and_update(&key, limit, of(limit.min + 1), None).await;
+            create_and_update(&key, limit, of(limit.max - 1), None).await;
+            create_and_update(&key, limit, of(limit.max), None).await;
+            create_and_update(&key, limit, of(limit.max + 1), Some("too_long")).await;
         }
     }
 }
@@ -185,7 +185,7 @@ async fn lengths_of_texts(app: TestApp) {
 /// Makes a list of so many elements.
 type List<'a> = &'a dyn Fn(usize) -> Value;
 
-async fn sizes_of_lists(app: TestApp) {
+async fn list_sizes_are_limited(app: TestApp) {
     let key = app.key();
     let words = |count: usize| -> Value { (0..count).map(|n| format!("word {n}")).collect() };
     let links = |count: usize| -> Value {
@@ -198,27 +198,27 @@ async fn sizes_of_lists(app: TestApp) {
         ("/api/changes", "links", 10, &links),
         ("/api/hosts", "roles", 50, &words),
     ];
-    for (path, field, most, list) in cases {
-        for (size, taken) in [
+    for (path, field, max, list) in cases {
+        for (size, accepted) in [
             (0, true),
             (1, true),
-            (most - 1, true),
-            (most, true),
-            (most + 1, false),
+            (max - 1, true),
+            (max, true),
+            (max + 1, false),
         ] {
             let mut body = match path {
-                "/api/hosts" => json!({ "hostname": fresh() }),
+                "/api/hosts" => json!({ "hostname": unique_name() }),
                 _ => json!({ "title": "limits" }),
             };
             let id = key.create(path, body.clone()).await;
             if let Some(name) = body.get_mut("hostname") {
-                *name = json!(fresh());
+                *name = json!(unique_name());
             }
             body[field] = list(size);
             let created = key.post(path, body).await;
             let one = format!("{path}/{id}");
             let updated = key.patch(&one, json!({ field: list(size) })).await;
-            if taken {
+            if accepted {
                 assert_eq!(created.status, 201, "{size} {field}: {}", created.text);
                 assert_eq!(updated.data(200)[field], list(size), "{size} {field}");
             } else {
@@ -240,7 +240,7 @@ async fn sizes_of_lists(app: TestApp) {
 
 async fn lengths_count_characters_after_trimming(app: TestApp) {
     let key = app.key();
-    for (title, taken) in [
+    for (title, accepted) in [
         (format!("  {}\n\t", "x".repeat(300)), true),
         (" ab ".to_owned(), false),
         ("\u{3000}ab\u{a0}".to_owned(), false),
@@ -254,7 +254,7 @@ async fn lengths_count_characters_after_trimming(app: TestApp) {
         ("e\u{301}".repeat(151), false),
     ] {
         let answer = key.post("/api/changes", json!({ "title": title })).await;
-        if taken {
+        if accepted {
             assert_eq!(answer.data(201)["title"], title.trim());
         } else {
             assert_eq!(answer.status, 422, "{title:?}");
@@ -262,9 +262,9 @@ async fn lengths_count_characters_after_trimming(app: TestApp) {
     }
 }
 
-async fn addresses_of_links(app: TestApp) {
+async fn link_urls_are_validated(app: TestApp) {
     let key = app.key();
-    for (url, taken) in [
+    for (url, accepted) in [
         ("https://e.com", true),
         ("http://127.0.0.1:8080/x?y=z#w", true),
         ("https://[2001:db8::1]/", true),
@@ -284,7 +284,7 @@ async fn addresses_of_links(app: TestApp) {
     ] {
         let links = json!([{ "label": "l", "url": url }]);
         let answer = key.post("/api/changes", change("links", &links)).await;
-        if taken {
+        if accepted {
             let id = answer.data(201)["id"].take();
             let path = format!("/api/changes/{}", changelog_tests::text(&id));
             assert_eq!(key.get(&path).await.data(200)["links"], links);
@@ -300,11 +300,11 @@ fn sized(bytes: usize) -> String {
     format!("{}{body}", " ".repeat(bytes - body.len()))
 }
 
-async fn the_size_of_a_body(app: TestApp) {
+async fn body_size_is_limited(app: TestApp) {
     let key = app.key();
     let id = key.change("fine").await;
     let one = format!("/api/changes/{id}");
-    for (size, taken) in [
+    for (size, accepted) in [
         (MAX_BODY - 1, true),
         (MAX_BODY, true),
         (MAX_BODY + 1, false),
@@ -328,7 +328,7 @@ async fn the_size_of_a_body(app: TestApp) {
                 };
                 let answer = send(request).await;
                 let what = format!("{method} of {size} bytes, chunked: {chunked}");
-                if taken {
+                if accepted {
                     assert!(answer.status < 300, "{what}: {}", answer.text);
                 } else {
                     assert_eq!(answer.status, 413, "{what}: {}", answer.text);
@@ -340,7 +340,7 @@ async fn the_size_of_a_body(app: TestApp) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 5);
 }
 
-async fn the_size_of_headers(app: TestApp) {
+async fn header_size_is_limited(app: TestApp) {
     let key = app.key();
     let with = |size: usize| {
         key.request("GET", "/api/hosts")
@@ -360,7 +360,7 @@ async fn the_size_of_headers(app: TestApp) {
 }
 
 /// Off by default; configured, it says how much is left.
-async fn the_rate_of_a_key(mut app: TestApp) {
+async fn the_request_rate_of_a_key_is_limited(mut app: TestApp) {
     let answer = app.key().get("/api/hosts").await;
     assert_eq!(answer.header("ratelimit"), "");
     app.restart_with(&["--rate-limit", "5"]).await;

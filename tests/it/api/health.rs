@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use changelog_tests::shapes::is_recent;
+use changelog_tests::shapes::assert_recent;
 use changelog_tests::{Engine, Postgres, TestApp, TestClient, TestResponse, keys, on_both, send};
 
-on_both!(a_healthy_service_says_so);
+on_both!(a_healthy_service_reports_ok);
 
-async fn a_healthy_service_says_so(app: TestApp) {
+async fn a_healthy_service_reports_ok(app: TestApp) {
     for caller in [app.anonymous(), app.with_key("chlog_wrong"), app.key()] {
         let answer = caller.get("/api/health").await;
         let health = answer.body(200);
@@ -21,7 +21,7 @@ async fn a_healthy_service_says_so(app: TestApp) {
         );
         let latency = health["latency_ms"].as_u64().expect("whole milliseconds");
         assert!(latency < 1500, "{latency}");
-        is_recent(&health["timestamp"]);
+        assert_recent(&health["timestamp"]);
         assert!(
             answer.header("cache-control").contains("no-store"),
             "{:?}",
@@ -33,7 +33,7 @@ async fn a_healthy_service_says_so(app: TestApp) {
 /// Requires the specification's own body, and nothing in it that would help
 /// somebody to find the database.
 #[track_caller]
-fn is_degraded(answer: &TestResponse, app: &TestApp) {
+fn assert_degraded(answer: &TestResponse, app: &TestApp) {
     let health = answer.body(503);
     assert_eq!(keys(&health), ["db", "error", "status"]);
     assert_eq!(
@@ -49,7 +49,7 @@ fn is_degraded(answer: &TestResponse, app: &TestApp) {
 }
 
 /// Requires that everything but health refuses with a problem, in time.
-async fn nothing_else_works(key: &TestClient, browser: &TestClient) {
+async fn assert_unavailable(key: &TestClient, browser: &TestClient) {
     let started = Instant::now();
     let requests = [
         key.request("GET", "/api/hosts"),
@@ -77,7 +77,7 @@ async fn nothing_else_works(key: &TestClient, browser: &TestClient) {
 }
 
 /// Waits until the service is well again.
-async fn recovers(app: &TestApp) {
+async fn wait_until_healthy(app: &TestApp) {
     let deadline = Instant::now() + Duration::from_secs(15);
     loop {
         let answer = app.anonymous().get("/api/health").await;
@@ -93,11 +93,11 @@ async fn recovers(app: &TestApp) {
     }
 }
 
-async fn degraded_in_time(app: &TestApp) {
+async fn assert_degraded_in_time(app: &TestApp) {
     let started = Instant::now();
     let answer = app.anonymous().get("/api/health").await;
     let took = started.elapsed();
-    is_degraded(&answer, app);
+    assert_degraded(&answer, app);
     // A second and a half, and a little for a machine that runs other tests.
     assert!(took < Duration::from_millis(1900), "{took:?}");
     let head = send(app.anonymous().request("HEAD", "/api/health")).await;
@@ -105,7 +105,7 @@ async fn degraded_in_time(app: &TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_postgres() {
+async fn an_unreachable_postgres_is_reported_in_time() {
     let Some(postgres) = Postgres::start().await else {
         return;
     };
@@ -114,8 +114,8 @@ async fn without_postgres() {
     key.change("before").await;
 
     postgres.suspend();
-    degraded_in_time(&app).await;
-    nothing_else_works(&key, &browser).await;
+    assert_degraded_in_time(&app).await;
+    assert_unavailable(&key, &browser).await;
     // Also with every connection of the pool waiting already.
     let many = (0..40).map(|_| key.get("/api/hosts"));
     let started = Instant::now();
@@ -127,7 +127,7 @@ async fn without_postgres() {
         "{:?}",
         started.elapsed()
     );
-    degraded_in_time(&app).await;
+    assert_degraded_in_time(&app).await;
     let keyed = || {
         let request = key
             .request("POST", "/api/changes")
@@ -137,7 +137,7 @@ async fn without_postgres() {
     keyed().await.problem(503, "unavailable");
 
     postgres.resume();
-    recovers(&app).await;
+    wait_until_healthy(&app).await;
     keyed().await.is(201);
     let list = key.get("/api/changes?q=through").await.body(200);
     assert_eq!(list["count"], 1, "the retry made one");
@@ -149,8 +149,8 @@ async fn without_postgres() {
 
     // Gone for good is told at once.
     drop(postgres);
-    degraded_in_time(&app).await;
-    nothing_else_works(&key, &browser).await;
+    assert_degraded_in_time(&app).await;
+    assert_unavailable(&key, &browser).await;
     assert!(
         !app.server.log().contains("panicked"),
         "{}",
@@ -159,7 +159,7 @@ async fn without_postgres() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_file() {
+async fn a_missing_sqlite_file_is_reported() {
     let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
@@ -167,25 +167,25 @@ async fn without_the_file() {
     key.change("before").await;
     let away = app.folder().join("away.db");
     for round in 0..2 {
-        fs::rename(app.file(), &away).expect("the file is there");
-        degraded_in_time(&app).await;
+        fs::rename(app.file(), &away).expect("the file exists");
+        assert_degraded_in_time(&app).await;
         let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
         answer.problem(503, "unavailable");
         let answer = key.post("/api/hosts", json!({ "hostname": "lost" })).await;
         answer.problem(503, "unavailable");
-        fs::rename(&away, app.file()).expect("the file is there");
-        recovers(&app).await;
+        fs::rename(&away, app.file()).expect("the file exists");
+        wait_until_healthy(&app).await;
         key.change(&format!("after {round}")).await;
     }
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 3);
 
-    fs::remove_file(app.file()).expect("the file is there");
-    degraded_in_time(&app).await;
+    fs::remove_file(app.file()).expect("the file exists");
+    assert_degraded_in_time(&app).await;
     let answer = key.post("/api/changes", json!({ "title": "lost" })).await;
     answer.problem(503, "unavailable");
     // Another file in its place is not the database.
     fs::write(app.file(), "").expect("the folder is there");
-    degraded_in_time(&app).await;
+    assert_degraded_in_time(&app).await;
     let answer = key.post("/api/changes", Value::Null).await;
     assert!(answer.status >= 400);
     let answer = key.post("/api/changes", json!({ "title": "lost" })).await;

@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::shapes::{self, assert_id, assert_recent};
 use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
-    everything_supplied_comes_back,
-    nothing_supplied_comes_back_as_defaults,
-    null_is_not_supplied,
+    all_fields_are_stored_and_returned,
+    absent_fields_get_defaults,
+    null_means_absent_on_create,
     the_list_is_ordered_by_hostname,
-    a_hostname_is_taken_once,
-    every_platform_and_environment_is_taken,
-    addresses_become_canonical,
-    texts_are_trimmed,
+    hostnames_are_unique,
+    every_platform_and_environment_is_accepted,
+    ip_addresses_are_normalized,
+    strings_are_trimmed,
     unknown_hosts_are_not_found,
-    any_field_can_be_changed,
-    null_clears_what_may_be_absent,
-    a_rename_onto_another_host_is_refused,
-    a_hundred_creates_of_one_hostname_make_one,
+    every_field_can_be_updated,
+    null_clears_optional_fields,
+    renaming_to_a_used_hostname_is_refused,
+    a_hundred_concurrent_creates_of_one_hostname_create_one,
 );
 
 fn full() -> Value {
@@ -35,7 +35,7 @@ fn full() -> Value {
     })
 }
 
-async fn everything_supplied_comes_back(app: TestApp) {
+async fn all_fields_are_stored_and_returned(app: TestApp) {
     let key = app.key();
     let answer = key.post("/api/hosts", full()).await;
     let host = answer.data(201);
@@ -43,8 +43,8 @@ async fn everything_supplied_comes_back(app: TestApp) {
     for (field, value) in full().as_object().expect("an object") {
         assert_eq!(&host[field], value, "{field}");
     }
-    is_id(&host["id"]);
-    is_recent(&host["created_at"]);
+    assert_id(&host["id"]);
+    assert_recent(&host["created_at"]);
     assert_eq!(host["organization_id"], app.organization.id);
     let path = format!("/api/hosts/{}", text(&host["id"]));
     assert_eq!(answer.header("location"), path);
@@ -52,7 +52,7 @@ async fn everything_supplied_comes_back(app: TestApp) {
     assert_eq!(key.get("/api/hosts").await.data(200), json!([host]));
 }
 
-async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
+async fn absent_fields_get_defaults(app: TestApp) {
     let host = app
         .key()
         .post("/api/hosts", json!({ "hostname": "h" }))
@@ -73,7 +73,7 @@ async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
     }
 }
 
-async fn null_is_not_supplied(app: TestApp) {
+async fn null_means_absent_on_create(app: TestApp) {
     let nulls = json!({
         "hostname": "h", "fqdn": null, "ip_address": null, "os": null, "platform": null,
         "environment": null, "roles": null, "description": null,
@@ -98,7 +98,7 @@ async fn the_list_is_ordered_by_hostname(app: TestApp) {
     }
 }
 
-async fn a_hostname_is_taken_once(app: TestApp) {
+async fn hostnames_are_unique(app: TestApp) {
     let key = app.key();
     key.create("/api/hosts", json!({ "hostname": "Web-1" }))
         .await;
@@ -114,7 +114,7 @@ async fn a_hostname_is_taken_once(app: TestApp) {
     key.create("/api/hosts", json!({ "hostname": "É" })).await;
 }
 
-async fn every_platform_and_environment_is_taken(app: TestApp) {
+async fn every_platform_and_environment_is_accepted(app: TestApp) {
     let key = app.key();
     let platforms = ["on-prem", "private-cloud", "aws", "gcp", "azure", "other"];
     for (field, words) in [
@@ -138,7 +138,7 @@ async fn every_platform_and_environment_is_taken(app: TestApp) {
     }
 }
 
-async fn addresses_become_canonical(app: TestApp) {
+async fn ip_addresses_are_normalized(app: TestApp) {
     let key = app.key();
     for (index, (given, kept)) in [
         ("192.0.2.1", "192.0.2.1"),
@@ -170,7 +170,7 @@ async fn addresses_become_canonical(app: TestApp) {
     }
 }
 
-async fn texts_are_trimmed(app: TestApp) {
+async fn strings_are_trimmed(app: TestApp) {
     let host = json!({
         "hostname": " \t web ", "fqdn": " f ", "os": "\u{a0}o\u{3000}",
         "roles": [" r "], "description": "\n d\n\te \n",
@@ -196,7 +196,7 @@ async fn unknown_hosts_are_not_found(app: TestApp) {
         .problem(404, "not_found");
 }
 
-async fn any_field_can_be_changed(app: TestApp) {
+async fn every_field_can_be_updated(app: TestApp) {
     let key = app.key();
     let before = key.post("/api/hosts", full()).await.data(201);
     let path = format!("/api/hosts/{}", text(&before["id"]));
@@ -225,7 +225,7 @@ async fn any_field_can_be_changed(app: TestApp) {
     assert_eq!(key.patch(&path, several).await.data(200), expected);
 }
 
-async fn null_clears_what_may_be_absent(app: TestApp) {
+async fn null_clears_optional_fields(app: TestApp) {
     let key = app.key();
     let before = key.post("/api/hosts", full()).await.data(201);
     let path = format!("/api/hosts/{}", text(&before["id"]));
@@ -245,7 +245,7 @@ async fn null_clears_what_may_be_absent(app: TestApp) {
     answer.violates(&[("/hostname", "required")]);
 }
 
-async fn a_rename_onto_another_host_is_refused(app: TestApp) {
+async fn renaming_to_a_used_hostname_is_refused(app: TestApp) {
     let key = app.key();
     key.create("/api/hosts", json!({ "hostname": "taken" }))
         .await;
@@ -264,7 +264,7 @@ async fn a_rename_onto_another_host_is_refused(app: TestApp) {
     );
 }
 
-async fn a_hundred_creates_of_one_hostname_make_one(app: TestApp) {
+async fn a_hundred_concurrent_creates_of_one_hostname_create_one(app: TestApp) {
     let key = app.key();
     let create = || key.post("/api/hosts", json!({ "hostname": "one" }));
     let answers = futures_util::future::join_all((0..100).map(|_| create())).await;

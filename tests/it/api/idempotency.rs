@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use changelog_tests::{TestApp, TestClient, TestResponse, each, on_both, send, text};
 
 on_both!(
-    fifty_at_once_make_one,
-    the_first_answer_is_given_again,
-    another_body_is_refused,
-    a_key_is_of_one_path_and_one_api_key,
-    a_conflict_is_kept_and_a_refusal_is_not,
-    authentication_comes_first,
+    fifty_concurrent_requests_with_one_key_create_once,
+    a_repeated_request_gets_the_first_response,
+    another_body_with_the_same_key_is_refused,
+    keys_are_separate_per_path_and_api_key,
+    a_conflict_is_stored_and_a_validation_error_is_not,
+    authentication_is_checked_first,
     a_key_has_one_to_255_printable_characters;
     process:
-    retries_after_a_kill_make_one_each,
+    retries_after_a_kill_create_each_change_once,
 );
 
 async fn create(caller: &TestClient, path: &str, key: &str, body: &Value) -> TestResponse {
@@ -26,7 +26,7 @@ async fn create(caller: &TestClient, path: &str, key: &str, body: &Value) -> Tes
     send(request.header("idempotency-key", key).json(body)).await
 }
 
-async fn fifty_at_once_make_one(app: TestApp) {
+async fn fifty_concurrent_requests_with_one_key_create_once(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     for (path, body, resource) in [
         ("/api/changes", json!({ "title": "once" }), "change"),
@@ -57,7 +57,7 @@ async fn fifty_at_once_make_one(app: TestApp) {
     }
 }
 
-async fn the_first_answer_is_given_again(app: TestApp) {
+async fn a_repeated_request_gets_the_first_response(app: TestApp) {
     let key = app.key();
     let body = json!({ "title": "Deploy" });
     let first = create(&key, "/api/changes", "k", &body).await;
@@ -78,7 +78,7 @@ async fn the_first_answer_is_given_again(app: TestApp) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn another_body_is_refused(app: TestApp) {
+async fn another_body_with_the_same_key_is_refused(app: TestApp) {
     let key = app.key();
     create(&key, "/api/changes", "k", &json!({ "title": "Deploy" }))
         .await
@@ -91,7 +91,7 @@ async fn another_body_is_refused(app: TestApp) {
     answer.is(201);
 }
 
-async fn a_key_is_of_one_path_and_one_api_key(app: TestApp) {
+async fn keys_are_separate_per_path_and_api_key(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&text(&app.create_key(&[])["key"]));
     let stranger = app.with_key(&app.second_organization().key);
@@ -116,7 +116,7 @@ async fn a_key_is_of_one_path_and_one_api_key(app: TestApp) {
     assert_eq!(stranger.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn a_conflict_is_kept_and_a_refusal_is_not(app: TestApp) {
+async fn a_conflict_is_stored_and_a_validation_error_is_not(app: TestApp) {
     let key = app.key();
     let host = key
         .create("/api/hosts", json!({ "hostname": "taken" }))
@@ -136,9 +136,9 @@ async fn a_conflict_is_kept_and_a_refusal_is_not(app: TestApp) {
     create(&key, "/api/hosts", "v", &json!({ "hostname": "" }))
         .await
         .is(422);
-    let mended = create(&key, "/api/hosts", "v", &json!({ "hostname": "mended" })).await;
-    mended.is(201);
-    assert_eq!(mended.header("idempotent-replayed"), "");
+    let corrected = create(&key, "/api/hosts", "v", &json!({ "hostname": "mended" })).await;
+    corrected.is(201);
+    assert_eq!(corrected.header("idempotent-replayed"), "");
     let missing = json!({ "title": "on nothing", "host_id": uuid::Uuid::now_v7() });
     create(&key, "/api/changes", "v", &missing).await.is(422);
     create(&key, "/api/changes", "v", &json!({ "title": "on nothing" }))
@@ -146,7 +146,7 @@ async fn a_conflict_is_kept_and_a_refusal_is_not(app: TestApp) {
         .is(201);
 }
 
-async fn authentication_comes_first(app: TestApp) {
+async fn authentication_is_checked_first(app: TestApp) {
     let body = json!({ "title": "Deploy" });
     create(&app.key(), "/api/changes", "k", &body).await.is(201);
     let revoked = app.create_key(&[]);
@@ -207,7 +207,7 @@ async fn a_key_has_one_to_255_printable_characters(app: TestApp) {
 /// Kills the service while creates are on their way, then sends every one of
 /// them again: whether the first was done, or not, or done and not answered,
 /// there is one of each.
-async fn retries_after_a_kill_make_one_each(mut app: TestApp) {
+async fn retries_after_a_kill_create_each_change_once(mut app: TestApp) {
     for round in 0..3 {
         let key = app.key();
         let mut sending = tokio::task::JoinSet::new();

@@ -9,18 +9,18 @@ use changelog_tests::{RawConnection, TestApp, each, on_both, text};
 on_both!(
     contradictory_lengths_are_refused,
     malformed_requests_are_refused,
-    large_bodies_are_refused_before_they_arrive,
-    a_body_that_ends_early_makes_nothing,
+    large_bodies_are_refused_before_they_are_read,
+    an_incomplete_body_creates_nothing,
     control_characters_are_refused,
-    texts_come_back_as_they_were,
+    strings_are_returned_unchanged,
     a_connection_serves_many_requests,
-    strange_targets_are_answered;
+    unusual_targets_get_a_response;
     process:
     a_target_without_a_path_is_refused,
-    a_nul_is_never_a_fault_of_ours,
+    a_nul_character_is_never_a_server_error,
 );
 
-const SOON: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The head of a create, with these lines added.
 fn head(app: &TestApp, lines: &str) -> String {
@@ -83,12 +83,15 @@ async fn contradictory_lengths_are_refused(app: TestApp) {
             &chunked,
         ),
     ] {
-        let mut wire = RawConnection::connect(&app.server.address).await;
-        wire.send(head(&app, &lines)).await;
-        wire.send(body).await;
-        let heard = wire.hear(SOON).await;
-        assert_eq!(heard.status(), Some(400), "{what}: {heard:?}");
-        assert!(heard.closed, "{what}: nothing that follows can be trusted");
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection.send(head(&app, &lines)).await;
+        connection.send(body).await;
+        let received = connection.receive(TIMEOUT).await;
+        assert_eq!(received.status(), Some(400), "{what}: {received:?}");
+        assert!(
+            received.closed,
+            "{what}: nothing that follows can be trusted"
+        );
     }
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
 }
@@ -119,43 +122,45 @@ async fn malformed_requests_are_refused(app: TestApp) {
             b"GET /api/health HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n",
         ),
     ] {
-        let mut wire = RawConnection::connect(&app.server.address).await;
-        wire.send(bytes).await;
-        let heard = wire.hear(SOON).await;
-        assert!(heard.closed, "{what}: {heard:?}");
-        let refused = heard
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection.send(bytes).await;
+        let received = connection.receive(TIMEOUT).await;
+        assert!(received.closed, "{what}: {received:?}");
+        let refused = received
             .status()
             .is_none_or(|status| (400..506).contains(&status) && status != 500);
-        assert!(refused, "{what}: {heard:?}");
+        assert!(refused, "{what}: {received:?}");
     }
     app.anonymous().get("/api/health").await.body(200);
 }
 
-async fn large_bodies_are_refused_before_they_arrive(app: TestApp) {
-    let mut wire = RawConnection::connect(&app.server.address).await;
-    wire.send(head(&app, "host: x\r\ncontent-length: 100000000000\r\n"))
+async fn large_bodies_are_refused_before_they_are_read(app: TestApp) {
+    let mut connection = RawConnection::connect(&app.server.address).await;
+    connection
+        .send(head(&app, "host: x\r\ncontent-length: 100000000000\r\n"))
         .await;
-    let heard = wire.hear_until("payload_too_large", SOON).await;
-    assert_eq!(heard.status(), Some(413), "{heard:?}");
+    let received = connection.receive_until("payload_too_large", TIMEOUT).await;
+    assert_eq!(received.status(), Some(413), "{received:?}");
     // Chunks without an end are cut off, too.
-    let mut wire = RawConnection::connect(&app.server.address).await;
-    wire.send(head(&app, "host: x\r\ntransfer-encoding: chunked\r\n"))
+    let mut connection = RawConnection::connect(&app.server.address).await;
+    connection
+        .send(head(&app, "host: x\r\ntransfer-encoding: chunked\r\n"))
         .await;
     let chunk = format!("8000\r\n{}\r\n", " ".repeat(0x8000));
     let mut sent = 0;
-    while sent < 64 && wire.send(&chunk).await {
+    while sent < 64 && connection.send(&chunk).await {
         sent += 1;
         if sent == 9 {
             // More than the limit is on its way: an answer must come.
-            let heard = wire.hear_until("payload_too_large", SOON).await;
-            assert_eq!(heard.status(), Some(413), "{heard:?}");
+            let received = connection.receive_until("payload_too_large", TIMEOUT).await;
+            assert_eq!(received.status(), Some(413), "{received:?}");
             break;
         }
     }
     assert_eq!(sent, 9);
 }
 
-async fn a_body_that_ends_early_makes_nothing(app: TestApp) {
+async fn an_incomplete_body_creates_nothing(app: TestApp) {
     for (lines, part) in [
         ("host: x\r\ncontent-length: 20\r\n", "{\"title\":\"cut"),
         // A whole object, and still not the whole body.
@@ -165,10 +170,10 @@ async fn a_body_that_ends_early_makes_nothing(app: TestApp) {
             "14\r\n{\"title\":\"smuggled\"}\r\n",
         ),
     ] {
-        let mut wire = RawConnection::connect(&app.server.address).await;
-        wire.send(head(&app, lines)).await;
-        wire.send(part).await;
-        drop(wire);
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection.send(head(&app, lines)).await;
+        connection.send(part).await;
+        drop(connection);
     }
     // A hundred requests later those are dealt with.
     let key = app.key();
@@ -260,7 +265,7 @@ async fn control_characters_are_refused(app: TestApp) {
     }
 }
 
-async fn texts_come_back_as_they_were(app: TestApp) {
+async fn strings_are_returned_unchanged(app: TestApp) {
     let key = app.key();
     for title in [
         "日本語のタイトル",
@@ -295,37 +300,38 @@ async fn texts_come_back_as_they_were(app: TestApp) {
 }
 
 async fn a_connection_serves_many_requests(app: TestApp) {
-    let mut wire = RawConnection::connect(&app.server.address).await;
+    let mut connection = RawConnection::connect(&app.server.address).await;
     let request = format!(
         "GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\r\n",
         app.organization.key
     );
     for _ in 0..20 {
-        wire.send(&request).await;
-        let heard = wire.hear_until("{\"data\":[]}", SOON).await;
-        assert_eq!(heard.status(), Some(200), "{heard:?}");
+        connection.send(&request).await;
+        let received = connection.receive_until("{\"data\":[]}", TIMEOUT).await;
+        assert_eq!(received.status(), Some(200), "{received:?}");
     }
     // A refused body does not spoil the connection for what follows, unless
     // the connection says so.
     let bad = head(&app, "host: x\r\ncontent-length: 3\r\n") + "{x}";
-    wire.send(bad).await;
-    let heard = wire.hear_until("malformed_body", SOON).await;
-    assert_eq!(heard.status(), Some(400), "{heard:?}");
-    wire.send(&request).await;
-    let heard = wire.hear_until("{\"data\":[]}", SOON).await;
-    assert_eq!(heard.status(), Some(200), "{heard:?}");
+    connection.send(bad).await;
+    let received = connection.receive_until("malformed_body", TIMEOUT).await;
+    assert_eq!(received.status(), Some(400), "{received:?}");
+    connection.send(&request).await;
+    let received = connection.receive_until("{\"data\":[]}", TIMEOUT).await;
+    assert_eq!(received.status(), Some(200), "{received:?}");
     // HTTP/1.0 is answered and closed.
-    let mut wire = RawConnection::connect(&app.server.address).await;
-    wire.send("GET /api/health HTTP/1.0\r\nhost: x\r\n\r\n")
+    let mut connection = RawConnection::connect(&app.server.address).await;
+    connection
+        .send("GET /api/health HTTP/1.0\r\nhost: x\r\n\r\n")
         .await;
-    let heard = wire.hear(SOON).await;
+    let received = connection.receive(TIMEOUT).await;
     assert!(
-        heard.closed && heard.text.contains("reachable"),
-        "{heard:?}"
+        received.closed && received.text.contains("reachable"),
+        "{received:?}"
     );
 }
 
-async fn strange_targets_are_answered(app: TestApp) {
+async fn unusual_targets_get_a_response(app: TestApp) {
     let key = app.key();
     key.change("fine").await;
     for (target, statuses) in [
@@ -344,15 +350,15 @@ async fn strange_targets_are_answered(app: TestApp) {
         ("*", &[404, 400]),
         ("http://elsewhere/api/health", &[200, 400, 404]),
     ] {
-        let mut wire = RawConnection::connect(&app.server.address).await;
+        let mut connection = RawConnection::connect(&app.server.address).await;
         let request = format!(
             "GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-api-key: {}\r\n\r\n",
             app.organization.key
         );
-        wire.send(request).await;
-        let heard = wire.hear(SOON).await;
-        let status = heard.status().expect("an answer");
-        assert!(statuses.contains(&status), "{target}: {heard:?}");
+        connection.send(request).await;
+        let received = connection.receive(TIMEOUT).await;
+        let status = received.status().expect("a response");
+        assert!(statuses.contains(&status), "{target}: {received:?}");
     }
     let list = key.get("/api/changes").await.body(200);
     assert_eq!(
@@ -364,7 +370,7 @@ async fn strange_targets_are_answered(app: TestApp) {
     );
 }
 
-async fn a_nul_is_never_a_fault_of_ours(app: TestApp) {
+async fn a_nul_character_is_never_a_server_error(app: TestApp) {
     let key = app.key();
     for query in ["tag=%00", "tag=a&tag=b%00", "tag=%1b"] {
         let path = format!("/api/changes?{query}");
@@ -380,10 +386,10 @@ async fn a_nul_is_never_a_fault_of_ours(app: TestApp) {
 
 async fn a_target_without_a_path_is_refused(app: TestApp) {
     for head in ["CONNECT a:1 HTTP/1.1", "GET api HTTP/1.1"] {
-        let mut wire = RawConnection::connect(&app.server.address).await;
-        wire.send(format!("{head}\r\nHost: a\r\n\r\n")).await;
-        let heard = wire.hear(Duration::from_secs(10)).await;
-        assert_eq!(heard.status(), Some(400), "{head}: {}", heard.text);
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection.send(format!("{head}\r\nHost: a\r\n\r\n")).await;
+        let received = connection.receive(Duration::from_secs(10)).await;
+        assert_eq!(received.status(), Some(400), "{head}: {}", received.text);
     }
     assert!(!app.server.log().contains("panicked"));
 }

@@ -18,14 +18,14 @@ SELECT (1735689600000 << 20) + n, (SELECT id FROM organizations ORDER BY id DESC
 COMMIT";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_millisecond_that_others_have_filled() {
+async fn a_full_millisecond_is_refused_until_keys_are_free() {
     let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     app.second_organization();
     let mut db = SqliteConnection::connect(&app.database)
         .await
-        .expect("it opens");
+        .expect("a connection");
     let mut run = async |statement: &'static str| {
         let done = sqlx::raw_sql(statement).execute(&mut db).await;
         done.unwrap_or_else(|error| panic!("{statement}: {error}"));
@@ -52,5 +52,5 @@ async fn a_millisecond_that_others_have_filled() {
     for at in each(&list["data"], "occurred_at") {
         assert_eq!(at, "2025-01-01T00:00:00.000Z");
     }
-    db.close().await.expect("it closes");
+    db.close().await.expect("a closed connection");
 }

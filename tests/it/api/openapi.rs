@@ -8,14 +8,14 @@ use changelog_tests::openapi::Document;
 use changelog_tests::{TestApp, on_both, run, send, text};
 
 on_both!(
-    the_command_and_the_endpoint_agree,
+    the_command_prints_the_document_of_the_endpoint,
     every_endpoint_is_documented_and_exists,
-    examples_are_taken_and_match,
-    answers_match_the_document,
-    refusals_match_the_document,
+    examples_are_accepted_and_match_their_schemas,
+    responses_match_the_document,
+    error_responses_match_the_document,
 );
 
-async fn the_command_and_the_endpoint_agree(app: TestApp) {
+async fn the_command_prints_the_document_of_the_endpoint(app: TestApp) {
     let document = Document::of(&app).await.0;
     // It needs no database.
     let mut command = changelog_tests::server_command(app.folder());
@@ -136,7 +136,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
     assert_eq!(schemes["session"]["name"], "changelog_session");
 }
 
-async fn examples_are_taken_and_match(app: TestApp) {
+async fn examples_are_accepted_and_match_their_schemas(app: TestApp) {
     let document = Document::of(&app).await;
     let key = app.key();
     let schemas = document.0["components"]["schemas"]
@@ -199,7 +199,7 @@ async fn examples_are_taken_and_match(app: TestApp) {
         }
         let answer = key.post(path, Value::Object(body.clone())).await;
         let id = text(&answer.data(201)["id"]);
-        document.documents("post", path, &answer);
+        document.assert_documented("post", path, &answer);
         let record = format!("{path}/{id}");
         for (name, value) in body {
             let one = json!({ name.clone(): value });
@@ -209,7 +209,7 @@ async fn examples_are_taken_and_match(app: TestApp) {
             } else {
                 answer.is(200);
             }
-            document.documents("patch", &format!("{path}/{{id}}"), &answer);
+            document.assert_documented("patch", &format!("{path}/{{id}}"), &answer);
         }
     }
 }
@@ -229,9 +229,9 @@ fn example_of<'d>(document: &'d Document, schema: &'d Value) -> Option<&'d Value
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn answers_match_the_document(app: TestApp) {
+async fn responses_match_the_document(app: TestApp) {
     let document = Document::of(&app).await;
-    let (key, browser, nobody) = (app.key(), app.browser().await, app.anonymous());
+    let (key, browser, anonymous) = (app.key(), app.browser().await, app.anonymous());
     let host = key
         .create(
             "/api/hosts",
@@ -333,9 +333,9 @@ async fn answers_match_the_document(app: TestApp) {
             (None, query) => format!("{path}{query}"),
         };
         let callers = if path.contains("activity") {
-            [&browser, &nobody]
+            [&browser, &anonymous]
         } else {
-            [&key, &nobody]
+            [&key, &anonymous]
         };
         for caller in callers {
             let request = caller.request(&method.to_uppercase(), &target);
@@ -343,22 +343,22 @@ async fn answers_match_the_document(app: TestApp) {
                 Some(body) => request.json(body),
                 None => request,
             };
-            document.documents(method, path, &send(request).await);
+            document.assert_documented(method, path, &send(request).await);
         }
     }
 }
 
-async fn refusals_match_the_document(app: TestApp) {
+async fn error_responses_match_the_document(app: TestApp) {
     let document = Document::of(&app).await;
     let key = app.key();
     let answer = key.post_bytes("/api/changes", "{").await;
-    document.documents("post", "/api/changes", &answer);
+    document.assert_documented("post", "/api/changes", &answer);
     let answer = send(key.request("POST", "/api/changes").body("{}")).await;
-    document.documents("post", "/api/changes", &answer);
+    document.assert_documented("post", "/api/changes", &answer);
     let answer = key.post_bytes("/api/changes", vec![b' '; 300_000]).await;
-    document.documents("post", "/api/changes", &answer);
+    document.assert_documented("post", "/api/changes", &answer);
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
     let answer = key.get("/api/changes").await;
     answer.is(403);
-    document.documents("get", "/api/changes", &answer);
+    document.assert_documented("get", "/api/changes", &answer);
 }

@@ -7,10 +7,10 @@ use changelog_tests::{TestApp, each, on_both, send, text};
 
 on_both!(
     hosts_and_services_are_limited,
-    people_and_keys_are_limited,
-    parallel_creates_keep_the_limit,
-    lists_are_read_in_parts,
-    long_texts_are_excerpts_in_the_log,
+    members_and_keys_are_limited,
+    concurrent_creates_do_not_exceed_the_limit,
+    lists_can_be_read_in_pages,
+    long_strings_are_shortened_in_the_log,
     a_name_with_nul_is_refused,
 );
 
@@ -69,7 +69,7 @@ async fn hosts_and_services_are_limited(mut app: TestApp) {
     send(keyed).await.is(201);
 }
 
-async fn people_and_keys_are_limited(mut app: TestApp) {
+async fn members_and_keys_are_limited(mut app: TestApp) {
     // The owner and the key are there already.
     app.restart_with(&["--max-members", "2", "--max-api-keys", "1"])
         .await;
@@ -97,7 +97,7 @@ async fn people_and_keys_are_limited(mut app: TestApp) {
     make_key("third").await.is(200);
 }
 
-async fn parallel_creates_keep_the_limit(mut app: TestApp) {
+async fn concurrent_creates_do_not_exceed_the_limit(mut app: TestApp) {
     app.restart_with(&["--max-hosts", "5"]).await;
     let key = app.key();
     let create = |number: usize| {
@@ -114,7 +114,7 @@ async fn parallel_creates_keep_the_limit(mut app: TestApp) {
     assert_eq!(hosts.as_array().map(Vec::len), Some(5));
 }
 
-async fn lists_are_read_in_parts(app: TestApp) {
+async fn lists_can_be_read_in_pages(app: TestApp) {
     let key = app.key();
     for (path, field) in [("/api/hosts", "hostname"), ("/api/services", "name")] {
         for name in ["Delta", "alpha", "Bravo", "charlie", "echo"] {
@@ -151,7 +151,7 @@ async fn lists_are_read_in_parts(app: TestApp) {
     }
 }
 
-async fn long_texts_are_excerpts_in_the_log(app: TestApp) {
+async fn long_strings_are_shortened_in_the_log(app: TestApp) {
     let key = app.key();
     let id = key.change("a change with a long story").await;
     let path = format!("/api/changes/{id}");

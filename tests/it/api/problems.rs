@@ -8,22 +8,22 @@ use uuid::Uuid;
 use changelog_tests::{TestApp, TestClient, TestResponse, on_both, send};
 
 on_both!(
-    every_broken_rule_is_named_at_once,
-    a_typo_is_told_what_was_meant,
-    wrong_types_are_named,
+    all_violations_are_reported_at_once,
+    a_mistyped_field_gets_a_suggestion,
+    wrong_types_are_reported,
     bodies_that_are_not_json_are_malformed,
-    bodies_that_are_no_objects_break_a_rule,
+    bodies_that_are_not_objects_are_invalid,
     the_content_type_must_be_json,
-    a_wrong_method_is_told_the_right_ones,
-    head_answers_as_get_without_a_body,
+    a_wrong_method_lists_the_allowed_ones,
+    head_responds_like_get_without_a_body,
     ids_in_paths_are_uuids,
     unknown_paths_are_not_found,
-    every_answer_has_a_request_id,
+    every_response_has_a_request_id,
 );
 
 const CREATES: [&str; 3] = ["/api/changes", "/api/hosts", "/api/services"];
 
-async fn every_broken_rule_is_named_at_once(app: TestApp) {
+async fn all_violations_are_reported_at_once(app: TestApp) {
     let key = app.key();
     let body = json!({
         "title": "ab",
@@ -92,7 +92,7 @@ async fn every_broken_rule_is_named_at_once(app: TestApp) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn a_typo_is_told_what_was_meant(app: TestApp) {
+async fn a_mistyped_field_gets_a_suggestion(app: TestApp) {
     let key = app.key();
     for (path, mut body, typo, meant) in [
         (
@@ -121,10 +121,10 @@ async fn a_typo_is_told_what_was_meant(app: TestApp) {
         let answer = key.post(path, body).await;
         answer.violates(&[(&format!("/{typo}"), "unknown_field")]);
         let problem = answer.json();
-        let message = problem["errors"][0]["message"].as_str().expect("a text");
+        let message = problem["errors"][0]["message"].as_str().expect("a string");
         assert!(message.contains(meant), "{typo}: {message}");
         // The sentence for people names it as well.
-        let detail = problem["detail"].as_str().expect("a text");
+        let detail = problem["detail"].as_str().expect("a string");
         assert!(detail.contains(typo), "{detail}");
     }
     for list in CREATES {
@@ -135,7 +135,7 @@ async fn a_typo_is_told_what_was_meant(app: TestApp) {
     }
 }
 
-async fn wrong_types_are_named(app: TestApp) {
+async fn wrong_types_are_reported(app: TestApp) {
     let key = app.key();
     let id = key.change("fine").await;
     let path = format!("/api/changes/{id}");
@@ -218,7 +218,7 @@ async fn bodies_that_are_not_json_are_malformed(app: TestApp) {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
 }
 
-async fn bodies_that_are_no_objects_break_a_rule(app: TestApp) {
+async fn bodies_that_are_not_objects_are_invalid(app: TestApp) {
     let key = app.key();
     for path in CREATES {
         for body in [
@@ -244,7 +244,7 @@ async fn the_content_type_must_be_json(app: TestApp) {
         ("POST", "/api/changes", "{\"title\": \"typed\"}".to_owned()),
         ("PATCH", path.as_str(), "{}".to_owned()),
     ] {
-        for (content_type, taken) in [
+        for (content_type, accepted) in [
             (Some("application/json"), true),
             (Some("application/json; charset=utf-8"), true),
             (Some("application/json;charset=UTF-8"), true),
@@ -266,7 +266,7 @@ async fn the_content_type_must_be_json(app: TestApp) {
                 None => request,
             };
             let answer = send(request).await;
-            if taken {
+            if accepted {
                 assert!(answer.status < 300, "{content_type:?}: {}", answer.text);
             } else {
                 assert_eq!(answer.status, 415, "{content_type:?}: {}", answer.text);
@@ -276,7 +276,7 @@ async fn the_content_type_must_be_json(app: TestApp) {
     }
 }
 
-async fn a_wrong_method_is_told_the_right_ones(app: TestApp) {
+async fn a_wrong_method_lists_the_allowed_ones(app: TestApp) {
     let key = app.key();
     let id = Uuid::now_v7();
     let one = |list: &str| format!("{list}/{id}");
@@ -303,14 +303,14 @@ async fn a_wrong_method_is_told_the_right_ones(app: TestApp) {
             }
             let answer = send(key.request(method, &path)).await;
             assert_eq!(answer.status, 405, "{method} {path}: {}", answer.text);
-            is_told(&answer, 405, "method_not_allowed", &path);
+            assert_error(&answer, 405, "method_not_allowed", &path);
             let told: BTreeSet<&str> = answer.header("allow").split(", ").collect();
             assert_eq!(told, allowed.iter().copied().collect(), "{method} {path}");
         }
     }
 }
 
-async fn head_answers_as_get_without_a_body(app: TestApp) {
+async fn head_responds_like_get_without_a_body(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let id = key.change("fine").await;
     let nowhere = format!("/api/hosts/{}", Uuid::now_v7());
@@ -376,7 +376,7 @@ async fn ids_in_paths_are_uuids(app: TestApp) {
 
 /// Requires a problem from the API, and from the dashboard a page that tells the
 /// same to a person.
-fn is_told(answer: &TestResponse, status: u16, code: &str, path: &str) {
+fn assert_error(answer: &TestResponse, status: u16, code: &str, path: &str) {
     if path == "/api" || path.starts_with("/api/") {
         answer.problem(status, code);
         return;
@@ -408,7 +408,7 @@ async fn unknown_paths_are_not_found(app: TestApp) {
         ] {
             for method in ["GET", "POST"] {
                 let answer = send(caller.request(method, path)).await;
-                is_told(&answer, 404, "not_found", path);
+                assert_error(&answer, 404, "not_found", path);
             }
         }
         let id = Uuid::now_v7();
@@ -421,7 +421,7 @@ async fn unknown_paths_are_not_found(app: TestApp) {
     }
 }
 
-async fn every_answer_has_a_request_id(app: TestApp) {
+async fn every_response_has_a_request_id(app: TestApp) {
     let key = app.key();
     let mut seen = BTreeSet::new();
     let requests: [(&TestClient, &str); 6] = [

@@ -13,13 +13,13 @@ use futures_util::TryStreamExt;
 use changelog_tests::{Engine, Postgres, TestApp, on_both};
 
 on_both!(
-    a_story_from_the_first_service_to_the_last_change,
-    a_stream_walks_over_everything_once,
-    errors_tell_what_to_do,
-    one_idempotency_key_makes_one,
-    many_are_made_at_once_or_none;
+    the_sdk_creates_reads_updates_and_lists,
+    a_list_stream_yields_each_change_once,
+    errors_have_kinds_and_violations,
+    one_idempotency_key_creates_one_change,
+    create_many_creates_all_or_none;
     process:
-    a_restart_is_survived,
+    a_retrying_client_survives_a_restart,
 );
 
 fn client(app: &TestApp) -> Client {
@@ -34,7 +34,7 @@ fn builder(app: &TestApp) -> changelog_client::ClientBuilder {
         .api_key(app.organization.key.clone())
 }
 
-async fn a_story_from_the_first_service_to_the_last_change(app: TestApp) {
+async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
     let client = client(&app);
     let health = client.health().await.expect("it is healthy");
     assert!(health.is_ok() && health.db == DbStatus::Reachable);
@@ -136,7 +136,7 @@ async fn a_story_from_the_first_service_to_the_last_change(app: TestApp) {
     assert!(!format!("{client:?}").contains(&app.organization.key));
 }
 
-async fn a_stream_walks_over_everything_once(app: TestApp) {
+async fn a_list_stream_yields_each_change_once(app: TestApp) {
     let client = client(&app);
     let mut expected = Vec::new();
     for index in 0..230 {
@@ -150,10 +150,10 @@ async fn a_stream_walks_over_everything_once(app: TestApp) {
     }
     expected.reverse();
     let mut stream = client.changes().list().stream();
-    let mut walked = Vec::new();
+    let mut listed = Vec::new();
     while let Some(change) = stream.try_next().await.expect("no error") {
-        walked.push(change.id);
-        if walked.len() == 50 {
+        listed.push(change.id);
+        if listed.len() == 50 {
             // What comes in meanwhile moves nothing.
             client
                 .changes()
@@ -163,10 +163,10 @@ async fn a_stream_walks_over_everything_once(app: TestApp) {
                 .expect("made");
         }
     }
-    assert_eq!(walked, expected);
+    assert_eq!(listed, expected);
 }
 
-async fn errors_tell_what_to_do(app: TestApp) {
+async fn errors_have_kinds_and_violations(app: TestApp) {
     let client = client(&app);
     client.hosts().create("web-1").send().await.expect("made");
     let error = client
@@ -184,13 +184,13 @@ async fn errors_tell_what_to_do(app: TestApp) {
         .await
         .expect_err("bad");
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
-    let mut places: Vec<&str> = error
+    let mut pointers: Vec<&str> = error
         .violations()
         .iter()
         .map(|violation| &*violation.pointer)
         .collect();
-    places.sort_unstable();
-    assert_eq!(places, ["/tags", "/title"]);
+    pointers.sort_unstable();
+    assert_eq!(pointers, ["/tags", "/title"]);
     assert!(error.request_id().is_some());
     let nowhere = uuid::Uuid::now_v7().into();
     let error = client.changes().get(nowhere).await.expect_err("unknown");
@@ -207,7 +207,7 @@ async fn errors_tell_what_to_do(app: TestApp) {
     assert!(!format!("{error:?}").contains(&app.organization.key));
 }
 
-async fn one_idempotency_key_makes_one(app: TestApp) {
+async fn one_idempotency_key_creates_one_change(app: TestApp) {
     let client = client(&app);
     let create = || {
         client
@@ -235,17 +235,17 @@ async fn one_idempotency_key_makes_one(app: TestApp) {
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
 }
 
-async fn many_are_made_at_once_or_none(app: TestApp) {
+async fn create_many_creates_all_or_none(app: TestApp) {
     let client = client(&app);
     let start = Utc::now() - TimeDelta::hours(1);
-    let entitled = |index: usize, title: String| NewChange {
+    let titled = |index: usize, title: String| NewChange {
         title,
         occurred_at: Some(Timestamp::from(
             start + TimeDelta::seconds(i64::try_from(index).expect("a small number")),
         )),
         ..NewChange::default()
     };
-    let number = |index: usize| entitled(index, format!("number {index}"));
+    let number = |index: usize| titled(index, format!("number {index}"));
     let made = client
         .changes()
         .create_many((0..MAX_BULK_CHANGES).map(number))
@@ -266,15 +266,15 @@ async fn many_are_made_at_once_or_none(app: TestApp) {
     let newest_first: Vec<_> = made.iter().rev().map(|made| made.id).collect();
     assert_eq!(listed, newest_first);
 
-    let wrong = vec![number(0), entitled(1, "ab".into())];
+    let wrong = vec![number(0), titled(1, "ab".into())];
     let result = client.changes().create_many(wrong).send().await;
     let error = result.expect_err("a title that is too short");
-    let places: Vec<&str> = error
+    let pointers: Vec<&str> = error
         .violations()
         .iter()
         .map(|violation| &*violation.pointer)
         .collect();
-    assert_eq!(places, ["/changes/1/title"]);
+    assert_eq!(pointers, ["/changes/1/title"]);
     let none = client.changes().create_many([]).send().await;
     let error = none.expect_err("no changes");
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
@@ -292,7 +292,7 @@ async fn many_are_made_at_once_or_none(app: TestApp) {
 
 /// The service goes away and comes back at the same address: whoever retries
 /// notices nothing, and nothing happens twice.
-async fn a_restart_is_survived(mut app: TestApp) {
+async fn a_retrying_client_survives_a_restart(mut app: TestApp) {
     let policy = RetryPolicy {
         max_retries: 100,
         ..RetryPolicy::default()
@@ -321,20 +321,20 @@ async fn a_restart_is_survived(mut app: TestApp) {
     app.server = changelog_tests::Server::start(command)
         .await
         .expect("it starts");
-    waiting.await.expect("it ends").expect("made in the end");
+    waiting.await.expect("an exit").expect("made in the end");
     let page = client.changes().list().send().await.expect("a page");
     assert_eq!(page.count, 2);
 }
 
 /// A database that hangs costs no longer than the client allows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_hangs_is_waited_out() {
+async fn a_retrying_client_waits_for_a_hanging_database() {
     let Some(postgres) = Postgres::start().await else {
         return;
     };
     let app = TestApp::on_postgres(&postgres).await;
     assert_eq!(app.engine, Engine::Postgres);
-    let patient = builder(&app)
+    let retrying = builder(&app)
         .total_timeout(Duration::from_mins(1))
         .retry(RetryPolicy {
             max_retries: 100,
@@ -342,24 +342,28 @@ async fn a_database_that_hangs_is_waited_out() {
         })
         .build()
         .expect("a client");
-    let impatient = builder(&app)
+    let never_retrying = builder(&app)
         .retry(RetryPolicy::NEVER)
         .build()
         .expect("a client");
     postgres.suspend();
-    let error = impatient
+    let error = never_retrying
         .changes()
         .create("lost")
         .send()
         .await
         .expect_err("no database");
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable), "{error:?}");
-    let waiting = tokio::spawn(async move { patient.changes().create("in the end").send().await });
+    let waiting = tokio::spawn(async move { retrying.changes().create("in the end").send().await });
     // The first attempt has failed by the time that another request has.
-    let error = impatient.hosts().list().await.expect_err("no database");
+    let error = never_retrying
+        .hosts()
+        .list()
+        .await
+        .expect_err("no database");
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable), "{error:?}");
     postgres.resume();
-    waiting.await.expect("it ends").expect("made in the end");
+    waiting.await.expect("an exit").expect("made in the end");
     let page = client(&app)
         .changes()
         .list()

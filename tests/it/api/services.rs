@@ -3,26 +3,26 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use changelog_tests::shapes::{self, is_id, is_recent};
+use changelog_tests::shapes::{self, assert_id, assert_recent};
 use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
-    everything_supplied_comes_back,
-    nothing_supplied_comes_back_as_defaults,
+    all_fields_are_stored_and_returned,
+    absent_fields_get_defaults,
     the_list_is_ordered_by_name,
-    a_name_is_taken_once,
-    colors_are_hex,
+    names_are_unique,
+    colors_must_be_hex,
     unknown_services_are_not_found,
-    any_field_can_be_changed,
-    null_clears_what_may_be_absent,
-    a_rename_onto_another_service_is_refused,
+    every_field_can_be_updated,
+    null_clears_optional_fields,
+    renaming_to_a_used_name_is_refused,
 );
 
 fn full() -> Value {
     json!({ "name": "payments", "description": "Takes\ncards", "color": "#0aF" })
 }
 
-async fn everything_supplied_comes_back(app: TestApp) {
+async fn all_fields_are_stored_and_returned(app: TestApp) {
     let key = app.key();
     let answer = key.post("/api/services", full()).await;
     let service = answer.data(201);
@@ -30,8 +30,8 @@ async fn everything_supplied_comes_back(app: TestApp) {
     for (field, value) in full().as_object().expect("an object") {
         assert_eq!(&service[field], value, "{field}");
     }
-    is_id(&service["id"]);
-    is_recent(&service["created_at"]);
+    assert_id(&service["id"]);
+    assert_recent(&service["created_at"]);
     assert_eq!(service["organization_id"], app.organization.id);
     let path = format!("/api/services/{}", text(&service["id"]));
     assert_eq!(answer.header("location"), path);
@@ -39,7 +39,7 @@ async fn everything_supplied_comes_back(app: TestApp) {
     assert_eq!(key.get("/api/services").await.data(200), json!([service]));
 }
 
-async fn nothing_supplied_comes_back_as_defaults(app: TestApp) {
+async fn absent_fields_get_defaults(app: TestApp) {
     let key = app.key();
     for body in [
         json!({ "name": "s1" }),
@@ -66,7 +66,7 @@ async fn the_list_is_ordered_by_name(app: TestApp) {
     }
 }
 
-async fn a_name_is_taken_once(app: TestApp) {
+async fn names_are_unique(app: TestApp) {
     let key = app.key();
     key.create("/api/services", json!({ "name": "Payments" }))
         .await;
@@ -81,7 +81,7 @@ async fn a_name_is_taken_once(app: TestApp) {
         .await;
 }
 
-async fn colors_are_hex(app: TestApp) {
+async fn colors_must_be_hex(app: TestApp) {
     let key = app.key();
     for (index, color) in ["#000", "#FFF", "#aBc", "#a1B2c3"].into_iter().enumerate() {
         let service = json!({ "name": format!("s{index}"), "color": color });
@@ -108,7 +108,7 @@ async fn unknown_services_are_not_found(app: TestApp) {
     answer.problem(404, "not_found");
 }
 
-async fn any_field_can_be_changed(app: TestApp) {
+async fn every_field_can_be_updated(app: TestApp) {
     let key = app.key();
     let mut expected = key.post("/api/services", full()).await.data(201);
     let path = format!("/api/services/{}", text(&expected["id"]));
@@ -126,7 +126,7 @@ async fn any_field_can_be_changed(app: TestApp) {
     assert_eq!(key.patch(&path, json!({})).await.data(200), expected);
 }
 
-async fn null_clears_what_may_be_absent(app: TestApp) {
+async fn null_clears_optional_fields(app: TestApp) {
     let key = app.key();
     let id = key.create("/api/services", full()).await;
     let path = format!("/api/services/{id}");
@@ -138,7 +138,7 @@ async fn null_clears_what_may_be_absent(app: TestApp) {
     answer.violates(&[("/name", "required")]);
 }
 
-async fn a_rename_onto_another_service_is_refused(app: TestApp) {
+async fn renaming_to_a_used_name_is_refused(app: TestApp) {
     let key = app.key();
     key.create("/api/services", json!({ "name": "taken" }))
         .await;

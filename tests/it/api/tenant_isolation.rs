@@ -7,22 +7,22 @@ use uuid::Uuid;
 use changelog_tests::{TestApp, TestResponse, each, on_both, text};
 
 on_both!(
-    nothing_of_another_organization_is_found,
-    nothing_of_another_organization_can_be_linked,
-    nothing_of_another_organization_is_listed,
-    names_are_unique_in_one_organization_only,
-    the_activity_log_is_one_organizations,
+    records_of_another_organization_are_not_found,
+    records_of_another_organization_cannot_be_linked,
+    records_of_another_organization_are_not_listed,
+    names_are_unique_per_organization,
+    the_activity_log_is_separate_per_organization,
 );
 
 /// What must be equal of two refusals: everything but the request's own id,
 /// and the ids that were asked for.
-fn words(answer: &TestResponse, id: &str) -> String {
+fn without_ids(answer: &TestResponse, id: &str) -> String {
     let mut problem = answer.json();
     problem["request_id"].take();
     problem.to_string().replace(id, "ID")
 }
 
-async fn nothing_of_another_organization_is_found(app: TestApp) {
+async fn records_of_another_organization_are_not_found(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
     for (list, body, patch) in [
@@ -61,13 +61,17 @@ async fn nothing_of_another_organization_is_found(app: TestApp) {
         for (foreign, unknown) in answers {
             foreign.problem(404, "not_found");
             unknown.problem(404, "not_found");
-            assert_eq!(words(&foreign, &id), words(&unknown, &nowhere), "{list}");
+            assert_eq!(
+                without_ids(&foreign, &id),
+                without_ids(&unknown, &nowhere),
+                "{list}"
+            );
         }
         assert_eq!(key.get(&path).await.data(200), before);
     }
 }
 
-async fn nothing_of_another_organization_can_be_linked(app: TestApp) {
+async fn records_of_another_organization_cannot_be_linked(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
     let service = key
@@ -85,11 +89,19 @@ async fn nothing_of_another_organization_can_be_linked(app: TestApp) {
         let foreign = other.post("/api/changes", body(id)).await;
         foreign.violates(&[(&pointer, "not_found")]);
         let unknown = other.post("/api/changes", body(&nowhere)).await;
-        assert_eq!(words(&foreign, id), words(&unknown, &nowhere), "{field}");
+        assert_eq!(
+            without_ids(&foreign, id),
+            without_ids(&unknown, &nowhere),
+            "{field}"
+        );
         let foreign = other.patch(&own, json!({ field: id })).await;
         foreign.violates(&[(&pointer, "not_found")]);
         let unknown = other.patch(&own, json!({ field: nowhere })).await;
-        assert_eq!(words(&foreign, id), words(&unknown, &nowhere), "{field}");
+        assert_eq!(
+            without_ids(&foreign, id),
+            without_ids(&unknown, &nowhere),
+            "{field}"
+        );
     }
     assert_eq!(other.get("/api/changes").await.body(200)["count"], 1);
     let change = other.get(&own).await.data(200);
@@ -99,7 +111,7 @@ async fn nothing_of_another_organization_can_be_linked(app: TestApp) {
     );
 }
 
-async fn nothing_of_another_organization_is_listed(app: TestApp) {
+async fn records_of_another_organization_are_not_listed(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
     let service = key
@@ -151,7 +163,7 @@ async fn nothing_of_another_organization_is_listed(app: TestApp) {
     assert_eq!(body["data"], json!([]));
 }
 
-async fn names_are_unique_in_one_organization_only(app: TestApp) {
+async fn names_are_unique_per_organization(app: TestApp) {
     let key = app.key();
     let other = app.with_key(&app.second_organization().key);
     for caller in [&key, &other] {
@@ -171,7 +183,7 @@ async fn names_are_unique_in_one_organization_only(app: TestApp) {
         .is(409);
 }
 
-async fn the_activity_log_is_one_organizations(app: TestApp) {
+async fn the_activity_log_is_separate_per_organization(app: TestApp) {
     let second = app.second_organization();
     let (key, other_key) = (app.key(), app.with_key(&second.key));
     key.change("of the first").await;

@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::chlog::Said;
+use crate::chlog::ChlogOutput;
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    names_and_ids_are_offered,
-    names_are_kept_for_a_while,
-    faults_are_silent;
+    names_and_ids_are_completed,
+    names_are_cached_for_a_while,
+    completion_errors_are_silent;
     process:
-    a_service_that_hangs_or_is_dead_delays_nobody,
+    a_hanging_or_dead_service_does_not_delay_completion,
 );
 
 /// How long a completion may take.
 const LIMIT: Duration = Duration::from_millis(300);
 
 /// Asks for completions as bash does, and tells how long it took.
-fn timed(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Duration) {
+fn complete(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Duration) {
     let words: Vec<&str> = line.split(' ').collect();
     command
         .env("COMPLETE", "bash")
@@ -32,13 +32,13 @@ fn timed(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Duration
         .arg("--")
         .args(words);
     let begun = Instant::now();
-    let said = Said::of(&mut command).done();
+    let output = ChlogOutput::of(&mut command).succeeds();
     let elapsed = begun.elapsed();
-    assert_eq!(said.err, "", "{line}");
+    assert_eq!(output.stderr, "", "{line}");
     // Flags are offered beside what an argument may be.
     let is_flag = line.ends_with(' ');
-    let found = said
-        .out
+    let found = output
+        .stdout
         .lines()
         .filter(|one| !(is_flag && one.starts_with('-')));
     (found.map(str::to_owned).collect(), elapsed)
@@ -46,17 +46,17 @@ fn timed(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Duration
 
 /// Asks until there is an answer: on a machine that is busy the first one may
 /// only start the asking.
-fn offered(app: &TestApp, line: &str) -> Vec<String> {
+fn complete_eventually(app: &TestApp, line: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
-        let (found, _) = timed(app.chlog(), line);
+        let (found, _) = complete(app.chlog(), line);
         if !found.is_empty() || Instant::now() > deadline {
             return found;
         }
     }
 }
 
-async fn names_and_ids_are_offered(app: TestApp) {
+async fn names_and_ids_are_completed(app: TestApp) {
     let key = app.key();
     for name in ["payments", "parcels", "search"] {
         key.create("/api/services", json!({ "name": name })).await;
@@ -70,13 +70,13 @@ async fn names_and_ids_are_offered(app: TestApp) {
         "chlog service show ",
     ] {
         assert_eq!(
-            offered(&app, line),
+            complete_eventually(&app, line),
             ["parcels", "payments", "search"],
             "{line}"
         );
     }
     assert_eq!(
-        offered(&app, "chlog log --service pa"),
+        complete_eventually(&app, "chlog log --service pa"),
         ["parcels", "payments"]
     );
     for line in [
@@ -84,22 +84,22 @@ async fn names_and_ids_are_offered(app: TestApp) {
         "chlog host show w",
         "chlog update x --host web",
     ] {
-        assert_eq!(offered(&app, line), ["web-1"], "{line}");
+        assert_eq!(complete_eventually(&app, line), ["web-1"], "{line}");
     }
     for verb in ["show", "update", "start", "done", "rollback"] {
-        let found = offered(&app, &format!("chlog {verb} {}", &id[..4]));
+        let found = complete_eventually(&app, &format!("chlog {verb} {}", &id[..4]));
         assert_eq!(found, [id.as_str()], "{verb}");
     }
-    assert!(offered(&app, "chlog lis").contains(&"list".to_owned()));
-    assert!(offered(&app, "chlog list --risk ").contains(&"high".to_owned()));
+    assert!(complete_eventually(&app, "chlog lis").contains(&"list".to_owned()));
+    assert!(complete_eventually(&app, "chlog list --risk ").contains(&"high".to_owned()));
 }
 
-async fn names_are_kept_for_a_while(app: TestApp) {
+async fn names_are_cached_for_a_while(app: TestApp) {
     let key = app.key();
     key.create("/api/services", json!({ "name": "payments" }))
         .await;
     let line = "chlog list --service ";
-    assert_eq!(offered(&app, line), ["payments"]);
+    assert_eq!(complete_eventually(&app, line), ["payments"]);
     let folder = app.folder().join("cache/chlog/names");
     let files: Vec<_> = std::fs::read_dir(&folder)
         .expect("a folder")
@@ -117,23 +117,23 @@ async fn names_are_kept_for_a_while(app: TestApp) {
     // Young names are not asked for again; old ones are.
     key.create("/api/services", json!({ "name": "search" }))
         .await;
-    assert_eq!(offered(&app, line), ["payments"]);
-    let mut kept: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let at = kept["services"]["at"].as_i64().expect("a moment");
-    kept["services"]["at"] = json!(at - 10 * 60 * 1000);
-    std::fs::write(&files[0], kept.to_string()).expect("a file");
+    assert_eq!(complete_eventually(&app, line), ["payments"]);
+    let mut cached: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let at = cached["services"]["at"].as_i64().expect("a time");
+    cached["services"]["at"] = json!(at - 10 * 60 * 1000);
+    std::fs::write(&files[0], cached.to_string()).expect("a file");
     let deadline = Instant::now() + Duration::from_secs(20);
-    while offered(&app, line) != ["payments", "search"] {
+    while complete_eventually(&app, line) != ["payments", "search"] {
         assert!(Instant::now() < deadline, "old names stay");
     }
     // Another key sees another organization.
     let other = app.second_organization();
     let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &other.key);
-    assert_eq!(timed(command, line).0, [""; 0]);
+    assert_eq!(complete(command, line).0, [""; 0]);
 }
 
-async fn a_service_that_hangs_or_is_dead_delays_nobody(app: TestApp) {
+async fn a_hanging_or_dead_service_does_not_delay_completion(app: TestApp) {
     // Connections are taken, and never answered.
     let hanging = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let hanging = (hanging.local_addr().expect("an address"), hanging);
@@ -145,7 +145,7 @@ async fn a_service_that_hangs_or_is_dead_delays_nobody(app: TestApp) {
                 .map(|_| {
                     let mut command = app.chlog();
                     command.env("CHLOG_URL", url);
-                    let (found, elapsed) = timed(command, line);
+                    let (found, elapsed) = complete(command, line);
                     assert_eq!(found, [""; 0]);
                     elapsed
                 })
@@ -159,42 +159,44 @@ async fn a_service_that_hangs_or_is_dead_delays_nobody(app: TestApp) {
         .create("/api/services", json!({ "name": "payments" }))
         .await;
     let line = format!("chlog list --url {} --service ", app.url());
-    assert_eq!(offered(&app, &line), ["payments"]);
+    assert_eq!(complete_eventually(&app, &line), ["payments"]);
     let folder = app.folder().join("cache/chlog/names");
     for entry in std::fs::read_dir(&folder).expect("a folder") {
         let path = entry.expect("an entry").path();
         let text = std::fs::read_to_string(&path).expect("a file");
-        let mut kept: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        kept["services"]["at"] = json!(0);
-        std::fs::write(&path, kept.to_string()).expect("a file");
+        let mut cached: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        cached["services"]["at"] = json!(0);
+        std::fs::write(&path, cached.to_string()).expect("a file");
     }
     let mut app = app;
     app.server.kill9();
-    assert_eq!(timed(app.chlog(), &line).0, ["payments"]);
+    assert_eq!(complete(app.chlog(), &line).0, ["payments"]);
 }
 
-async fn faults_are_silent(app: TestApp) {
+async fn completion_errors_are_silent(app: TestApp) {
     let line = "chlog list --service ";
     let mut command = app.bare_chlog();
-    assert_eq!(timed(command, line).0, [""; 0]);
+    assert_eq!(complete(command, line).0, [""; 0]);
     command = app.chlog();
     command.env("CHLOG_API_KEY", "chlog_mistyped");
-    assert_eq!(timed(command, line).0, [""; 0]);
+    assert_eq!(complete(command, line).0, [""; 0]);
     let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     std::fs::write(config.join("config.toml"), "ulr = 1").expect("a file");
     std::fs::write(config.join("credentials.toml"), "nonsense").expect("a file");
-    assert_eq!(timed(app.chlog(), line).0, [""; 0]);
+    assert_eq!(complete(app.chlog(), line).0, [""; 0]);
     // A cache that cannot be written.
     std::fs::remove_dir_all(&config).expect("a folder");
     std::fs::write(app.folder().join("cache"), "a file").expect("a file");
-    assert_eq!(timed(app.chlog(), line).0, [""; 0]);
+    assert_eq!(complete(app.chlog(), line).0, [""; 0]);
     let mut command = app.chlog();
-    let said = Said::of(command.env("COMPLETE", "tcsh").args(["--", "chlog", ""])).done();
-    assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
+    let output =
+        ChlogOutput::of(command.env("COMPLETE", "tcsh").args(["--", "chlog", ""])).succeeds();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
     // Without it, or switched off, commands are commands.
     for value in ["", "0"] {
-        let said = Said::of(app.chlog().env("COMPLETE", value).arg("--version")).done();
-        assert!(said.out.starts_with("chlog "), "{}", said.out);
+        let output =
+            ChlogOutput::of(app.chlog().env("COMPLETE", value).arg("--version")).succeeds();
+        assert!(output.stdout.starts_with("chlog "), "{}", output.stdout);
     }
 }

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::chlog::{Said, chlog};
+use crate::chlog::{ChlogOutput, chlog};
 use changelog_tests::{TestApp, keys, on_one, text};
 
 on_one!(
-    a_healthy_way_is_told,
+    a_working_setup_is_reported,
     clocks_are_compared,
-    a_key_is_told_what_it_is;
+    the_key_endpoint_describes_the_key;
     process:
-    each_fault_has_the_exit_code_of_logging,
+    each_fault_has_the_exit_code_of_chlog_log,
 );
 
 /// Returns a check of a report.
@@ -23,9 +23,9 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("{name} is not in {report}"))
 }
 
-async fn a_healthy_way_is_told(app: TestApp) {
-    let said = chlog(&app, &["doctor", "--json"]).done();
-    let report = said.json();
+async fn a_working_setup_is_reported(app: TestApp) {
+    let output = chlog(&app, &["doctor", "--json"]).succeeds();
+    let report = output.json();
     assert_eq!(keys(&report), ["checks", "works"]);
     assert_eq!(report["works"], true);
     for (name, words) in [
@@ -43,7 +43,7 @@ async fn a_healthy_way_is_told(app: TestApp) {
         assert!(found.contains(words), "{name}: {found}");
     }
     let key = &app.organization.key;
-    assert!(!said.out.contains(key.as_str()), "{}", said.out);
+    assert!(!output.stdout.contains(key.as_str()), "{}", output.stdout);
     // Settings and where they are from.
     let settings = "risk = \"high\"\n";
     std::fs::write(app.folder().join(".chlog.toml"), settings).expect("a file");
@@ -51,7 +51,7 @@ async fn a_healthy_way_is_told(app: TestApp) {
     std::fs::create_dir_all(&config).expect("a folder");
     let settings = "service = \"web\"\nrisk = \"low\"\n[profiles.p]\nhost = \"h\"\n";
     std::fs::write(config.join("config.toml"), settings).expect("a file");
-    let said = Said::of(app.chlog().args(["doctor", "--profile", "p"])).done();
+    let output = ChlogOutput::of(app.chlog().args(["doctor", "--profile", "p"])).succeeds();
     for words in [
         "high (from",
         ".chlog.toml)",
@@ -59,9 +59,9 @@ async fn a_healthy_way_is_told(app: TestApp) {
         "config.toml)",
         "h (from profile p",
     ] {
-        assert!(said.out.contains(words), "{words}: {}", said.out);
+        assert!(output.stdout.contains(words), "{words}: {}", output.stdout);
     }
-    assert!(!said.out.contains("low (from"), "{}", said.out);
+    assert!(!output.stdout.contains("low (from"), "{}", output.stdout);
     // A key that ends soon works, and is warned of.
     let soon = Utc::now() + TimeDelta::days(2);
     let made = app.create_key(&["--expires-at", &soon.to_rfc3339()]);
@@ -69,20 +69,20 @@ async fn a_healthy_way_is_told(app: TestApp) {
     command
         .env("CHLOG_API_KEY", text(&made["key"]))
         .args(["doctor", "--json"]);
-    let report = Said::of(&mut command).done().json();
+    let report = ChlogOutput::of(&mut command).succeeds().json();
     assert_eq!(check(&report, "expiry")["verdict"], "warning");
 }
 
-async fn each_fault_has_the_exit_code_of_logging(app: TestApp) {
+async fn each_fault_has_the_exit_code_of_chlog_log(app: TestApp) {
     let mut app = app;
     // Each as it is, and what `log` says to the same.
     let compare = |app: &TestApp, name: &str, value: &str, exit: i32, failed: &str| {
         let command = |arguments: &[&str]| {
             let mut command = app.chlog();
-            Said::of(command.env(name, value).args(arguments))
+            ChlogOutput::of(command.env(name, value).args(arguments))
         };
-        command(&["log", "Deploy", "--strict"]).ended(exit);
-        let report = command(&["doctor", "--json"]).ended(exit).json();
+        command(&["log", "Deploy", "--strict"]).exits_with(exit);
+        let report = command(&["doctor", "--json"]).exits_with(exit).json();
         assert_eq!(report["works"], false);
         let check = check(&report, failed);
         assert_eq!(check["verdict"], "failed", "{report}");
@@ -102,13 +102,13 @@ async fn each_fault_has_the_exit_code_of_logging(app: TestApp) {
     let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     std::fs::write(config.join("config.toml"), "ulr = 1\n").expect("a file");
-    let report = chlog(&app, &["doctor", "--json"]).ended(2).json();
+    let report = chlog(&app, &["doctor", "--json"]).exits_with(2).json();
     assert_eq!(check(&report, "configuration")["verdict"], "failed");
     std::fs::remove_file(config.join("config.toml")).expect("a file");
-    chlog(&app, &["doctor"]).done();
+    chlog(&app, &["doctor"]).succeeds();
     app.server.kill9();
-    let said = chlog(&app, &["doctor"]).ended(7);
-    assert!(said.out.contains("failed"), "{}", said.out);
+    let output = chlog(&app, &["doctor"]).exits_with(7);
+    assert!(output.stdout.contains("failed"), "{}", output.stdout);
 }
 
 /// Answers every request as a healthy service whose clock is so far ahead.
@@ -150,7 +150,7 @@ async fn clocks_are_compared(app: TestApp) {
         command.env("CHLOG_URL", url).args(["doctor", "--json"]);
         // That service knows no keys: only its clock is looked at here.
         let output = tokio::task::spawn_blocking(move || command.output().expect("chlog runs"));
-        let output = output.await.expect("it ends");
+        let output = output.await.expect("an exit");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let clock = check(&report, "clock");
         assert_eq!(clock["verdict"], verdict, "{report}");
@@ -158,10 +158,10 @@ async fn clocks_are_compared(app: TestApp) {
     }
 }
 
-async fn a_key_is_told_what_it_is(app: TestApp) {
-    let known = app.key().get("/api/key").await.data(200);
+async fn the_key_endpoint_describes_the_key(app: TestApp) {
+    let described = app.key().get("/api/key").await.data(200);
     assert_eq!(
-        keys(&known),
+        keys(&described),
         [
             "created_at",
             "expires_at",
@@ -174,18 +174,18 @@ async fn a_key_is_told_what_it_is(app: TestApp) {
     );
     let organization = &app.organization;
     let expected = json!({ "id": organization.id, "name": organization.name });
-    assert_eq!(known["organization"], expected);
-    assert_eq!(known["id"], organization.key_id);
-    assert_eq!(known["plan"], "pro");
-    assert_eq!(known["expires_at"], Value::Null);
-    assert!(!known.to_string().contains(&organization.key));
+    assert_eq!(described["organization"], expected);
+    assert_eq!(described["id"], organization.key_id);
+    assert_eq!(described["plan"], "pro");
+    assert_eq!(described["expires_at"], Value::Null);
+    assert!(!described.to_string().contains(&organization.key));
     let client = changelog_client::Client::builder()
         .url(app.url())
         .api_key(organization.key.clone())
         .build()
         .expect("a client");
-    assert_eq!(json!(client.key().await.expect("an answer")), known);
-    let probe = client.probe().await.expect("an answer");
+    assert_eq!(json!(client.key().await.expect("a response")), described);
+    let probe = client.probe().await.expect("a response");
     assert!(probe.health.is_ok() && probe.date.is_some());
     app.key().get("/api/key?x=1").await.is(400);
     app.anonymous()

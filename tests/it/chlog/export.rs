@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::chlog::import::{all, other};
-use crate::chlog::{Said, chlog};
+use crate::chlog::import::{all_changes, chlog_of};
+use crate::chlog::{ChlogOutput, chlog};
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    an_export_makes_the_same_list_elsewhere,
+    an_export_can_be_imported_into_another_organization,
     a_dry_run_of_an_export_creates_nothing,
     an_export_is_streamed_and_filtered,
 );
 
 /// Changes with everything that is hard to write down.
-async fn nasty(app: &TestApp) {
+async fn create_tricky_changes(app: &TestApp) {
     let key = app.key();
     let service = json!({ "name": "=payments; \"eu\"", "color": "#ff0000" });
     let service = key.create("/api/services", service).await;
@@ -43,40 +43,42 @@ async fn nasty(app: &TestApp) {
     }
 }
 
-async fn an_export_makes_the_same_list_elsewhere(app: TestApp) {
-    nasty(&app).await;
+async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
+    create_tricky_changes(&app).await;
     let there = app.second_organization();
-    let here = all(&app, &app.organization.key).await;
+    let here = all_changes(&app, &app.organization.key).await;
     assert_eq!(here.len(), 7);
-    let exported = chlog(&app, &["export"]).done().out;
+    let exported = chlog(&app, &["export"]).succeeds().stdout;
     assert_eq!(exported.lines().count(), 7);
     let import = |input: &str| {
-        let mut command = other(&app, &there);
-        Said::of(command.args(["import", "-"]).write_stdin(input.to_owned())).done()
+        let mut command = chlog_of(&app, &there);
+        ChlogOutput::of(command.args(["import", "-"]).write_stdin(input.to_owned())).succeeds()
     };
-    let said = import(&exported);
+    let output = import(&exported);
     assert!(
-        said.err.contains("imported 7, already there 0"),
+        output.stderr.contains("imported 7, already there 0"),
         "{}",
-        said.err
+        output.stderr
     );
-    assert_eq!(all(&app, &there.key).await, here);
-    let said = import(&exported);
+    assert_eq!(all_changes(&app, &there.key).await, here);
+    let output = import(&exported);
     assert!(
-        said.err.contains("imported 0, already there 7"),
+        output.stderr.contains("imported 0, already there 7"),
         "{}",
-        said.err
+        output.stderr
     );
     // A table holds the same, and is known again.
-    let table = chlog(&app, &["export", "--format", "csv"]).done().out;
+    let table = chlog(&app, &["export", "--format", "csv"])
+        .succeeds()
+        .stdout;
     assert!(table.contains("\"'=HYPERLINK"), "{table}");
-    let said = import(&table);
+    let output = import(&table);
     assert!(
-        said.err.contains("imported 0, already there 7"),
+        output.stderr.contains("imported 0, already there 7"),
         "{}",
-        said.err
+        output.stderr
     );
-    assert_eq!(all(&app, &there.key).await, here);
+    assert_eq!(all_changes(&app, &there.key).await, here);
     // Into an organization of its own, but for what a table does not have.
     let third = app.admin(&["org", "create", "--name", "Third", "--plan", "pro"]);
     let third = third["organization"]["id"]
@@ -87,7 +89,7 @@ async fn an_export_makes_the_same_list_elsewhere(app: TestApp) {
     let key = key["key"].as_str().expect("a key");
     let mut command = app.chlog();
     command.env("CHLOG_API_KEY", key).args(["import", "-"]);
-    Said::of(command.write_stdin(table)).done();
+    ChlogOutput::of(command.write_stdin(table)).succeeds();
     let plain = |changes: Vec<Value>| -> Vec<Value> {
         let mut changes = changes;
         for change in &mut changes {
@@ -100,38 +102,38 @@ async fn an_export_makes_the_same_list_elsewhere(app: TestApp) {
         }
         changes
     };
-    assert_eq!(plain(all(&app, key).await), plain(here));
+    assert_eq!(plain(all_changes(&app, key).await), plain(here));
     // The dashboard's download is the same file.
     let browser = app.browser().await;
     let download = browser.get("/changes.csv").await;
     download.is(200);
-    let said = import(&download.text);
+    let output = import(&download.text);
     assert!(
-        said.err.contains("imported 0, already there 7"),
+        output.stderr.contains("imported 0, already there 7"),
         "{}",
-        said.err
+        output.stderr
     );
 }
 
 async fn a_dry_run_of_an_export_creates_nothing(app: TestApp) {
-    nasty(&app).await;
+    create_tricky_changes(&app).await;
     let there = app.second_organization();
-    let exported = chlog(&app, &["export"]).done().out;
-    let mut command = other(&app, &there);
+    let exported = chlog(&app, &["export"]).succeeds().stdout;
+    let mut command = chlog_of(&app, &there);
     let command = command.args(["import", "-", "--dry-run"]);
-    let said = Said::of(command.write_stdin(exported)).done();
+    let output = ChlogOutput::of(command.write_stdin(exported)).succeeds();
     for words in [
         "=payments; \"eu\" would be created",
         "web,1 would be created",
         "would import 7, already there 0, rejected 0",
     ] {
-        assert!(said.err.contains(words), "{words}: {}", said.err);
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     }
     let key = app.with_key(&there.key);
     for path in ["/api/services", "/api/hosts"] {
         assert_eq!(key.get(path).await.data(200), json!([]), "{path}");
     }
-    assert!(all(&app, &there.key).await.is_empty());
+    assert!(all_changes(&app, &there.key).await.is_empty());
 }
 
 async fn an_export_is_streamed_and_filtered(app: TestApp) {
@@ -142,24 +144,32 @@ async fn an_export_is_streamed_and_filtered(app: TestApp) {
         .post("/api/changes/bulk", json!({ "changes": changes }))
         .await
         .is(201);
-    assert_eq!(chlog(&app, &["export"]).done().out.lines().count(), 250);
-    let said = chlog(&app, &["export", "--risk", "high"]).done();
-    assert_eq!(said.out.lines().count(), 3);
-    for line in said.out.lines() {
+    assert_eq!(
+        chlog(&app, &["export"]).succeeds().stdout.lines().count(),
+        250
+    );
+    let output = chlog(&app, &["export", "--risk", "high"]).succeeds();
+    assert_eq!(output.stdout.lines().count(), 3);
+    for line in output.stdout.lines() {
         let change: Value = serde_json::from_str(line).expect("JSON");
         assert_eq!(change["risk_level"], "high");
     }
-    let said = chlog(&app, &["export", "-q", "deploy 7", "--format", "csv"]).done();
-    assert!(said.out.starts_with("id,title,"), "{}", said.out);
+    let output = chlog(&app, &["export", "-q", "deploy 7", "--format", "csv"]).succeeds();
+    assert!(output.stdout.starts_with("id,title,"), "{}", output.stdout);
     assert_eq!(
         chlog(&app, &["export", "--format", "ids"])
-            .done()
-            .out
+            .succeeds()
+            .stdout
             .lines()
             .count(),
         250
     );
-    assert_eq!(chlog(&app, &["export", "--risk", "medium"]).done().out, "");
-    chlog(&app, &["export", "--service", "nobody"]).ended(3);
-    chlog(&app, &["export", "--limit", "3"]).ended(2);
+    assert_eq!(
+        chlog(&app, &["export", "--risk", "medium"])
+            .succeeds()
+            .stdout,
+        ""
+    );
+    chlog(&app, &["export", "--service", "nobody"]).exits_with(3);
+    chlog(&app, &["export", "--limit", "3"]).exits_with(2);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::chlog::{Said, newest};
+use crate::chlog::{ChlogOutput, newest};
 use changelog_tests::{TestApp, installed, on_one};
 
 on_one!(a_hostile_repository_runs_nothing);
@@ -26,8 +26,8 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
         ])
         .output()
         .expect("git runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
@@ -102,13 +102,13 @@ async fn a_hostile_repository_runs_nothing(app: TestApp) {
     let log = |arguments: &[&str]| {
         let mut command = app.chlog();
         command.current_dir(&folder);
-        Said::of(command.args(arguments))
+        ChlogOutput::of(command.args(arguments))
     };
-    log(&["log", "Deploy"]).done();
+    log(&["log", "Deploy"]).succeeds();
     let change = newest(&app).await;
     assert!(change["tags"].to_string().contains("repo=o/r"), "{change}");
-    log(&["import", "--git", "HEAD"]).done();
-    nothing_ran(&ran);
+    log(&["import", "--git", "HEAD"]).succeeds();
+    assert_nothing_ran(&ran);
     let list = app.key().get("/api/changes").await.body(200);
     assert!(list["count"].as_u64() >= Some(2), "{list}");
 
@@ -116,21 +116,21 @@ async fn a_hostile_repository_runs_nothing(app: TestApp) {
     let tree = run(&["rev-parse", "v1^1"]);
     let object = folder.join(format!(".git/objects/{}/{}", &tree[..2], &tree[2..]));
     fs::remove_file(object).expect("a loose object");
-    let said = log(&["import", "--git", "HEAD"]);
-    assert_ne!(said.code, 0, "{}", said.err);
-    log(&["log", "Deploy again"]).done();
-    nothing_ran(&ran);
-    git_does_not_see_the_key(&app, &folder);
+    let output = log(&["import", "--git", "HEAD"]);
+    assert_ne!(output.code, 0, "{}", output.stderr);
+    log(&["log", "Deploy again"]).succeeds();
+    assert_nothing_ran(&ran);
+    assert_git_does_not_see_the_key(&app, &folder);
 }
 
 /// Requires that no program of the repository has said anything.
 #[track_caller]
-fn nothing_ran(said: &Path) {
-    assert!(!said.exists(), "{:?}", fs::read_to_string(said));
+fn assert_nothing_ran(log: &Path) {
+    assert!(!log.exists(), "{:?}", fs::read_to_string(log));
 }
 
 /// Puts a program in the place of git that writes down its environment.
-fn git_does_not_see_the_key(app: &TestApp, folder: &Path) {
+fn assert_git_does_not_see_the_key(app: &TestApp, folder: &Path) {
     let fake = app.folder().join("bin");
     fs::create_dir(&fake).expect("a folder");
     let seen = app.folder().join("seen");
@@ -146,7 +146,7 @@ fn git_does_not_see_the_key(app: &TestApp, folder: &Path) {
         let mut command = app.chlog();
         command.current_dir(folder).env("PATH", &path);
         command.env("CHLOG_API_KEY_FILE", "/some/where");
-        Said::of(command.args(arguments));
+        ChlogOutput::of(command.args(arguments));
     }
     let seen = fs::read_to_string(&seen).expect("git was asked");
     assert!(!seen.contains("CHLOG_API_KEY"), "{seen}");

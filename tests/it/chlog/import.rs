@@ -6,35 +6,35 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::chlog::{Said, chlog};
+use crate::chlog::{ChlogOutput, chlog};
 use changelog_tests::{Organization, TestApp, each, on_one};
 
 on_one!(
-    a_file_is_imported_once,
-    alike_lines_are_kept_each,
-    what_was_edited_is_not_doubled,
-    bad_lines_are_set_aside,
-    tables_are_read,
-    names_must_exist_or_be_made,
-    a_cancelled_import_says_how_far_it_came,
-    ten_thousand_take_seconds,
-    a_moment_keeps_its_order,
-    history_is_imported,
-    a_range_of_history_is_imported,
-    nothing_is_imported_of_no_repository;
+    importing_a_file_again_adds_nothing,
+    identical_lines_are_imported_separately,
+    edited_changes_are_not_imported_again,
+    invalid_lines_are_written_to_the_rejected_file,
+    csv_files_are_imported,
+    unknown_names_are_refused_or_created,
+    an_interrupted_import_reports_its_progress,
+    ten_thousand_lines_are_imported,
+    changes_of_one_time_keep_their_order,
+    git_history_is_imported,
+    a_range_of_git_history_is_imported,
+    import_outside_a_repository_fails;
     process:
-    an_import_goes_on_where_it_was_interrupted,
+    a_failed_import_can_be_repeated,
 );
 
 /// A `chlog` that acts for another organization of the same service.
-pub(crate) fn other(app: &TestApp, organization: &Organization) -> assert_cmd::Command {
+pub(crate) fn chlog_of(app: &TestApp, organization: &Organization) -> assert_cmd::Command {
     let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &organization.key);
     command
 }
 
 /// Everything that the service has, newest first, without what is its own.
-pub(crate) async fn all(app: &TestApp, key: &str) -> Vec<Value> {
+pub(crate) async fn all_changes(app: &TestApp, key: &str) -> Vec<Value> {
     let caller = app.with_key(key);
     let mut changes = Vec::new();
     for page in 1.. {
@@ -80,49 +80,50 @@ fn line(second: u32, title: &str) -> String {
     json!({ "title": title, "occurred_at": at }).to_string()
 }
 
-async fn a_file_is_imported_once(app: TestApp) {
+async fn importing_a_file_again_adds_nothing(app: TestApp) {
     let lines: Vec<String> = (0..250).map(|n| line(n, &format!("Deploy {n}"))).collect();
     write(&app, "changes.ndjson", lines.join("\n"));
-    let said = chlog(&app, &["import", "changes.ndjson"]).done();
-    assert_eq!(said.out, "");
+    let output = chlog(&app, &["import", "changes.ndjson"]).succeeds();
+    assert_eq!(output.stdout, "");
     assert!(
-        said.err
+        output
+            .stderr
             .contains("imported 250, already there 0, rejected 0"),
         "{}",
-        said.err
+        output.stderr
     );
-    let said = chlog(&app, &["import", "changes.ndjson", "--json"]).done();
+    let output = chlog(&app, &["import", "changes.ndjson", "--json"]).succeeds();
     let expected =
         json!({ "imported": 0, "already_there": 250, "rejected": 0, "rejected_file": null });
-    assert_eq!(said.json(), expected);
+    assert_eq!(output.json(), expected);
     // What was added since is all that is recorded, wherever it stands.
     let mut more = lines.clone();
     more.insert(100, line(7000, "Added"));
     let input = more.join("\r\n");
-    let said = Said::of(app.chlog().args(["import", "-"]).write_stdin(input)).done();
+    let output = ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).succeeds();
     assert!(
-        said.err.contains("imported 1, already there 250"),
+        output.stderr.contains("imported 1, already there 250"),
         "{}",
-        said.err
+        output.stderr
     );
     assert_eq!(count(&app).await, 251);
     // Nothing is recorded, and everything is said.
     let input = line(8000, "Not yet");
     let dry = ["import", "-", "--dry-run"];
-    let said = Said::of(app.chlog().args(dry).write_stdin(input)).done();
+    let output = ChlogOutput::of(app.chlog().args(dry).write_stdin(input)).succeeds();
     assert!(
-        said.err.contains("would import 1, already there 0"),
+        output.stderr.contains("would import 1, already there 0"),
         "{}",
-        said.err
+        output.stderr
     );
     assert_eq!(count(&app).await, 251);
-    let said = Said::of(app.chlog().args(["import", "-"]).write_stdin("")).done();
-    assert!(said.err.contains("imported 0"), "{}", said.err);
-    chlog(&app, &["import", "nowhere.csv"]).ended(2);
-    chlog(&app, &["import"]).ended(2);
+    let output = ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin("")).succeeds();
+    assert!(output.stderr.contains("imported 0"), "{}", output.stderr);
+    chlog(&app, &["import", "nowhere.csv"]).exits_with(2);
+    chlog(&app, &["import"]).exits_with(2);
 }
 
-async fn alike_lines_are_kept_each(app: TestApp) {
+async fn identical_lines_are_imported_separately(app: TestApp) {
     let text = [
         line(1, "Same"),
         line(1, "Same"),
@@ -132,8 +133,8 @@ async fn alike_lines_are_kept_each(app: TestApp) {
     .join("\n");
     write(&app, "twice.jsonl", &text);
     for expected in ["imported 4, already there 0", "imported 0, already there 4"] {
-        let said = chlog(&app, &["import", "twice.jsonl"]).done();
-        assert!(said.err.contains(expected), "{}", said.err);
+        let output = chlog(&app, &["import", "twice.jsonl"]).succeeds();
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
     // More than one request takes, all at one moment.
     let many: Vec<String> = (0..1100).map(|_| line(9, "Same")).collect();
@@ -142,16 +143,16 @@ async fn alike_lines_are_kept_each(app: TestApp) {
         "imported 1100, already there 0",
         "imported 0, already there 1100",
     ] {
-        let said = chlog(&app, &["import", "many.ndjson"]).done();
-        assert!(said.err.contains(expected), "{}", said.err);
+        let output = chlog(&app, &["import", "many.ndjson"]).succeeds();
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
     assert_eq!(count(&app).await, 1104);
 }
 
-async fn what_was_edited_is_not_doubled(app: TestApp) {
+async fn edited_changes_are_not_imported_again(app: TestApp) {
     write(&app, "one.ndjson", line(1, "Deploy"));
-    chlog(&app, &["import", "one.ndjson"]).done();
-    let id = chlog(&app, &["list", "--format", "ids"]).done().out;
+    chlog(&app, &["import", "one.ndjson"]).succeeds();
+    let id = chlog(&app, &["list", "--format", "ids"]).succeeds().stdout;
     chlog(
         &app,
         &[
@@ -163,33 +164,35 @@ async fn what_was_edited_is_not_doubled(app: TestApp) {
             "late",
         ],
     )
-    .done();
-    let said = chlog(&app, &["import", "one.ndjson"]).done();
+    .succeeds();
+    let output = chlog(&app, &["import", "one.ndjson"]).succeeds();
     assert!(
-        said.err.contains("imported 0, already there 1"),
+        output.stderr.contains("imported 0, already there 1"),
         "{}",
-        said.err
+        output.stderr
     );
     // An export of this organization is known by its ids, whatever was edited.
-    let exported = chlog(&app, &["export"]).done().out;
-    chlog(&app, &["update", id.trim(), "--title", "Renamed"]).done();
-    let said = Said::of(app.chlog().args(["import", "-"]).write_stdin(exported)).done();
+    let exported = chlog(&app, &["export"]).succeeds().stdout;
+    chlog(&app, &["update", id.trim(), "--title", "Renamed"]).succeeds();
+    let output =
+        ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(exported)).succeeds();
     assert!(
-        said.err.contains("imported 0, already there 1"),
+        output.stderr.contains("imported 0, already there 1"),
         "{}",
-        said.err
+        output.stderr
     );
     assert_eq!(count(&app).await, 1);
     // The same deployment of another host is another change.
     for host in ["web-1", "web-2"] {
         let text = json!({ "title": "Roll", "occurred_at": "2026-01-01T00:00:00Z", "host": host });
         let arguments = ["import", "-", "--create-missing"];
-        let said = Said::of(app.chlog().args(arguments).write_stdin(text.to_string())).done();
-        assert!(said.err.contains("imported 1"), "{}", said.err);
+        let output =
+            ChlogOutput::of(app.chlog().args(arguments).write_stdin(text.to_string())).succeeds();
+        assert!(output.stderr.contains("imported 1"), "{}", output.stderr);
     }
 }
 
-async fn bad_lines_are_set_aside(app: TestApp) {
+async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     let lines = [
         line(1, "Fine"),
         "{\"title\": ".to_owned(),
@@ -205,11 +208,13 @@ async fn bad_lines_are_set_aside(app: TestApp) {
         line(2, "Fine too"),
     ];
     write(&app, "bad.ndjson", lines.join("\n"));
-    let said = chlog(&app, &["import", "bad.ndjson"]).ended(6);
+    let output = chlog(&app, &["import", "bad.ndjson"]).exits_with(6);
     assert!(
-        said.err.contains("imported 2, already there 0, rejected 5"),
+        output
+            .stderr
+            .contains("imported 2, already there 0, rejected 5"),
         "{}",
-        said.err
+        output.stderr
     );
     for words in [
         "line 2: ",
@@ -220,35 +225,35 @@ async fn bad_lines_are_set_aside(app: TestApp) {
         "line 7: service_id: ",
         "bad.ndjson.rejected",
     ] {
-        assert!(said.err.contains(words), "{words}: {}", said.err);
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     }
-    let aside = app.folder().join("bad.ndjson.rejected");
-    let aside = std::fs::read_to_string(aside).expect("a file");
+    let rejected = app.folder().join("bad.ndjson.rejected");
+    let rejected = std::fs::read_to_string(rejected).expect("a file");
     let mut expected: Vec<&str> = [1, 3, 4, 5, 6]
         .iter()
         .map(|index| lines[*index].as_str())
         .collect();
-    let mut found: Vec<&str> = aside.lines().collect();
+    let mut found: Vec<&str> = rejected.lines().collect();
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, expected);
     // Mended there, it is imported from there.
-    let mended = line(3, "Mended");
-    write(&app, "bad.ndjson.rejected", mended);
-    chlog(&app, &["import", "bad.ndjson.rejected"]).done();
+    let corrected = line(3, "Mended");
+    write(&app, "bad.ndjson.rejected", corrected);
+    chlog(&app, &["import", "bad.ndjson.rejected"]).succeeds();
     assert_eq!(count(&app).await, 3);
     // Of a pipe, and of a name that is asked for.
     let input = "{}\n";
-    Said::of(app.chlog().args(["import", "-"]).write_stdin(input)).ended(6);
+    ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).exits_with(6);
     assert!(app.folder().join("import-rejected.ndjson").exists());
     let arguments = ["import", "-", "--rejected", "elsewhere"];
-    Said::of(app.chlog().args(arguments).write_stdin(input)).ended(6);
+    ChlogOutput::of(app.chlog().args(arguments).write_stdin(input)).exits_with(6);
     let elsewhere = std::fs::read_to_string(app.folder().join("elsewhere"));
     assert_eq!(elsewhere.expect("a file"), input);
-    chlog(&app, &["import", "bad.ndjson", "--rejected", "bad.ndjson"]).ended(2);
+    chlog(&app, &["import", "bad.ndjson", "--rejected", "bad.ndjson"]).exits_with(2);
 }
 
-async fn tables_are_read(app: TestApp) {
+async fn csv_files_are_imported(app: TestApp) {
     let table = "\u{feff}title,occurred_at,risk_level,tags,links,service,description\r\n\
         \"Deploy \"\"api\"\", 2\",2026-01-01T00:00:00+01:00,high,\
         \"[\"\"a\"\", \"\"b\"\"]\",\"[{\"\"label\"\":\"\"run\"\",\"\"url\"\":\"\"https://e.com/?a=b\"\"}]\",web,\"One\nTwo\"\r\n\
@@ -257,26 +262,29 @@ async fn tables_are_read(app: TestApp) {
         bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n";
     write(&app, "table.csv", table);
     let arguments = ["import", "table.csv", "--create-missing"];
-    let said = chlog(&app, &arguments).ended(6);
+    let output = chlog(&app, &arguments).exits_with(6);
     assert!(
-        said.err.contains("imported 2, already there 0, rejected 2"),
+        output
+            .stderr
+            .contains("imported 2, already there 0, rejected 2"),
         "{}",
-        said.err
+        output.stderr
     );
     assert!(
-        said.err.contains("line 5: ") && said.err.contains("line 6: risk_level"),
+        output.stderr.contains("line 5: ") && output.stderr.contains("line 6: risk_level"),
         "{}",
-        said.err
+        output.stderr
     );
-    let aside = std::fs::read_to_string(app.folder().join("table.csv.rejected")).expect("a file");
+    let rejected =
+        std::fs::read_to_string(app.folder().join("table.csv.rejected")).expect("a file");
     assert_eq!(
-        aside,
+        rejected,
         "title,occurred_at,risk_level,tags,links,service,description\r\ntoo,few\r\n\
          bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n"
     );
-    let all = all(&app, &app.organization.key).await;
-    assert_eq!(all[0]["title"], "=1+1");
-    let change = &all[1];
+    let all_changes = all_changes(&app, &app.organization.key).await;
+    assert_eq!(all_changes[0]["title"], "=1+1");
+    let change = &all_changes[1];
     assert_eq!(change["title"], "Deploy \"api\", 2");
     assert_eq!(change["occurred_at"], "2025-12-31T23:00:00.000Z");
     assert_eq!(change["description"], "One\nTwo");
@@ -287,17 +295,18 @@ async fn tables_are_read(app: TestApp) {
     );
     assert_eq!(change["service"]["name"], "web");
     for (header, word) in [("title,when\n", "when"), ("title\n", "occurred_at")] {
-        let said = Said::of(app.chlog().args(["import", "-"]).write_stdin(header)).ended(2);
-        assert!(said.err.contains(word), "{}", said.err);
+        let output =
+            ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(header)).exits_with(2);
+        assert!(output.stderr.contains(word), "{}", output.stderr);
     }
     // What it is can be said where it cannot be seen.
     write(&app, "table.txt", line(1, "Deploy"));
     let arguments = ["import", "table.txt", "--input-format", "csv"];
-    chlog(&app, &arguments).ended(2);
-    chlog(&app, &["import", "table.txt"]).done();
+    chlog(&app, &arguments).exits_with(2);
+    chlog(&app, &["import", "table.txt"]).succeeds();
 }
 
-async fn names_must_exist_or_be_made(app: TestApp) {
+async fn unknown_names_are_refused_or_created(app: TestApp) {
     let text = json!({
         "title": "Deploy", "occurred_at": "2026-01-01T00:00:00Z", "service": "payments", "host": "web-1",
     });
@@ -309,7 +318,7 @@ async fn names_must_exist_or_be_made(app: TestApp) {
     app.key()
         .create("/api/services", json!({ "name": "Payment" }))
         .await;
-    let said = chlog(&app, &["import", "named.ndjson"]).ended(3);
+    let output = chlog(&app, &["import", "named.ndjson"]).exits_with(3);
     for words in [
         "payments",
         "did you mean Payment?",
@@ -317,45 +326,45 @@ async fn names_must_exist_or_be_made(app: TestApp) {
         "--create-missing",
         "nothing was",
     ] {
-        assert!(said.err.contains(words), "{words}: {}", said.err);
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     }
     assert_eq!(count(&app).await, 0);
     let arguments = ["import", "named.ndjson", "--create-missing"];
-    let said = Said::of(app.chlog().args(arguments).arg("--dry-run")).done();
+    let output = ChlogOutput::of(app.chlog().args(arguments).arg("--dry-run")).succeeds();
     assert!(
-        said.err.contains("payments would be created"),
+        output.stderr.contains("payments would be created"),
         "{}",
-        said.err
+        output.stderr
     );
     for expected in ["imported 2", "already there 2"] {
-        let said = chlog(&app, &arguments).done();
-        assert!(said.err.contains(expected), "{}", said.err);
+        let output = chlog(&app, &arguments).succeeds();
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
     let services = app.key().get("/api/services").await.data(200);
     assert_eq!(each(&services, "name"), ["Payment", "payments"]);
 }
 
-async fn an_import_goes_on_where_it_was_interrupted(app: TestApp) {
+async fn a_failed_import_can_be_repeated(app: TestApp) {
     let mut app = app;
     let lines: Vec<String> = (0..1200).map(|n| line(n, &format!("Deploy {n}"))).collect();
     // As if the first request had been answered, and the second not.
     write(&app, "some.ndjson", lines[..500].join("\n"));
     write(&app, "all.ndjson", lines.join("\n"));
-    chlog(&app, &["import", "some.ndjson"]).done();
+    chlog(&app, &["import", "some.ndjson"]).succeeds();
     app.server.kill9();
-    let said = chlog(&app, &["import", "all.ndjson"]).ended(7);
-    assert_eq!(said.out, "");
+    let output = chlog(&app, &["import", "all.ndjson"]).exits_with(7);
+    assert_eq!(output.stdout, "");
     app.restart().await;
-    let said = chlog(&app, &["import", "all.ndjson"]).done();
+    let output = chlog(&app, &["import", "all.ndjson"]).succeeds();
     assert!(
-        said.err.contains("imported 700, already there 500"),
+        output.stderr.contains("imported 700, already there 500"),
         "{}",
-        said.err
+        output.stderr
     );
     assert_eq!(count(&app).await, 1200);
 }
 
-async fn a_cancelled_import_says_how_far_it_came(app: TestApp) {
+async fn an_interrupted_import_reports_its_progress(app: TestApp) {
     const COUNT: u32 = 40_000;
     let lines: Vec<String> = (0..COUNT)
         .map(|n| line(n, &format!("Deploy {n}")))
@@ -373,26 +382,30 @@ async fn a_cancelled_import_says_how_far_it_came(app: TestApp) {
     let child = command.spawn().expect("chlog runs");
     while count(&app).await == 0 {}
     changelog_tests::signal(child.id(), "INT");
-    let output = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{said}");
+    let output = child.wait_with_output().expect("an exit");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(
-        said.contains("interrupted after") && said.contains("repeat the command"),
-        "{said}"
+        stderr.contains("interrupted after") && stderr.contains("repeat the command"),
+        "{stderr}"
     );
-    let there = count(&app).await;
-    assert!(there > 0 && there < u64::from(COUNT), "{there}");
+    let imported = count(&app).await;
+    assert!(imported > 0 && imported < u64::from(COUNT), "{imported}");
     // It may still be writing what it was sent last: that is there in a moment.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let there = count(&app).await;
-    let said = chlog(&app, &["import", "long.ndjson"]).done();
-    let rest = u64::from(COUNT) - there;
-    let expected = format!("imported {rest}, already there {there}");
-    assert!(said.err.contains(&expected), "{expected}: {}", said.err);
+    let imported = count(&app).await;
+    let output = chlog(&app, &["import", "long.ndjson"]).succeeds();
+    let rest = u64::from(COUNT) - imported;
+    let expected = format!("imported {rest}, already there {imported}");
+    assert!(
+        output.stderr.contains(&expected),
+        "{expected}: {}",
+        output.stderr
+    );
     assert_eq!(count(&app).await, u64::from(COUNT));
 }
 
-async fn ten_thousand_take_seconds(app: TestApp) {
+async fn ten_thousand_lines_are_imported(app: TestApp) {
     let mut text = String::new();
     for n in 0..10_000 {
         let tags = json!(["deploy", format!("team-{}", n % 20)]);
@@ -410,19 +423,19 @@ async fn ten_thousand_take_seconds(app: TestApp) {
     }
     write(&app, "many.ndjson", text);
     for expected in ["imported 10000", "already there 10000"] {
-        let said = chlog(&app, &["import", "many.ndjson"]).done();
-        assert!(said.err.contains(expected), "{}", said.err);
+        let output = chlog(&app, &["import", "many.ndjson"]).succeeds();
+        assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
     assert_eq!(count(&app).await, 10_000);
 }
 
-async fn a_moment_keeps_its_order(app: TestApp) {
+async fn changes_of_one_time_keep_their_order(app: TestApp) {
     let title = |n: usize| format!("Number {n:03}");
     let lines: Vec<String> = (0..400).map(|n| line(1, &title(n))).collect();
     write(&app, "moment.ndjson", lines.join("\n"));
-    chlog(&app, &["import", "moment.ndjson"]).done();
-    let all = all(&app, &app.organization.key).await;
-    let titles: Vec<&str> = all
+    chlog(&app, &["import", "moment.ndjson"]).succeeds();
+    let all_changes = all_changes(&app, &app.organization.key).await;
+    let titles: Vec<&str> = all_changes
         .iter()
         .filter_map(|change| change["title"].as_str())
         .collect();
@@ -446,8 +459,8 @@ fn git(folder: &Path, at: &str, arguments: &[&str]) -> String {
         .env("GIT_COMMITTER_DATE", at)
         .output()
         .expect("git is installed");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
@@ -491,14 +504,15 @@ fn repository(app: &TestApp) -> std::path::PathBuf {
     folder
 }
 
-async fn history_is_imported(app: TestApp) {
+async fn git_history_is_imported(app: TestApp) {
     let folder = repository(&app);
-    let import = || Said::of(app.chlog().args(["import", "--git"]).current_dir(&folder)).done();
-    assert!(import().err.contains("imported 5, already there 0"));
-    assert!(import().err.contains("imported 0, already there 5"));
-    let mut all = all(&app, &app.organization.key).await;
-    all.sort_by_key(|change| format!("{} {}", change["occurred_at"], change["title"]));
-    let found: Vec<(&str, &str)> = all
+    let import =
+        || ChlogOutput::of(app.chlog().args(["import", "--git"]).current_dir(&folder)).succeeds();
+    assert!(import().stderr.contains("imported 5, already there 0"));
+    assert!(import().stderr.contains("imported 0, already there 5"));
+    let mut all_changes = all_changes(&app, &app.organization.key).await;
+    all_changes.sort_by_key(|change| format!("{} {}", change["occurred_at"], change["title"]));
+    let found: Vec<(&str, &str)> = all_changes
         .iter()
         .map(|change| {
             let text = |name: &str| change[name].as_str().unwrap_or_default();
@@ -518,23 +532,23 @@ async fn history_is_imported(app: TestApp) {
             ("2026-01-06T00:00:00.000Z", "Tag v3"),
         ]
     );
-    assert_eq!(all[1]["description"], "Faster search");
-    assert_eq!(all[2]["description"], "The second\n\nWith search");
-    assert_eq!(all[0]["description"], Value::Null);
+    assert_eq!(all_changes[1]["description"], "Faster search");
+    assert_eq!(all_changes[2]["description"], "The second\n\nWith search");
+    assert_eq!(all_changes[0]["description"], Value::Null);
     let merged = git(&folder, "", &["rev-parse", "v2^{commit}"]);
-    for change in &all {
+    for change in &all_changes {
         assert_eq!(change["status"], "completed");
         assert_eq!(change["tags"][0], "repo=acme/shop");
         assert!(!change.to_string().contains("hunter2"), "{change}");
     }
-    assert_eq!(all[1]["tags"][1], format!("commit={merged}"));
-    assert_eq!(all[2]["tags"][1], format!("commit={merged}"));
+    assert_eq!(all_changes[1]["tags"][1], format!("commit={merged}"));
+    assert_eq!(all_changes[2]["tags"][1], format!("commit={merged}"));
 }
 
-async fn a_range_of_history_is_imported(app: TestApp) {
+async fn a_range_of_git_history_is_imported(app: TestApp) {
     let folder = repository(&app);
     let import = |range: &str| {
-        Said::of(
+        ChlogOutput::of(
             app.chlog()
                 .args(["import", "--git", range])
                 .current_dir(&folder),
@@ -542,14 +556,14 @@ async fn a_range_of_history_is_imported(app: TestApp) {
     };
     assert!(
         import("v2..HEAD")
-            .done()
-            .err
+            .succeeds()
+            .stderr
             .contains("imported 2, already there 0")
     );
     assert!(
         import("main")
-            .done()
-            .err
+            .succeeds()
+            .stderr
             .contains("imported 3, already there 2")
     );
     for bad in [
@@ -559,20 +573,25 @@ async fn a_range_of_history_is_imported(app: TestApp) {
         "--git=v1..nowhere",
         "--git=",
     ] {
-        let said = Said::of(app.chlog().args(["import", bad]).current_dir(&folder)).ended(2);
-        assert!(said.err.contains("--git: "), "{}", said.err);
+        let output =
+            ChlogOutput::of(app.chlog().args(["import", bad]).current_dir(&folder)).exits_with(2);
+        assert!(output.stderr.contains("--git: "), "{}", output.stderr);
     }
-    import("--output=x").ended(2);
+    import("--output=x").exits_with(2);
     assert!(!folder.join("x").exists());
 }
 
-async fn nothing_is_imported_of_no_repository(app: TestApp) {
+async fn import_outside_a_repository_fails(app: TestApp) {
     let folder = app.folder().join("empty");
     std::fs::create_dir(&folder).expect("a folder");
     let mut command = app.chlog();
     command.args(["import", "--git"]).current_dir(&folder);
     // The folder of this app may lie in a repository of somebody else.
     command.env("GIT_CEILING_DIRECTORIES", app.folder());
-    let said = Said::of(&mut command).ended(2);
-    assert!(said.err.contains("not a git repository"), "{}", said.err);
+    let output = ChlogOutput::of(&mut command).exits_with(2);
+    assert!(
+        output.stderr.contains("not a git repository"),
+        "{}",
+        output.stderr
+    );
 }

@@ -7,10 +7,10 @@ use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
     lists_are_filtered,
-    lists_are_cut_and_paged,
+    lists_are_limited_and_paged,
     changes_are_edited,
     tags_and_links_are_added_removed_and_replaced,
-    a_status_is_set_by_a_word,
+    status_commands_set_the_status,
     services_and_hosts_are_managed,
 );
 
@@ -29,7 +29,7 @@ async fn lists_are_filtered(app: TestApp) {
     ] {
         let mut arguments = vec!["log", title, "--create-missing"];
         arguments.extend(more);
-        chlog(&app, &arguments).done();
+        chlog(&app, &arguments).succeeds();
     }
     for (arguments, expected) in [
         (
@@ -62,11 +62,11 @@ async fn lists_are_filtered(app: TestApp) {
     ] {
         let mut all = vec!["list", "--json"];
         all.extend(arguments);
-        let list = chlog(&app, &all).done().json();
+        let list = chlog(&app, &all).succeeds().json();
         assert_eq!(each(&list["data"], "title"), expected, "{arguments:?}");
         assert_eq!(list["count"], expected.len(), "{arguments:?}");
     }
-    chlog(&app, &["list", "--service", "nobody"]).ended(3);
+    chlog(&app, &["list", "--service", "nobody"]).exits_with(3);
     for arguments in [
         &["list", "--risk", "extreme"][..],
         &["list", "--since", "whenever"],
@@ -74,11 +74,11 @@ async fn lists_are_filtered(app: TestApp) {
         &["list", "--page", "0"],
         &["list", "--all", "--page", "2"],
     ] {
-        chlog(&app, arguments).ended(2);
+        chlog(&app, arguments).exits_with(2);
     }
 }
 
-async fn lists_are_cut_and_paged(app: TestApp) {
+async fn lists_are_limited_and_paged(app: TestApp) {
     let key = app.key();
     for index in 0..105 {
         key.change(&format!("number {index}")).await;
@@ -95,16 +95,16 @@ async fn lists_are_cut_and_paged(app: TestApp) {
     ] {
         let mut all = vec!["ls", "--format", "ndjson"];
         all.extend(arguments);
-        let said = chlog(&app, &all).done();
-        let titles: Vec<String> = said
-            .out
+        let output = chlog(&app, &all).succeeds();
+        let titles: Vec<String> = output
+            .stdout
             .lines()
             .map(|line| text(&serde_json::from_str::<Value>(line).expect("JSON")["title"]))
             .collect();
         let expected: Vec<String> = (0..size).map(|n| format!("number {}", first - n)).collect();
         assert_eq!(titles, expected, "{arguments:?}");
     }
-    let everything = chlog(&app, &["list", "--all", "--json"]).done().json();
+    let everything = chlog(&app, &["list", "--all", "--json"]).succeeds().json();
     assert_eq!(
         keys(&everything),
         ["count", "data", "page", "per_page", "total_pages"]
@@ -143,11 +143,11 @@ async fn changes_are_edited(app: TestApp) {
         "--scheduled-for",
         "2027-01-01T00:00:00Z",
     ];
-    let said = chlog(&app, &arguments).done();
+    let output = chlog(&app, &arguments).succeeds();
     assert!(
-        said.out.contains(&id) && said.out.contains("Redeploy"),
+        output.stdout.contains(&id) && output.stdout.contains("Redeploy"),
         "{}",
-        said.out
+        output.stdout
     );
     let change = newest(&app).await;
     for (field, value) in [
@@ -168,19 +168,19 @@ async fn changes_are_edited(app: TestApp) {
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
     // What is not named stays.
-    chlog(&app, &["update", &id, "--risk", "low"]).done();
+    chlog(&app, &["update", &id, "--risk", "low"]).succeeds();
     let mut expected = change;
     let change = newest(&app).await;
     expected["risk_level"] = json!("low");
     expected["updated_at"] = change["updated_at"].clone();
     assert_eq!(change, expected);
-    chlog(&app, &["update", &id]).ended(2);
-    chlog(&app, &["update", &id, "--title", "ab"]).ended(6);
-    chlog(&app, &["update", &id, "--service", "nobody"]).ended(3);
-    chlog(&app, &["update", &id, "--occurred-at", "2h"]).ended(2);
-    chlog(&app, &["update", "not-an-id", "--risk", "low"]).ended(2);
+    chlog(&app, &["update", &id]).exits_with(2);
+    chlog(&app, &["update", &id, "--title", "ab"]).exits_with(6);
+    chlog(&app, &["update", &id, "--service", "nobody"]).exits_with(3);
+    chlog(&app, &["update", &id, "--occurred-at", "2h"]).exits_with(2);
+    chlog(&app, &["update", "not-an-id", "--risk", "low"]).exits_with(2);
     let nowhere = uuid::Uuid::now_v7().to_string();
-    chlog(&app, &["update", &nowhere, "--risk", "low"]).ended(3);
+    chlog(&app, &["update", &nowhere, "--risk", "low"]).exits_with(3);
     assert_eq!(newest(&app).await, expected);
 }
 
@@ -216,41 +216,41 @@ async fn tags_and_links_are_added_removed_and_replaced(app: TestApp) {
     ] {
         let mut all = vec!["update", &id];
         all.extend(arguments);
-        chlog(&app, &all).done();
+        chlog(&app, &all).succeeds();
         let change = newest(&app).await;
         assert_eq!(change["tags"], json!(tags), "{arguments:?}");
         assert_eq!(each(&change["links"], "label"), labels, "{arguments:?}");
     }
     // A link of the same label is the same link.
     for address in ["https://example.com/old", "https://example.com/new"] {
-        chlog(&app, &["update", &id, "--link", &format!("run={address}")]).done();
+        chlog(&app, &["update", &id, "--link", &format!("run={address}")]).succeeds();
     }
     let links = newest(&app).await["links"].take();
     assert_eq!(
         links,
         json!([{ "label": "run", "url": "https://example.com/new" }])
     );
-    chlog(&app, &["update", &id, "--tag", "a", "--set-tags", "b"]).ended(2);
-    chlog(&app, &["update", &id, "--tag", ""]).ended(6);
+    chlog(&app, &["update", &id, "--tag", "a", "--set-tags", "b"]).exits_with(2);
+    chlog(&app, &["update", &id, "--tag", ""]).exits_with(6);
 }
 
-async fn a_status_is_set_by_a_word(app: TestApp) {
+async fn status_commands_set_the_status(app: TestApp) {
     let id = app.key().change("Deploy").await;
     for (word, status) in [
         ("start", "in_progress"),
         ("done", "completed"),
         ("rollback", "rolled_back"),
     ] {
-        let said = chlog(&app, &[word, &id, "--json"]).done().json();
-        assert_eq!(keys(&said["data"]), shapes::CHANGE);
-        assert_eq!(said["data"]["status"], status);
+        let output = chlog(&app, &[word, &id, "--json"]).succeeds().json();
+        assert_eq!(keys(&output["data"]), shapes::CHANGE);
+        assert_eq!(output["data"]["status"], status);
         assert_eq!(newest(&app).await["status"], status);
     }
     let nowhere = uuid::Uuid::now_v7().to_string();
     for word in ["start", "done", "rollback", "show"] {
-        chlog(&app, &[word, &nowhere]).ended(3);
-        chlog(&app, &[word, "not-an-id"]).ended(2);
-        chlog(&app, &[word]).ended(2);
+        chlog(&app, &[word, &nowhere]).exits_with(3);
+        chlog(&app, &[word, "not-an-id"]).exits_with(2);
+        chlog(&app, &[word]).exits_with(2);
     }
 }
 
@@ -265,7 +265,7 @@ async fn services_and_hosts_are_managed(app: TestApp) {
         "Takes cards",
         "--json",
     ];
-    let service = chlog(&app, &arguments).done().json()["data"].take();
+    let service = chlog(&app, &arguments).succeeds().json()["data"].take();
     assert_eq!(keys(&service), shapes::SERVICE);
     assert_eq!(
         (&service["name"], &service["color"]),
@@ -293,35 +293,39 @@ async fn services_and_hosts_are_managed(app: TestApp) {
         "Behind the balancer",
         "--json",
     ];
-    let host = chlog(&app, &arguments).done().json()["data"].take();
+    let host = chlog(&app, &arguments).succeeds().json()["data"].take();
     assert_eq!(keys(&host), shapes::HOST);
     assert_eq!(host["roles"], json!(["web", "cache", "edge"]));
     for (kind, record, name) in [("service", &service, "payments"), ("host", &host, "web-1")] {
         let id = text(&record["id"]);
         for given in [name, &name.to_uppercase(), &id] {
-            let shown = chlog(&app, &[kind, "show", given, "--json"]).done().json();
+            let shown = chlog(&app, &[kind, "show", given, "--json"])
+                .succeeds()
+                .json();
             assert_eq!(&shown["data"], record, "{kind} {given}");
         }
-        let list = chlog(&app, &[kind, "list", "--json"]).done().json();
+        let list = chlog(&app, &[kind, "list", "--json"]).succeeds().json();
         assert_eq!(list, json!({ "data": [record] }));
-        let ids = chlog(&app, &[kind, "list", "--format", "ids"]).done().out;
+        let ids = chlog(&app, &[kind, "list", "--format", "ids"])
+            .succeeds()
+            .stdout;
         assert_eq!(ids, format!("{id}\n"));
-        let table = chlog(&app, &[kind, "list"]).done().out;
+        let table = chlog(&app, &[kind, "list"]).succeeds().stdout;
         assert!(table.contains(name) && table.contains(&id), "{table}");
-        let shown = chlog(&app, &[kind, "show", name]).done().out;
+        let shown = chlog(&app, &[kind, "show", name]).succeeds().stdout;
         assert!(shown.contains(name) && shown.contains(&id), "{shown}");
-        chlog(&app, &[kind, "create", name]).ended(5);
-        chlog(&app, &[kind, "create", &name.to_uppercase()]).ended(5);
-        chlog(&app, &[kind, "create", ""]).ended(6);
-        chlog(&app, &[kind, "show", "nobody"]).ended(3);
+        chlog(&app, &[kind, "create", name]).exits_with(5);
+        chlog(&app, &[kind, "create", &name.to_uppercase()]).exits_with(5);
+        chlog(&app, &[kind, "create", ""]).exits_with(6);
+        chlog(&app, &[kind, "show", "nobody"]).exits_with(3);
         let nowhere = uuid::Uuid::now_v7().to_string();
-        chlog(&app, &[kind, "show", &nowhere]).ended(3);
+        chlog(&app, &[kind, "show", &nowhere]).exits_with(3);
     }
-    chlog(&app, &["service", "create", "other", "--color", "red"]).ended(6);
+    chlog(&app, &["service", "create", "other", "--color", "red"]).exits_with(6);
     chlog(
         &app,
         &["host", "create", "other", "--ip-address", "nowhere"],
     )
-    .ended(6);
-    chlog(&app, &["host", "create", "other", "--platform", "cloud"]).ended(2);
+    .exits_with(6);
+    chlog(&app, &["host", "create", "other", "--platform", "cloud"]).exits_with(2);
 }

@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::chlog::{Said, chlog, newest};
+use crate::chlog::{ChlogOutput, chlog, newest};
 use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
-    a_change_is_recorded_with_everything,
-    words_come_from_a_pipe_or_a_file,
+    a_change_is_recorded_with_all_fields,
+    the_message_comes_from_a_pipe_or_a_file,
     an_editor_is_opened,
-    without_a_title_the_ways_are_named,
-    missing_services_and_hosts_are_made_on_request,
+    without_a_title_the_alternatives_are_listed,
+    missing_services_and_hosts_are_created_on_request,
     a_dry_run_sends_nothing,
-    one_idempotency_key_is_one_change,
-    project_files_say_what_a_change_is_about,
+    one_idempotency_key_creates_one_change,
+    project_files_set_defaults,
 );
 
-fn piped(app: &TestApp, arguments: &[&str], input: &str) -> Said {
-    Said::of(app.chlog().args(arguments).write_stdin(input))
+fn piped(app: &TestApp, arguments: &[&str], input: &str) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().args(arguments).write_stdin(input))
 }
 
 async fn count(app: &TestApp) -> u64 {
@@ -25,7 +25,7 @@ async fn count(app: &TestApp) -> u64 {
     list["count"].as_u64().expect("a count")
 }
 
-async fn a_change_is_recorded_with_everything(app: TestApp) {
+async fn a_change_is_recorded_with_all_fields(app: TestApp) {
     let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "Payments" }))
@@ -62,7 +62,7 @@ async fn a_change_is_recorded_with_everything(app: TestApp) {
         "2027-01-02T03:04:05Z",
         "--json",
     ];
-    let created = chlog(&app, &arguments).done().json();
+    let created = chlog(&app, &arguments).succeeds().json();
     assert_eq!(keys(&created), ["data"]);
     assert_eq!(keys(&created["data"]), shapes::CHANGE_CREATED);
     let change = newest(&app).await;
@@ -90,7 +90,7 @@ async fn a_change_is_recorded_with_everything(app: TestApp) {
     assert_eq!(change["host_ref"]["id"], json!(host));
     // By their ids as well, and otherwise the service's defaults.
     let by_id = ["log", "By id", "--service", &service, "--host", &host];
-    let said = chlog(&app, &by_id).done();
+    let output = chlog(&app, &by_id).succeeds();
     let change = newest(&app).await;
     assert_eq!(
         (&change["risk_level"], &change["status"]),
@@ -98,18 +98,18 @@ async fn a_change_is_recorded_with_everything(app: TestApp) {
     );
     assert_eq!(change["service"]["name"], "Payments");
     assert!(
-        said.out.contains(&text(&change["id"])) && said.out.contains("By id"),
+        output.stdout.contains(&text(&change["id"])) && output.stdout.contains("By id"),
         "{}",
-        said.out
+        output.stdout
     );
 }
 
-async fn words_come_from_a_pipe_or_a_file(app: TestApp) {
+async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {
     let file = app.folder().join("words.txt");
     let words = "Rotate the certificates\n\nAll of them,\nin turn.\n";
     std::fs::write(&file, words).expect("a file");
     let path = file.to_str().expect("a path");
-    for said in [
+    for output in [
         piped(&app, &["log", "--risk", "high"], words),
         piped(&app, &["log", "--risk", "high", "-F", "-"], words),
         chlog(&app, &["log", "--risk", "high", "-F", path]),
@@ -119,16 +119,16 @@ async fn words_come_from_a_pipe_or_a_file(app: TestApp) {
             "\n\r\nRotate the certificates\r\n\r\nAll of them,\r\nin turn.",
         ),
     ] {
-        said.done();
+        output.succeeds();
         let change = newest(&app).await;
         assert_eq!(change["title"], "Rotate the certificates");
         assert_eq!(change["description"], "All of them,\nin turn.");
         assert_eq!(change["risk_level"], "high");
     }
-    piped(&app, &["log"], "Only a title").done();
+    piped(&app, &["log"], "Only a title").succeeds();
     assert_eq!(newest(&app).await["description"], Value::Null);
     // A title given is not looked for in a pipe.
-    piped(&app, &["log", "From the argument"], "Not this").done();
+    piped(&app, &["log", "From the argument"], "Not this").succeeds();
     assert_eq!(newest(&app).await["title"], "From the argument");
     assert_eq!(count(&app).await, 6);
     for (arguments, input) in [
@@ -136,7 +136,7 @@ async fn words_come_from_a_pipe_or_a_file(app: TestApp) {
         (&["log", "-F", "-"], ""),
         (&["log", "-F", "-", "A title"], "words"),
     ] {
-        piped(&app, arguments, input).ended(2);
+        piped(&app, arguments, input).exits_with(2);
     }
     assert_eq!(count(&app).await, 6);
 }
@@ -146,49 +146,49 @@ async fn an_editor_is_opened(app: TestApp) {
     let edits = "#!/bin/sh\nprintf 'From the editor\\n\\nWith a story\\n' > \"$1\"\n";
     std::fs::write(&script, edits).expect("a file");
     let editor = format!("sh {}", script.display());
-    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", &editor));
-    said.done();
+    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", &editor));
+    output.succeeds();
     let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["description"]),
         (&json!("From the editor"), &json!("With a story"))
     );
     // An editor that is left without a title records nothing.
-    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", "true"));
-    said.ended(130);
-    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", "false"));
-    said.ended(130);
+    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", "true"));
+    output.exits_with(130);
+    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", "false"));
+    output.exits_with(130);
     // One that does not exist has not been left by anybody.
     let missing = "no-such-editor";
-    let said = Said::of(app.chlog().args(["log", "-e"]).env("EDITOR", missing));
-    said.ended(1);
+    let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", missing));
+    output.exits_with(1);
     assert_eq!(count(&app).await, 1);
 }
 
-async fn without_a_title_the_ways_are_named(app: TestApp) {
+async fn without_a_title_the_alternatives_are_listed(app: TestApp) {
     for input in ["", "  \n\n "] {
-        let said = piped(&app, &["log", "--risk", "high"], input).ended(2);
+        let output = piped(&app, &["log", "--risk", "high"], input).exits_with(2);
         for way in ["chlog log \"", "-F", "-e", "|"] {
-            assert!(said.err.contains(way), "{way}: {}", said.err);
+            assert!(output.stderr.contains(way), "{way}: {}", output.stderr);
         }
-        assert_eq!(said.out, "");
+        assert_eq!(output.stdout, "");
     }
     assert_eq!(count(&app).await, 0);
 }
 
-async fn missing_services_and_hosts_are_made_on_request(app: TestApp) {
+async fn missing_services_and_hosts_are_created_on_request(app: TestApp) {
     let arguments = ["log", "Deploy", "--service", "brand-new", "--host", "web-9"];
-    let said = chlog(&app, &arguments).ended(3);
+    let output = chlog(&app, &arguments).exits_with(3);
     assert!(
-        said.err.contains("brand-new") && said.err.contains("--create-missing"),
+        output.stderr.contains("brand-new") && output.stderr.contains("--create-missing"),
         "{}",
-        said.err
+        output.stderr
     );
     assert_eq!(count(&app).await, 0);
     let mut arguments = arguments.to_vec();
     arguments.push("--create-missing");
     for _ in 0..2 {
-        chlog(&app, &arguments).done();
+        chlog(&app, &arguments).succeeds();
         let change = newest(&app).await;
         assert_eq!(change["service"]["name"], "brand-new");
         assert_eq!(change["host_ref"]["hostname"], "web-9");
@@ -207,14 +207,14 @@ async fn missing_services_and_hosts_are_made_on_request(app: TestApp) {
         &app,
         &["log", "ab", "--service", "other", "--create-missing"],
     )
-    .ended(6);
+    .exits_with(6);
     assert_eq!(
         each(&key.get("/api/services").await.data(200), "name"),
         ["brand-new"]
     );
     // A near miss is told.
-    let said = chlog(&app, &["log", "Deploy", "--service", "brand-nwe"]).ended(3);
-    assert!(said.err.contains("brand-new"), "{}", said.err);
+    let output = chlog(&app, &["log", "Deploy", "--service", "brand-nwe"]).exits_with(3);
+    assert!(output.stderr.contains("brand-new"), "{}", output.stderr);
 }
 
 async fn a_dry_run_sends_nothing(app: TestApp) {
@@ -230,10 +230,10 @@ async fn a_dry_run_sends_nothing(app: TestApp) {
         "payments",
         "--dry-run",
     ];
-    let said = chlog(&app, &arguments).done().json();
-    assert_eq!(said["title"], "Deploy");
-    assert_eq!(said["tags"], json!(["a"]));
-    assert!(said["service_id"].is_string(), "{said}");
+    let output = chlog(&app, &arguments).succeeds().json();
+    assert_eq!(output["title"], "Deploy");
+    assert_eq!(output["tags"], json!(["a"]));
+    assert!(output["service_id"].is_string(), "{output}");
     let arguments = [
         "log",
         "Deploy",
@@ -242,16 +242,16 @@ async fn a_dry_run_sends_nothing(app: TestApp) {
         "--create-missing",
         "--dry-run",
     ];
-    let said = chlog(&app, &arguments).done();
-    assert!(said.err.contains("new"), "{}", said.err);
+    let output = chlog(&app, &arguments).succeeds();
+    assert!(output.stderr.contains("new"), "{}", output.stderr);
     // It finds the same mistakes as the real thing.
-    chlog(&app, &["log", "ab", "--dry-run"]).ended(6);
-    chlog(&app, &["log", "Deploy", "--service", "nobody", "--dry-run"]).ended(3);
+    chlog(&app, &["log", "ab", "--dry-run"]).exits_with(6);
+    chlog(&app, &["log", "Deploy", "--service", "nobody", "--dry-run"]).exits_with(3);
     assert_eq!(count(&app).await, 0);
     assert_eq!(app.key().get("/api/hosts").await.data(200), json!([]));
 }
 
-async fn one_idempotency_key_is_one_change(app: TestApp) {
+async fn one_idempotency_key_creates_one_change(app: TestApp) {
     let arguments = [
         "log",
         "Deploy",
@@ -260,19 +260,19 @@ async fn one_idempotency_key_is_one_change(app: TestApp) {
         "--format",
         "ids",
     ];
-    let first = chlog(&app, &arguments).done().out;
-    let second = chlog(&app, &arguments).done().out;
+    let first = chlog(&app, &arguments).succeeds().stdout;
+    let second = chlog(&app, &arguments).succeeds().stdout;
     assert_eq!(first, second);
     assert_eq!(count(&app).await, 1);
     let other = ["log", "Another", "--idempotency-key", "run-42"];
-    chlog(&app, &other).ended(6);
+    chlog(&app, &other).exits_with(6);
     // Without one, twice is two.
-    chlog(&app, &["log", "Deploy"]).done();
-    chlog(&app, &["log", "Deploy"]).done();
+    chlog(&app, &["log", "Deploy"]).succeeds();
+    chlog(&app, &["log", "Deploy"]).succeeds();
     assert_eq!(count(&app).await, 3);
 }
 
-async fn project_files_say_what_a_change_is_about(app: TestApp) {
+async fn project_files_set_defaults(app: TestApp) {
     let project = app.folder().join("project");
     let below = project.join("deep/down");
     std::fs::create_dir_all(&below).expect("a folder");
@@ -283,9 +283,9 @@ async fn project_files_say_what_a_change_is_about(app: TestApp) {
     std::fs::write(&file, settings).expect("a file");
     let log = |arguments: &[&str]| {
         let mut command = app.chlog();
-        Said::of(command.arg("log").args(arguments).current_dir(&below))
+        ChlogOutput::of(command.arg("log").args(arguments).current_dir(&below))
     };
-    log(&["From below", "--create-missing"]).done();
+    log(&["From below", "--create-missing"]).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
@@ -294,7 +294,7 @@ async fn project_files_say_what_a_change_is_about(app: TestApp) {
         (&json!(["a", "b"]), &json!("high"))
     );
     // A flag beats it.
-    log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).done();
+    log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).succeeds();
     let change = newest(&app).await;
     assert_eq!(
         (&change["tags"], &change["risk_level"]),
@@ -308,19 +308,21 @@ async fn project_files_say_what_a_change_is_about(app: TestApp) {
         "api_key = \"x\"",
     ] {
         std::fs::write(&file, format!("{line}\nrisk = \"medium\"\n")).expect("a file");
-        let said = log(&["Not redirected"]);
-        if said.code == 0 {
+        let output = log(&["Not redirected"]);
+        if output.code == 0 {
             assert_eq!(newest(&app).await["title"], "Not redirected");
         }
         assert!(
-            said.err.contains(line.split(' ').next().expect("a word")),
+            output
+                .stderr
+                .contains(line.split(' ').next().expect("a word")),
             "{}",
-            said.err
+            output.stderr
         );
     }
     // Above the repository's root nothing counts.
     std::fs::remove_file(&file).expect("a file");
     std::fs::write(app.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
-    log(&["Outside"]).done();
+    log(&["Outside"]).succeeds();
     assert_eq!(newest(&app).await["risk_level"], "low");
 }

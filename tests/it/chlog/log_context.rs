@@ -6,13 +6,13 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::chlog::{Said, newest};
+use crate::chlog::{ChlogOutput, newest};
 use changelog_tests::{TestApp, installed, on_one, text};
 
 on_one!(
-    a_run_gives_title_tags_and_links,
-    a_repository_gives_tags_and_links,
-    what_cannot_be_found_out_is_left_out,
+    a_ci_run_sets_title_tags_and_links,
+    a_repository_sets_tags_and_links,
+    unknown_context_is_omitted,
 );
 
 const SHA: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
@@ -31,19 +31,24 @@ const RUN: [(&str, &str); 10] = [
     ("GITHUB_RUN_ATTEMPT", "1"),
 ];
 
-fn log(app: &TestApp, folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Said {
+fn log(
+    app: &TestApp,
+    folder: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+) -> ChlogOutput {
     let mut command = app.chlog();
     command
         .arg("log")
         .args(arguments)
         .envs(variables.iter().copied())
         .current_dir(folder);
-    Said::of(command.write_stdin(""))
+    ChlogOutput::of(command.write_stdin(""))
 }
 
-async fn a_run_gives_title_tags_and_links(app: TestApp) {
+async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
     let here = app.folder();
-    log(&app, here, &["--risk", "high"], &RUN).done();
+    log(&app, here, &["--risk", "high"], &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "deploy octo-org/hello-world@1a2b3c4");
     assert_eq!(
@@ -72,7 +77,7 @@ async fn a_run_gives_title_tags_and_links(app: TestApp) {
         "--link",
         "run=https://e.com/",
     ];
-    log(&app, here, &given, &RUN).done();
+    log(&app, here, &given, &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "Mine");
     assert_eq!(
@@ -89,12 +94,16 @@ async fn a_run_gives_title_tags_and_links(app: TestApp) {
     assert!(!change["links"].to_string().contains("actions/runs"));
     let mut piped = app.chlog();
     piped.arg("log").envs(RUN);
-    Said::of(piped.write_stdin("From a pipe\n\nAll of it")).done();
+    ChlogOutput::of(piped.write_stdin("From a pipe\n\nAll of it")).succeeds();
     assert_eq!(newest(&app).await["title"], "From a pipe");
     // Turned off, there is neither a title nor anything else.
-    let said = log(&app, here, &["--no-context"], &RUN).ended(2);
-    assert!(said.err.contains("no title was given"), "{}", said.err);
-    log(&app, here, &["Bare", "--no-context"], &RUN).done();
+    let output = log(&app, here, &["--no-context"], &RUN).exits_with(2);
+    assert!(
+        output.stderr.contains("no title was given"),
+        "{}",
+        output.stderr
+    );
+    log(&app, here, &["Bare", "--no-context"], &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(
         (&change["title"], &change["tags"], &change["links"]),
@@ -119,12 +128,12 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .output()
         .expect("git runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-async fn a_repository_gives_tags_and_links(app: TestApp) {
+async fn a_repository_sets_tags_and_links(app: TestApp) {
     if installed::in_path("git").is_none() {
         installed::missing("git", "git");
         return;
@@ -138,7 +147,7 @@ async fn a_repository_gives_tags_and_links(app: TestApp) {
     let remote = "https://ada:ghp_planted@github.com/owner/repo.git?planted=1";
     git(&folder, &["remote", "add", "origin", remote]);
     let commit = git(&folder, &["rev-parse", "HEAD"]);
-    log(&app, &below, &["Deploy"], &[]).done();
+    log(&app, &below, &["Deploy"], &[]).succeeds();
     let change = newest(&app).await;
     assert_eq!(
         change["tags"],
@@ -152,12 +161,12 @@ async fn a_repository_gives_tags_and_links(app: TestApp) {
         ])
     );
     // Outside of a run nobody's title is made up.
-    log(&app, &below, &[], &[]).ended(2);
+    log(&app, &below, &[], &[]).exits_with(2);
     // In one, the subject is that of the commit that was checked out.
     let mut run = RUN.to_vec();
     run.retain(|(name, _)| *name != "GITHUB_SHA");
     run.push(("GITHUB_SHA", &commit));
-    log(&app, &below, &[], &run).done();
+    log(&app, &below, &[], &run).succeeds();
     let title = text(&newest(&app).await["title"]);
     assert_eq!(
         title,
@@ -166,7 +175,7 @@ async fn a_repository_gives_tags_and_links(app: TestApp) {
             &commit[..7]
         )
     );
-    log(&app, &below, &[], &RUN).done();
+    log(&app, &below, &[], &RUN).succeeds();
     assert_eq!(
         newest(&app).await["title"],
         "deploy octo-org/hello-world@1a2b3c4"
@@ -175,14 +184,14 @@ async fn a_repository_gives_tags_and_links(app: TestApp) {
     assert!(!all.contains("planted"), "{all}");
 }
 
-async fn what_cannot_be_found_out_is_left_out(app: TestApp) {
+async fn unknown_context_is_omitted(app: TestApp) {
     // A repository that is none, no git at all, and a git that hangs.
     let folder = app.folder().join("broken");
     fs::create_dir_all(folder.join(".git")).expect("a folder");
-    let said = log(&app, &folder, &["Deploy"], &[]).done();
-    assert_eq!(said.err, "");
-    let said = log(&app, &folder, &["Deploy"], &[("PATH", "/nowhere")]).done();
-    assert_eq!(said.err, "");
+    let output = log(&app, &folder, &["Deploy"], &[]).succeeds();
+    assert_eq!(output.stderr, "");
+    let output = log(&app, &folder, &["Deploy"], &[("PATH", "/nowhere")]).succeeds();
+    assert_eq!(output.stderr, "");
     let programs = app.folder().join("programs");
     fs::create_dir(&programs).expect("a folder");
     let slow = programs.join("git");
@@ -195,7 +204,7 @@ async fn what_cannot_be_found_out_is_left_out(app: TestApp) {
     );
     let path = format!("{}:/usr/bin:/bin", programs.display());
     let begun = std::time::Instant::now();
-    log(&app, &folder, &["Deploy"], &[("PATH", &path)]).done();
+    log(&app, &folder, &["Deploy"], &[("PATH", &path)]).succeeds();
     assert!(begun.elapsed() < std::time::Duration::from_secs(30));
     let change = newest(&app).await;
     assert_eq!(
@@ -205,7 +214,7 @@ async fn what_cannot_be_found_out_is_left_out(app: TestApp) {
     // A change has its limits.
     let tags: Vec<String> = (0..19).map(|n| format!("tag{n}")).collect();
     let tags = tags.join(",");
-    log(&app, &folder, &["Deploy", "--tag", &tags], &RUN).done();
+    log(&app, &folder, &["Deploy", "--tag", &tags], &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["tags"].as_array().map(Vec::len), Some(20));
     assert_eq!(change["tags"][19], "ci=github-actions");

@@ -2,42 +2,42 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::chlog::Said;
+use crate::chlog::ChlogOutput;
 use changelog_tests::{TestApp, keys, on_one};
 
 on_one!(
     health_needs_no_key,
-    keys_come_from_where_they_should,
-    keys_are_stored_and_forgotten,
+    keys_are_read_in_order_of_precedence,
+    keys_are_stored_and_deleted,
 );
 
 async fn health_needs_no_key(app: TestApp) {
-    let said = Said::of(app.bare_chlog().args(["health", "--url", &app.url()])).done();
+    let output = ChlogOutput::of(app.bare_chlog().args(["health", "--url", &app.url()])).succeeds();
     assert!(
-        said.out.contains("ok") && said.out.contains("reachable"),
+        output.stdout.contains("ok") && output.stdout.contains("reachable"),
         "{}",
-        said.out
+        output.stdout
     );
     let mut command = app.bare_chlog();
-    let health = Said::of(
+    let health = ChlogOutput::of(
         command
             .args(["health", "--json"])
             .env("CHLOG_URL", app.url()),
     )
-    .done();
+    .succeeds();
     assert_eq!(
         keys(&health.json()),
         ["db", "latency_ms", "status", "timestamp"]
     );
-    let said = Said::of(app.bare_chlog().arg("health")).ended(2);
+    let output = ChlogOutput::of(app.bare_chlog().arg("health")).exits_with(2);
     assert!(
-        said.err.contains("CHLOG_URL") && said.err.contains("--url"),
+        output.stderr.contains("CHLOG_URL") && output.stderr.contains("--url"),
         "{}",
-        said.err
+        output.stderr
     );
 }
 
-async fn keys_come_from_where_they_should(app: TestApp) {
+async fn keys_are_read_in_order_of_precedence(app: TestApp) {
     let key = &app.organization.key;
     let file = app.folder().join("key");
     std::fs::write(&file, format!("{key}\n")).expect("a file");
@@ -48,41 +48,46 @@ async fn keys_come_from_where_they_should(app: TestApp) {
         for (name, value) in environment {
             command.env(name, value);
         }
-        Said::of(&mut command)
+        ChlogOutput::of(&mut command)
     };
     let path = file.to_str().expect("a path");
-    list(&[("CHLOG_URL", &url), ("CHLOG_API_KEY", key)], &[]).done();
-    list(&[("CHLOG_URL", &url), ("CHLOG_API_KEY_FILE", path)], &[]).done();
+    list(&[("CHLOG_URL", &url), ("CHLOG_API_KEY", key)], &[]).succeeds();
+    list(&[("CHLOG_URL", &url), ("CHLOG_API_KEY_FILE", path)], &[]).succeeds();
     // A flag beats the environment.
     let nowhere = "http://127.0.0.1:1";
     list(
         &[("CHLOG_URL", nowhere), ("CHLOG_API_KEY", key)],
         &["--url", &url],
     )
-    .done();
+    .succeeds();
     list(
         &[("CHLOG_URL", &url), ("CHLOG_API_KEY", key)],
         &["--url", nowhere],
     )
-    .ended(7);
+    .exits_with(7);
     // The environment beats the user's file; profiles are chosen by name.
     let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     let settings = format!("url = \"{nowhere}\"\n[profiles.here]\nurl = \"{url}\"\n");
     std::fs::write(config.join("config.toml"), settings).expect("a file");
-    list(&[("CHLOG_API_KEY", key)], &[]).ended(7);
-    list(&[("CHLOG_API_KEY", key), ("CHLOG_URL", &url)], &[]).done();
-    list(&[("CHLOG_API_KEY", key)], &["--profile", "here"]).done();
-    list(&[("CHLOG_API_KEY", key), ("CHLOG_PROFILE", "here")], &[]).done();
-    let said = list(&[("CHLOG_API_KEY", key)], &["--profile", "hree"]).ended(2);
-    assert!(said.err.contains("hree"), "{}", said.err);
+    list(&[("CHLOG_API_KEY", key)], &[]).exits_with(7);
+    list(&[("CHLOG_API_KEY", key), ("CHLOG_URL", &url)], &[]).succeeds();
+    list(&[("CHLOG_API_KEY", key)], &["--profile", "here"]).succeeds();
+    list(&[("CHLOG_API_KEY", key), ("CHLOG_PROFILE", "here")], &[]).succeeds();
+    let output = list(&[("CHLOG_API_KEY", key)], &["--profile", "hree"]).exits_with(2);
+    assert!(output.stderr.contains("hree"), "{}", output.stderr);
     // Without a key, or with a file that is not there, nothing is sent.
-    let said = list(&[("CHLOG_URL", &url)], &[]);
-    assert!(matches!(said.code, 2 | 4), "{}: {}", said.code, said.err);
+    let output = list(&[("CHLOG_URL", &url)], &[]);
     assert!(
-        said.err.contains("CHLOG_API_KEY") && said.err.contains("auth login"),
+        matches!(output.code, 2 | 4),
+        "{}: {}",
+        output.code,
+        output.stderr
+    );
+    assert!(
+        output.stderr.contains("CHLOG_API_KEY") && output.stderr.contains("auth login"),
         "{}",
-        said.err
+        output.stderr
     );
     list(
         &[
@@ -91,26 +96,26 @@ async fn keys_come_from_where_they_should(app: TestApp) {
         ],
         &[],
     )
-    .ended(2);
+    .exits_with(2);
 }
 
-async fn keys_are_stored_and_forgotten(app: TestApp) {
+async fn keys_are_stored_and_deleted(app: TestApp) {
     let url = app.url();
     let key = &app.organization.key;
     let bare = |arguments: &[&str], input: &str| {
-        Said::of(app.bare_chlog().args(arguments).write_stdin(input))
+        ChlogOutput::of(app.bare_chlog().args(arguments).write_stdin(input))
     };
     let login = ["auth", "login", "--with-token", "--url", &url];
     // Only a key that works is stored.
     let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
-    bare(&login, &unknown).ended(4);
-    bare(&login, "nonsense").ended(4);
-    bare(&login, "").ended(2);
-    bare(&["auth", "login"], key).ended(2);
-    let said = bare(&["auth", "status", "--url", &url], "");
-    assert_ne!(said.code, 0);
-    let said = bare(&login, &format!("{key}\n")).done();
-    assert!(!said.out.contains(key.as_str()) && !said.err.contains(key.as_str()));
+    bare(&login, &unknown).exits_with(4);
+    bare(&login, "nonsense").exits_with(4);
+    bare(&login, "").exits_with(2);
+    bare(&["auth", "login"], key).exits_with(2);
+    let output = bare(&["auth", "status", "--url", &url], "");
+    assert_ne!(output.code, 0);
+    let output = bare(&login, &format!("{key}\n")).succeeds();
+    assert!(!output.stdout.contains(key.as_str()) && !output.stderr.contains(key.as_str()));
     // Readable by its owner only.
     let folder = app.folder().join("config/chlog");
     let mut holding = Vec::new();
@@ -124,34 +129,34 @@ async fn keys_are_stored_and_forgotten(app: TestApp) {
     assert_eq!(holding.len(), 1, "{holding:?}");
     assert_ne!(holding[0], "config.toml", "apart from the settings");
     // It is used, shown masked, and sent nowhere else.
-    bare(&["log", "With a stored key"], "").done();
-    let said = bare(&["auth", "status"], "").done();
+    bare(&["log", "With a stored key"], "").succeeds();
+    let output = bare(&["auth", "status"], "").succeeds();
     assert!(
-        said.out.contains("chlog_") && said.out.contains(&key[40..]),
+        output.stdout.contains("chlog_") && output.stdout.contains(&key[40..]),
         "{}",
-        said.out
+        output.stdout
     );
-    assert!(!said.out.contains(key.as_str()));
+    assert!(!output.stdout.contains(key.as_str()));
     let elsewhere = bare(&["list", "--url", "http://127.0.0.1:1"], "");
     assert!(
         matches!(elsewhere.code, 2 | 4),
         "{}: {}",
         elsewhere.code,
-        elsewhere.err
+        elsewhere.stderr
     );
     // The environment beats it, and says so in the status.
     let mut command = app.bare_chlog();
-    let said = Said::of(
+    let output = ChlogOutput::of(
         command
             .args(["auth", "status"])
             .env("CHLOG_API_KEY", &unknown),
     )
-    .ended(4);
-    assert!(said.out.contains("CHLOG_API_KEY") || said.err.contains("CHLOG_API_KEY"));
-    bare(&["auth", "logout"], "").done();
-    let said = bare(&["list"], "");
-    assert_ne!(said.code, 0);
-    bare(&["auth", "logout"], "").done();
+    .exits_with(4);
+    assert!(output.stdout.contains("CHLOG_API_KEY") || output.stderr.contains("CHLOG_API_KEY"));
+    bare(&["auth", "logout"], "").succeeds();
+    let output = bare(&["list"], "");
+    assert_ne!(output.code, 0);
+    bare(&["auth", "logout"], "").succeeds();
     assert!(
         std::fs::read_dir(&folder)
             .expect("a folder")

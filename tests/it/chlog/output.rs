@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::chlog::{Said, chlog};
+use crate::chlog::{ChlogOutput, chlog};
 use changelog_tests::{TestApp, each, on_one, programs, text};
 
 on_one!(
-    formats_hold_the_same,
-    tables_look_as_they_should,
-    nothing_steers_a_terminal,
-    a_closed_pipe_is_no_error,
-    a_reading_flag_behind_log_is_explained,
+    all_formats_have_the_same_content,
+    tables_match_their_snapshots,
+    control_characters_are_not_printed,
+    a_closed_pipe_is_not_an_error,
+    list_flags_after_log_get_a_suggestion,
     completions_and_manuals_are_printed;
     process:
-    exit_codes_tell_what_went_wrong,
+    exit_codes_distinguish_failures,
 );
 
 /// Two changes at fixed times.
-async fn two(app: &TestApp) {
+async fn create_two_changes(app: &TestApp) {
     let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
@@ -40,24 +40,26 @@ async fn two(app: &TestApp) {
     key.create("/api/changes", body).await;
 }
 
-async fn formats_hold_the_same(app: TestApp) {
-    two(&app).await;
+async fn all_formats_have_the_same_content(app: TestApp) {
+    create_two_changes(&app).await;
     let api = app.key().get("/api/changes").await.body(200);
     assert_eq!(
-        chlog(&app, &["list", "--format", "json"]).done().json(),
+        chlog(&app, &["list", "--format", "json"]).succeeds().json(),
         api
     );
-    assert_eq!(chlog(&app, &["list", "--json"]).done().json(), api);
-    let lines = chlog(&app, &["list", "--format", "ndjson"]).done().out;
+    assert_eq!(chlog(&app, &["list", "--json"]).succeeds().json(), api);
+    let lines = chlog(&app, &["list", "--format", "ndjson"])
+        .succeeds()
+        .stdout;
     let lines: Vec<Value> = lines
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
     assert_eq!(json!(lines), api["data"]);
     let ids: Vec<String> = each(&api["data"], "id").into_iter().map(text).collect();
-    let said = chlog(&app, &["list", "--format", "ids"]).done().out;
-    assert_eq!(said, ids.join("\n") + "\n");
-    let csv = chlog(&app, &["list", "--format", "csv"]).done().out;
+    let output = chlog(&app, &["list", "--format", "ids"]).succeeds().stdout;
+    assert_eq!(output, ids.join("\n") + "\n");
+    let csv = chlog(&app, &["list", "--format", "csv"]).succeeds().stdout;
     let header = csv.lines().next().expect("a header");
     assert!(header.starts_with("id,title,"), "{header}");
     assert!(csv.contains("\"Deploy \"\"payments\"\", 2.3\""), "{csv}");
@@ -68,27 +70,32 @@ async fn formats_hold_the_same(app: TestApp) {
         .get(&format!("/api/changes/{one}"))
         .await
         .body(200);
-    assert_eq!(chlog(&app, &["show", one, "--json"]).done().json(), detail);
     assert_eq!(
-        chlog(&app, &["show", one, "--format", "ids"]).done().out,
+        chlog(&app, &["show", one, "--json"]).succeeds().json(),
+        detail
+    );
+    assert_eq!(
+        chlog(&app, &["show", one, "--format", "ids"])
+            .succeeds()
+            .stdout,
         format!("{one}\n")
     );
     // Nothing but the results is on standard output, also when there are none.
-    let empty = chlog(&app, &["list", "-q", "nothing"]).done();
-    assert_eq!(empty.out, "");
-    assert_ne!(empty.err, "");
+    let empty = chlog(&app, &["list", "-q", "nothing"]).succeeds();
+    assert_eq!(empty.stdout, "");
+    assert_ne!(empty.stderr, "");
     let empty = chlog(&app, &["list", "-q", "nothing", "--json"])
-        .done()
+        .succeeds()
         .json();
     assert_eq!((&empty["data"], &empty["count"]), (&json!([]), &json!(0)));
     assert_eq!(
         chlog(&app, &["list", "-q", "nothing", "--format", "ids"])
-            .done()
-            .out,
+            .succeeds()
+            .stdout,
         ""
     );
-    chlog(&app, &["list", "--format", "xml"]).ended(2);
-    chlog(&app, &["list", "--format", "csv", "--json"]).ended(2);
+    chlog(&app, &["list", "--format", "xml"]).exits_with(2);
+    chlog(&app, &["list", "--format", "csv", "--json"]).exits_with(2);
 }
 
 /// Replaces what differs from run to run.
@@ -113,9 +120,9 @@ fn find_id(line: &str) -> Option<usize> {
     })
 }
 
-async fn tables_look_as_they_should(app: TestApp) {
-    two(&app).await;
-    let list = chlog(&app, &["list"]).done().out;
+async fn tables_match_their_snapshots(app: TestApp) {
+    create_two_changes(&app).await;
+    let list = chlog(&app, &["list"]).succeeds().stdout;
     assert!(!list.contains('\u{1b}'), "no colour in a pipe");
     // How long ago it was changes with the calendar.
     let mut when = Vec::new();
@@ -128,7 +135,7 @@ async fn tables_look_as_they_should(app: TestApp) {
     }
     insta::assert_snapshot!("list", redacted(&rest));
     let id = text(&app.key().get("/api/changes").await.body(200)["data"][0]["id"]);
-    let shown = chlog(&app, &["show", &id]).done().out;
+    let shown = chlog(&app, &["show", &id]).succeeds().stdout;
     assert!(shown.contains("2026-01-02"), "exact times: {shown}");
     let lines: String = shown
         .lines()
@@ -142,34 +149,34 @@ async fn tables_look_as_they_should(app: TestApp) {
     insta::assert_snapshot!("show", redacted(&lines));
     insta::assert_snapshot!(
         "services",
-        redacted(&chlog(&app, &["service", "list"]).done().out)
+        redacted(&chlog(&app, &["service", "list"]).succeeds().stdout)
     );
     insta::assert_snapshot!(
         "hosts",
-        redacted(&chlog(&app, &["host", "list"]).done().out)
+        redacted(&chlog(&app, &["host", "list"]).succeeds().stdout)
     );
 }
 
-async fn nothing_steers_a_terminal(app: TestApp) {
+async fn control_characters_are_not_printed(app: TestApp) {
     let key = app.key();
     // The service refuses control characters; what it allows reorders text.
     let body =
         json!({ "title": "safe \u{202e}desrever", "description": "tab\there\nand \u{2066}there" });
     let id = key.create("/api/changes", body).await;
     for arguments in [&["list"][..], &["show", &id], &["list", "--json"]] {
-        let said = chlog(&app, arguments).done().out;
+        let output = chlog(&app, arguments).succeeds().stdout;
         for steering in ['\u{202e}', '\u{2066}', '\u{1b}', '\u{7}'] {
-            assert!(!said.contains(steering), "{arguments:?}: {said:?}");
+            assert!(!output.contains(steering), "{arguments:?}: {output:?}");
         }
     }
-    let list = chlog(&app, &["list", "--json"]).done().json();
+    let list = chlog(&app, &["list", "--json"]).succeeds().json();
     assert_eq!(
         list["data"][0]["title"], "safe \u{202e}desrever",
         "JSON means the same"
     );
 }
 
-async fn a_closed_pipe_is_no_error(app: TestApp) {
+async fn a_closed_pipe_is_not_an_error(app: TestApp) {
     let key = app.key();
     let long = "long ".repeat(50);
     for index in 0..120 {
@@ -196,18 +203,18 @@ async fn a_closed_pipe_is_no_error(app: TestApp) {
         let mut line = String::new();
         reader.read_line(&mut line).expect("a line");
         drop(reader);
-        let output = child.wait_with_output().expect("it ends");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let output = child.wait_with_output().expect("an exit");
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
-            "{format}: {} {said}",
+            "{format}: {} {stderr}",
             output.status
         );
-        assert_eq!(said, "", "{format}");
+        assert_eq!(stderr, "", "{format}");
     }
 }
 
-async fn exit_codes_tell_what_went_wrong(mut app: TestApp) {
+async fn exit_codes_distinguish_failures(mut app: TestApp) {
     let nowhere = uuid::Uuid::now_v7().to_string();
     app.key()
         .create("/api/hosts", json!({ "hostname": "web-1" }))
@@ -228,35 +235,35 @@ async fn exit_codes_tell_what_went_wrong(mut app: TestApp) {
         (&["log", "ab"], 6),
         (&["log", "title", "--tag", ""], 6),
     ] {
-        chlog(&app, arguments).ended(code);
+        chlog(&app, arguments).exits_with(code);
     }
     let with_key = |key: &str| {
         let mut command = app.chlog();
-        Said::of(command.args(["list"]).env("CHLOG_API_KEY", key))
+        ChlogOutput::of(command.args(["list"]).env("CHLOG_API_KEY", key))
     };
-    with_key("chlog_nonsense").ended(4);
+    with_key("chlog_nonsense").exits_with(4);
     let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
-    let said = with_key(&unknown).ended(4);
-    assert!(!said.err.contains(&unknown), "{}", said.err);
+    let output = with_key(&unknown).exits_with(4);
+    assert!(!output.stderr.contains(&unknown), "{}", output.stderr);
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
-    let said = chlog(&app, &["log", "title"]).ended(4);
-    assert!(said.err.contains("plan"), "{}", said.err);
+    let output = chlog(&app, &["log", "title"]).exits_with(4);
+    assert!(output.stderr.contains("plan"), "{}", output.stderr);
     app.admin(&["org", "set-plan", &app.organization.id, "pro"]);
     // Nobody there.
     app.server.terminate();
     app.server
-        .ended(Duration::from_secs(15))
+        .wait_for_exit(Duration::from_secs(15))
         .await
-        .expect("it ends");
-    chlog(&app, &["list"]).ended(7);
-    chlog(&app, &["health"]).ended(7);
-    chlog(&app, &["log", "title", "--strict"]).ended(7);
+        .expect("an exit");
+    chlog(&app, &["list"]).exits_with(7);
+    chlog(&app, &["health"]).exits_with(7);
+    chlog(&app, &["log", "title", "--strict"]).exits_with(7);
     // Somebody else there.
-    let said = Said::of(app.chlog().args(["list"]).env("CHLOG_URL", "nonsense"));
-    said.ended(2);
+    let output = ChlogOutput::of(app.chlog().args(["list"]).env("CHLOG_URL", "nonsense"));
+    output.exits_with(2);
 }
 
-async fn a_reading_flag_behind_log_is_explained(app: TestApp) {
+async fn list_flags_after_log_get_a_suggestion(app: TestApp) {
     for arguments in [
         &["log", "--since", "2h"][..],
         &["log", "-q", "deploy"],
@@ -267,11 +274,11 @@ async fn a_reading_flag_behind_log_is_explained(app: TestApp) {
         &["log", "--page", "2"],
         &["log", "--all"],
     ] {
-        let said = chlog(&app, arguments).ended(2);
+        let output = chlog(&app, arguments).exits_with(2);
         assert!(
-            said.err.contains("did you mean `chlog list`?"),
+            output.stderr.contains("did you mean `chlog list`?"),
             "{arguments:?}: {}",
-            said.err
+            output.stderr
         );
     }
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
@@ -279,18 +286,22 @@ async fn a_reading_flag_behind_log_is_explained(app: TestApp) {
 
 async fn completions_and_manuals_are_printed(app: TestApp) {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = Said::of(app.bare_chlog().args(["completions", shell]))
-            .done()
-            .out;
+        let script = ChlogOutput::of(app.bare_chlog().args(["completions", shell]))
+            .succeeds()
+            .stdout;
         assert!(
             script.contains("chlog") && script.contains("COMPLETE"),
             "{shell}: {script}"
         );
     }
-    Said::of(app.bare_chlog().args(["completions", "tcsh"])).ended(2);
-    let page = Said::of(app.bare_chlog().arg("man")).done().out;
+    ChlogOutput::of(app.bare_chlog().args(["completions", "tcsh"])).exits_with(2);
+    let page = ChlogOutput::of(app.bare_chlog().arg("man"))
+        .succeeds()
+        .stdout;
     assert!(page.contains(".TH") && page.contains("chlog"), "{page}");
-    let help = Said::of(app.bare_chlog().arg("--help")).done().out;
+    let help = ChlogOutput::of(app.bare_chlog().arg("--help"))
+        .succeeds()
+        .stdout;
     for word in [
         "log", "list", "show", "update", "start", "done", "rollback", "service", "host", "auth",
         "health", "import", "export", "doctor",
@@ -299,9 +310,9 @@ async fn completions_and_manuals_are_printed(app: TestApp) {
     }
     // The key itself is never a flag.
     for command in ["list", "log", "auth"] {
-        let help = Said::of(app.bare_chlog().args([command, "--help"]))
-            .done()
-            .out;
+        let help = ChlogOutput::of(app.bare_chlog().args([command, "--help"]))
+            .succeeds()
+            .stdout;
         assert!(
             !help.contains("--api-key") && !help.contains("--key "),
             "{help}"

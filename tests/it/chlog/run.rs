@@ -10,30 +10,30 @@ use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::chlog::spool::{AWAY, spool, through, titles, waiting};
-use crate::chlog::{Said, newest};
-use changelog_tests::{FaultyProxy, Mode, TestApp, on_one, programs, signal};
+use crate::chlog::spool::{OUTAGES, chlog_through, spool_folder, spooled_files, title_counts};
+use crate::chlog::{ChlogOutput, newest};
+use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one, programs, signal};
 
 on_one!(
-    the_exit_code_is_the_commands,
-    a_terminal_sees_what_it_would_see_without,
+    run_exits_with_the_code_of_the_command,
+    terminal_output_is_unchanged,
     signals_reach_the_command_once,
-    whatever_the_service_does_the_command_runs,
-    the_command_knows_its_change_and_not_the_key,
-    who_must_not_run_unrecorded_does_not,
-    mistakes_are_loud_and_stop_nothing,
+    the_command_runs_when_the_service_fails,
+    the_command_gets_its_change_id_and_not_the_key,
+    require_log_prevents_unrecorded_runs,
+    mistakes_are_reported_and_do_not_stop_the_command,
     arguments_are_recorded_on_request_and_masked,
-    an_outcome_that_nobody_saw_is_called_unknown,
+    an_unobserved_outcome_is_recorded_as_unknown,
 );
 
 /// How long a process may take to get somewhere on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const APPEAR_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn run(app: &TestApp, arguments: &[&str]) -> Said {
-    Said::of(app.chlog().arg("run").args(arguments))
+fn run(app: &TestApp, arguments: &[&str]) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().arg("run").args(arguments))
 }
 
-async fn the_exit_code_is_the_commands(app: TestApp) {
+async fn run_exits_with_the_code_of_the_command(app: TestApp) {
     for (arguments, code, status, risk, how) in [
         (&["true"][..], 0, "completed", "low", "Exit code 0, after"),
         (
@@ -89,9 +89,9 @@ async fn the_exit_code_is_the_commands(app: TestApp) {
         ),
         (&["/etc/passwd"], 126, "rolled_back", "high", "Could not be"),
     ] {
-        let said = run(&app, arguments);
-        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
-        assert_eq!(said.out, "", "{arguments:?}");
+        let output = run(&app, arguments);
+        assert_eq!(output.code, code, "{arguments:?}: {}", output.stderr);
+        assert_eq!(output.stdout, "", "{arguments:?}");
         let change = newest(&app).await;
         assert_eq!(change["status"], status, "{arguments:?}");
         assert_eq!(change["risk_level"], risk, "{arguments:?}");
@@ -111,24 +111,27 @@ async fn the_exit_code_is_the_commands(app: TestApp) {
         "-c",
         "echo out; echo err >&2",
     ];
-    let said = run(&app, &arguments);
-    assert_eq!((said.out.as_str(), said.err.as_str()), ("out\n", "err\n"));
+    let output = run(&app, &arguments);
+    assert_eq!(
+        (output.stdout.as_str(), output.stderr.as_str()),
+        ("out\n", "err\n")
+    );
     let change = newest(&app).await;
     assert_eq!(change["title"], "Deploy it");
     assert_eq!(change["tags"], serde_json::json!(["a", "b"]));
     let description = change["description"].as_str().expect("text");
     assert!(description.starts_with("All of it\n\nCommand: `sh`"));
     // What nobody ran is nowhere.
-    let before = titles(&app).await;
-    run(&app, &["--status", "completed", "--", "true"]).ended(6);
-    run(&app, &["--title", "x", "--", "true"]).ended(6);
-    run(&app, &[]).ended(2);
-    assert_eq!(titles(&app).await, before);
+    let before = title_counts(&app).await;
+    run(&app, &["--status", "completed", "--", "true"]).exits_with(6);
+    run(&app, &["--title", "x", "--", "true"]).exits_with(6);
+    run(&app, &[]).exits_with(2);
+    assert_eq!(title_counts(&app).await, before);
 }
 
 /// Says everything in which a terminal differs from a pipe, reads a line, and
 /// ends with a code of its own.
-const TALKATIVE: &str = r#"
+const TERMINAL_SCRIPT: &str = r#"
 printf '\033[31mred\033[0m\n'
 for fd in 0 1 2; do if [ -t $fd ]; then echo "$fd is a terminal"; fi; done
 stty size
@@ -142,13 +145,16 @@ exit 7
 
 /// Runs a command under a terminal, types to it, and returns what the terminal
 /// received and how it ended.
-pub(crate) fn on_a_terminal(command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
-    converse(command, &[(when, input)])
+pub(crate) fn run_on_terminal(command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
+    run_interactively(command, &[(when, input)])
 }
 
 /// The same with several inputs, each of which is typed when its words have come
 /// after the input before it.
-pub(crate) fn converse(mut command: CommandBuilder, inputs: &[(&str, &[u8])]) -> (Vec<u8>, u32) {
+pub(crate) fn run_interactively(
+    mut command: CommandBuilder,
+    inputs: &[(&str, &[u8])],
+) -> (Vec<u8>, u32) {
     let size = PtySize {
         rows: 33,
         cols: 97,
@@ -173,19 +179,19 @@ pub(crate) fn converse(mut command: CommandBuilder, inputs: &[(&str, &[u8])]) ->
             writer.write_all(input).expect("it is read");
         }
     }
-    let status = child.wait().expect("it ends");
+    let status = child.wait().expect("an exit");
     (seen, status.exit_code())
 }
 
 /// `chlog run` of a script, to be run under a terminal.
-fn watched(app: &TestApp, url: &str, script: &str) -> CommandBuilder {
+fn chlog_run_of(app: &TestApp, url: &str, script: &str) -> CommandBuilder {
     let mut command = CommandBuilder::new(programs::chlog());
     command.args(["run", "--", "sh", "-c", script]);
-    surround(&mut command, app, url);
+    set_terminal_environment(&mut command, app, url);
     command
 }
 
-pub(crate) fn surround(command: &mut CommandBuilder, app: &TestApp, url: &str) {
+pub(crate) fn set_terminal_environment(command: &mut CommandBuilder, app: &TestApp, url: &str) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("HOME", app.folder());
@@ -195,17 +201,17 @@ pub(crate) fn surround(command: &mut CommandBuilder, app: &TestApp, url: &str) {
     command.cwd(app.folder());
 }
 
-async fn a_terminal_sees_what_it_would_see_without(app: TestApp) {
+async fn terminal_output_is_unchanged(app: TestApp) {
     let mut bare = CommandBuilder::new("sh");
-    bare.args(["-c", TALKATIVE]);
-    surround(&mut bare, &app, "");
-    let without = on_a_terminal(bare, b"Ada\n", "your name?");
+    bare.args(["-c", TERMINAL_SCRIPT]);
+    set_terminal_environment(&mut bare, &app, "");
+    let without = run_on_terminal(bare, b"Ada\n", "your name?");
     let text = String::from_utf8_lossy(&without.0);
     assert!(
         text.contains("2 is a terminal") && text.contains("hello Ada") && text.contains("33 97")
     );
-    let with = watched(&app, &app.url(), TALKATIVE);
-    let with = on_a_terminal(with, b"Ada\n", "your name?");
+    let with = chlog_run_of(&app, &app.url(), TERMINAL_SCRIPT);
+    let with = run_on_terminal(with, b"Ada\n", "your name?");
     assert_eq!(with, without, "{}", String::from_utf8_lossy(&with.0));
     let change = newest(&app).await;
     assert_eq!(change["title"], "Run sh");
@@ -213,7 +219,7 @@ async fn a_terminal_sees_what_it_would_see_without(app: TestApp) {
 }
 
 /// Counts signals into a file, and ends when it has nothing more to wait for.
-const COUNTING: &str = r#"
+const SIGNAL_COUNTER: &str = r#"
 for signal in INT TERM HUP USR1; do trap "echo $signal >>caught" $signal; done
 echo ready >ready
 echo ready
@@ -226,20 +232,20 @@ async fn signals_reach_the_command_once(app: TestApp) {
     let caught = app.folder().join("caught");
     let ready = app.folder().join("ready");
     for name in ["TERM", "HUP", "INT", "USR1"] {
-        let mut child = start(&app, &app.url(), &["sh", "-c", COUNTING]);
-        appears(&ready).await;
+        let mut child = start(&app, &app.url(), &["sh", "-c", SIGNAL_COUNTER]);
+        wait_for_file(&ready).await;
         signal(child.id(), name);
-        let status = child.wait().expect("it ends");
+        let status = child.wait().expect("an exit");
         assert_eq!(status.code(), Some(5), "{name}");
         let text = fs::read_to_string(&caught).expect("it was caught");
         assert_eq!(text, format!("{name}\n"));
         assert_eq!(newest(&app).await["status"], "rolled_back");
-        fs::remove_file(&caught).expect("it is there");
-        fs::remove_file(&ready).expect("it is there");
+        fs::remove_file(&caught).expect("it exists");
+        fs::remove_file(&ready).expect("it exists");
     }
     // A terminal's Ctrl-C reaches the whole group of processes by itself.
-    let command = watched(&app, &app.url(), COUNTING);
-    let (_, code) = on_a_terminal(command, b"\x03", "ready");
+    let command = chlog_run_of(&app, &app.url(), SIGNAL_COUNTER);
+    let (_, code) = run_on_terminal(command, b"\x03", "ready");
     assert_eq!(code, 5);
     assert_eq!(fs::read_to_string(&caught).expect("it was caught"), "INT\n");
     // What was ignored before stays so.
@@ -247,84 +253,103 @@ async fn signals_reach_the_command_once(app: TestApp) {
     let line = "trap '' HUP; exec \"$@\"";
     nohup.args(["-c", line, "sh"]).arg(programs::chlog());
     nohup.args(["run", "--", "sh", "-c", "kill -HUP $$; exit 6"]);
-    let said = around(nohup, &app, &app.url()).status();
-    assert_eq!(said.expect("it runs").code(), Some(6));
+    let output = with_environment(nohup, &app, &app.url()).status();
+    assert_eq!(output.expect("a result").code(), Some(6));
 }
 
-async fn whatever_the_service_does_the_command_runs(app: TestApp) {
-    let gateway = FaultyProxy::before(&app.server.address, Mode::Open);
+async fn the_command_runs_when_the_service_fails(app: TestApp) {
+    let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Forward);
     let command = ["run", "--", "sh", "-c", "echo out; echo err >&2; exit 4"];
-    for (number, mode) in AWAY.into_iter().enumerate() {
-        gateway.set(mode);
+    for (number, mode) in OUTAGES.into_iter().enumerate() {
+        proxy.set_mode(mode);
         let began = Instant::now();
-        let said = through(&app, &gateway, &command);
-        assert_eq!(said.code, 4, "{mode:?}: {}", said.err);
-        assert_eq!(said.out, "out\n", "{mode:?}");
-        assert!(said.err.starts_with("err\n"), "{mode:?}: {}", said.err);
-        assert!(said.err.contains("is kept in"), "{mode:?}: {}", said.err);
+        let output = chlog_through(&app, &proxy, &command);
+        assert_eq!(output.code, 4, "{mode:?}: {}", output.stderr);
+        assert_eq!(output.stdout, "out\n", "{mode:?}");
+        assert!(
+            output.stderr.starts_with("err\n"),
+            "{mode:?}: {}",
+            output.stderr
+        );
+        assert!(
+            output.stderr.contains("is kept in"),
+            "{mode:?}: {}",
+            output.stderr
+        );
         assert!(began.elapsed() < Duration::from_secs(15), "{mode:?}");
-        assert_eq!(waiting(&spool(&app)).len(), number + 1, "{mode:?}");
+        assert_eq!(
+            spooled_files(&spool_folder(&app)).len(),
+            number + 1,
+            "{mode:?}"
+        );
     }
     // It is away only when the command has ended, or answers only then.
-    gateway.set(Mode::Open);
-    let mut child = start(&app, &gateway.url, &["sh", "-c", "echo x >ready; sleep 2"]);
-    appears(&app.folder().join("ready")).await;
-    gateway.set(Mode::Closing);
-    assert!(child.wait().expect("it ends").success());
+    proxy.set_mode(ProxyMode::Forward);
+    let mut child = start(&app, &proxy.url, &["sh", "-c", "echo x >ready; sleep 2"]);
+    wait_for_file(&app.folder().join("ready")).await;
+    proxy.set_mode(ProxyMode::Closing);
+    assert!(child.wait().expect("an exit").success());
     assert_eq!(newest(&app).await["status"], "in_progress");
-    gateway.set(Mode::Open);
-    through(&app, &gateway, &["spool", "flush"]).done();
-    assert_eq!(waiting(&spool(&app)), Vec::<PathBuf>::new());
-    assert_eq!(waiting(&spool(&app).join("runs")), Vec::<PathBuf>::new());
+    proxy.set_mode(ProxyMode::Forward);
+    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
+    assert_eq!(
+        spooled_files(&spool_folder(&app).join("runs")),
+        Vec::<PathBuf>::new()
+    );
     let list = app.key().get("/api/changes").await.body(200);
-    assert_eq!(list["count"], AWAY.len() + 1);
+    assert_eq!(list["count"], OUTAGES.len() + 1);
     let all = list["data"].as_array().expect("a list");
     let is = |change: &Value, status: &str| change["status"] == status;
     assert!(is(&all[0], "completed"), "{list}");
     assert!(all[1..].iter().all(|one| is(one, "rolled_back")), "{list}");
 }
 
-async fn the_command_knows_its_change_and_not_the_key(app: TestApp) {
+async fn the_command_gets_its_change_id_and_not_the_key(app: TestApp) {
     let script = "printf %s \"$CHLOG_CHANGE_ID|$CHLOG_API_KEY|$CHLOG_API_KEY_FILE|$OTHER\"";
     let mut command = app.chlog();
     command.env("OTHER", "kept").env("CHLOG_API_KEY_FILE", "/x");
-    let said = Said::of(command.args(["run", "--", "sh", "-c", script])).done();
+    let output = ChlogOutput::of(command.args(["run", "--", "sh", "-c", script])).succeeds();
     let change = newest(&app).await;
     let id = change["id"].as_str().expect("an id");
-    assert_eq!(said.out, format!("{id}|||kept"));
-    let said = run(&app, &["--pass-key", "--", "sh", "-c", script]).done();
-    assert!(said.out.contains(&app.organization.key), "{}", said.out);
+    assert_eq!(output.stdout, format!("{id}|||kept"));
+    let output = run(&app, &["--pass-key", "--", "sh", "-c", script]).succeeds();
+    assert!(
+        output.stdout.contains(&app.organization.key),
+        "{}",
+        output.stdout
+    );
     // The command may change its change; what it does not say is ours to say.
     let script = format!(
         "'{}' update $CHLOG_CHANGE_ID --tag by-the-command",
         programs::chlog().display()
     );
-    run(&app, &["--pass-key", "--", "sh", "-c", &script]).done();
+    run(&app, &["--pass-key", "--", "sh", "-c", &script]).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["tags"], serde_json::json!(["by-the-command"]));
     assert_eq!(change["status"], "completed");
 }
 
-async fn who_must_not_run_unrecorded_does_not(app: TestApp) {
+async fn require_log_prevents_unrecorded_runs(app: TestApp) {
     let made = app.folder().join("made");
     let path = made.to_string_lossy().into_owned();
-    let gateway = FaultyProxy::before(&app.server.address, Mode::Failing);
+    let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::InternalError);
     let arguments = ["run", "--require-log", "--", "touch", &path];
-    let said = through(&app, &gateway, &arguments).ended(7);
-    assert!(!said.err.contains("is kept"), "{}", said.err);
+    let output = chlog_through(&app, &proxy, &arguments).exits_with(7);
+    assert!(!output.stderr.contains("is kept"), "{}", output.stderr);
     assert!(!made.exists());
     let mut command = app.chlog();
-    Said::of(command.env("CHLOG_API_KEY", "").args(arguments)).ended(4);
+    ChlogOutput::of(command.env("CHLOG_API_KEY", "").args(arguments)).exits_with(4);
     assert!(!made.exists());
-    assert_eq!(waiting(&spool(&app)).len(), 0);
-    assert_eq!(waiting(&spool(&app).join("runs")).len(), 0);
-    gateway.set(Mode::Open);
-    through(&app, &gateway, &arguments).done();
+    assert_eq!(spooled_files(&spool_folder(&app)).len(), 0);
+    assert_eq!(spooled_files(&spool_folder(&app).join("runs")).len(), 0);
+    proxy.set_mode(ProxyMode::Forward);
+    chlog_through(&app, &proxy, &arguments).succeeds();
     assert!(made.exists());
     assert_eq!(newest(&app).await["status"], "completed");
 }
 
-async fn mistakes_are_loud_and_stop_nothing(app: TestApp) {
+async fn mistakes_are_reported_and_do_not_stop_the_command(app: TestApp) {
     let made = app.folder().join("made");
     let path = made.to_string_lossy().into_owned();
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
@@ -335,22 +360,26 @@ async fn mistakes_are_loud_and_stop_nothing(app: TestApp) {
     ] {
         let mut command = app.chlog();
         let arguments = ["run", "--", "sh", "-c", "touch \"$1\"; exit 9", "sh", &path];
-        let said = Said::of(command.env(name, value).args(arguments));
-        assert_eq!(said.code, 9, "{}", said.err);
+        let output = ChlogOutput::of(command.env(name, value).args(arguments));
+        assert_eq!(output.code, 9, "{}", output.stderr);
         assert!(
-            said.err.contains("error: ") && said.err.contains(words),
+            output.stderr.contains("error: ") && output.stderr.contains(words),
             "{}",
-            said.err
+            output.stderr
         );
         fs::remove_file(&made).expect("the command ran");
-        assert_eq!(waiting(&spool(&app)).len(), kept);
-        assert_eq!(waiting(&spool(&app).join("runs")).len(), 0);
+        assert_eq!(spooled_files(&spool_folder(&app)).len(), kept);
+        assert_eq!(spooled_files(&spool_folder(&app).join("runs")).len(), 0);
     }
     // What the service does not take is not lost.
-    let said = run(&app, &["--service", "nope", "--", "true"]);
-    assert_eq!(said.code, 0);
-    assert!(said.err.contains("there is no service"), "{}", said.err);
-    assert_eq!(waiting(&spool(&app).join("rejected")).len(), 1);
+    let output = run(&app, &["--service", "nope", "--", "true"]);
+    assert_eq!(output.code, 0);
+    assert!(
+        output.stderr.contains("there is no service"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(spooled_files(&spool_folder(&app).join("rejected")).len(), 1);
 }
 
 async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
@@ -362,19 +391,19 @@ async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
         "plain",
     ];
     let all = [&["--capture-args", "--"][..], &arguments].concat();
-    run(&app, &all).done();
+    run(&app, &all).succeeds();
     let description = newest(&app).await["description"].to_string();
     assert!(description.contains("echo --password *** API_TOKEN=*** plain"));
-    run(&app, &arguments).done();
+    run(&app, &arguments).succeeds();
     let description = newest(&app).await["description"].to_string();
     assert!(!description.contains("plain"), "{description}");
 }
 
-async fn an_outcome_that_nobody_saw_is_called_unknown(app: TestApp) {
+async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     let ready = app.folder().join("ready");
     let script = "echo $$ >ready; exec sleep 30";
     let mut child = start(&app, &app.url(), &["sh", "-c", script]);
-    appears(&ready).await;
+    wait_for_file(&ready).await;
     let command: u32 = fs::read_to_string(&ready)
         .expect("text")
         .trim()
@@ -391,16 +420,16 @@ async fn an_outcome_that_nobody_saw_is_called_unknown(app: TestApp) {
     assert_eq!(change["status"], "rolled_back");
     assert_eq!(change["tags"], serde_json::json!(["outcome-unknown"]));
     let id = change["id"].as_str().expect("an id");
-    let said = Said::of(app.chlog().args(["show", id])).done();
+    let output = ChlogOutput::of(app.chlog().args(["show", id])).succeeds();
     assert!(
-        said.out.contains("rolled_back (outcome unknown)"),
+        output.stdout.contains("rolled_back (outcome unknown)"),
         "{}",
-        said.out
+        output.stdout
     );
     assert!(
-        said.out.contains("Outcome unknown: chlog was killed"),
+        output.stdout.contains("Outcome unknown: chlog was killed"),
         "{}",
-        said.out
+        output.stdout
     );
 }
 
@@ -408,11 +437,13 @@ async fn an_outcome_that_nobody_saw_is_called_unknown(app: TestApp) {
 pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
     let mut command = Command::new(programs::chlog());
     command.args(["run", "--"]).args(arguments);
-    around(command, app, url).spawn().expect("chlog runs")
+    with_environment(command, app, url)
+        .spawn()
+        .expect("chlog runs")
 }
 
 /// Gives a command the surroundings of an app.
-fn around(mut command: Command, app: &TestApp, url: &str) -> Command {
+fn with_environment(mut command: Command, app: &TestApp, url: &str) -> Command {
     command
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
@@ -428,11 +459,11 @@ fn around(mut command: Command, app: &TestApp, url: &str) -> Command {
 }
 
 /// Waits until there is a file with something in it.
-pub(crate) async fn appears(path: &std::path::Path) {
+pub(crate) async fn wait_for_file(path: &std::path::Path) {
     let began = Instant::now();
     while !fs::metadata(path).is_ok_and(|file| file.len() > 0) {
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < APPEAR_TIMEOUT,
             "{} does not appear",
             path.display()
         );

@@ -5,13 +5,13 @@ use std::fs;
 
 use portable_pty::CommandBuilder;
 
-use crate::chlog::run::{on_a_terminal, surround};
+use crate::chlog::run::{run_on_terminal, set_terminal_environment};
 use crate::chlog::terraform::Module;
 use changelog_tests::{Engine, TestApp, installed, programs};
 
 /// Ways to send TERM to a `chlog run`, whose process is `$chlog`. Each waits
 /// until the command is there.
-const WAYS: [(&str, &str); 5] = [
+const DELIVERIES: [(&str, &str); 5] = [
     ("to chlog alone", "kill -TERM $chlog"),
     (
         "to the group",
@@ -34,7 +34,7 @@ const WAYS: [(&str, &str); 5] = [
 
 /// Starts `chlog`, sends it the signal, and waits for its end. The second child is
 /// the command: the first is the witness of signals.
-const AROUND: &str = r"
+const SEND_SIGNAL: &str = r"
 leaves() {
     for child in $(cat /proc/$1/task/*/children); do leaves $child; done
     echo $1
@@ -49,14 +49,14 @@ wait $chlog || wait $chlog || true
 
 /// Writes down each signal it gets, and waits longer than a second one could
 /// take to come.
-const COUNTING: &str = r#"
+const SIGNAL_COUNTER: &str = r#"
 for signal in INT TERM; do trap "echo $signal >>caught" $signal; done
 echo ready >ready
 for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
 "#;
 
 /// What takes a while, and lets Terraform decide about its end.
-const SLOW: &str = r#"
+const SLOW_MODULE: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
     command = "trap '' INT TERM; echo ready; echo ready >ready; sleep 2.5"
@@ -69,7 +69,7 @@ resource "terraform_data" "next" {
 
 /// Requires that Terraform was interrupted once and ended in order.
 #[track_caller]
-fn is_interrupted_once(output: &str, how: &str) {
+fn assert_interrupted_once(output: &str, how: &str) {
     let count = output.matches("Interrupt received").count();
     assert_eq!(count, 1, "{how}: {output}");
     assert!(!output.contains("Two interrupts"), "{how}: {output}");
@@ -108,25 +108,25 @@ fn shell(app: &TestApp, script: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_gets_each_signal_once() {
     let app = app().await;
-    fs::write(app.folder().join("counting.sh"), COUNTING).expect("a file");
+    fs::write(app.folder().join("counting.sh"), SIGNAL_COUNTER).expect("a file");
     let caught = app.folder().join("caught");
     let run = "chlog run -- sh counting.sh";
-    for (how, send) in WAYS {
-        let script = AROUND.replace("COMMAND", run).replace("SEND", send);
-        let said = shell(&app, &script);
+    for (how, send) in DELIVERIES {
+        let script = SEND_SIGNAL.replace("COMMAND", run).replace("SEND", send);
+        let output = shell(&app, &script);
         let text = fs::read_to_string(&caught).unwrap_or_default();
-        assert_eq!(text, "TERM\n", "{how}: {said}");
+        assert_eq!(text, "TERM\n", "{how}: {output}");
     }
     // timeout sends it to its child and then to the whole group.
     for (signal, flags) in [("TERM", ""), ("INT", "-s INT"), ("TERM", "--foreground")] {
         let script = format!("rm -f ready caught; timeout {flags} 0.8 {run}");
-        let said = shell(&app, &script);
+        let output = shell(&app, &script);
         let text = fs::read_to_string(&caught).unwrap_or_default();
-        assert_eq!(text, format!("{signal}\n"), "timeout {flags}: {said}");
+        assert_eq!(text, format!("{signal}\n"), "timeout {flags}: {output}");
     }
     // Sent twice it comes twice, as it would without.
     let twice = "kill -TERM $chlog; sleep 0.7; kill -TERM $chlog";
-    let script = AROUND.replace("COMMAND", run).replace("SEND", twice);
+    let script = SEND_SIGNAL.replace("COMMAND", run).replace("SEND", twice);
     shell(&app, &script);
     let text = fs::read_to_string(&caught).unwrap_or_default();
     assert_eq!(text, "TERM\nTERM\n");
@@ -135,7 +135,7 @@ async fn a_command_gets_each_signal_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn terraform_is_interrupted_once() {
     let app = app().await;
-    let Some(module) = Module::ready(&app, "interrupted", SLOW) else {
+    let Some(module) = Module::initialized(&app, "interrupted", SLOW_MODULE) else {
         return;
     };
     let output = module.folder.join("output");
@@ -144,30 +144,32 @@ async fn terraform_is_interrupted_once() {
         format!("chlog run -- terraform {apply}"),
         format!("chlog terraform run -- {apply}"),
     ] {
-        for (how, send) in &WAYS[..4] {
-            let script = AROUND.replace("COMMAND", &command).replace("SEND", send);
+        for (how, send) in &DELIVERIES[..4] {
+            let script = SEND_SIGNAL
+                .replace("COMMAND", &command)
+                .replace("SEND", send);
             module.shell(&script, &[], "");
             let text = fs::read_to_string(&output).expect("output");
-            is_interrupted_once(&text, &format!("{command}, {how}"));
+            assert_interrupted_once(&text, &format!("{command}, {how}"));
         }
         // What it does when its time is over, it does when it is told to end: how
         // long Terraform takes to begin is not known.
         let command_line = format!("timeout 60 {command}");
-        let script = AROUND.replace("COMMAND", &command_line);
+        let script = SEND_SIGNAL.replace("COMMAND", &command_line);
         module.shell(&script.replace("SEND", "kill -TERM $chlog"), &[], "");
         let text = fs::read_to_string(&output).expect("output");
-        is_interrupted_once(&text, &format!("timeout, {command}"));
+        assert_interrupted_once(&text, &format!("timeout, {command}"));
         // A terminal sends Ctrl-C to the whole group by itself. Terraform alone
         // takes one for two when it comes while it starts a process: so not before
         // that has said something.
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         let mut command = CommandBuilder::new(programs::chlog());
         command.args(&words);
-        surround(&mut command, &app, &app.url());
+        set_terminal_environment(&mut command, &app, &app.url());
         command.env("CHECKPOINT_DISABLE", "1");
         command.cwd(&module.folder);
-        let (seen, code) = on_a_terminal(command, b"\x03", "(local-exec): ready");
-        is_interrupted_once(&String::from_utf8_lossy(&seen), "Ctrl-C");
+        let (seen, code) = run_on_terminal(command, b"\x03", "(local-exec): ready");
+        assert_interrupted_once(&String::from_utf8_lossy(&seen), "Ctrl-C");
         assert_ne!(code, 0);
     }
 }
@@ -175,7 +177,7 @@ async fn terraform_is_interrupted_once() {
 /// Stopping and continuing, and a pager that needs the terminal at the other end
 /// of a pipe, are the shell's to arrange and not ours to break.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn job_control_is_the_shells() {
+async fn job_control_works_through_run() {
     if installed::in_path("bash").is_none() {
         installed::missing("bash", "bash");
         return;
@@ -193,8 +195,8 @@ async fn job_control_is_the_shells() {
     );
     let mut command = CommandBuilder::new("bash");
     command.args(["--norc", "-c", &script]);
-    surround(&mut command, &app, &app.url());
-    let (seen, _) = on_a_terminal(command, b"q\n", "press enter");
+    set_terminal_environment(&mut command, &app, &app.url());
+    let (seen, _) = run_on_terminal(command, b"q\n", "press enter");
     let seen = String::from_utf8_lossy(&seen);
     for words in ["from the command", "the key was q", "Stopped", "goes on"] {
         assert!(seen.contains(words), "{words}: {seen}");

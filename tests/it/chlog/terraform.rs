@@ -11,22 +11,22 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::chlog::{Said, chlog, newest};
+use crate::chlog::{ChlogOutput, chlog, newest};
 use changelog_tests::{Engine, TestApp, installed, on_one, programs, text};
 
 on_one!(
     process:
     recorded_runs_become_changes,
-    a_planned_change_becomes_what_was_applied,
-    what_is_said_explicitly_counts_first,
-    what_was_cut_off_is_told,
-    a_pipe_is_read_to_its_end,
-    real_runs_keep_their_secrets,
+    applying_a_plan_updates_the_planned_change,
+    flags_override_detected_values,
+    an_incomplete_stream_is_reported,
+    input_is_read_to_its_end,
+    real_runs_send_no_secrets,
     a_run_ends_as_terraform_does,
-    a_run_asks_before_it_applies,
-    an_interruption_is_for_terraform_first,
+    a_run_asks_for_confirmation,
+    an_interrupt_reaches_terraform,
     a_saved_plan_is_one_change,
-    examples_work_as_they_stand,
+    examples_work_unchanged,
 );
 
 const PLANTED: &str = "PLANTED";
@@ -40,10 +40,10 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Pipes bytes into `chlog terraform`.
-fn piped(app: &TestApp, arguments: &[&str], input: &[u8]) -> Said {
+fn piped(app: &TestApp, arguments: &[&str], input: &[u8]) -> ChlogOutput {
     let mut command = app.chlog();
     command.arg("terraform").args(arguments);
-    Said::of(command.write_stdin(input))
+    ChlogOutput::of(command.write_stdin(input))
 }
 
 async fn count(app: &TestApp) -> u64 {
@@ -52,7 +52,7 @@ async fn count(app: &TestApp) -> u64 {
 }
 
 /// Requires that nothing planted came to the service.
-async fn nothing_is_planted(app: &TestApp) {
+async fn assert_nothing_planted(app: &TestApp) {
     let key = app.key();
     let list = key.get("/api/changes?per_page=100").await.body(200);
     assert_ne!(list["count"], 0);
@@ -124,11 +124,19 @@ async fn recorded_runs_become_changes(app: TestApp) {
             &["- destroy `terraform_data.stays`"],
         ),
     ] {
-        let said = piped(&app, &[], &fixture(name)).done();
+        let output = piped(&app, &[], &fixture(name)).succeeds();
         // People see what Terraform says.
-        assert!(said.err.contains("Terraform 1.11.4"), "{}", said.err);
+        assert!(
+            output.stderr.contains("Terraform 1.11.4"),
+            "{}",
+            output.stderr
+        );
         let change = newest(&app).await;
-        assert!(said.out.contains(&text(&change["id"])), "{}", said.out);
+        assert!(
+            output.stdout.contains(&text(&change["id"])),
+            "{}",
+            output.stdout
+        );
         assert!(text(&change["title"]).starts_with(title), "{change}");
         assert_eq!(
             (&change["status"], &change["risk_level"]),
@@ -140,24 +148,26 @@ async fn recorded_runs_become_changes(app: TestApp) {
         for line in lines {
             assert!(description.contains(line), "{line}: {description}");
         }
-        let sent = piped(&app, &["--dry-run"], &fixture(name)).done().out;
+        let sent = piped(&app, &["--dry-run"], &fixture(name))
+            .succeeds()
+            .stdout;
         assert!(!sent.contains(PLANTED), "{sent}");
     }
-    let said = piped(&app, &[], &fixture("nothing.ndjson")).done();
-    assert!(said.err.contains("--always"), "{}", said.err);
-    assert_eq!((count(&app).await, said.out.as_str()), (5, ""));
-    piped(&app, &["--always"], &fixture("nothing.ndjson")).done();
+    let output = piped(&app, &[], &fixture("nothing.ndjson")).succeeds();
+    assert!(output.stderr.contains("--always"), "{}", output.stderr);
+    assert_eq!((count(&app).await, output.stdout.as_str()), (5, ""));
+    piped(&app, &["--always"], &fixture("nothing.ndjson")).succeeds();
     assert_eq!(newest(&app).await["title"], "terraform apply: no changes");
-    nothing_is_planted(&app).await;
+    assert_nothing_planted(&app).await;
 }
 
-async fn a_planned_change_becomes_what_was_applied(app: TestApp) {
+async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
     let plan = fixtures().join("plan.json");
     let plan = plan.to_str().expect("a path");
-    let said = chlog(&app, &["terraform", "plan", plan, "--tag", "network"]).done();
+    let output = chlog(&app, &["terraform", "plan", plan, "--tag", "network"]).succeeds();
     let planned = newest(&app).await;
     let id = text(&planned["id"]);
-    assert!(said.out.contains(&id), "{}", said.out);
+    assert!(output.stdout.contains(&id), "{}", output.stdout);
     assert_eq!(planned["title"], "terraform plan: 4 to add");
     assert_eq!(
         (&planned["status"], &planned["risk_level"]),
@@ -169,13 +179,13 @@ async fn a_planned_change_becomes_what_was_applied(app: TestApp) {
     // Planned once more it is still one, and from a pipe.
     let mut again = app.chlog();
     again.args(["terraform", "plan", "-"]);
-    let said = Said::of(again.write_stdin(fixture("plan.json"))).done();
-    assert!(said.out.contains(&id), "{}", said.out);
+    let output = ChlogOutput::of(again.write_stdin(fixture("plan.json"))).succeeds();
+    assert!(output.stdout.contains(&id), "{}", output.stdout);
     assert_eq!(count(&app).await, 1);
 
     let arguments = ["--plan", plan, "--format", "ids"];
-    let said = piped(&app, &arguments, &fixture("created.ndjson")).done();
-    assert_eq!(said.out, format!("{id}\n"));
+    let output = piped(&app, &arguments, &fixture("created.ndjson")).succeeds();
+    assert_eq!(output.stdout, format!("{id}\n"));
     assert_eq!(count(&app).await, 1);
     let applied = newest(&app).await;
     assert_eq!(applied["title"], "terraform apply: 4 added");
@@ -183,19 +193,23 @@ async fn a_planned_change_becomes_what_was_applied(app: TestApp) {
     // What somebody had added stays.
     assert!(applied["tags"].to_string().contains("network"), "{applied}");
     // It is not planned any more: what comes later is another change.
-    piped(&app, &["--plan", plan], &fixture("failed.ndjson")).done();
+    piped(&app, &["--plan", plan], &fixture("failed.ndjson")).succeeds();
     assert_eq!(count(&app).await, 2);
-    nothing_is_planted(&app).await;
+    assert_nothing_planted(&app).await;
 
-    let said = chlog(&app, &["terraform", "plan", "/nowhere/at/all"]).ended(2);
-    assert!(said.err.contains("/nowhere/at/all"), "{}", said.err);
+    let output = chlog(&app, &["terraform", "plan", "/nowhere/at/all"]).exits_with(2);
+    assert!(
+        output.stderr.contains("/nowhere/at/all"),
+        "{}",
+        output.stderr
+    );
     let mut state = app.chlog();
     state.args(["terraform", "plan", "-"]);
-    let said = Said::of(state.write_stdin("{\"values\": \"PLANTED\"}")).ended(2);
-    assert!(!said.err.contains(PLANTED), "{}", said.err);
+    let output = ChlogOutput::of(state.write_stdin("{\"values\": \"PLANTED\"}")).exits_with(2);
+    assert!(!output.stderr.contains(PLANTED), "{}", output.stderr);
 }
 
-async fn what_is_said_explicitly_counts_first(app: TestApp) {
+async fn flags_override_detected_values(app: TestApp) {
     let arguments = [
         "--title",
         "Network of the new office",
@@ -213,7 +227,7 @@ async fn what_is_said_explicitly_counts_first(app: TestApp) {
         "--link",
         "ticket=https://tickets.example.com/7",
     ];
-    piped(&app, &arguments, &fixture("changed.ndjson")).done();
+    piped(&app, &arguments, &fixture("changed.ndjson")).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "Network of the new office");
     assert_eq!(
@@ -227,16 +241,16 @@ async fn what_is_said_explicitly_counts_first(app: TestApp) {
     assert_eq!(change["links"][0]["label"], "ticket");
 }
 
-async fn what_was_cut_off_is_told(app: TestApp) {
+async fn an_incomplete_stream_is_reported(app: TestApp) {
     let whole = fixture("changed.ndjson");
     let lines: Vec<&[u8]> = whole.split_inclusive(|byte| *byte == b'\n').collect();
     let begun = lines
         .iter()
         .position(|line| String::from_utf8_lossy(line).contains("apply_start"))
-        .expect("it begins");
+        .expect("a transaction");
     let mut cut = lines[..=begun].concat();
     cut.extend_from_slice(&lines[begun + 1][..40]);
-    piped(&app, &[], &cut).done();
+    piped(&app, &[], &cut).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "terraform apply: ended without a result");
     assert_eq!(
@@ -246,15 +260,15 @@ async fn what_was_cut_off_is_told(app: TestApp) {
     assert!(!change.to_string().contains(PLANTED), "{change}");
     // Without an event there is nothing to record.
     for input in ["", "terraform: command not found\n", "{}\n"] {
-        let said = piped(&app, &[], input.as_bytes()).ended(2);
-        assert!(said.err.contains("-json"), "{}", said.err);
-        assert!(said.err.contains(input.trim()), "{}", said.err);
+        let output = piped(&app, &[], input.as_bytes()).exits_with(2);
+        assert!(output.stderr.contains("-json"), "{}", output.stderr);
+        assert!(output.stderr.contains(input.trim()), "{}", output.stderr);
     }
     assert_eq!(count(&app).await, 1);
 }
 
 /// Whatever is wrong, Terraform must not be killed by a closed pipe.
-async fn a_pipe_is_read_to_its_end(app: TestApp) {
+async fn input_is_read_to_its_end(app: TestApp) {
     let script = "for i in 1 2 3 4 5 6 7 8 9; do cat \"$INPUT\" || exit 9; done; echo whole >&2";
     // What was done is recorded without what cannot be used.
     for (number, arguments) in [
@@ -290,12 +304,12 @@ async fn a_pipe_is_read_to_its_end(app: TestApp) {
             .current_dir(app.folder())
             .output()
             .expect("a shell");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("whole"), "{arguments:?}: {said}");
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("whole"), "{arguments:?}: {stderr}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
         assert!(
-            said.contains("warning: ") || said.contains("error: "),
-            "{said}"
+            stderr.contains("warning: ") || stderr.contains("error: "),
+            "{stderr}"
         );
         let change = newest(&app).await;
         assert_eq!(change["title"], "Valid", "{arguments:?}");
@@ -304,13 +318,17 @@ async fn a_pipe_is_read_to_its_end(app: TestApp) {
         assert_eq!(count(&app).await, number as u64 + 1, "{arguments:?}");
     }
     // A service that does not exist: kept with what was wrong.
-    let said = piped(&app, &["--service", "zzz"], &fixture("changed.ndjson")).ended(3);
-    assert!(said.err.contains("is kept in"), "{}", said.err);
+    let output = piped(&app, &["--service", "zzz"], &fixture("changed.ndjson")).exits_with(3);
+    assert!(output.stderr.contains("is kept in"), "{}", output.stderr);
     // Where there is nowhere to keep it, it is in the output.
     let mut command = app.chlog();
     command.arg("terraform").env("CHLOG_API_KEY", "");
-    let said = Said::of(command.write_stdin(fixture("changed.ndjson"))).ended(4);
-    assert!(said.err.contains("not recorded: {"), "{}", said.err);
+    let output = ChlogOutput::of(command.write_stdin(fixture("changed.ndjson"))).exits_with(4);
+    assert!(
+        output.stderr.contains("not recorded: {"),
+        "{}",
+        output.stderr
+    );
 }
 
 /// A module with its state, and a shell in which Terraform and `chlog` run.
@@ -332,15 +350,20 @@ impl<'a> Module<'a> {
         Some(Self { app, folder })
     }
 
-    pub(crate) fn ready(app: &'a TestApp, name: &str, main: &str) -> Option<Self> {
+    pub(crate) fn initialized(app: &'a TestApp, name: &str, main: &str) -> Option<Self> {
         let module = Self::new(app, name, main)?;
-        module.shell("terraform init -no-color", &[], "").done();
+        module.shell("terraform init -no-color", &[], "").succeeds();
         Some(module)
     }
 
     /// Runs a script as CI systems do: it ends with the first failure, also
     /// with one inside of a pipe.
-    pub(crate) fn shell(&self, script: &str, variables: &[(&str, &str)], input: &str) -> Said {
+    pub(crate) fn shell(
+        &self,
+        script: &str,
+        variables: &[(&str, &str)],
+        input: &str,
+    ) -> ChlogOutput {
         let chlog = programs::chlog();
         let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
         path.push(":");
@@ -360,22 +383,22 @@ impl<'a> Module<'a> {
             .process_group(0)
             .stdin(Stdio::piped());
         let output = changelog_tests::run(command, input);
-        Said {
+        ChlogOutput {
             code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }
 }
 
-async fn real_runs_keep_their_secrets(app: TestApp) {
+async fn real_runs_send_no_secrets(app: TestApp) {
     let main = String::from_utf8(fixture("main.tf")).expect("text");
-    let Some(module) = Module::ready(&app, "secrets", &main) else {
+    let Some(module) = Module::initialized(&app, "secrets", &main) else {
         return;
     };
     let git = "git init -q . && git remote add origin https://bot:PLANTED-token@github.com/o/r.git";
     if installed::in_path("git").is_some() {
-        module.shell(git, &[], "").done();
+        module.shell(git, &[], "").succeeds();
     }
     let variables = [
         ("TF_VAR_from_environment", "PLANTED-environment"),
@@ -417,8 +440,14 @@ async fn real_runs_keep_their_secrets(app: TestApp) {
         ),
         ("chlog terraform run -- destroy -auto-approve", false),
     ] {
-        let said = module.shell(script, &variables, "");
-        assert_eq!(said.code != 0, fails, "{script}: {}{}", said.out, said.err);
+        let output = module.shell(script, &variables, "");
+        assert_eq!(
+            output.code != 0,
+            fails,
+            "{script}: {}{}",
+            output.stdout,
+            output.stderr
+        );
     }
     let list = app.key().get("/api/changes?tag=terraform").await.body(200);
     assert!(list["count"].as_u64() >= Some(7), "{list}");
@@ -426,10 +455,10 @@ async fn real_runs_keep_their_secrets(app: TestApp) {
         list.to_string().contains("local-exec provisioner error"),
         "{list}"
     );
-    nothing_is_planted(&app).await;
+    assert_nothing_planted(&app).await;
 }
 
-const GOOD: &str = r#"
+const VALID_MODULE: &str = r#"
 variable "word" {
   default = "one"
 }
@@ -438,7 +467,7 @@ resource "terraform_data" "first" {
 }
 "#;
 
-const BAD: &str = r#"
+const FAILING_RESOURCE: &str = r#"
 resource "terraform_data" "second" {
   provisioner "local-exec" {
     command = "exit 3"
@@ -447,28 +476,32 @@ resource "terraform_data" "second" {
 "#;
 
 async fn a_run_ends_as_terraform_does(app: TestApp) {
-    let Some(module) = Module::ready(&app, "run", GOOD) else {
+    let Some(module) = Module::initialized(&app, "run", VALID_MODULE) else {
         return;
     };
     let run = "chlog terraform run --";
-    let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
-    let said = said.done();
-    assert!(said.out.contains("Creation complete"), "{}", said.out);
-    assert!(said.err.contains("recorded "), "{}", said.err);
+    let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
+    let output = output.succeeds();
+    assert!(
+        output.stdout.contains("Creation complete"),
+        "{}",
+        output.stdout
+    );
+    assert!(output.stderr.contains("recorded "), "{}", output.stderr);
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     // Applied again nothing changes.
-    let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
-    assert!(said.done().err.contains("nothing is recorded"));
+    let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
+    assert!(output.succeeds().stderr.contains("nothing is recorded"));
     assert_eq!(count(&app).await, 1);
     // From another folder, with events for whoever wants them.
     let elsewhere = format!(
         "mkdir -p ../elsewhere && cd ../elsewhere && {run} -chdir=../run apply -json -auto-approve -var word=two"
     );
-    let said = module.shell(&elsewhere, &[], "").done();
+    let output = module.shell(&elsewhere, &[], "").succeeds();
     assert!(
-        said.out.contains("\"type\":\"apply_complete\""),
+        output.stdout.contains("\"type\":\"apply_complete\""),
         "{}",
-        said.out
+        output.stdout
     );
     let change = newest(&app).await;
     assert_eq!(
@@ -476,13 +509,13 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
         (&json!("terraform apply: 1 changed"), &json!("medium"))
     );
 
-    fs::write(module.folder.join("bad.tf"), BAD).expect("a file");
-    let said = module.shell(&format!("{run} apply -auto-approve"), &[], "");
-    let said = said.ended(1);
+    fs::write(module.folder.join("bad.tf"), FAILING_RESOURCE).expect("a file");
+    let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
+    let output = output.exits_with(1);
     assert!(
-        said.err.contains("local-exec provisioner error"),
+        output.stderr.contains("local-exec provisioner error"),
         "{}",
-        said.err
+        output.stderr
     );
     let change = newest(&app).await;
     assert_eq!(
@@ -493,51 +526,69 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
             &json!("high")
         )
     );
-    fs::remove_file(module.folder.join("bad.tf")).expect("it is there");
+    fs::remove_file(module.folder.join("bad.tf")).expect("it exists");
     module
         .shell(&format!("{run} destroy -auto-approve"), &[], "")
-        .done();
+        .succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "terraform destroy: 2 destroyed");
     assert_eq!(count(&app).await, 4);
     // What changes nothing is only run.
-    let said = module.shell(&format!("{run} version"), &[], "").done();
-    assert!(said.out.contains("Terraform v"), "{}", said.out);
-    let said = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
-    said.ended(2);
+    let output = module.shell(&format!("{run} version"), &[], "").succeeds();
+    assert!(output.stdout.contains("Terraform v"), "{}", output.stdout);
+    let output = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
+    output.exits_with(2);
     assert_eq!(newest(&app).await["title"], "terraform plan: 1 to add");
     // Before anything is done it is said that it could not be recorded.
     let wrong = "chlog terraform run --tag '' -- apply -auto-approve";
-    module.shell(wrong, &[], "").ended(6);
+    module.shell(wrong, &[], "").exits_with(6);
     let nobody = [("CHLOG_TERRAFORM", "/nowhere/terraform")];
-    let said = module.shell(&format!("{run} apply"), &nobody, "").ended(1);
-    assert!(said.err.contains("/nowhere/terraform"), "{}", said.err);
+    let output = module
+        .shell(&format!("{run} apply"), &nobody, "")
+        .exits_with(1);
+    assert!(
+        output.stderr.contains("/nowhere/terraform"),
+        "{}",
+        output.stderr
+    );
     // A service that is away does not fail what Terraform has done.
     let away = [("CHLOG_URL", "http://127.0.0.1:9")];
-    let said = module.shell(&format!("{run} apply -auto-approve"), &away, "");
-    assert!(said.done().out.contains("Apply complete!"));
+    let output = module.shell(&format!("{run} apply -auto-approve"), &away, "");
+    assert!(output.succeeds().stdout.contains("Apply complete!"));
 }
 
-async fn a_run_asks_before_it_applies(app: TestApp) {
-    let Some(module) = Module::ready(&app, "asks", GOOD) else {
+async fn a_run_asks_for_confirmation(app: TestApp) {
+    let Some(module) = Module::initialized(&app, "asks", VALID_MODULE) else {
         return;
     };
     let apply = "chlog terraform run -- apply -var word=three -lock-timeout=3s";
     for answer in ["no\n", "", "y\n"] {
-        let said = module.shell(apply, &[], answer).ended(1);
-        assert!(said.out.contains("will be created"), "{}", said.out);
-        assert!(said.err.contains("nothing was changed"), "{}", said.err);
+        let output = module.shell(apply, &[], answer).exits_with(1);
+        assert!(
+            output.stdout.contains("will be created"),
+            "{}",
+            output.stdout
+        );
+        assert!(
+            output.stderr.contains("nothing was changed"),
+            "{}",
+            output.stderr
+        );
     }
     assert_eq!(count(&app).await, 0);
-    let said = module.shell(apply, &[], "yes\n").done();
-    assert!(said.out.contains("Apply complete!"), "{}", said.out);
+    let output = module.shell(apply, &[], "yes\n").succeeds();
+    assert!(
+        output.stdout.contains("Apply complete!"),
+        "{}",
+        output.stdout
+    );
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     let state = fs::read_to_string(module.folder.join("terraform.tfstate")).expect("a state");
     assert!(state.contains("three"), "{state}");
     let unasked = format!("{apply} -input=false");
-    module.shell(&unasked, &[], "yes\n").ended(2);
-    let said = module.shell("chlog terraform run -- destroy", &[], "yes\n");
-    said.done();
+    module.shell(&unasked, &[], "yes\n").exits_with(2);
+    let output = module.shell("chlog terraform run -- destroy", &[], "yes\n");
+    output.succeeds();
     assert_eq!(
         newest(&app).await["title"],
         "terraform destroy: 1 destroyed"
@@ -558,8 +609,8 @@ resource "terraform_data" "next" {
 }
 "#;
 
-async fn an_interruption_is_for_terraform_first(app: TestApp) {
-    let Some(module) = Module::ready(&app, "interrupted", INTERRUPTED) else {
+async fn an_interrupt_reaches_terraform(app: TestApp) {
+    let Some(module) = Module::initialized(&app, "interrupted", INTERRUPTED) else {
         return;
     };
     for (number, script) in [
@@ -569,9 +620,9 @@ async fn an_interruption_is_for_terraform_first(app: TestApp) {
     .iter()
     .enumerate()
     {
-        let said = module.shell(script, &[], "");
-        assert_ne!(said.code, 0, "{script}");
-        assert_eq!(count(&app).await, number as u64 + 1, "{}", said.err);
+        let output = module.shell(script, &[], "");
+        assert_ne!(output.code, 0, "{script}");
+        assert_eq!(count(&app).await, number as u64 + 1, "{}", output.stderr);
         let change = newest(&app).await;
         let title = text(&change["title"]);
         assert!(title.starts_with("terraform apply: failed"), "{title}");
@@ -582,28 +633,28 @@ async fn an_interruption_is_for_terraform_first(app: TestApp) {
 }
 
 async fn a_saved_plan_is_one_change(app: TestApp) {
-    let Some(module) = Module::ready(&app, "saved", GOOD) else {
+    let Some(module) = Module::initialized(&app, "saved", VALID_MODULE) else {
         return;
     };
     module
         .shell("chlog terraform run -- plan -out=saved", &[], "")
-        .done();
+        .succeeds();
     let planned = newest(&app).await;
     assert_eq!(planned["status"], "planned");
     module
         .shell("chlog terraform run -- apply saved", &[], "")
-        .done();
+        .succeeds();
     let applied = newest(&app).await;
     assert_eq!(
         (&applied["id"], &applied["status"], count(&app).await),
         (&planned["id"], &json!("completed"), 1)
     );
     // The same by pipes; and what fails is the same change as well.
-    fs::write(module.folder.join("bad.tf"), BAD).expect("a file");
+    fs::write(module.folder.join("bad.tf"), FAILING_RESOURCE).expect("a file");
     let script = "terraform plan -out=saved && terraform show -json saved > plan.json \
                   && chlog terraform plan plan.json \
                   && terraform apply -json saved | chlog terraform --plan plan.json";
-    module.shell(script, &[], "").ended(1);
+    module.shell(script, &[], "").exits_with(1);
     let failed = newest(&app).await;
     assert_eq!(
         (&failed["status"], count(&app).await),
@@ -631,7 +682,7 @@ fn commands(text: &str, before: &str, after: &str) -> Vec<String> {
     lines.collect()
 }
 
-async fn examples_work_as_they_stand(app: TestApp) {
+async fn examples_work_unchanged(app: TestApp) {
     let sha = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
     let plan = app.folder().join("atlantis.tfplan").display().to_string();
     let github = [
@@ -682,7 +733,7 @@ async fn examples_work_as_they_stand(app: TestApp) {
     ] {
         assert!(commands.len() >= 2, "{path}: {commands:?}");
         let before = count(&app).await;
-        let Some(module) = Module::new(&app, ci, GOOD) else {
+        let Some(module) = Module::new(&app, ci, VALID_MODULE) else {
             return;
         };
         if ci == "atlantis" {
@@ -693,10 +744,10 @@ async fn examples_work_as_they_stand(app: TestApp) {
                     variables,
                     "",
                 )
-                .done();
+                .succeeds();
         }
         for command in &commands {
-            module.shell(command, variables, "").done();
+            module.shell(command, variables, "").succeeds();
         }
         let change = newest(&app).await;
         assert_eq!(count(&app).await, before + 1, "{path}");
@@ -706,13 +757,13 @@ async fn examples_work_as_they_stand(app: TestApp) {
             assert!(tags.contains(tag), "{path}: {tags}");
         }
     }
-    let module = Module::ready(&app, "local-exec", &example("local-exec/main.tf"));
+    let module = Module::initialized(&app, "local-exec", &example("local-exec/main.tf"));
     let Some(module) = module else {
         return;
     };
     module
         .shell("terraform apply -auto-approve -var release=2.3.1", &[], "")
-        .done();
+        .succeeds();
     let change: Value = newest(&app).await;
     assert_eq!(change["title"], "Release 2.3.1");
     assert_eq!(change["tags"], json!(["terraform", "release"]));

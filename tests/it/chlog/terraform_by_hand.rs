@@ -6,9 +6,9 @@ use std::process::Command;
 
 use changelog_tests::{TestApp, each, installed, on_one, text};
 
-on_one!(runs_are_recorded);
+on_one!(runs_can_be_logged_by_hand);
 
-const GOOD: &str = r#"
+const VALID_MODULE: &str = r#"
 resource "terraform_data" "first" {
   input = "one"
 }
@@ -20,7 +20,7 @@ resource "terraform_data" "second" {
 }
 "#;
 
-const BAD: &str = r#"
+const FAILING_RESOURCE: &str = r#"
 resource "terraform_data" "third" {
   provisioner "local-exec" {
     command = "exit 3"
@@ -39,29 +39,29 @@ fn terraform(folder: &Path, arguments: &[&str]) -> (bool, String) {
         .env("HOME", folder)
         .output()
         .expect("terraform runs");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     (
         output.status.success(),
-        said + &String::from_utf8_lossy(&output.stderr),
+        text + &String::from_utf8_lossy(&output.stderr),
     )
 }
 
-async fn runs_are_recorded(app: TestApp) {
+async fn runs_can_be_logged_by_hand(app: TestApp) {
     if installed::in_path("terraform").is_none() {
         installed::missing("terraform", "Terraform");
         return;
     }
     let folder = app.folder().join("module");
     fs::create_dir(&folder).expect("a folder");
-    fs::write(folder.join("main.tf"), GOOD).expect("a file");
-    let (done, said) = terraform(&folder, &["init", "-no-color"]);
-    assert!(done, "{said}");
-    let (done, said) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
-    assert!(done, "{said}");
-    let summary = said.lines().find(|line| line.contains("Apply complete!"));
+    fs::write(folder.join("main.tf"), VALID_MODULE).expect("a file");
+    let (done, output) = terraform(&folder, &["init", "-no-color"]);
+    assert!(done, "{output}");
+    let (done, output) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
+    assert!(done, "{output}");
+    let summary = output.lines().find(|line| line.contains("Apply complete!"));
     assert!(
         summary.is_some_and(|line| line.contains("2 added")),
-        "{said}"
+        "{output}"
     );
     let run = |arguments: &[&str]| {
         let output = app.chlog().args(arguments).assert().success();
@@ -76,9 +76,9 @@ async fn runs_are_recorded(app: TestApp) {
         "terraform",
     ]);
 
-    fs::write(folder.join("more.tf"), BAD).expect("a file");
-    let (done, said) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
-    assert!(!done, "{said}");
+    fs::write(folder.join("more.tf"), FAILING_RESOURCE).expect("a file");
+    let (done, output) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
+    assert!(!done, "{output}");
     // Its own words become the description.
     let title = "terraform apply: failed";
     app.chlog()
@@ -93,7 +93,7 @@ async fn runs_are_recorded(app: TestApp) {
             "-F",
             "-",
         ])
-        .write_stdin(format!("{title}\n\n{said}"))
+        .write_stdin(format!("{title}\n\n{output}"))
         .assert()
         .success();
 

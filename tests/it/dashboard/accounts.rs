@@ -5,16 +5,16 @@ use crate::dashboard::invite;
 use changelog_tests::{Organization, TestApp, TestClient, TestResponse, on_both};
 
 on_both!(
-    an_account_cannot_be_taken_in_advance,
-    an_invitation_tells_nothing_of_accounts,
-    who_is_invited_again_comes_back,
-    the_operator_says_which_account,
-    one_member_has_an_address,
+    an_account_cannot_be_claimed_in_advance,
+    an_invitation_does_not_reveal_accounts,
+    a_removed_member_can_be_invited_again,
+    the_operator_selects_the_account,
+    an_address_belongs_to_one_member,
 );
 
 const VICTIM: &str = "victim@example.org";
-const THEIRS: &str = "a quince and 1147 figs";
-const MALLORYS: &str = "mallory was here first";
+const VICTIMS_PASSWORD: &str = "a quince and 1147 figs";
+const MALLORYS_PASSWORD: &str = "mallory was here first";
 
 async fn accept(caller: &TestClient, link: &str, name: &str, password: &str) -> TestResponse {
     let fields = [("name", name), ("password", password)];
@@ -27,7 +27,7 @@ async fn try_sign_in(app: &TestApp, email: &str, password: &str) -> TestResponse
 }
 
 /// Signs in and returns the page that names the organization, and switches.
-async fn start(app: &TestApp, email: &str, password: &str) -> String {
+async fn account_page(app: &TestApp, email: &str, password: &str) -> String {
     let cookie = changelog_tests::sign_in(&app.anonymous(), email, password).await;
     let browser = app.anonymous().with("cookie", &cookie);
     browser.get("/account").await.text
@@ -35,44 +35,48 @@ async fn start(app: &TestApp, email: &str, password: &str) -> String {
 
 /// Has Mallory, who owns the second organization, accept an invitation of the
 /// victim's address herself.
-async fn taken_in_advance(app: &TestApp) -> Organization {
+async fn claim_in_advance(app: &TestApp) -> Organization {
     let second = app.second_organization();
     let mallory = app.browser_of(&second).await;
     let link = invite(&mallory, VICTIM, "member").await;
-    accept(&app.anonymous(), &link, "Mallory", MALLORYS)
+    accept(&app.anonymous(), &link, "Mallory", MALLORYS_PASSWORD)
         .await
         .is(303);
     second
 }
 
-async fn an_account_cannot_be_taken_in_advance(app: TestApp) {
-    let second = taken_in_advance(&app).await;
+async fn an_account_cannot_be_claimed_in_advance(app: TestApp) {
+    let second = claim_in_advance(&app).await;
     let owner = app.browser().await;
     let link = invite(&owner, &VICTIM.to_uppercase(), "admin").await;
-    let answer = accept(&app.anonymous(), &link, "Victim", THEIRS).await;
+    let answer = accept(&app.anonymous(), &link, "Victim", VICTIMS_PASSWORD).await;
     answer.is(303);
     // Each password leads to its own account, and no further.
-    let theirs = start(&app, VICTIM, THEIRS).await;
+    let theirs = account_page(&app, VICTIM, VICTIMS_PASSWORD).await;
     assert!(theirs.contains("Acme") && theirs.contains("Victim"));
     assert!(!theirs.contains(&second.name));
-    let mallorys = start(&app, VICTIM, MALLORYS).await;
+    let mallorys = account_page(&app, VICTIM, MALLORYS_PASSWORD).await;
     assert!(mallorys.contains(&second.name) && mallorys.contains("Mallory"));
     assert!(!mallorys.contains("Acme"));
     try_sign_in(&app, VICTIM, "neither of them").await.is(401);
     // A new password of the one is none of the other.
-    let cookie = changelog_tests::sign_in(&app.anonymous(), VICTIM, THEIRS).await;
+    let cookie = changelog_tests::sign_in(&app.anonymous(), VICTIM, VICTIMS_PASSWORD).await;
     let browser = app.anonymous().with("cookie", &cookie);
     let new = "the third secret of it all";
-    for (current, status) in [(MALLORYS, 422), (THEIRS, 303)] {
+    for (current, status) in [(MALLORYS_PASSWORD, 422), (VICTIMS_PASSWORD, 303)] {
         let fields = [("current_password", current), ("password", new)];
         browser
             .post_form("/account/password", &fields)
             .await
             .is(status);
     }
-    assert!(start(&app, VICTIM, new).await.contains("Acme"));
-    assert!(start(&app, VICTIM, MALLORYS).await.contains(&second.name));
-    try_sign_in(&app, VICTIM, THEIRS).await.is(401);
+    assert!(account_page(&app, VICTIM, new).await.contains("Acme"));
+    assert!(
+        account_page(&app, VICTIM, MALLORYS_PASSWORD)
+            .await
+            .contains(&second.name)
+    );
+    try_sign_in(&app, VICTIM, VICTIMS_PASSWORD).await.is(401);
     // Who has an account joins with it where they say so.
     let third = app.admin(&["org", "create", "--name", "Initech"]);
     assert_eq!(third["organization"]["name"], "Initech");
@@ -84,8 +88,8 @@ async fn an_account_cannot_be_taken_in_advance(app: TestApp) {
         .is(409);
 }
 
-async fn an_invitation_tells_nothing_of_accounts(app: TestApp) {
-    taken_in_advance(&app).await;
+async fn an_invitation_does_not_reveal_accounts(app: TestApp) {
+    claim_in_advance(&app).await;
     let owner = app.browser().await;
     let anonymous = app.anonymous();
     let mut pages = Vec::new();
@@ -102,36 +106,38 @@ async fn an_invitation_tells_nothing_of_accounts(app: TestApp) {
         let short = accept(&anonymous, &link, "Guest", "short").await;
         assert_eq!((page.status, wrong.status, short.status), (200, 401, 422));
         pages.push([told(&page), told(&wrong), told(&short)]);
-        let joined = accept(&anonymous, &link, "Guest", THEIRS).await;
+        let joined = accept(&anonymous, &link, "Guest", VICTIMS_PASSWORD).await;
         joined.is(303);
     }
     assert_eq!(pages[0], pages[1]);
     assert_eq!(pages[0], pages[2]);
 }
 
-async fn who_is_invited_again_comes_back(app: TestApp) {
+async fn a_removed_member_can_be_invited_again(app: TestApp) {
     let owner = app.browser().await;
     let member = crate::dashboard::join(&app, &owner, "leaver", "member").await;
     let path = format!("/settings/members/{}/remove", member.id);
     owner.post_form(&path, &[]).await.is(303);
     let link = invite(&owner, &member.email, "viewer").await;
-    accept(&app.anonymous(), &link, "Back Again", THEIRS)
+    accept(&app.anonymous(), &link, "Back Again", VICTIMS_PASSWORD)
         .await
         .is(303);
     let members = owner.get("/settings/members").await.text;
     assert!(members.contains(&member.id), "the same person: {members}");
     assert!(members.contains("Back Again"));
-    try_sign_in(&app, &member.email, THEIRS).await.is(303);
+    try_sign_in(&app, &member.email, VICTIMS_PASSWORD)
+        .await
+        .is(303);
     try_sign_in(&app, &member.email, "a pear and 4711 plums")
         .await
         .is(401);
 }
 
-async fn the_operator_says_which_account(app: TestApp) {
-    let second = taken_in_advance(&app).await;
+async fn the_operator_selects_the_account(app: TestApp) {
+    let second = claim_in_advance(&app).await;
     let owner = app.browser().await;
     let link = invite(&owner, VICTIM, "member").await;
-    accept(&app.anonymous(), &link, "Victim", THEIRS)
+    accept(&app.anonymous(), &link, "Victim", VICTIMS_PASSWORD)
         .await
         .is(303);
     let set = |more: &[&str]| {
@@ -150,12 +156,12 @@ async fn the_operator_says_which_account(app: TestApp) {
     let output = set(&["--org", "Acme"]);
     assert!(output.status.success(), "{output:?}");
     assert!(
-        start(&app, VICTIM, "a brand new secret")
+        account_page(&app, VICTIM, "a brand new secret")
             .await
             .contains("Acme")
     );
-    try_sign_in(&app, VICTIM, THEIRS).await.is(401);
-    try_sign_in(&app, VICTIM, MALLORYS).await.is(303);
+    try_sign_in(&app, VICTIM, VICTIMS_PASSWORD).await.is(401);
+    try_sign_in(&app, VICTIM, MALLORYS_PASSWORD).await.is(303);
     // An owner whom the operator makes is not kept out by who came before.
     let create = [
         "org",
@@ -171,11 +177,11 @@ async fn the_operator_says_which_account(app: TestApp) {
     ];
     let output = app.try_admin(&create, "the operator's own word");
     assert!(output.status.success(), "{output:?}");
-    let page = start(&app, VICTIM, "the operator's own word").await;
+    let page = account_page(&app, VICTIM, "the operator's own word").await;
     assert!(page.contains("Initech"));
 }
 
-async fn one_member_has_an_address(app: TestApp) {
+async fn an_address_belongs_to_one_member(app: TestApp) {
     let owner = app.browser().await;
     let first = invite(&owner, VICTIM, "member").await;
     let accepted: Vec<u16> = {

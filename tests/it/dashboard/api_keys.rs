@@ -1,34 +1,34 @@
 //! API keys in the settings, and what the Free plan makes of them.
 
 use super::{MENU, sign_in};
-use crate::chlog::Said;
+use crate::chlog::ChlogOutput;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, keys, on_one};
 
 on_one!(
-    a_key_is_made_used_and_revoked,
-    keys_that_end_soon_are_marked,
-    on_the_free_plan_the_dashboard_logs,
+    a_key_is_created_used_and_revoked,
+    keys_that_expire_soon_are_marked,
+    the_dashboard_works_on_the_free_plan,
 );
 
-async fn a_key_is_made_used_and_revoked(app: TestApp) {
+async fn a_key_is_created_used_and_revoked(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        a_key_comes_and_goes(&app, &browser).await;
+        check_key_lifecycle(&app, &browser).await;
     }
 }
 
 /// Runs `chlog` with a key.
-fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> Said {
+fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> ChlogOutput {
     let mut command = app.bare_chlog();
     command
         .env("CHLOG_URL", app.url())
         .env("CHLOG_API_KEY", key)
         .args(arguments);
-    Said::of(&mut command)
+    ChlogOutput::of(&mut command)
 }
 
 /// The story of a key, for browsers with scripts and without.
-pub(super) async fn a_key_comes_and_goes(app: &TestApp, browser: &Chromium) {
+pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/settings/api-keys", app.url());
     browser.open(&address).await;
@@ -67,7 +67,7 @@ pub(super) async fn a_key_comes_and_goes(app: &TestApp, browser: &Chromium) {
         "{masked:?}"
     );
 
-    chlog(app, &key, &["log", "By the new key"]).done();
+    chlog(app, &key, &["log", "By the new key"]).succeeds();
     browser.open(&format!("{}/changes", app.url())).await;
     browser.wait_for_text("By the new key").await;
     browser
@@ -84,8 +84,8 @@ pub(super) async fn a_key_comes_and_goes(app: &TestApp, browser: &Chromium) {
     browser.press("Revoke pipeline <b>&").await;
     browser.press("Revoke permanently").await;
     browser.wait_for_text("revoked").await;
-    let said = chlog(app, &key, &["log", "Too late"]).ended(4);
-    assert!(!said.err.contains(&key));
+    let output = chlog(app, &key, &["log", "Too late"]).exits_with(4);
+    assert!(!output.stderr.contains(&key));
     app.with_key(&key)
         .get("/api/changes")
         .await
@@ -95,7 +95,7 @@ pub(super) async fn a_key_comes_and_goes(app: &TestApp, browser: &Chromium) {
     assert_eq!(browser.all("form[action$='/revoke']").await.len(), 1);
 }
 
-async fn keys_that_end_soon_are_marked(app: TestApp) {
+async fn keys_that_expire_soon_are_marked(app: TestApp) {
     let owner = app.browser().await;
     let after = |days: i64| {
         let at = chrono::Utc::now() + chrono::TimeDelta::days(days);
@@ -135,13 +135,13 @@ async fn keys_that_end_soon_are_marked(app: TestApp) {
     refused.problem(401, "unauthorized");
 }
 
-async fn on_the_free_plan_the_dashboard_logs(app: TestApp) {
+async fn the_dashboard_works_on_the_free_plan(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
-    let said = chlog(&app, &app.organization.key, &["log", "Not paid for"]).ended(4);
-    assert!(said.err.contains("plan"), "{}", said.err);
+    let output = chlog(&app, &app.organization.key, &["log", "Not paid for"]).exits_with(4);
+    assert!(output.stderr.contains("plan"), "{}", output.stderr);
     let refused = app
         .key()
         .get("/api/changes")

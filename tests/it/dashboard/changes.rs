@@ -7,23 +7,23 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, on_one, text};
 
 on_one!(
-    a_change_is_logged_edited_moved_and_deleted,
-    scripts_stay_text_on_every_page,
-    markdown_is_rendered_and_harmless,
-    two_who_edit_at_once_lose_nothing_that_they_did_not_touch,
-    names_may_have_commas,
-    services_and_hosts_are_made_and_changed,
+    a_change_is_created_edited_and_deleted,
+    html_is_escaped_on_every_page,
+    markdown_is_rendered_and_sanitized,
+    concurrent_edits_keep_untouched_fields,
+    tags_may_contain_commas,
+    services_and_hosts_are_created_and_edited,
 );
 
-async fn a_change_is_logged_edited_moved_and_deleted(app: TestApp) {
+async fn a_change_is_created_edited_and_deleted(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        a_change_comes_and_goes(&app, &browser).await;
+        check_change_lifecycle(&app, &browser).await;
     }
 }
 
 /// The story of one change, for browsers with scripts and without.
 #[expect(clippy::too_many_lines, reason = "one story")]
-pub(super) async fn a_change_comes_and_goes(app: &TestApp, browser: &Chromium) {
+pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
@@ -142,7 +142,7 @@ pub(super) async fn a_change_comes_and_goes(app: &TestApp, browser: &Chromium) {
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn scripts_stay_text_on_every_page(app: TestApp) {
+async fn html_is_escaped_on_every_page(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -230,7 +230,7 @@ async fn scripts_stay_text_on_every_page(app: TestApp) {
             "return [...document.querySelectorAll('b')].filter((b) => !b.closest('.prose')).length";
         assert_eq!(browser.script(bold).await, 0, "{page}");
         let text = browser.script("return document.body.textContent").await;
-        let text = text.as_str().expect("a text");
+        let text = text.as_str().expect("a string");
         for word in shown {
             assert!(
                 text.contains(&script(word)),
@@ -265,7 +265,7 @@ async fn scripts_stay_text_on_every_page(app: TestApp) {
     }
 }
 
-async fn markdown_is_rendered_and_harmless(app: TestApp) {
+async fn markdown_is_rendered_and_sanitized(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -309,7 +309,7 @@ async fn markdown_is_rendered_and_harmless(app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(app: TestApp) {
+async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     let owner = app.browser().await;
     let id = app.key().change("Shared").await;
     let path = format!("/changes/{id}");
@@ -336,7 +336,7 @@ async fn two_who_edit_at_once_lose_nothing_that_they_did_not_touch(app: TestApp)
     assert_eq!(super::entries(&owner).await, before);
 }
 
-async fn names_may_have_commas(app: TestApp) {
+async fn tags_may_contain_commas(app: TestApp) {
     let owner = app.browser().await;
     for (typed, tags) in [
         ("prod, eu", json!(["prod", "eu"])),
@@ -360,14 +360,14 @@ async fn names_may_have_commas(app: TestApp) {
     }
 }
 
-async fn services_and_hosts_are_made_and_changed(app: TestApp) {
+async fn services_and_hosts_are_created_and_edited(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        things_are_made_and_changed(&app, &browser).await;
+        check_services_and_hosts(&app, &browser).await;
     }
 }
 
 /// The story of a service and a host, for browsers with scripts and without.
-pub(super) async fn things_are_made_and_changed(app: &TestApp, browser: &Chromium) {
+pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) {
     sign_in(browser, app, &app.organization).await;
     let kinds = [
         ("services", "service", "name", "color", "nonsense", "#abc"),

@@ -1,18 +1,18 @@
 //! What a page of another site sends in somebody's name is refused, whatever
 //! it is.
 
-use super::{Things, entries, post_with, routes};
+use super::{Resources, entries, post_with, routes};
 use changelog_tests::{TestApp, on_one};
 
-on_one!(forged_posts_are_refused, what_one_sends_oneself_is_not,);
+on_one!(cross_site_posts_are_refused, same_origin_posts_are_accepted,);
 
-async fn forged_posts_are_refused(app: TestApp) {
-    let things = Things::of(&app, &app.organization).await;
+async fn cross_site_posts_are_refused(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
     let owner = app.browser().await;
     let before = entries(&owner).await;
     let mut tried = 0;
     for route in routes::all().iter().filter(|route| route.is_posted) {
-        let path = route.of(&things);
+        let path = route.of(&resources);
         for header in [
             ("sec-fetch-site", "cross-site"),
             ("sec-fetch-site", "same-site"),
@@ -40,14 +40,14 @@ async fn forged_posts_are_refused(app: TestApp) {
     app.key().get("/api/changes").await.is(200);
 }
 
-async fn what_one_sends_oneself_is_not(app: TestApp) {
-    let things = Things::of(&app, &app.organization).await;
+async fn same_origin_posts_are_accepted(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
     let own = app.url();
     for header in [("sec-fetch-site", "same-origin"), ("origin", own.as_str())] {
         for route in routes::all().iter().filter(|route| route.is_posted) {
             // Some end the session.
             let owner = app.browser().await;
-            let path = route.of(&things);
+            let path = route.of(&resources);
             let answer = post_with(&owner, &path, &route.fields(), header).await;
             assert!(
                 !answer.text.contains("cross_site"),

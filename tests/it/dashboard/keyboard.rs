@@ -8,12 +8,12 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    keys_go_where_the_mouse_would,
-    where_one_types_keys_are_letters,
-    one_gets_by_with_the_tab_key_alone,
+    shortcuts_navigate,
+    shortcuts_are_off_in_fields,
+    pages_can_be_used_with_the_tab_key,
 );
 
-async fn keys_go_where_the_mouse_would(app: TestApp) {
+async fn shortcuts_navigate(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -61,14 +61,14 @@ async fn keys_go_where_the_mouse_would(app: TestApp) {
     browser.keys("?").await;
     browser.wait_for("#help[open]").await;
     let help = browser.text_of("#help").await;
-    for told in [
+    for shortcut in [
         "search",
         "next and previous",
         "log a change",
         "overview",
         "hosts",
     ] {
-        assert!(help.contains(told), "{told}: {help}");
+        assert!(help.contains(shortcut), "{shortcut}: {help}");
     }
     browser.keys("gc").await;
     browser.keys(&Key::Escape.to_string()).await;
@@ -86,7 +86,7 @@ async fn focus(browser: &Chromium) -> String {
     id.as_str().unwrap_or_default().to_owned()
 }
 
-async fn where_one_types_keys_are_letters(app: TestApp) {
+async fn shortcuts_are_off_in_fields(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -125,7 +125,7 @@ async fn where_one_types_keys_are_letters(app: TestApp) {
     assert_ne!(focus(&browser).await, "search");
 }
 
-async fn one_gets_by_with_the_tab_key_alone(app: TestApp) {
+async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };

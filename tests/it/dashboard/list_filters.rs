@@ -9,24 +9,24 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, each, on_one, text};
 
 on_one!(
-    what_one_looks_for_is_the_address,
-    an_address_says_each_thing_in_one_way,
-    what_cannot_be_read_is_said_beside_its_field,
-    downloads_have_what_the_list_has,
-    more_than_a_thousand_are_downloaded_once_each,
-    cells_are_no_formulas,
-    the_activity_log_is_narrowed_and_paged,
+    filters_are_in_the_url,
+    filter_urls_are_canonical,
+    invalid_filters_are_reported_at_their_field,
+    downloads_match_the_list,
+    downloads_have_each_of_many_changes_once,
+    csv_cells_are_not_formulas,
+    the_activity_log_is_filtered_and_paged,
 );
 
-async fn what_one_looks_for_is_the_address(app: TestApp) {
+async fn filters_are_in_the_url(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        a_list_is_narrowed(&app, &browser).await;
+        check_filters(&app, &browser).await;
     }
 }
 
 /// Thirty changes on three days: every second of a service, every third of a
 /// host, every fifth with a tag.
-async fn thirty(app: &TestApp) -> (String, String) {
+async fn create_thirty_changes(app: &TestApp) -> (String, String) {
     let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "Payments & Co" }))
@@ -70,8 +70,8 @@ pub(super) async fn open_filters(browser: &Chromium) {
 }
 
 /// The story of a search, for browsers with scripts and without.
-pub(super) async fn a_list_is_narrowed(app: &TestApp, browser: &Chromium) {
-    let (service, host) = thirty(app).await;
+pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
+    let (service, host) = create_thirty_changes(app).await;
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/changes", app.url());
     browser.open(&address).await;
@@ -178,8 +178,8 @@ pub(super) async fn a_list_is_narrowed(app: &TestApp, browser: &Chromium) {
     );
 }
 
-async fn an_address_says_each_thing_in_one_way(app: TestApp) {
-    let (service, host) = thirty(&app).await;
+async fn filter_urls_are_canonical(app: TestApp) {
+    let (service, host) = create_thirty_changes(&app).await;
     let owner = app.browser().await;
     let page = owner.get("/changes?page=2").await;
     page.is(200);
@@ -214,8 +214,8 @@ async fn an_address_says_each_thing_in_one_way(app: TestApp) {
     }
 }
 
-async fn what_cannot_be_read_is_said_beside_its_field(app: TestApp) {
-    thirty(&app).await;
+async fn invalid_filters_are_reported_at_their_field(app: TestApp) {
+    create_thirty_changes(&app).await;
     let owner = app.browser().await;
     for (query, field, typed) in [
         ("service=nobody%27s", "service", "nobody&#39;s"),
@@ -260,16 +260,16 @@ async fn what_cannot_be_read_is_said_beside_its_field(app: TestApp) {
     assert!(page.text.contains("30 changes"), "the count is true");
 }
 
-async fn downloads_have_what_the_list_has(app: TestApp) {
+async fn downloads_match_the_list(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    downloads(&app, &browser).await;
+    check_downloads(&app, &browser).await;
 }
 
 /// The story of the downloads of a list, for browsers with scripts and without.
-pub(super) async fn downloads(app: &TestApp, browser: &Chromium) {
-    thirty(app).await;
+pub(super) async fn check_downloads(app: &TestApp, browser: &Chromium) {
+    create_thirty_changes(app).await;
     sign_in(browser, app, &app.organization).await;
     let cookie = browser.cookie().await;
     let caller = app.anonymous().with("cookie", &cookie);
@@ -360,7 +360,7 @@ fn rows(csv: &str) -> Vec<Vec<String>> {
     rows
 }
 
-async fn more_than_a_thousand_are_downloaded_once_each(app: TestApp) {
+async fn downloads_have_each_of_many_changes_once(app: TestApp) {
     let key = app.key();
     let mut wanted = BTreeSet::new();
     for round in 0..5 {
@@ -407,7 +407,7 @@ async fn more_than_a_thousand_are_downloaded_once_each(app: TestApp) {
     }
 }
 
-async fn cells_are_no_formulas(app: TestApp) {
+async fn csv_cells_are_not_formulas(app: TestApp) {
     let key = app.key();
     let bad = ["=1+1", "+1", "-1", "@SUM(A1)"];
     for start in bad {
@@ -444,7 +444,7 @@ async fn cells_are_no_formulas(app: TestApp) {
     assert!(rows[1].contains(&"'=cmd".to_owned()) && rows[1].contains(&"'@host".to_owned()));
 }
 
-async fn the_activity_log_is_narrowed_and_paged(app: TestApp) {
+async fn the_activity_log_is_filtered_and_paged(app: TestApp) {
     let key = app.key();
     let titles: Vec<Value> = (0..60)
         .map(|n| json!({ "title": format!("Number {n:02}") }))

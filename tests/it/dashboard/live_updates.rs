@@ -7,12 +7,12 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    pages_follow_what_happens,
-    what_somebody_has_in_hand_stays,
-    what_has_not_changed_is_not_sent_again,
+    pages_update_live,
+    live_updates_keep_input_and_selection,
+    unchanged_pages_are_not_sent_again,
 );
 
-async fn pages_follow_what_happens(app: TestApp) {
+async fn pages_update_live(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -50,7 +50,7 @@ async fn pages_follow_what_happens(app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-async fn what_somebody_has_in_hand_stays(app: TestApp) {
+async fn live_updates_keep_input_and_selection(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -75,7 +75,7 @@ async fn what_somebody_has_in_hand_stays(app: TestApp) {
     assert_eq!(browser.value("main [name='tags']").await, "half a t");
 }
 
-async fn what_has_not_changed_is_not_sent_again(app: TestApp) {
+async fn unchanged_pages_are_not_sent_again(app: TestApp) {
     let id = app.key().change("First").await;
     let owner = app.browser().await;
     for path in ["/", "/changes", "/activity", &format!("/changes/{id}")] {
@@ -104,7 +104,7 @@ async fn what_has_not_changed_is_not_sent_again(app: TestApp) {
         assert_eq!(statuses.last(), Some(&304), "{path}: {statuses:?}");
         // Somebody else's page is another.
         let tag = owner.get(path).await.header("etag").to_owned();
-        let nobody = app.anonymous().with("if-none-match", &tag).get(path).await;
-        nobody.is(303);
+        let anonymous = app.anonymous().with("if-none-match", &tag).get(path).await;
+        anonymous.is(303);
     }
 }

@@ -7,25 +7,25 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, TestClient, on_one};
 
 on_one!(
-    somebody_is_invited_and_comes,
-    an_invitation_is_good_once_and_for_a_while,
-    who_has_an_account_joins_with_its_password,
-    admins_cannot_touch_owners,
-    an_owner_stays,
-    who_is_removed_is_out_at_once,
-    one_account_is_ones_own,
-    one_switches_between_organizations,
+    an_invited_person_joins,
+    an_invitation_is_valid_once_and_expires,
+    existing_accounts_join_with_their_password,
+    admins_cannot_change_owners,
+    the_last_owner_cannot_leave,
+    removed_members_lose_access_at_once,
+    the_account_page_changes_name_password_and_sessions,
+    members_switch_between_organizations,
 );
 
-async fn somebody_is_invited_and_comes(app: TestApp) {
+async fn an_invited_person_joins(app: TestApp) {
     let (Some(browser), Some(other)) = (Chromium::start().await, Chromium::start().await) else {
         return;
     };
-    somebody_comes(&app, &browser, &other).await;
+    check_invitation(&app, &browser, &other).await;
 }
 
 /// The story of an invitation, for browsers with scripts and without.
-pub(super) async fn somebody_comes(app: &TestApp, browser: &Chromium, other: &Chromium) {
+pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &Chromium) {
     let change = app.key().change("Seen by all").await;
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/settings/members", app.url());
@@ -57,13 +57,13 @@ pub(super) async fn somebody_comes(app: &TestApp, browser: &Chromium, other: &Ch
 
     other.open(&link).await;
     let page = other.text().await;
-    for told in [
+    for words in [
         "Acme",
         "grace@example.com",
         "viewer",
         &app.organization.owner_name,
     ] {
-        assert!(page.contains(told), "{told}: {page}");
+        assert!(page.contains(words), "{words}: {page}");
     }
     other
         .fill("form", &[("name", "Grace"), ("password", "short")])
@@ -101,7 +101,7 @@ pub(super) async fn somebody_comes(app: &TestApp, browser: &Chromium, other: &Ch
     other.wait_for(MENU).await;
 }
 
-async fn an_invitation_is_good_once_and_for_a_while(app: TestApp) {
+async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     let owner = app.browser().await;
     let anonymous = app.anonymous();
     let fields = [("name", "Guest"), ("password", PASSWORD)];
@@ -133,8 +133,8 @@ async fn an_invitation_is_good_once_and_for_a_while(app: TestApp) {
     refused(&first).await;
     let accept = || anonymous.post_form(&second, &fields);
     let all = futures_util::future::join_all((0..4).map(|_| accept())).await;
-    let came = all.iter().filter(|answer| answer.status == 303).count();
-    assert_eq!(came, 1, "one of those who came at once");
+    let joined = all.iter().filter(|answer| answer.status == 303).count();
+    assert_eq!(joined, 1, "one of those who came at once");
     for answer in &all {
         assert!(
             matches!(answer.status, 303 | 404 | 401),
@@ -157,7 +157,7 @@ async fn an_invitation_is_good_once_and_for_a_while(app: TestApp) {
     assert!(!answer.text.contains("evil.example.com"), "{}", answer.text);
 }
 
-async fn who_has_an_account_joins_with_its_password(app: TestApp) {
+async fn existing_accounts_join_with_their_password(app: TestApp) {
     let second = app.second_organization();
     let grace = app.browser_of(&second).await;
     let owner = &app.organization;
@@ -195,7 +195,7 @@ fn path(person: &str, what: &str) -> String {
     format!("/settings/members/{person}/{what}")
 }
 
-async fn admins_cannot_touch_owners(app: TestApp) {
+async fn admins_cannot_change_owners(app: TestApp) {
     let owner = app.browser().await;
     let admin = join(&app, &owner, "admin", "admin").await;
     let member = join(&app, &owner, "member", "member").await;
@@ -230,7 +230,7 @@ async fn admins_cannot_touch_owners(app: TestApp) {
     assert_eq!(role_of(&app, &admin.id).await, "admin");
 }
 
-async fn an_owner_stays(app: TestApp) {
+async fn the_last_owner_cannot_leave(app: TestApp) {
     let owner = app.browser().await;
     let me = &app.organization.owner_id;
     for fields in [[("role", "admin")], [("role", "viewer")]] {
@@ -260,7 +260,7 @@ async fn an_owner_stays(app: TestApp) {
     assert_eq!(statuses, [303, 409]);
 }
 
-async fn who_is_removed_is_out_at_once(app: TestApp) {
+async fn removed_members_lose_access_at_once(app: TestApp) {
     let owner = app.browser().await;
     let Person { id, browser, email } = join(&app, &owner, "leaver", "admin").await;
     browser.get("/account").await.is(200);
@@ -282,7 +282,7 @@ async fn who_is_removed_is_out_at_once(app: TestApp) {
     owner.post_form(&path(&id, "remove"), &[]).await.is(404);
 }
 
-async fn one_account_is_ones_own(app: TestApp) {
+async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -351,7 +351,7 @@ async fn one_account_is_ones_own(app: TestApp) {
     elsewhere.get("/api/activity").await.is(401);
 }
 
-async fn one_switches_between_organizations(app: TestApp) {
+async fn members_switch_between_organizations(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };

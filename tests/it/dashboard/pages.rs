@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use super::{Things, routes, sign_in};
+use super::{Resources, routes, sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{Engine, Server, TestApp, installed, programs};
 
@@ -27,9 +27,9 @@ async fn app() -> TestApp {
 const LOOKS: [(&str, u32); 2] = [("light", 1280), ("dark", 390)];
 
 /// Looks at a page in one way, and returns what is wrong.
-async fn look(browser: &Chromium, scheme: &str, width: u32) -> Vec<String> {
-    browser.prefer(scheme).await;
-    browser.become_wide(width).await;
+async fn check_page(browser: &Chromium, scheme: &str, width: u32) -> Vec<String> {
+    browser.set_color_scheme(scheme).await;
+    browser.set_width(width).await;
     let mut problems: Vec<String> = browser
         .console()
         .await
@@ -47,7 +47,7 @@ async fn look(browser: &Chromium, scheme: &str, width: u32) -> Vec<String> {
         problems.push(format!("{wider} pixels wider than the window"));
     }
     if let Some(axe) = axe() {
-        problems.extend(ask_axe(browser, axe).await);
+        problems.extend(run_axe(browser, axe).await);
     }
     problems
 }
@@ -59,7 +59,7 @@ fn texts(list: &Value) -> Vec<String> {
 }
 
 /// Has axe look at the page, and returns what it calls serious.
-async fn ask_axe(browser: &Chromium, axe: &str) -> Vec<String> {
+async fn run_axe(browser: &Chromium, axe: &str) -> Vec<String> {
     browser.script(axe).await;
     let script = "const done = arguments[0];
         axe.run(document, { preload: false }).then(({ violations }) => done(violations
@@ -106,18 +106,18 @@ fn unpack_axe(npm: &Path, folder: &Path) -> Option<String> {
 }
 
 /// Looks at a page in every way.
-async fn look_at(browser: &Chromium, name: &str, problems: &mut Vec<String>) {
+async fn check_in_all_looks(browser: &Chromium, name: &str, problems: &mut Vec<String>) {
     browser.wait_for("main h1").await;
     for (scheme, width) in LOOKS {
-        for problem in look(browser, scheme, width).await {
+        for problem in check_page(browser, scheme, width).await {
             problems.push(format!("{name}, {scheme}, {width} wide: {problem}"));
         }
     }
-    browser.become_wide(1280).await;
+    browser.set_width(1280).await;
 }
 
 #[track_caller]
-fn none(problems: &[String]) {
+fn assert_none(problems: &[String]) {
     assert!(
         problems.is_empty(),
         "{}:\n{}",
@@ -127,19 +127,19 @@ fn none(problems: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_wrong_with_any_page() {
+async fn every_page_passes_the_checks() {
     let app = app().await;
     let Some(browser) = Chromium::start().await else {
         return;
     };
-    let things = Things::of(&app, &app.organization).await;
-    fill(&app, &things).await;
+    let resources = Resources::of(&app, &app.organization).await;
+    fill(&app, &resources).await;
     let mut problems = Vec::new();
     browser.open(&format!("{}/sign-in", app.url())).await;
-    look_at(&browser, "/sign-in", &mut problems).await;
-    let invitation = format!("{}/invitations/{}", app.url(), things.token);
+    check_in_all_looks(&browser, "/sign-in", &mut problems).await;
+    let invitation = format!("{}/invitations/{}", app.url(), resources.token);
     browser.open(&invitation).await;
-    look_at(&browser, "/invitations/{id}", &mut problems).await;
+    check_in_all_looks(&browser, "/invitations/{id}", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
     let mut seen = 0;
     for route in routes::all().iter().filter(|route| route.is_read) {
@@ -151,9 +151,9 @@ async fn nothing_is_wrong_with_any_page() {
             continue;
         }
         browser
-            .open(&format!("{}{}", app.url(), route.of(&things)))
+            .open(&format!("{}{}", app.url(), route.of(&resources)))
             .await;
-        look_at(&browser, &route.path, &mut problems).await;
+        check_in_all_looks(&browser, &route.path, &mut problems).await;
         seen += 1;
     }
     assert!(seen >= 15, "only {seen} were seen");
@@ -167,13 +167,13 @@ async fn nothing_is_wrong_with_any_page() {
         "/account?done=name",
     ] {
         browser.open(&format!("{}{path}", app.url())).await;
-        look_at(&browser, path, &mut problems).await;
+        check_in_all_looks(&browser, path, &mut problems).await;
     }
-    none(&problems);
+    assert_none(&problems);
 }
 
 /// Has every kind of mark on the pages.
-async fn fill(app: &TestApp, things: &Things) {
+async fn fill(app: &TestApp, resources: &Resources) {
     let key = app.key();
     let mut changes = Vec::new();
     for (number, risk) in ["low", "medium", "high"]
@@ -187,8 +187,8 @@ async fn fill(app: &TestApp, things: &Things) {
             "title": format!("Change number {number} of a title that is long enough to wrap on a telephone"),
             "risk_level": risk,
             "status": statuses[number % 4],
-            "service_id": things.service,
-            "host_id": things.host,
+            "service_id": resources.service,
+            "host_id": resources.host,
             "tags": ["prod", "a-tag-that-is-quite-long-and-has-no-space-at-all-in-it"],
             "scheduled_for": "2030-01-01T00:00:00Z",
         }));
@@ -200,12 +200,12 @@ async fn fill(app: &TestApp, things: &Things) {
         ```\na very long line of code that is certainly wider than any telephone is, or so one hopes\n```\n\n\
         | a | b |\n|---|---|\n| 1 | 2 |\n\n- one\n- two\n\n1. one";
     let texts = json!({ "description": described, "impact": "# Also" });
-    let path = format!("/api/changes/{}", things.change);
+    let path = format!("/api/changes/{}", resources.change);
     key.patch(&path, texts).await.data(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_wrong_with_what_forms_answer() {
+async fn form_responses_pass_the_checks() {
     let app = app().await;
     let Some(browser) = Chromium::start().await else {
         return;
@@ -214,12 +214,12 @@ async fn nothing_is_wrong_with_what_forms_answer() {
     browser.open(&format!("{}/sign-in", app.url())).await;
     super::try_sign_in(&browser, "nobody@example.com", "nobody's").await;
     browser.wait_for("#sign-in-error").await;
-    look_at(&browser, "sign-in refused", &mut problems).await;
+    check_in_all_looks(&browser, "sign-in refused", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
     // Nothing is there yet.
     for path in ["/", "/changes", "/services", "/hosts", "/activity"] {
         browser.open(&format!("{}{path}", app.url())).await;
-        look_at(&browser, &format!("{path} when it is empty"), &mut problems).await;
+        check_in_all_looks(&browser, &format!("{path} when it is empty"), &mut problems).await;
     }
     for (path, button) in [
         ("/changes/new", "Log change"),
@@ -232,7 +232,7 @@ async fn nothing_is_wrong_with_what_forms_answer() {
         browser.open(&format!("{}{path}", app.url())).await;
         browser.press(button).await;
         browser.wait_for("[role='alert']").await;
-        look_at(&browser, &format!("{path} refused"), &mut problems).await;
+        check_in_all_looks(&browser, &format!("{path} refused"), &mut problems).await;
     }
     browser
         .open(&format!("{}/settings/api-keys", app.url()))
@@ -242,7 +242,7 @@ async fn nothing_is_wrong_with_what_forms_answer() {
         .await;
     browser.press("Create key").await;
     browser.wait_for("#new-api-key").await;
-    look_at(&browser, "a new key", &mut problems).await;
+    check_in_all_looks(&browser, "a new key", &mut problems).await;
     browser
         .open(&format!("{}/settings/members", app.url()))
         .await;
@@ -254,7 +254,7 @@ async fn nothing_is_wrong_with_what_forms_answer() {
         .await;
     browser.press("Invite").await;
     browser.wait_for("#invitation-link").await;
-    look_at(&browser, "an invitation", &mut problems).await;
+    check_in_all_looks(&browser, "an invitation", &mut problems).await;
     // The first start.
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", app.empty_database().await);
@@ -262,10 +262,10 @@ async fn nothing_is_wrong_with_what_forms_answer() {
     let log = server.log();
     let link = super::between(&log, "create one: ", "\n");
     browser.open(link.trim()).await;
-    look_at(&browser, "/setup", &mut problems).await;
+    check_in_all_looks(&browser, "/setup", &mut problems).await;
     browser.press("Set up").await;
     browser.wait_for("[role='alert']").await;
-    look_at(&browser, "/setup refused", &mut problems).await;
+    check_in_all_looks(&browser, "/setup refused", &mut problems).await;
     let fields = [
         ("organization", "Umbrella"),
         ("name", "Grace"),
@@ -275,18 +275,18 @@ async fn nothing_is_wrong_with_what_forms_answer() {
     browser.fill("form", &fields).await;
     browser.press("Set up").await;
     browser.wait_for("#new-api-key").await;
-    look_at(&browser, "/setup done", &mut problems).await;
-    none(&problems);
+    check_in_all_looks(&browser, "/setup done", &mut problems).await;
+    assert_none(&problems);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_is_found() {
+async fn the_checks_find_faults() {
     let app = app().await;
     let Some(browser) = Chromium::start().await else {
         return;
     };
     browser.open(&format!("{}/sign-in", app.url())).await;
-    none(&look(&browser, "light", 1280).await);
+    assert_none(&check_page(&browser, "light", 1280).await);
     let spoil = "document.documentElement.lang = '';
         const main = document.querySelector('main');
         main.insertAdjacentHTML('beforeend', `<h4>deep</h4><input id=email><button></button>
@@ -296,7 +296,7 @@ async fn what_is_wrong_is_found() {
         const style = document.createElement('style'); style.textContent = 'main { color: red }';
         document.head.append(style); console.error('not well');";
     browser.script(spoil).await;
-    let found = look(&browser, "light", 1280).await;
+    let found = check_page(&browser, "light", 1280).await;
     for wanted in [
         "no language",
         "h4 after h1",

@@ -1,19 +1,19 @@
 //! What each role is offered, and what it is refused all the same; and that one
 //! organization's pages are nobody else's.
 
-use super::{Things, between, entries, join, routes};
+use super::{Resources, between, entries, join, routes};
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    viewers_are_offered_nothing_and_refused_everything,
-    members_manage_neither_keys_nor_people,
-    what_belongs_to_others_is_not_there,
-    who_is_not_signed_in_is_asked_to,
-    what_is_private_is_not_kept,
+    viewers_cannot_write,
+    members_cannot_manage_keys_or_members,
+    records_of_another_organization_are_not_found,
+    anonymous_requests_are_redirected_to_the_sign_in,
+    private_pages_are_not_cached,
 );
 
 /// What everybody may do who is signed in: it is their own, or needs no session.
-const OWN: [&str; 8] = [
+const WITHOUT_ROLE: [&str; 8] = [
     "/account",
     "/account/password",
     "/account/end-other-sessions",
@@ -24,15 +24,15 @@ const OWN: [&str; 8] = [
     "/invitations/{id}",
 ];
 
-async fn viewers_are_offered_nothing_and_refused_everything(app: TestApp) {
-    let things = Things::of(&app, &app.organization).await;
+async fn viewers_cannot_write(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
     let owner = app.browser().await;
     let viewer = join(&app, &owner, "viewer", "viewer").await.browser;
     let before = entries(&owner).await;
     let mut refused = 0;
     for route in routes::all() {
-        let path = route.of(&things);
-        if route.is_posted && !OWN.contains(&route.path.as_str()) {
+        let path = route.of(&resources);
+        if route.is_posted && !WITHOUT_ROLE.contains(&route.path.as_str()) {
             let answer = viewer.post_form(&path, &route.fields()).await;
             assert_eq!(answer.status, 403, "POST {path}: {}", answer.text);
             assert!(
@@ -70,13 +70,13 @@ async fn viewers_are_offered_nothing_and_refused_everything(app: TestApp) {
     assert_eq!(entries(&owner).await, before, "something was done");
 }
 
-async fn members_manage_neither_keys_nor_people(app: TestApp) {
-    let things = Things::of(&app, &app.organization).await;
+async fn members_cannot_manage_keys_or_members(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
     let owner = app.browser().await;
     let member = join(&app, &owner, "member", "member").await.browser;
     let before = entries(&owner).await;
     for route in routes::all() {
-        let path = route.of(&things);
+        let path = route.of(&resources);
         if !route.path.starts_with("/settings/") {
             continue;
         }
@@ -110,15 +110,15 @@ async fn members_manage_neither_keys_nor_people(app: TestApp) {
         .is(303);
 }
 
-async fn what_belongs_to_others_is_not_there(app: TestApp) {
+async fn records_of_another_organization_are_not_found(app: TestApp) {
     let second = app.second_organization();
-    let theirs = Things::of(&app, &second).await;
-    let mine = Things::of(&app, &app.organization).await;
+    let theirs = Resources::of(&app, &second).await;
+    let mine = Resources::of(&app, &app.organization).await;
     let owner = app.browser().await;
     let grace = app.browser_of(&second).await;
     let before = entries(&grace).await;
     let mut tried = 0;
-    for route in routes::all().iter().filter(|route| route.names_a_thing()) {
+    for route in routes::all().iter().filter(|route| route.has_resource_id()) {
         let path = route.of(&theirs);
         let nowhere = route
             .path
@@ -181,12 +181,12 @@ async fn what_belongs_to_others_is_not_there(app: TestApp) {
     }
 }
 
-async fn who_is_not_signed_in_is_asked_to(app: TestApp) {
-    let things = Things::of(&app, &app.organization).await;
-    let nobody = app.anonymous();
+async fn anonymous_requests_are_redirected_to_the_sign_in(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
+    let anonymous = app.anonymous();
     let before = entries(&app.browser().await).await;
     for route in routes::all() {
-        let path = route.of(&things);
+        let path = route.of(&resources);
         let is_open = [
             "/sign-in",
             "/setup",
@@ -198,13 +198,13 @@ async fn who_is_not_signed_in_is_asked_to(app: TestApp) {
             continue;
         }
         if route.is_read {
-            let answer = nobody.get(&path).await;
+            let answer = anonymous.get(&path).await;
             answer.is(303);
             let location = answer.header("location");
             assert!(location.starts_with("/sign-in"), "{path}: {location}");
         }
         if route.is_posted {
-            let answer = nobody.post_form(&path, &route.fields()).await;
+            let answer = anonymous.post_form(&path, &route.fields()).await;
             answer.is(303);
             assert_eq!(answer.header("location"), "/sign-in", "{path}");
         }
@@ -221,14 +221,14 @@ async fn who_is_not_signed_in_is_asked_to(app: TestApp) {
     );
 }
 
-async fn what_is_private_is_not_kept(app: TestApp) {
-    let things = Things::of(&app, &app.organization).await;
+async fn private_pages_are_not_cached(app: TestApp) {
+    let resources = Resources::of(&app, &app.organization).await;
     let owner = app.browser().await;
     for route in routes::all().iter().filter(|route| route.is_read) {
         if route.path.starts_with("/assets/") {
             continue;
         }
-        let path = route.of(&things);
+        let path = route.of(&resources);
         let answer = owner.get(&path).await;
         let kept = answer.header("cache-control");
         assert!(kept.contains("no-store"), "{path}: {:?}", answer.headers);

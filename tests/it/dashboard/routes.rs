@@ -1,7 +1,7 @@
 //! Every page and form that there is, read off the source: a new one cannot be
 //! forgotten.
 
-use super::Things;
+use super::Resources;
 
 const SOURCE: &str = include_str!("../../../changelog-server/src/dashboard/mod.rs");
 
@@ -51,24 +51,24 @@ fn route(endpoint: &str) -> Route {
 
 impl Route {
     /// Tells whether the path names a thing of an organization.
-    pub(super) fn names_a_thing(&self) -> bool {
+    pub(super) fn has_resource_id(&self) -> bool {
         self.path.contains(ID)
             && !self.path.starts_with("/assets/")
             && !self.path.starts_with("/invitations/")
     }
 
     /// Returns the path with the id of what it is about.
-    pub(super) fn of(&self, things: &Things) -> String {
+    pub(super) fn of(&self, resources: &Resources) -> String {
         let known = [
-            ("/changes/", &things.change),
-            ("/services/", &things.service),
-            ("/hosts/", &things.host),
-            ("/settings/api-keys/", &things.key),
-            ("/settings/members/invitations/", &things.invitation),
-            ("/settings/members/", &things.member),
-            ("/invitations/", &things.token),
+            ("/changes/", &resources.change),
+            ("/services/", &resources.service),
+            ("/hosts/", &resources.host),
+            ("/settings/api-keys/", &resources.key),
+            ("/settings/members/invitations/", &resources.invitation),
+            ("/settings/members/", &resources.member),
+            ("/invitations/", &resources.token),
             // No file has the name of a change.
-            ("/assets/", &things.change),
+            ("/assets/", &resources.change),
         ];
         if !self.path.contains(ID) {
             return self.path.clone();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{Engine, TestApp, TestClient};
 
-const DONE: [(&str, &str, &str); 8] = [
+const TITLES: [(&str, &str, &str); 8] = [
     ("Deploy payments 2.{}", "medium", "payments"),
     ("Deploy search 1.{}", "low", "search"),
     ("Rotate the TLS certificates, round {}", "low", "gateway"),
@@ -22,7 +22,7 @@ const DONE: [(&str, &str, &str); 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pictures_for_the_readme() {
+async fn screenshots_for_the_readme() {
     let app = TestApp::with_process(Engine::Sqlite).await;
     let app = app.expect("SQLite is always there");
     let Some(browser) = Chromium::start().await else {
@@ -71,7 +71,7 @@ async fn fill(key: &TestClient) -> String {
     let mut minutes = 45;
     for number in 0..900_i64 {
         let dice = (number * 7919 + number * number * 31) % 97;
-        let (title, risk, service) = DONE[usize::try_from(dice % 8).expect("small")];
+        let (title, risk, service) = TITLES[usize::try_from(dice % 8).expect("small")];
         let id = services.iter().find(|(name, _)| *name == service);
         let status = if dice % 13 == 5 {
             "rolled_back"

@@ -9,15 +9,15 @@ use changelog_tests::{
 };
 
 on_both!(
-    signing_in_gives_a_session,
-    over_https_the_cookie_is_secure,
+    signing_in_creates_a_session,
+    cookies_are_secure_over_https,
     wrong_passwords_are_refused,
-    known_and_unknown_people_are_refused_alike,
+    known_and_unknown_accounts_get_the_same_response,
     other_sites_cannot_sign_in_or_out,
     signing_out_ends_one_session,
     a_new_password_ends_every_session,
-    guessing_is_throttled_and_never_for_good,
-    many_attempts_at_once_are_counted_all_the_same;
+    guessing_is_throttled_temporarily,
+    concurrent_attempts_are_counted;
     process:
     sessions_survive_a_restart,
 );
@@ -28,7 +28,7 @@ async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestRe
         .await
 }
 
-async fn signed_in(caller: &TestClient, cookie: &str) -> u16 {
+async fn session_status(caller: &TestClient, cookie: &str) -> u16 {
     caller
         .clone()
         .with("cookie", cookie)
@@ -41,7 +41,7 @@ async fn signed_in(caller: &TestClient, cookie: &str) -> u16 {
 /// The cookie by which a browser is known has the same attributes but its age.
 fn attributes(answer: &TestResponse) -> (String, Vec<String>) {
     let cookies = answer.headers.get_all("set-cookie").iter();
-    let cookies: Vec<&str> = cookies.map(|c| c.to_str().expect("a text")).collect();
+    let cookies: Vec<&str> = cookies.map(|c| c.to_str().expect("a string")).collect();
     let cookie = cookies[0];
     if let Some(browser) = cookies.get(1) {
         let rest = |cookie: &str| {
@@ -72,7 +72,7 @@ fn attributes(answer: &TestResponse) -> (String, Vec<String>) {
     (pair, attributes)
 }
 
-async fn signing_in_gives_a_session(app: TestApp) {
+async fn signing_in_creates_a_session(app: TestApp) {
     let (anonymous, owner) = (app.anonymous(), &app.organization);
     let page = anonymous.get("/sign-in").await;
     page.is(200);
@@ -124,14 +124,14 @@ async fn signing_in_gives_a_session(app: TestApp) {
     let again = sign_in(&anonymous, &owner.email.to_uppercase(), &owner.password).await;
     assert_ne!(again, pair);
     for cookie in [&pair, &again] {
-        assert_eq!(signed_in(&anonymous, cookie).await, 200);
+        assert_eq!(session_status(&anonymous, cookie).await, 200);
     }
     let mut cut = pair.clone();
     cut.pop();
-    assert_eq!(signed_in(&anonymous, &cut).await, 401);
+    assert_eq!(session_status(&anonymous, &cut).await, 401);
 }
 
-async fn over_https_the_cookie_is_secure(mut app: TestApp) {
+async fn cookies_are_secure_over_https(mut app: TestApp) {
     app.restart_with(&["--public-url", "https://log.example.com"])
         .await;
     let owner = &app.organization;
@@ -149,10 +149,10 @@ async fn over_https_the_cookie_is_secure(mut app: TestApp) {
             "{wanted}: {attributes:?}"
         );
     }
-    assert_eq!(signed_in(&app.anonymous(), &pair).await, 200);
+    assert_eq!(session_status(&app.anonymous(), &pair).await, 200);
     // The name that another host of the domain could set is no session.
     let plain = pair.replace("__Host-", "");
-    assert_eq!(signed_in(&app.anonymous(), &plain).await, 401);
+    assert_eq!(session_status(&app.anonymous(), &plain).await, 401);
     // Its own origin is the public one.
     for (origin, status) in [("https://log.example.com", 303), (&*app.url(), 403)] {
         let caller = app.anonymous().with("origin", origin);
@@ -190,7 +190,7 @@ async fn wrong_passwords_are_refused(app: TestApp) {
         .is(303);
 }
 
-async fn known_and_unknown_people_are_refused_alike(app: TestApp) {
+async fn known_and_unknown_accounts_get_the_same_response(app: TestApp) {
     let anonymous = app.anonymous();
     let (mut known, mut unknown) = (Duration::MAX, Duration::MAX);
     for attempt in 0..4 {
@@ -272,13 +272,13 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
         );
         let left = if passes { 401 } else { 200 };
         assert_eq!(
-            signed_in(&app.anonymous(), &cookie).await,
+            session_status(&app.anonymous(), &cookie).await,
             left,
             "{headers:?}"
         );
         // Reading is not changing.
         let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
-        assert_eq!(signed_in(&caller, &cookie).await, 200, "{headers:?}");
+        assert_eq!(session_status(&caller, &cookie).await, 200, "{headers:?}");
         // A key is no cookie: other sites do not have it.
         let key = headers
             .iter()
@@ -309,8 +309,8 @@ async fn signing_out_ends_one_session(app: TestApp) {
         attributes.iter().any(|word| word == "max-age=0"),
         "{attributes:?}"
     );
-    assert_eq!(signed_in(&anonymous, &first).await, 401);
-    assert_eq!(signed_in(&anonymous, &second).await, 200);
+    assert_eq!(session_status(&anonymous, &first).await, 401);
+    assert_eq!(session_status(&anonymous, &second).await, 200);
     // Once more, or without a session, is no error.
     anonymous
         .clone()
@@ -340,9 +340,9 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     let output = app.try_admin(&arguments, "a brand new secret\n");
     assert!(output.status.success(), "{output:?}");
     for cookie in &cookies {
-        assert_eq!(signed_in(&anonymous, cookie).await, 401);
+        assert_eq!(session_status(&anonymous, cookie).await, 401);
     }
-    assert_eq!(signed_in(&anonymous, &theirs).await, 200);
+    assert_eq!(session_status(&anonymous, &theirs).await, 200);
     try_sign_in(&anonymous, &owner.email, &owner.password)
         .await
         .is(401);
@@ -351,7 +351,7 @@ async fn a_new_password_ends_every_session(app: TestApp) {
         .is(303);
     // From a file, too; and what is too short, too long or too common is refused.
     let file = app.folder().join("password");
-    for (password, taken) in [
+    for (password, accepted) in [
         ("x7-aq9-kd2-p".to_owned(), true),
         ("x7-aq9-kd2-".to_owned(), false),
         (format!("x7-aq9-{}", "🚀".repeat(249)), true),
@@ -372,13 +372,13 @@ async fn a_new_password_ends_every_session(app: TestApp) {
         let output = app.try_admin(&arguments, "");
         assert_eq!(
             output.status.success(),
-            taken,
+            accepted,
             "{} characters",
             password.chars().count()
         );
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(password.is_empty() || !said.contains(&password), "{said}");
-        if taken {
+        if accepted {
             try_sign_in(&anonymous, &owner.email, &password)
                 .await
                 .is(303);
@@ -386,7 +386,7 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     }
 }
 
-async fn guessing_is_throttled_and_never_for_good(app: TestApp) {
+async fn guessing_is_throttled_temporarily(app: TestApp) {
     let (anonymous, owner) = (app.anonymous(), &app.organization);
     let second = app.second_organization();
     for attempt in 1..=5 {
@@ -445,7 +445,7 @@ async fn sessions_survive_a_restart(mut app: TestApp) {
 
 /// Signs in as twenty people who do not exist, up to so many times, until it is
 /// told to wait; returns whether it was.
-async fn throttled(caller: &TestClient, times: usize, address: Option<&str>) -> bool {
+async fn is_throttled(caller: &TestClient, times: usize, address: Option<&str>) -> bool {
     let caller = address.iter().fold(caller.clone(), |caller, address| {
         caller.with("x-forwarded-for", address)
     });
@@ -476,28 +476,28 @@ async fn throttled(caller: &TestClient, times: usize, address: Option<&str>) -> 
 
 /// Kept in memory, so the database makes no difference.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_address_cannot_guess_everybody() {
+async fn one_client_cannot_guess_many_accounts() {
     let mut app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
     let caller = app.anonymous();
     assert!(
-        !throttled(&caller, 1, None).await,
+        !is_throttled(&caller, 1, None).await,
         "a few are nobody's business"
     );
     // Nobody becomes somebody else by saying so.
-    assert!(throttled(&caller, 20, Some("192.0.2.1")).await);
-    assert!(throttled(&caller, 1, Some("192.0.2.2")).await);
+    assert!(is_throttled(&caller, 20, Some("192.0.2.1")).await);
+    assert!(is_throttled(&caller, 1, Some("192.0.2.2")).await);
     // Behind a proxy that is known, each is who the proxy says.
     app.restart_with(&["--trusted-proxy", "127.0.0.0/8"]).await;
     let caller = app.anonymous();
-    assert!(throttled(&caller, 20, Some("192.0.2.1")).await);
-    assert!(!throttled(&caller, 1, Some("192.0.2.2")).await);
+    assert!(is_throttled(&caller, 20, Some("192.0.2.1")).await);
+    assert!(!is_throttled(&caller, 1, Some("192.0.2.2")).await);
     // Only what the proxy itself has added counts.
-    assert!(throttled(&caller, 1, Some("198.51.100.7, 192.0.2.1")).await);
+    assert!(is_throttled(&caller, 1, Some("198.51.100.7, 192.0.2.1")).await);
 }
 
-async fn many_attempts_at_once_are_counted_all_the_same(app: TestApp) {
+async fn concurrent_attempts_are_counted(app: TestApp) {
     let caller = app.anonymous();
     let email = app.organization.email.as_str();
     let attempts = (0..20).map(|index| {

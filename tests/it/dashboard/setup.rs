@@ -7,9 +7,9 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{Server, TestApp, TestClient, on_one, programs};
 
 on_one!(
-    from_nothing_to_the_first_change,
-    only_the_link_that_was_printed_sets_up,
-    of_two_at_once_one_sets_up,
+    setup_leads_to_the_first_change,
+    only_the_printed_link_allows_setup,
+    concurrent_setups_create_one_organization,
 );
 
 const FIELDS: [(&str, &str); 4] = [
@@ -24,7 +24,7 @@ async fn start(app: &TestApp, database: &str) -> Server {
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", database);
     let server = Server::start(command).await;
-    server.unwrap_or_else(|said| panic!("serve ends: {said}"))
+    server.unwrap_or_else(|log| panic!("the server exited: {log}"))
 }
 
 /// Reads the link that a service prints on its first start.
@@ -36,14 +36,14 @@ fn link(server: &Server) -> String {
     format!("{start}{token}")
 }
 
-async fn from_nothing_to_the_first_change(app: TestApp) {
+async fn setup_leads_to_the_first_change(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
-        the_first_change(&app, &browser).await;
+        check_setup(&app, &browser).await;
     }
 }
 
 /// The story of the first start, for browsers with scripts and without.
-pub(super) async fn the_first_change(app: &TestApp, browser: &Chromium) {
+pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     let database = app.empty_database().await;
     let server = start(app, &database).await;
     let link = link(&server);
@@ -112,51 +112,55 @@ pub(super) async fn the_first_change(app: &TestApp, browser: &Chromium) {
         .is(403);
 }
 
-async fn only_the_link_that_was_printed_sets_up(app: TestApp) {
+async fn only_the_printed_link_allows_setup(app: TestApp) {
     let database = app.empty_database().await;
     let server = start(&app, &database).await;
     let link = link(&server);
     let (_, token) = link.split_once('=').expect("a token");
-    let nobody = TestClient::new(&server.address);
+    let anonymous = TestClient::new(&server.address);
     let wrong = token.chars().rev().collect::<String>();
     assert_ne!(wrong, token);
     for token in ["", &wrong, &token[1..], &format!("{token}a")] {
-        nobody.get(&format!("/setup?token={token}")).await.is(403);
+        anonymous
+            .get(&format!("/setup?token={token}"))
+            .await
+            .is(403);
         let fields = [&FIELDS[..], &[("token", token)]].concat();
-        let answer = nobody.post_form("/setup", &fields).await;
+        let answer = anonymous.post_form("/setup", &fields).await;
         answer.is(403);
         assert_eq!(answer.header("set-cookie"), "");
     }
-    nobody.get("/setup").await.is(403);
-    let answer = nobody.post_form("/setup", &FIELDS).await;
+    anonymous.get("/setup").await.is(403);
+    let answer = anonymous.post_form("/setup", &FIELDS).await;
     answer.is(403);
     // The organization that there is was made by none of them.
     let fields = [&FIELDS[..], &[("token", token)]].concat();
-    let answer = nobody.post_form("/setup", &fields).await;
+    let answer = anonymous.post_form("/setup", &fields).await;
     answer.is(200);
     assert!(answer.header("cache-control").contains("no-store"));
     let cookie = answer.header("set-cookie");
     let (cookie, _) = cookie.split_once(';').expect("a session");
-    let owner = nobody.clone().with("cookie", cookie);
+    let owner = anonymous.clone().with("cookie", cookie);
     let organization = owner.get("/settings/organization").await;
     organization.is(200);
     assert!(organization.text.contains("Umbrella"));
     let members = owner.get("/settings/members").await.text;
     let main = between(&members, "<main", "</main>");
     assert_eq!(main.matches("@example.com").count(), 1, "{main}");
-    nobody.post_form("/setup", &fields).await.is(403);
+    anonymous.post_form("/setup", &fields).await.is(403);
     // A service that has organizations has no setup at all.
     app.anonymous().get("/setup").await.is(403);
 }
 
-async fn of_two_at_once_one_sets_up(app: TestApp) {
+async fn concurrent_setups_create_one_organization(app: TestApp) {
     let database = app.empty_database().await;
     let server = start(&app, &database).await;
     let link = link(&server);
     let (_, token) = link.split_once('=').expect("a token");
-    let nobody = TestClient::new(&server.address);
+    let anonymous = TestClient::new(&server.address);
     let fields = [&FIELDS[..], &[("token", token)]].concat();
-    let both = futures_util::future::join_all((0..4).map(|_| nobody.post_form("/setup", &fields)));
+    let both =
+        futures_util::future::join_all((0..4).map(|_| anonymous.post_form("/setup", &fields)));
     let mut statuses: Vec<u16> = both.await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 403, 403, 403]);

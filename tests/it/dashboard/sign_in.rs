@@ -8,14 +8,14 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    a_person_signs_in_looks_and_signs_out,
-    another_site_can_do_nothing,
-    after_the_sign_in_one_is_where_one_wanted_to_be,
-    a_session_that_was_planted_is_worth_nothing,
-    who_guesses_has_to_wait_and_is_told,
+    a_person_signs_in_and_out,
+    another_site_cannot_end_the_session,
+    the_sign_in_leads_to_the_requested_page,
+    a_planted_session_is_not_accepted,
+    throttled_sign_ins_show_the_wait,
 );
 
-async fn a_person_signs_in_looks_and_signs_out(app: TestApp) {
+async fn a_person_signs_in_and_out(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -59,7 +59,7 @@ async fn a_person_signs_in_looks_and_signs_out(app: TestApp) {
     assert_eq!(browser.path().await, "/sign-in", "the session has ended");
 }
 
-async fn another_site_can_do_nothing(app: TestApp) {
+async fn another_site_cannot_end_the_session(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -81,7 +81,7 @@ async fn another_site_can_do_nothing(app: TestApp) {
     assert!(browser.has(MENU).await);
 }
 
-async fn after_the_sign_in_one_is_where_one_wanted_to_be(app: TestApp) {
+async fn the_sign_in_leads_to_the_requested_page(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
@@ -129,7 +129,7 @@ async fn after_the_sign_in_one_is_where_one_wanted_to_be(app: TestApp) {
     }
 }
 
-async fn a_session_that_was_planted_is_worth_nothing(app: TestApp) {
+async fn a_planted_session_is_not_accepted(app: TestApp) {
     let owner = &app.organization;
     let fields = [
         ("email", owner.email.as_str()),
@@ -154,21 +154,21 @@ async fn a_session_that_was_planted_is_worth_nothing(app: TestApp) {
     of(next).get("/account").await.is(200);
 }
 
-async fn who_guesses_has_to_wait_and_is_told(app: TestApp) {
+async fn throttled_sign_ins_show_the_wait(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
     browser.open(&format!("{}/sign-in", app.url())).await;
-    let mut told = String::new();
+    let mut message = String::new();
     // Five are free, and a wait is short at first.
     for _ in 0..10 {
         try_sign_in(&browser, &app.organization.email, "not the password").await;
-        told = browser.text_of("#sign-in-error").await;
-        if told.contains("Too many failed attempts. Try again in") {
+        message = browser.text_of("#sign-in-error").await;
+        if message.contains("Too many failed attempts. Try again in") {
             break;
         }
     }
-    assert!(told.contains("Too many"), "{told}");
+    assert!(message.contains("Too many"), "{message}");
     assert_eq!(browser.value("#email").await, app.organization.email);
 }
 

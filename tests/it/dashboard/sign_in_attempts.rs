@@ -6,14 +6,14 @@ use changelog_tests::database::{Db, fetch};
 use changelog_tests::{TestApp, TestClient, TestResponse, on_both};
 
 on_both!(
-    what_is_no_address_is_wrong_and_leaves_nothing,
-    who_knows_an_address_keeps_nobody_out,
+    invalid_addresses_are_refused_and_not_counted,
+    guesses_do_not_lock_out_the_owner_of_an_account,
     a_browser_is_known_for_its_own_account_only,
-    what_was_not_checked_is_not_counted,
-    a_session_is_no_way_to_guess,
-    a_sign_in_ends_the_session_before;
+    unchecked_attempts_are_not_counted,
+    guesses_in_a_session_are_throttled,
+    a_sign_in_ends_the_previous_session;
     process:
-    https_is_for_good_and_links_are_not_logged,
+    hsts_is_sent_and_invitation_links_are_not_logged,
 );
 
 async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestResponse {
@@ -25,7 +25,7 @@ async fn try_sign_in(caller: &TestClient, email: &str, password: &str) -> TestRe
 fn cookies(answer: &TestResponse) -> BTreeMap<String, String> {
     let all = answer.headers.get_all("set-cookie").iter();
     all.map(|cookie| {
-        let cookie = cookie.to_str().expect("a text");
+        let cookie = cookie.to_str().expect("a string");
         let (pair, _) = cookie.split_once(';').expect("attributes");
         let (name, value) = pair.split_once('=').expect("a pair");
         (name.to_owned(), value.to_owned())
@@ -34,19 +34,19 @@ fn cookies(answer: &TestResponse) -> BTreeMap<String, String> {
 }
 
 /// What a client behind a trusted proxy sends.
-fn at(app: &TestApp, address: &str) -> TestClient {
+fn client_at(app: &TestApp, address: &str) -> TestClient {
     app.anonymous().with("x-forwarded-for", address)
 }
 
-async fn behind_a_proxy(app: &mut TestApp) {
+async fn trust_local_proxy(app: &mut TestApp) {
     let arguments = ["--trusted-proxy", "127.0.0.0/8"];
     app.restart_with(&arguments).await;
 }
 
-async fn what_is_no_address_is_wrong_and_leaves_nothing(mut app: TestApp) {
+async fn invalid_addresses_are_refused_and_not_counted(mut app: TestApp) {
     const ROWS: &str = "SELECT bucket, failures FROM sign_in_failures";
-    behind_a_proxy(&mut app).await;
-    let caller = at(&app, "192.0.2.1");
+    trust_local_proxy(&mut app).await;
+    let caller = client_at(&app, "192.0.2.1");
     let long = |length: usize| format!("{}@example.com", "x".repeat(length - 12));
     // What compresses to nothing, and what does not compress at all.
     let random: String = (0..8_000)
@@ -83,30 +83,30 @@ async fn what_is_no_address_is_wrong_and_leaves_nothing(mut app: TestApp) {
     db.close().await;
 }
 
-async fn who_knows_an_address_keeps_nobody_out(mut app: TestApp) {
-    behind_a_proxy(&mut app).await;
+async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
+    trust_local_proxy(&mut app).await;
     let owner = app.organization.clone();
     let (email, password) = (owner.email.as_str(), owner.password.as_str());
-    let home = at(&app, "192.0.2.1");
+    let home = client_at(&app, "192.0.2.1");
     let first = try_sign_in(&home, email, password).await;
     first.is(303);
     let browser = cookies(&first)["changelog_browser"].clone();
     let known = |address: &str, token: &str| {
-        at(&app, address).with("cookie", &format!("changelog_browser={token}"))
+        client_at(&app, address).with("cookie", &format!("changelog_browser={token}"))
     };
     // One client that guesses waits alone; all of an IPv6 network are one.
     for number in 0..5 {
-        let stranger = at(&app, &format!("2001:db8::{number}"));
+        let stranger = client_at(&app, &format!("2001:db8::{number}"));
         try_sign_in(&stranger, email, "wrong").await.is(401);
     }
-    let stranger = at(&app, "2001:db8::ffff");
+    let stranger = client_at(&app, "2001:db8::ffff");
     try_sign_in(&stranger, email, "wrong").await.is(429);
     try_sign_in(&home, email, password).await.is(303);
     // Many clients meet a limit of the account.
     let mut tried = 5;
     let mut waits = false;
     for network in 1..60 {
-        let caller = at(&app, &format!("198.51.100.{network}"));
+        let caller = client_at(&app, &format!("198.51.100.{network}"));
         let guesses = (0..5).map(|_| try_sign_in(&caller, email, "wrong"));
         for answer in futures_util::future::join_all(guesses).await {
             match answer.status {
@@ -121,7 +121,7 @@ async fn who_knows_an_address_keeps_nobody_out(mut app: TestApp) {
     }
     // A wait of a second may pass in between.
     assert!((128..=132).contains(&tried), "{tried} were free");
-    try_sign_in(&at(&app, "203.0.113.9"), email, password)
+    try_sign_in(&client_at(&app, "203.0.113.9"), email, password)
         .await
         .is(429);
     // A browser that has signed in before passes, from anywhere, and again.
@@ -141,10 +141,10 @@ async fn who_knows_an_address_keeps_nobody_out(mut app: TestApp) {
 }
 
 async fn a_browser_is_known_for_its_own_account_only(mut app: TestApp) {
-    behind_a_proxy(&mut app).await;
+    trust_local_proxy(&mut app).await;
     let second = app.second_organization();
     let owner = app.organization.clone();
-    let caller = at(&app, "192.0.2.1");
+    let caller = client_at(&app, "192.0.2.1");
     let answer = try_sign_in(&caller, &second.email, &second.password).await;
     let token = cookies(&answer)["changelog_browser"].clone();
     let caller = caller.with("cookie", &format!("changelog_browser={token}"));
@@ -157,17 +157,17 @@ async fn a_browser_is_known_for_its_own_account_only(mut app: TestApp) {
         .is(303);
 }
 
-async fn what_was_not_checked_is_not_counted(mut app: TestApp) {
-    behind_a_proxy(&mut app).await;
+async fn unchecked_attempts_are_not_counted(mut app: TestApp) {
+    trust_local_proxy(&mut app).await;
     let owner = app.organization.clone();
     let flood: Vec<_> = (0..250)
         .map(|number| {
-            let caller = at(&app, &format!("198.51.{}.{}", number / 250, number % 250));
+            let caller = client_at(&app, &format!("198.51.{}.{}", number / 250, number % 250));
             let email = format!("nobody-{number}@example.com");
             tokio::spawn(async move { try_sign_in(&caller, &email, "wrong").await.status })
         })
         .collect();
-    let home = at(&app, "192.0.2.1");
+    let home = client_at(&app, "192.0.2.1");
     let mut statuses = Vec::new();
     for _ in 0..8 {
         statuses.push(
@@ -178,7 +178,7 @@ async fn what_was_not_checked_is_not_counted(mut app: TestApp) {
     }
     let mut busy = 0;
     for status in flood {
-        busy += usize::from(status.await.expect("an answer") == 503);
+        busy += usize::from(status.await.expect("a response") == 503);
     }
     assert!(busy > 0, "so many were not too many");
     // Busy or right, and never told to have been wrong.
@@ -191,16 +191,16 @@ async fn what_was_not_checked_is_not_counted(mut app: TestApp) {
         .is(303);
 }
 
-async fn a_session_is_no_way_to_guess(mut app: TestApp) {
-    behind_a_proxy(&mut app).await;
+async fn guesses_in_a_session_are_throttled(mut app: TestApp) {
+    trust_local_proxy(&mut app).await;
     let owner = app.organization.clone();
-    let answer = try_sign_in(&at(&app, "192.0.2.1"), &owner.email, &owner.password).await;
+    let answer = try_sign_in(&client_at(&app, "192.0.2.1"), &owner.email, &owner.password).await;
     let session = format!(
         "changelog_session={}",
         cookies(&answer)["changelog_session"]
     );
     let guess = async |number: usize, password: &str| {
-        let thief = at(&app, &format!("198.51.100.{number}")).with("cookie", &session);
+        let thief = client_at(&app, &format!("198.51.100.{number}")).with("cookie", &session);
         let fields = [
             ("current_password", password),
             ("password", "a pear and 4711 plums"),
@@ -212,13 +212,13 @@ async fn a_session_is_no_way_to_guess(mut app: TestApp) {
     }
     assert_eq!(guess(6, &owner.password).await, 429);
     // Whose account it is signs in all the same.
-    let home = at(&app, "192.0.2.1");
+    let home = client_at(&app, "192.0.2.1");
     try_sign_in(&home, &owner.email, &owner.password)
         .await
         .is(303);
 }
 
-async fn a_sign_in_ends_the_session_before(app: TestApp) {
+async fn a_sign_in_ends_the_previous_session(app: TestApp) {
     let owner = &app.organization;
     let first = try_sign_in(&app.anonymous(), &owner.email, &owner.password).await;
     let of = |answer: &TestResponse| {
@@ -233,7 +233,7 @@ async fn a_sign_in_ends_the_session_before(app: TestApp) {
     browser.get("/account").await.is(303);
 }
 
-async fn https_is_for_good_and_links_are_not_logged(mut app: TestApp) {
+async fn hsts_is_sent_and_invitation_links_are_not_logged(mut app: TestApp) {
     let plain = app.anonymous().get("/sign-in").await;
     assert_eq!(plain.header("strict-transport-security"), "");
     let owner = app.browser().await;

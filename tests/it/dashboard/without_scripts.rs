@@ -5,63 +5,63 @@ use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, on_one};
 
 on_one!(
-    from_nothing_to_the_first_change,
-    a_change_is_logged_edited_moved_and_deleted,
-    services_and_hosts_are_made_and_changed,
-    a_key_is_made_used_and_revoked,
-    somebody_is_invited_and_comes,
-    what_one_looks_for_is_the_address,
-    downloads_have_what_the_list_has,
-    what_only_scripts_do_is_not_offered,
+    setup_leads_to_the_first_change,
+    a_change_is_created_edited_and_deleted,
+    services_and_hosts_are_created_and_edited,
+    a_key_is_created_used_and_revoked,
+    an_invited_person_joins,
+    filters_are_in_the_url,
+    downloads_match_the_list,
+    controls_that_need_scripts_are_hidden,
 );
 
-async fn from_nothing_to_the_first_change(app: TestApp) {
+async fn setup_leads_to_the_first_change(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        setup::the_first_change(&app, &browser).await;
+        setup::check_setup(&app, &browser).await;
     }
 }
 
-async fn a_change_is_logged_edited_moved_and_deleted(app: TestApp) {
+async fn a_change_is_created_edited_and_deleted(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        changes::a_change_comes_and_goes(&app, &browser).await;
+        changes::check_change_lifecycle(&app, &browser).await;
     }
 }
 
-async fn services_and_hosts_are_made_and_changed(app: TestApp) {
+async fn services_and_hosts_are_created_and_edited(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        changes::things_are_made_and_changed(&app, &browser).await;
+        changes::check_services_and_hosts(&app, &browser).await;
     }
 }
 
-async fn a_key_is_made_used_and_revoked(app: TestApp) {
+async fn a_key_is_created_used_and_revoked(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        api_keys::a_key_comes_and_goes(&app, &browser).await;
+        api_keys::check_key_lifecycle(&app, &browser).await;
     }
 }
 
-async fn somebody_is_invited_and_comes(app: TestApp) {
+async fn an_invited_person_joins(app: TestApp) {
     let Some(browser) = Chromium::without_scripts().await else {
         return;
     };
     let Some(other) = Chromium::without_scripts().await else {
         return;
     };
-    members::somebody_comes(&app, &browser, &other).await;
+    members::check_invitation(&app, &browser, &other).await;
 }
 
-async fn what_one_looks_for_is_the_address(app: TestApp) {
+async fn filters_are_in_the_url(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        list_filters::a_list_is_narrowed(&app, &browser).await;
+        list_filters::check_filters(&app, &browser).await;
     }
 }
 
-async fn downloads_have_what_the_list_has(app: TestApp) {
+async fn downloads_match_the_list(app: TestApp) {
     if let Some(browser) = Chromium::without_scripts().await {
-        list_filters::downloads(&app, &browser).await;
+        list_filters::check_downloads(&app, &browser).await;
     }
 }
 
-async fn what_only_scripts_do_is_not_offered(app: TestApp) {
+async fn controls_that_need_scripts_are_hidden(app: TestApp) {
     let Some(browser) = Chromium::without_scripts().await else {
         return;
     };

@@ -2,29 +2,29 @@
 
 use serde_json::{Value, json};
 
-use changelog_tests::shapes::{is_id, is_recent};
+use changelog_tests::shapes::{assert_id, assert_recent};
 use changelog_tests::{TestApp, each, keys, on_both, text};
 
 on_both!(
     process:
-    organizations_are_made_and_listed,
-    owners_are_made_with_them,
+    organizations_are_created_and_listed,
+    owners_are_created_with_organizations,
     plans_are_set_by_id_and_by_name,
     keys_are_listed_masked,
     keys_are_revoked_once,
-    mistakes_are_told_and_change_nothing,
-    commands_are_explained,
-    what_is_not_there_is_not_copied,
+    mistakes_are_reported_and_change_nothing,
+    help_lists_commands_and_flags,
+    a_missing_database_is_not_backed_up,
 );
 
-async fn organizations_are_made_and_listed(app: TestApp) {
+async fn organizations_are_created_and_listed(app: TestApp) {
     let made = app.admin(&["org", "create", "--name", "Initech", "--plan", "pro"]);
     assert_eq!(keys(&made), ["organization", "owner"]);
     assert_eq!(made["owner"], Value::Null);
     let organization = &made["organization"];
     assert_eq!(keys(organization), ["created_at", "id", "name", "plan"]);
-    is_id(&organization["id"]);
-    is_recent(&organization["created_at"]);
+    assert_id(&organization["id"]);
+    assert_recent(&organization["created_at"]);
     assert_eq!(
         (&organization["name"], &organization["plan"]),
         (&json!("Initech"), &json!("pro"))
@@ -53,7 +53,7 @@ async fn organizations_are_made_and_listed(app: TestApp) {
     answer.problem(403, "plan_required");
 }
 
-async fn owners_are_made_with_them(app: TestApp) {
+async fn owners_are_created_with_organizations(app: TestApp) {
     let file = app.folder().join("password");
     std::fs::write(&file, "a long enough secret\n").expect("a file");
     let made = app.admin(&[
@@ -70,7 +70,7 @@ async fn owners_are_made_with_them(app: TestApp) {
     ]);
     let owner = &made["owner"];
     assert_eq!(keys(owner), ["email", "id", "name"]);
-    is_id(&owner["id"]);
+    assert_id(&owner["id"]);
     assert_eq!(
         (&owner["email"], &owner["name"]),
         (&json!("peter@example.com"), &json!("Peter"))
@@ -166,7 +166,7 @@ async fn keys_are_revoked_once(app: TestApp) {
     let id = text(&made["id"]);
     app.admin(&["key", "revoke", &id]);
     let list = app.admin(&["key", "list", "--org", &app.organization.id]);
-    is_recent(&list[1]["revoked_at"]);
+    assert_recent(&list[1]["revoked_at"]);
     // Again is no error, and does not move the moment.
     app.try_admin(&["key", "revoke", &id], "");
     let again = app.admin(&["key", "list", "--org", &app.organization.id]);
@@ -185,7 +185,7 @@ async fn keys_are_revoked_once(app: TestApp) {
 }
 
 #[expect(clippy::too_many_lines, reason = "one table")]
-async fn mistakes_are_told_and_change_nothing(app: TestApp) {
+async fn mistakes_are_reported_and_change_nothing(app: TestApp) {
     let before = app.admin(&["org", "list"]);
     let nowhere = uuid::Uuid::now_v7().to_string();
     let long = "x".repeat(101);
@@ -279,9 +279,9 @@ async fn mistakes_are_told_and_change_nothing(app: TestApp) {
     ] {
         let output = app.try_admin(arguments, input);
         assert!(!output.status.success(), "{arguments:?} succeeds");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.trim().is_empty(), "{arguments:?} says nothing");
-        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!stderr.trim().is_empty(), "{arguments:?} says nothing");
+        assert!(!stderr.contains("panicked"), "{arguments:?}: {stderr}");
         assert_eq!(output.stdout, b"", "{arguments:?}");
     }
     assert_eq!(app.admin(&["org", "list"]), before);
@@ -294,7 +294,7 @@ async fn mistakes_are_told_and_change_nothing(app: TestApp) {
     app.admin(&["key", "create", "--org", org, "--name", "x"]);
 }
 
-async fn commands_are_explained(app: TestApp) {
+async fn help_lists_commands_and_flags(app: TestApp) {
     for (arguments, words) in [
         (
             &["--help"][..],
@@ -347,14 +347,14 @@ async fn commands_are_explained(app: TestApp) {
     }
 }
 
-async fn what_is_not_there_is_not_copied(app: TestApp) {
+async fn a_missing_database_is_not_backed_up(app: TestApp) {
     let missing = app.folder().join("mistyped.db");
     let address = format!("sqlite://{}", missing.display());
     let copy = app.folder().join("copy-of-nothing.db");
     let copy = copy.to_str().expect("a path");
     let output = app.try_admin(&["backup", copy, "--database-url", &address], "");
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("mistyped.db"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("mistyped.db"), "{stderr}");
     assert!(!missing.exists(), "nothing was made");
 }

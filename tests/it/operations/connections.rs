@@ -15,18 +15,21 @@ async fn app() -> TestApp {
 
 /// Listens to a connection until it is closed, dripping bytes into it if it is
 /// given any; returns how long that took and what was said.
-async fn closed_after(mut wire: RawConnection, drip: Option<&'static str>) -> (Duration, String) {
+async fn closed_after(
+    mut connection: RawConnection,
+    drip: Option<&'static str>,
+) -> (Duration, String) {
     let began = Instant::now();
     let mut text = String::new();
     loop {
-        let heard = wire.hear(Duration::from_secs(2)).await;
-        text.push_str(&heard.text);
-        if heard.closed {
+        let received = connection.receive(Duration::from_secs(2)).await;
+        text.push_str(&received.text);
+        if received.closed {
             return (began.elapsed(), text);
         }
         assert!(began.elapsed() < Duration::from_secs(90), "it stays open");
         if let Some(drip) = drip {
-            wire.send(drip).await;
+            connection.send(drip).await;
         }
     }
 }
@@ -43,7 +46,7 @@ async fn slow_and_silent_connections_are_closed() {
     let with_length = format!("{head}content-length: 1000\r\n\r\n{{");
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
     let mut waiting = tokio::task::JoinSet::new();
-    for (what, bytes, drip, least, most) in [
+    for (what, bytes, drip, min, max) in [
         ("silent", String::new(), None, 8, 13),
         ("half a header", "GET /api/hea".to_owned(), None, 8, 13),
         (
@@ -64,18 +67,18 @@ async fn slow_and_silent_connections_are_closed() {
         ),
         ("idle after a request", whole, None, 5, 63),
     ] {
-        let mut wire = RawConnection::connect(&address).await;
-        wire.send(bytes).await;
-        waiting.spawn(async move { (what, closed_after(wire, drip).await, least, most) });
+        let mut connection = RawConnection::connect(&address).await;
+        connection.send(bytes).await;
+        waiting.spawn(async move { (what, closed_after(connection, drip).await, min, max) });
     }
     // Meanwhile somebody else is served as if nothing were.
     let key = app.key();
     let mut times = Vec::new();
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(12) {
-        let asked = Instant::now();
+        let sent = Instant::now();
         key.get("/api/hosts").await.is(200);
-        times.push(asked.elapsed());
+        times.push(sent.elapsed());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     times.sort();
@@ -84,8 +87,8 @@ async fn slow_and_silent_connections_are_closed() {
         "{times:?}"
     );
     while let Some(ended) = waiting.join_next().await {
-        let (what, (took, text), least, most) = ended.expect("it ends");
-        let within = Duration::from_secs(least)..Duration::from_secs(most);
+        let (what, (took, text), min, max) = ended.expect("an exit");
+        let within = Duration::from_secs(min)..Duration::from_secs(max);
         assert!(
             within.contains(&took),
             "{what}: closed after {took:?}: {text}"
@@ -98,8 +101,8 @@ async fn slow_and_silent_connections_are_closed() {
             );
         }
         if what.contains("header") {
-            let told = text.is_empty() || text.starts_with("HTTP/1.1 408");
-            assert!(told, "{what}: {text}");
+            let is_expected = text.is_empty() || text.starts_with("HTTP/1.1 408");
+            assert!(is_expected, "{what}: {text}");
         }
     }
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 0);
@@ -110,39 +113,43 @@ async fn slow_and_silent_connections_are_closed() {
 async fn one_address_cannot_take_all_connections() {
     let app = app().await;
     let address = app.server.address.clone();
-    let hog = "127.0.0.2";
+    let client = "127.0.0.2";
     let request = "GET /api/health HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut held = Vec::new();
     for _ in 0..256 {
-        let mut wire = RawConnection::connect_from(hog, &address).await;
-        wire.send(request).await;
-        held.push(wire);
+        let mut connection = RawConnection::connect_from(client, &address).await;
+        connection.send(request).await;
+        held.push(connection);
     }
-    for wire in &mut held {
-        let heard = wire.hear_until("reachable", Duration::from_secs(20)).await;
-        assert_eq!(heard.status(), Some(200), "{heard:?}");
+    for connection in &mut held {
+        let received = connection
+            .receive_until("reachable", Duration::from_secs(20))
+            .await;
+        assert_eq!(received.status(), Some(200), "{received:?}");
     }
     // One more from there is not served; others are.
-    let mut one_more = RawConnection::connect_from(hog, &address).await;
+    let mut one_more = RawConnection::connect_from(client, &address).await;
     one_more.send(request).await;
     for _ in 0..20 {
         app.key().get("/api/hosts").await.is(200);
     }
-    let heard = one_more
-        .hear_until("reachable", Duration::from_millis(500))
+    let received = one_more
+        .receive_until("reachable", Duration::from_millis(500))
         .await;
-    assert_ne!(heard.status(), Some(200), "{heard:?}");
+    assert_ne!(received.status(), Some(200), "{received:?}");
     drop((held, one_more));
     // As soon as those are gone, it is served again.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let mut wire = RawConnection::connect_from(hog, &address).await;
-        wire.send(request).await;
-        let heard = wire.hear_until("reachable", Duration::from_secs(2)).await;
-        if heard.status() == Some(200) {
+        let mut connection = RawConnection::connect_from(client, &address).await;
+        connection.send(request).await;
+        let received = connection
+            .receive_until("reachable", Duration::from_secs(2))
+            .await;
+        if received.status() == Some(200) {
             break;
         }
-        assert!(Instant::now() < deadline, "{heard:?}");
+        assert!(Instant::now() < deadline, "{received:?}");
     }
 }
 
@@ -163,12 +170,12 @@ async fn server_with_files(app: &TestApp, soft: u32, hard: u32) -> Server {
         )
         .current_dir(app.folder());
     let server = Server::start(command).await;
-    server.unwrap_or_else(|said| panic!("serve ends: {said}"))
+    server.unwrap_or_else(|log| panic!("the server exited: {log}"))
 }
 
 /// Sockets that say nothing make room for whoever has something to say.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn silent_connections_make_room() {
+async fn silent_connections_are_closed_to_make_room() {
     let mut app = app().await;
     app.server.kill9();
     app.server = server_with_files(&app, 256, 256).await;
@@ -179,17 +186,21 @@ async fn silent_connections_make_room() {
         silent.push(RawConnection::connect_from(&source, &app.server.address).await);
     }
     for _ in 0..20 {
-        let mut wire = RawConnection::connect(&app.server.address).await;
-        wire.send(request).await;
-        let heard = wire.hear_until("reachable", Duration::from_secs(5)).await;
-        assert_eq!(heard.status(), Some(200), "{heard:?}");
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection.send(request).await;
+        let received = connection
+            .receive_until("reachable", Duration::from_secs(5))
+            .await;
+        assert_eq!(received.status(), Some(200), "{received:?}");
     }
     // A connection that has just been used is not the one that makes room.
     let mut used = RawConnection::connect(&app.server.address).await;
     for _ in 0..10 {
         used.send(request).await;
-        let heard = used.hear_until("reachable", Duration::from_secs(5)).await;
-        assert_eq!(heard.status(), Some(200), "{heard:?}");
+        let received = used
+            .receive_until("reachable", Duration::from_secs(5))
+            .await;
+        assert_eq!(received.status(), Some(200), "{received:?}");
         for number in 0..20 {
             let source = format!("127.0.1.{}", number % 4);
             silent.push(RawConnection::connect_from(&source, &app.server.address).await);
@@ -202,7 +213,7 @@ async fn silent_connections_make_room() {
 /// Connections that are all busy leave a place for whoever asks for the health,
 /// and for telling the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_service_says_so() {
+async fn a_full_service_responds_with_503() {
     let mut app = app().await;
     app.server.kill9();
     // 128 files are not connections, and one in eight of the others is spared.
@@ -214,13 +225,13 @@ async fn a_full_service_says_so() {
     );
     let mut busy = Vec::new();
     for _ in 0..56 {
-        let mut wire = RawConnection::connect(&app.server.address).await;
-        wire.send(&request).await;
-        let heard = wire
-            .hear_until("100 Continue", Duration::from_secs(5))
+        let mut connection = RawConnection::connect(&app.server.address).await;
+        connection.send(&request).await;
+        let received = connection
+            .receive_until("100 Continue", Duration::from_secs(5))
             .await;
-        assert!(heard.text.contains("100 Continue"), "{heard:?}");
-        busy.push(wire);
+        assert!(received.text.contains("100 Continue"), "{received:?}");
+        busy.push(connection);
     }
     for _ in 0..20 {
         let answer = app.anonymous().get("/api/hosts").await;

@@ -15,14 +15,14 @@ struct Demo {
 
 impl Demo {
     async fn start(folder: &Path) -> Self {
-        let said = folder.join("said");
+        let stdout = folder.join("said");
         let mut command = changelog_tests::server_command(folder);
         command
             .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(folder.join("demo"))
-            .stdout(Stdio::from(fs::File::create(&said).expect("a file")));
+            .stdout(Stdio::from(fs::File::create(&stdout).expect("a file")));
         let server = Server::start(command).await.expect("the demo starts");
-        let output = fs::read_to_string(said).expect("a file");
+        let output = fs::read_to_string(stdout).expect("a file");
         Self { server, output }
     }
 
@@ -49,7 +49,7 @@ impl Demo {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stranger_has_a_service_and_keeps_it() {
+async fn the_demo_serves_and_keeps_its_data() {
     // Only for its `chlog`; the demo makes an app of its own.
     let app = TestApp::with_process(Engine::Sqlite)
         .await
@@ -119,7 +119,10 @@ async fn a_stranger_has_a_service_and_keeps_it() {
         }
     }
     demo.server.terminate();
-    let status = demo.server.ended(std::time::Duration::from_secs(15)).await;
+    let status = demo
+        .server
+        .wait_for_exit(std::time::Duration::from_secs(15))
+        .await;
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     drop(demo);
 

@@ -14,35 +14,35 @@ use changelog_tests::{Engine, RawConnection, TestApp, TestClient, each, on_both,
 
 on_both!(
     process:
-    what_was_answered_survives_a_kill,
-    sigterm_ends_without_losing_an_answer,
-    sigint_ends_as_well,
-    a_change_without_its_entry_is_not_made,
+    acknowledged_writes_survive_a_kill,
+    sigterm_loses_no_acknowledged_write,
+    sigint_shuts_down_too,
+    a_write_without_its_activity_entry_fails,
 );
 
 /// Many hands that create changes until the service is gone.
 struct Load {
-    hands: Vec<JoinHandle<Vec<String>>>,
-    answered: Arc<AtomicUsize>,
+    tasks: Vec<JoinHandle<Vec<String>>>,
+    acknowledged: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
 
 impl Load {
     fn start(key: &TestClient, name: &str) -> Self {
-        let answered = Arc::new(AtomicUsize::new(0));
+        let acknowledged = Arc::new(AtomicUsize::new(0));
         let stop = Arc::new(AtomicBool::new(false));
-        let hands = (0..12)
-            .map(|hand| {
-                let (key, answered, stop) = (key.clone(), answered.clone(), stop.clone());
+        let tasks = (0..12)
+            .map(|task| {
+                let (key, acknowledged, stop) = (key.clone(), acknowledged.clone(), stop.clone());
                 let name = name.to_owned();
                 tokio::spawn(async move {
                     let mut titles = Vec::new();
                     for number in 0.. {
-                        let title = format!("{name} hand {hand} number {number}");
+                        let title = format!("{name} hand {task} number {number}");
                         let request = key.request("POST", "/api/changes");
                         match try_send(request.json(&json!({ "title": title }))).await {
                             Ok(answer) if answer.status == 201 => {
-                                answered.fetch_add(1, Ordering::SeqCst);
+                                acknowledged.fetch_add(1, Ordering::SeqCst);
                                 titles.push(title);
                             }
                             // While it drains it may say so.
@@ -58,17 +58,17 @@ impl Load {
             })
             .collect();
         Self {
-            hands,
-            answered,
+            tasks,
+            acknowledged,
             stop,
         }
     }
 
     /// Waits until so many have been answered.
-    async fn reaches(&self, count: usize) {
-        while self.answered.load(Ordering::SeqCst) < count {
+    async fn wait_for(&self, count: usize) {
+        while self.acknowledged.load(Ordering::SeqCst) < count {
             assert!(
-                self.hands.iter().any(|hand| !hand.is_finished()),
+                self.tasks.iter().any(|task| !task.is_finished()),
                 "the service went away by itself"
             );
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -76,11 +76,11 @@ impl Load {
     }
 
     /// Waits for everybody and returns the titles that were answered.
-    async fn ends(self) -> Vec<String> {
+    async fn finish(self) -> Vec<String> {
         self.stop.store(true, Ordering::SeqCst);
         let mut titles = Vec::new();
-        for hand in self.hands {
-            titles.extend(hand.await.expect("the hand ends"));
+        for task in self.tasks {
+            titles.extend(task.await.expect("the hand ends"));
         }
         titles
     }
@@ -108,16 +108,16 @@ async fn all(caller: &TestClient, path: &str, list: &str) -> Vec<Value> {
 
 /// Requires every answered change once, with one activity entry, and no
 /// entry or count without its change.
-async fn nothing_is_lost(app: &TestApp, answered: &[String]) {
+async fn assert_nothing_lost(app: &TestApp, acknowledged: &[String]) {
     let key = app.key();
     let changes = all(&key, "/api/changes?", "data").await;
     let mut found: BTreeMap<&str, usize> = BTreeMap::new();
     for change in &changes {
         *found
-            .entry(change["title"].as_str().expect("a text"))
+            .entry(change["title"].as_str().expect("a string"))
             .or_default() += 1;
     }
-    for title in answered {
+    for title in acknowledged {
         assert_eq!(found.get(title.as_str()), Some(&1), "{title}");
     }
     let browser = app.browser().await;
@@ -141,21 +141,21 @@ async fn nothing_is_lost(app: &TestApp, answered: &[String]) {
     }
 }
 
-async fn what_was_answered_survives_a_kill(mut app: TestApp) {
-    let mut answered = Vec::new();
+async fn acknowledged_writes_survive_a_kill(mut app: TestApp) {
+    let mut acknowledged = Vec::new();
     for round in 0..5 {
         let load = Load::start(&app.key(), &format!("round {round}"));
-        load.reaches(30 + round * 17).await;
+        load.wait_for(30 + round * 17).await;
         app.server.kill9();
-        answered.extend(load.ends().await);
+        acknowledged.extend(load.finish().await);
         app.restart().await;
         app.anonymous().get("/api/health").await.body(200);
-        nothing_is_lost(&app, &answered).await;
+        assert_nothing_lost(&app, &acknowledged).await;
     }
-    assert!(answered.len() > 150);
+    assert!(acknowledged.len() > 150);
 }
 
-async fn sigterm_ends_without_losing_an_answer(mut app: TestApp) {
+async fn sigterm_loses_no_acknowledged_write(mut app: TestApp) {
     let key = app.key();
     // Half a request is open, and an idle connection is.
     let mut half = RawConnection::connect(&app.server.address).await;
@@ -167,25 +167,25 @@ async fn sigterm_ends_without_losing_an_answer(mut app: TestApp) {
     half.send(head).await;
     let _idle = RawConnection::connect(&app.server.address).await;
     let load = Load::start(&key, "drained");
-    load.reaches(100).await;
+    load.wait_for(100).await;
     app.server.terminate();
-    let status = app.server.ended(Duration::from_secs(15)).await;
+    let status = app.server.wait_for_exit(Duration::from_secs(15)).await;
     let status = status.unwrap_or_else(|| panic!("it still runs: {}", app.server.log()));
     assert!(status.success(), "{status}: {}", app.server.log());
     let refused = tokio::net::TcpStream::connect(&app.server.address).await;
     assert!(refused.is_err(), "nobody listens any more");
-    let answered = load.ends().await;
+    let acknowledged = load.finish().await;
     app.restart().await;
-    nothing_is_lost(&app, &answered).await;
+    assert_nothing_lost(&app, &acknowledged).await;
 }
 
-async fn sigint_ends_as_well(mut app: TestApp) {
+async fn sigint_shuts_down_too(mut app: TestApp) {
     app.key().change("before").await;
     changelog_tests::signal(app.server.pid(), "INT");
-    let status = app.server.ended(Duration::from_secs(15)).await;
+    let status = app.server.wait_for_exit(Duration::from_secs(15)).await;
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     app.restart().await;
-    nothing_is_lost(&app, &["before".to_owned()]).await;
+    assert_nothing_lost(&app, &["before".to_owned()]).await;
 }
 
 /// Takes the activity log away under the running service, or gives it back.
@@ -202,7 +202,7 @@ async fn rename_activity(app: &TestApp, statement: &'static str) {
         }
         Engine::Postgres => {
             let connection = PgConnection::connect(&app.database).await;
-            let mut connection = connection.expect("PostgreSQL answers");
+            let mut connection = connection.expect("a connection to PostgreSQL");
             sqlx::query(statement)
                 .execute(&mut connection)
                 .await
@@ -212,7 +212,7 @@ async fn rename_activity(app: &TestApp, statement: &'static str) {
     }
 }
 
-async fn a_change_without_its_entry_is_not_made(app: TestApp) {
+async fn a_write_without_its_activity_entry_fails(app: TestApp) {
     let key = app.key();
     let id = key.change("before").await;
     let path = format!("/api/changes/{id}");
@@ -239,5 +239,5 @@ async fn a_change_without_its_entry_is_not_made(app: TestApp) {
         assert_eq!(key.get(list).await.data(200), json!([]), "{list}");
     }
     key.change("after").await;
-    nothing_is_lost(&app, &["before".to_owned(), "after".to_owned()]).await;
+    assert_nothing_lost(&app, &["before".to_owned(), "after".to_owned()]).await;
 }

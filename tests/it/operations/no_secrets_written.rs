@@ -113,7 +113,7 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
 const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite() {
+async fn no_secret_is_written_on_sqlite() {
     let mut app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
@@ -157,7 +157,7 @@ async fn postgres() {
     // What it has in memory is on disk when it is asked for a checkpoint.
     let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&app.database)
         .await
-        .expect("PostgreSQL answers");
+        .expect("a connection to PostgreSQL");
     sqlx::query("CHECKPOINT")
         .execute(&mut connection)
         .await
@@ -167,10 +167,13 @@ async fn postgres() {
         .iter()
         .any(|file| holds(&fs::read(file).unwrap_or_default(), BODIES[0]));
     assert!(holds_bodies, "the files are those of the database");
-    let said = postgres.log();
+    let postgres_log = postgres.log();
     for (name, secret) in secrets {
         assert!(!log.contains(&secret), "{name} is in the log");
-        assert!(!said.contains(&secret), "{name} is in PostgreSQL's log");
+        assert!(
+            !postgres_log.contains(&secret),
+            "{name} is in PostgreSQL's log"
+        );
         for file in &files {
             let bytes = fs::read(file).unwrap_or_default();
             assert!(!holds(&bytes, &secret), "{name} is in {}", file.display());

@@ -11,14 +11,17 @@ use changelog_tests::{Engine, TestApp, TestClient, TestResponse};
 
 /// How long a request of the quiet organization may take at most: less than a
 /// statement of the other one may run, or a request waits for its turn.
-const PROMPT: Duration = Duration::from_millis(1_900);
+const MAX_LATENCY: Duration = Duration::from_millis(1_900);
 
 /// Asks for something of each kind until told to stop, and returns what took
 /// longest; each answer must be as ever.
-async fn ask_quietly(caller: &TestClient, until: impl Future<Output = ()>) -> (Duration, usize) {
+async fn measure_slowest(
+    caller: &TestClient,
+    until: impl Future<Output = ()>,
+) -> (Duration, usize) {
     let change = caller.change("Quiet change").await;
     let mut until = std::pin::pin!(until);
-    let (mut slowest, mut asked) = (Duration::ZERO, 0);
+    let (mut slowest, mut requests) = (Duration::ZERO, 0);
     let paths = [
         format!("/api/changes/{change}"),
         "/api/changes".to_owned(),
@@ -31,11 +34,11 @@ async fn ask_quietly(caller: &TestClient, until: impl Future<Output = ()>) -> (D
         for path in &paths {
             let begun = Instant::now();
             tokio::select! {
-                () = &mut until => return (slowest, asked),
+                () = &mut until => return (slowest, requests),
                 answer = caller.get(path) => answer.is(200),
             }
             slowest = slowest.max(begun.elapsed());
-            asked += 1;
+            requests += 1;
         }
         let begun = Instant::now();
         let patch = json!({ "title": "Quiet change" });
@@ -49,7 +52,7 @@ async fn ask_quietly(caller: &TestClient, until: impl Future<Output = ()>) -> (D
 
 /// Runs what is loud while the other organization asks, and requires that it does
 /// not feel it; returns what the loud one was answered.
-async fn beside(
+async fn run_next_to(
     quiet: &TestClient,
     loud: impl Future<Output = Vec<TestResponse>>,
 ) -> Vec<TestResponse> {
@@ -62,15 +65,15 @@ async fn beside(
     let finished = async {
         let _ = finished.await;
     };
-    let (answers, (slowest, asked)) = tokio::join!(loud, ask_quietly(quiet, finished));
-    assert!(asked > 20, "{asked}");
-    assert!(slowest < PROMPT, "{slowest:?}");
+    let (answers, (slowest, requests)) = tokio::join!(loud, measure_slowest(quiet, finished));
+    assert!(requests > 20, "{requests}");
+    assert!(slowest < MAX_LATENCY, "{slowest:?}");
     answers
 }
 
 /// Requires some to be refused for their organization's share, in a way that says
 /// when to come again, and none for another reason than that or time.
-fn refused_for_their_share(answers: &[TestResponse]) {
+fn assert_refused_for_share(answers: &[TestResponse]) {
     let mut refused = 0;
     for answer in answers {
         match answer.status {
@@ -88,7 +91,7 @@ fn refused_for_their_share(answers: &[TestResponse]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_searches_that_take_long_hold_up_nobody_else() {
+async fn long_sqlite_searches_do_not_delay_other_organizations() {
     let app = TestApp::with_process(Engine::Sqlite).await.expect("SQLite");
     fill_index(&app).await;
     let quiet = app.with_key(&app.second_organization().key);
@@ -97,11 +100,11 @@ async fn sqlite_searches_that_take_long_hold_up_nobody_else() {
         let search = || loud.get("/api/changes?q=d&per_page=100&page=3000");
         join_all((0..48).map(|_| search())).await
     };
-    refused_for_their_share(&beside(&quiet, searches).await);
+    assert_refused_for_share(&run_next_to(&quiet, searches).await);
     // What ran out of time was interrupted: the connections are free at once.
     let begun = Instant::now();
     loud.get("/api/changes").await.is(200);
-    assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < MAX_LATENCY, "{:?}", begun.elapsed());
 }
 
 /// Puts a million rows into the index of titles of the app's organization whose
@@ -115,16 +118,16 @@ async fn fill_index(app: &TestApp) {
     );
     let mut connection = SqliteConnection::connect(&app.database)
         .await
-        .expect("it opens");
+        .expect("a connection");
     sqlx::query(AssertSqlSafe(statement))
         .execute(&mut connection)
         .await
         .expect("it is filled");
-    connection.close().await.expect("it closes");
+    connection.close().await.expect("a closed connection");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_updates_that_wait_hold_up_nobody_else() {
+async fn blocked_postgres_updates_do_not_delay_other_organizations() {
     let Some(app) = TestApp::with_process(Engine::Postgres).await else {
         return;
     };
@@ -133,8 +136,8 @@ async fn postgres_updates_that_wait_hold_up_nobody_else() {
     let change = loud.change("Locked change").await;
     let mut holder = PgConnection::connect(&app.database)
         .await
-        .expect("it opens");
-    let mut lock = holder.begin().await.expect("it begins");
+        .expect("a connection");
+    let mut lock = holder.begin().await.expect("a transaction");
     sqlx::query("UPDATE changes SET document = document WHERE id = CAST($1 AS UUID)")
         .bind(&change)
         .execute(&mut *lock)
@@ -145,7 +148,7 @@ async fn postgres_updates_that_wait_hold_up_nobody_else() {
         let update = || loud.patch(&path, json!({ "title": "Never" }));
         join_all((0..48).map(|_| update())).await
     };
-    refused_for_their_share(&beside(&quiet, updates).await);
+    assert_refused_for_share(&run_next_to(&quiet, updates).await);
     lock.rollback().await.expect("it is free");
     loud.patch(&path, json!({ "title": "Free again" }))
         .await

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 use changelog_tests::{Engine, Server, TestApp, TestClient, send};
 
 /// The longest that a poll may take, in microseconds of processor time.
-const LONGEST_US: u64 = 30_000;
+const MAX_POLL_MICROS: u64 = 30_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_poll_computes_for_long() {
+async fn no_poll_takes_long() {
     let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
     let mut command = app.serve_command();
@@ -25,10 +25,13 @@ async fn no_poll_computes_for_long() {
     command.env("CHANGELOG_LOG_FORMAT", "json");
     app.server.kill9();
     let server = Server::start(command).await;
-    app.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
-    let sent = worst(&app).await;
+    app.server = server.unwrap_or_else(|log| panic!("the server exited: {log}"));
+    let sent = send_worst_requests(&app).await;
     let polls = polls(&app, sent).await;
-    let slow: Vec<_> = polls.iter().filter(|(_, us)| **us > LONGEST_US).collect();
+    let slow: Vec<_> = polls
+        .iter()
+        .filter(|(_, us)| **us > MAX_POLL_MICROS)
+        .collect();
     eprintln!("the longest polls, in microseconds: {polls:#?}");
     assert!(slow.is_empty(), "{slow:#?}");
 }
@@ -49,10 +52,10 @@ async fn polls(app: &TestApp, sent: usize) -> BTreeMap<String, u64> {
             for line in &lines {
                 let fields = &line["fields"];
                 let path = fields["path"].as_str().unwrap_or_default();
-                let is_id = |part: &&str| part.len() == 36 && part.matches('-').count() == 4;
+                let assert_id = |part: &&str| part.len() == 36 && part.matches('-').count() == 4;
                 let parts: Vec<&str> = path
                     .split('/')
-                    .map(|part| if is_id(&part) { ":id" } else { part })
+                    .map(|part| if assert_id(&part) { ":id" } else { part })
                     .collect();
                 let method = fields["method"].as_str().unwrap_or_default();
                 let longest = polls
@@ -76,17 +79,17 @@ fn nested() -> String {
 
 /// Sends the worst that each endpoint and page takes, and returns how many
 /// requests that were.
-async fn worst(app: &TestApp) -> usize {
+async fn send_worst_requests(app: &TestApp) -> usize {
     let key = app.key();
     let owner = app.browser().await;
-    let (change, written) = worst_bodies(&key).await;
-    let read = worst_reads(&key, &owner, &change).await;
-    1 + written + read + worst_forms(&owner).await
+    let (change, written) = send_worst_bodies(&key).await;
+    let read = send_worst_reads(&key, &owner, &change).await;
+    1 + written + read + send_worst_forms(&owner).await
 }
 
 /// Sends bodies to the API; returns the id of a change with the worst text, and
 /// how many requests that were.
-async fn worst_bodies(key: &TestClient) -> (String, usize) {
+async fn send_worst_bodies(key: &TestClient) -> (String, usize) {
     let mut sent = 0;
     let long = "\u{1f680}".repeat(20_000);
     let nested = nested();
@@ -144,7 +147,7 @@ async fn worst_bodies(key: &TestClient) -> (String, usize) {
 }
 
 /// Reads what the API and the dashboard have.
-async fn worst_reads(key: &TestClient, owner: &TestClient, change: &str) -> usize {
+async fn send_worst_reads(key: &TestClient, owner: &TestClient, change: &str) -> usize {
     let mut sent = 0;
     let words: Vec<String> = (0..16)
         .map(|n| format!("{n}{}", "\u{fdfa}".repeat(50)))
@@ -185,7 +188,7 @@ async fn worst_reads(key: &TestClient, owner: &TestClient, change: &str) -> usiz
 }
 
 /// Sends forms.
-async fn worst_forms(owner: &TestClient) -> usize {
+async fn send_worst_forms(owner: &TestClient) -> usize {
     let mut sent = 0;
     let nested = nested();
     let leet = "4@8({[<369!1|0$5+7%2".repeat(13);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use changelog_tests::{Engine, RawConnection, TestApp, send};
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How many requests one client may have under way.
-const UNDER_WAY: usize = 256;
+const MAX_CONCURRENT_REQUESTS: usize = 256;
 
 /// An app whose service trusts this machine as a proxy.
 async fn app() -> TestApp {
@@ -27,8 +27,8 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
     let mut held = Vec::new();
     // Fifty streams of each organization, and as many connections as one client
     // may have, all of the proxy.
-    for number in 0..UNDER_WAY + 100 {
-        let mut wire = RawConnection::connect(&app.server.address).await;
+    for number in 0..MAX_CONCURRENT_REQUESTS + 100 {
+        let mut connection = RawConnection::connect(&app.server.address).await;
         let (path, key) = match number {
             0..50 => ("/api/changes/stream", key),
             50..100 => ("/api/changes/stream", &other.key),
@@ -39,17 +39,17 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
             "GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
              x-forwarded-for: 192.0.2.{client}\r\n\r\n"
         );
-        wire.send(request).await;
-        held.push(wire);
+        connection.send(request).await;
+        held.push(connection);
     }
-    for (number, wire) in held.iter_mut().enumerate() {
+    for (number, connection) in held.iter_mut().enumerate() {
         let wanted = if number < 100 {
             "event: position"
         } else {
             "{\"data\":[]}"
         };
-        let heard = wire.hear_until(wanted, SOON).await;
-        assert_eq!(heard.status(), Some(200), "{number}: {heard:?}");
+        let received = connection.receive_until(wanted, TIMEOUT).await;
+        assert_eq!(received.status(), Some(200), "{number}: {received:?}");
     }
     // One more stream of an organization is one too many, and is told so.
     let stream = app.key().request("GET", "/api/changes/stream");
@@ -60,7 +60,7 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_has_its_share_of_the_requests_under_way() {
+async fn concurrent_requests_of_a_client_are_limited() {
     let app = app().await;
     let key = &app.organization.key;
     let request = |method: &str, path: &str, address: &str| {
@@ -69,19 +69,19 @@ async fn a_client_has_its_share_of_the_requests_under_way() {
     };
     // Requests whose bodies do not end are under way.
     let mut held = Vec::new();
-    for number in 0..UNDER_WAY {
-        let mut wire = RawConnection::connect(&app.server.address).await;
+    for number in 0..MAX_CONCURRENT_REQUESTS {
+        let mut connection = RawConnection::connect(&app.server.address).await;
         let lines = format!(
             "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
              content-type: application/json\r\ncontent-length: 100\r\n\
              expect: 100-continue\r\nx-forwarded-for: 2001:db8:1:2::{number:x}\r\n\r\n"
         );
-        wire.send(lines).await;
-        held.push(wire);
+        connection.send(lines).await;
+        held.push(connection);
     }
-    for wire in &mut held {
-        let heard = wire.hear_until("100 Continue", SOON).await;
-        assert!(heard.text.contains("100 Continue"), "{heard:?}");
+    for connection in &mut held {
+        let received = connection.receive_until("100 Continue", TIMEOUT).await;
+        assert!(received.text.contains("100 Continue"), "{received:?}");
     }
     let answer = request("GET", "/api/hosts", "2001:db8:1:2:ffff::1").await;
     answer.problem(429, "too_many_requests");
@@ -96,7 +96,7 @@ async fn a_client_has_its_share_of_the_requests_under_way() {
         .is(200);
     // What was under way ends, and leaves its places.
     drop(held);
-    let deadline = tokio::time::Instant::now() + SOON;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     while request("GET", "/api/hosts", "2001:db8:1:2::1").await.status != 200 {
         assert!(tokio::time::Instant::now() < deadline);
     }

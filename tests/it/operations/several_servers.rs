@@ -10,19 +10,19 @@ use changelog_tests::{Engine, Server, TestApp, on_both, run, send};
 
 on_both!(
     process:
-    a_backup_is_whole,
+    a_backup_is_complete,
 );
 
-async fn a_backup_is_whole(app: TestApp) {
+async fn a_backup_is_complete(app: TestApp) {
     let copy = app.folder().join("copy.db");
     let path = copy.to_str().expect("a path").to_owned();
     if app.engine == Engine::Postgres {
         let output = app.try_admin(&["backup", &path], "");
         assert!(!output.status.success());
-        let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+        let stderr = String::from_utf8_lossy(&output.stderr).to_lowercase();
         assert!(
-            said.contains("sqlite") || said.contains("pg_dump"),
-            "{said}"
+            stderr.contains("sqlite") || stderr.contains("pg_dump"),
+            "{stderr}"
         );
         assert!(!copy.exists());
         return;
@@ -78,17 +78,20 @@ async fn a_backup_is_whole(app: TestApp) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_file_is_served_once() {
+async fn a_second_server_on_a_file_refuses_to_start() {
     let mut app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
-    let said = Server::start(app.serve_command()).await.err();
-    let said = said.expect("a second server refuses to start");
+    let stderr = Server::start(app.serve_command()).await.err();
+    let stderr = stderr.expect("a second server refuses to start");
     assert!(
-        said.contains("served") || said.contains("in use") || said.contains("another"),
-        "{said}"
+        stderr.contains("served") || stderr.contains("in use") || stderr.contains("another"),
+        "{stderr}"
     );
-    assert!(said.contains("changelog.db"), "it names the file: {said}");
+    assert!(
+        stderr.contains("changelog.db"),
+        "it names the file: {stderr}"
+    );
     app.key().change("the first goes on").await;
     // A killed one leaves no lock behind.
     app.restart().await;
@@ -135,7 +138,7 @@ async fn two_servers_share_one_postgres() {
 
 /// The words of a database address never appear where it cannot be opened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_cannot_be_opened_is_told_without_its_password() {
+async fn database_errors_do_not_show_the_password() {
     let folder = tempfile::tempdir().expect("a folder");
     for address in [
         "postgres://someone:hunter2secret@127.0.0.1:1/nowhere",
@@ -147,13 +150,13 @@ async fn a_database_that_cannot_be_opened_is_told_without_its_password() {
         command.args(["org", "list", "--database-url", address]);
         let waiting = tokio::task::spawn_blocking(move || run(command, ""));
         let output = tokio::time::timeout(Duration::from_secs(40), waiting).await;
-        let output = output.expect("it gives up").expect("it ends");
+        let output = output.expect("it gives up").expect("an exit");
         assert!(!output.status.success(), "{address}");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
-            !said.trim().is_empty() && !said.contains("hunter2secret"),
-            "{said}"
+            !stderr.trim().is_empty() && !stderr.contains("hunter2secret"),
+            "{stderr}"
         );
-        assert!(!said.contains("panicked"), "{said}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }

@@ -16,7 +16,7 @@ async fn app() -> TestApp {
         .expect("SQLite is always there")
 }
 
-fn companion(app: &TestApp, purpose: &str) -> PathBuf {
+fn companion_file(app: &TestApp, purpose: &str) -> PathBuf {
     let mut name = app.file().into_os_string();
     name.push(format!("-{purpose}"));
     name.into()
@@ -28,8 +28,8 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn database_files(app: &TestApp) -> Vec<PathBuf> {
-    let companions =
-        ["wal", "shm", "write-lock", "queue-lock", "serve-lock"].map(|name| companion(app, name));
+    let companions = ["wal", "shm", "write-lock", "queue-lock", "serve-lock"]
+        .map(|name| companion_file(app, name));
     [app.file()].into_iter().chain(companions).collect()
 }
 
@@ -60,12 +60,12 @@ async fn only_the_owner_can_open_the_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_keeps_the_write_lock_is_reported() {
+async fn a_process_that_holds_the_write_lock_is_reported() {
     let app = app().await;
     let key = app.key();
     key.change("before").await;
     // Like an admin command that was stopped while it wrote.
-    let lock = companion(&app, "write-lock");
+    let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("it is free soon");
 
@@ -107,8 +107,8 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
     let arguments = ["org", "set-plan", app.organization.id.as_str(), "free"];
     let output = app.try_admin(&arguments, "");
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(&*lock.to_string_lossy()), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(&*lock.to_string_lossy()), "{stderr}");
 
     // Nothing of what was refused is recorded when the lock is released.
     drop(stopped);
@@ -128,11 +128,11 @@ async fn a_process_that_keeps_the_write_lock_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_waits_for_is_not_recorded() {
+async fn abandoned_requests_are_not_recorded() {
     let app = app().await;
     let key = app.key();
     key.change("before").await;
-    let lock = companion(&app, "write-lock");
+    let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("it is free soon");
     // One that waits for the lock, and ten behind it whose callers leave.
@@ -175,13 +175,13 @@ async fn what_nobody_waits_for_is_not_recorded() {
 async fn a_server_starts_only_when_it_can_write() {
     let mut app = app().await;
     app.server.kill9();
-    let lock = companion(&app, "write-lock");
+    let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
     stopped.lock().expect("nobody else runs");
     let output = run(app.serve_command(), "");
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(&*lock.to_string_lossy()), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(&*lock.to_string_lossy()), "{stderr}");
     drop(stopped);
     app.restart().await;
     app.key().change("after").await;

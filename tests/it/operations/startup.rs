@@ -10,10 +10,10 @@ use changelog_tests::{Engine, Server, TestApp, on_both};
 
 on_both!(
     process:
-    a_newer_command_leaves_the_schema_of_an_older_server,
+    a_newer_command_does_not_change_the_schema_of_an_older_server,
 );
 
-async fn a_newer_command_leaves_the_schema_of_an_older_server(app: TestApp) {
+async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: TestApp) {
     // As if this program had a migration more than the server.
     let mut db = Db::open(app.engine, &app.database).await;
     let forget = "DELETE FROM _sqlx_migrations WHERE version = 1";
@@ -25,11 +25,11 @@ async fn a_newer_command_leaves_the_schema_of_an_older_server(app: TestApp) {
     ];
     for arguments in commands {
         let output = app.try_admin(arguments, "");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success(), "{arguments:?}");
         assert!(
-            said.contains("schema 0") && said.contains("changelog-server serve"),
-            "{said}"
+            stderr.contains("schema 0") && stderr.contains("changelog-server serve"),
+            "{stderr}"
         );
     }
     app.key().change("the server goes on").await;
@@ -43,7 +43,7 @@ async fn a_newer_command_leaves_the_schema_of_an_older_server(app: TestApp) {
 
 /// Hands connections on to PostgreSQL, but closes the first few, as a database
 /// does that is starting.
-async fn reluctant(port: u16, refused: Arc<AtomicUsize>) -> u16 {
+async fn start_reluctant_proxy(port: u16, refused: Arc<AtomicUsize>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let own = listener.local_addr().expect("an address").port();
     tokio::spawn(async move {
@@ -68,13 +68,13 @@ async fn a_server_waits_for_its_database() {
     };
     let address: url::Url = app.database.parse().expect("an address");
     let refused = Arc::new(AtomicUsize::new(0));
-    let port = reluctant(address.port().expect("a port"), refused.clone()).await;
+    let port = start_reluctant_proxy(address.port().expect("a port"), refused.clone()).await;
     let mut through = address;
     through.set_port(Some(port)).expect("it has a host");
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", through.as_str());
     let server = Server::start(command).await;
-    let server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
+    let server = server.unwrap_or_else(|stderr| panic!("serve ends: {stderr}"));
     assert!(
         server.log().contains("waiting for the database"),
         "{}",

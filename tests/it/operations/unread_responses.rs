@@ -11,12 +11,12 @@ use changelog_tests::{RawConnection, TestApp, TestClient, on_both, sign_in};
 
 on_both!(
     process:
-    unread_answers_have_a_share,
+    unread_responses_are_limited_per_organization,
     downloads_wait_for_memory,
     streams_wait_for_memory,
 );
 
-const SOON: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How many of the largest changes there are: 7 MB, more than a socket takes.
 const CHANGES: usize = 45;
 
@@ -29,15 +29,16 @@ async fn record_large(key: &TestClient) {
 }
 
 /// Asks for everything and reads the first bytes of the answer only.
-async fn ask(app: &TestApp, key: &str, path: &str) -> (RawConnection, String) {
-    let mut wire = RawConnection::connect_with_room(&app.server.address, 4096).await;
+async fn request_without_reading(app: &TestApp, key: &str, path: &str) -> (RawConnection, String) {
+    let mut connection =
+        RawConnection::connect_with_receive_buffer(&app.server.address, 4096).await;
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{key}\r\n\r\n");
-    assert!(wire.send(request).await);
-    let heard = wire.hear_until("\r\n\r\n", SOON).await;
-    (wire, heard.text.to_lowercase())
+    assert!(connection.send(request).await);
+    let received = connection.receive_until("\r\n\r\n", TIMEOUT).await;
+    (connection, received.text.to_lowercase())
 }
 
-async fn unread_answers_have_a_share(mut app: TestApp) {
+async fn unread_responses_are_limited_per_organization(mut app: TestApp) {
     let other = app.second_organization();
     record_large(&app.key()).await;
     record_large(&app.with_key(&other.key)).await;
@@ -46,10 +47,10 @@ async fn unread_answers_have_a_share(mut app: TestApp) {
     let others = format!("x-api-key: {}", other.key);
     // One answer fits into the share of an organization, two do not.
     app.restart_with(&["--response-memory", "40"]).await;
-    let (unread, first) = ask(&app, &own, all).await;
+    let (unread, first) = request_without_reading(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
     assert!(first.contains("content-length: 7"), "{first}");
-    let (_, refused) = ask(&app, &own, all).await;
+    let (_, refused) = request_without_reading(&app, &own, all).await;
     assert!(refused.starts_with("http/1.1 429"), "{refused}");
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(refused.contains("application/problem+json"), "{refused}");
@@ -61,21 +62,21 @@ async fn unread_answers_have_a_share(mut app: TestApp) {
     assert_eq!(list["total_pages"], 1);
     // The share is free again when the connection is gone.
     drop(unread);
-    is_answered(&app.key(), all).await;
+    wait_until_served(&app.key(), all).await;
     // Where the whole budget is used up, that is said.
     app.restart_with(&["--response-memory", "12"]).await;
-    let (unread, first) = ask(&app, &own, all).await;
+    let (unread, first) = request_without_reading(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
-    let (_, refused) = ask(&app, &others, all).await;
+    let (_, refused) = request_without_reading(&app, &others, all).await;
     assert!(refused.starts_with("http/1.1 503"), "{refused}");
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     drop(unread);
-    is_answered(&app.with_key(&other.key), all).await;
+    wait_until_served(&app.with_key(&other.key), all).await;
 }
 
 /// Asks until the answer is no refusal for want of memory.
-async fn is_answered(key: &TestClient, path: &str) {
-    let deadline = Instant::now() + SOON;
+async fn wait_until_served(key: &TestClient, path: &str) {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let answer = key.get(path).await;
         if answer.status == 200 {
@@ -106,9 +107,9 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     let before = memory(&app);
     let mut unread = Vec::new();
     for _ in 0..40 {
-        let (wire, head) = ask(&app, &header, "/changes.ndjson").await;
+        let (connection, head) = request_without_reading(&app, &header, "/changes.ndjson").await;
         assert!(head.starts_with("http/1.1 200"), "{head}");
-        unread.push(wire);
+        unread.push(connection);
     }
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {

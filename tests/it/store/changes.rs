@@ -11,14 +11,14 @@ use changelog_tests::{Engine, TestApp, on_both};
 
 on_both!(
     process:
-    what_is_deleted_has_never_been,
-    of_two_who_delete_one_finds_nothing,
-    what_is_planned_next_is_found,
-    a_walk_needs_no_count,
+    deleting_a_change_removes_everything_about_it,
+    one_of_two_concurrent_deletes_finds_nothing,
+    scheduled_changes_are_found,
+    uncounted_pages_match_the_counted_list,
 );
 
 /// Everything that is kept of changes, but for the log of who did what.
-async fn kept(app: &TestApp) -> Vec<String> {
+async fn stored_rows(app: &TestApp) -> Vec<String> {
     let mut db = Db::open(app.engine, &app.database).await;
     let mut all = Vec::new();
     let rows: Vec<(Uuid, i64, String, String, Option<i64>, String)> = fetch!(
@@ -55,7 +55,7 @@ async fn kept(app: &TestApp) -> Vec<String> {
     all
 }
 
-async fn what_is_deleted_has_never_been(app: TestApp) {
+async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
     let key = app.key();
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
@@ -75,7 +75,7 @@ async fn what_is_deleted_has_never_been(app: TestApp) {
     )
     .await;
     key.create("/api/changes", json!({ "title": "bare" })).await;
-    let before = kept(&app).await;
+    let before = stored_rows(&app).await;
 
     let mut all = Vec::new();
     for body in [
@@ -100,30 +100,30 @@ async fn what_is_deleted_has_never_been(app: TestApp) {
         }
         shown
     };
-    assert_ne!(kept(&app).await, before);
+    assert_ne!(stored_rows(&app).await, before);
 
     let (store, ours) = open(&app).await;
     let theirs = tenant(&store, &app.second_organization().id).await;
     for (id, expected) in all.iter().zip(&expected) {
         let change: ChangeId = id.parse().expect("an id");
-        let mut tx = store.begin().await.expect("it begins");
+        let mut tx = store.begin().await.expect("a transaction");
         assert!(is_not_found(&tx.delete_change(theirs, change).await));
         drop(tx);
         // Not before it is committed.
-        let mut tx = store.begin().await.expect("it begins");
-        tx.delete_change(ours, change).await.expect("it is there");
+        let mut tx = store.begin().await.expect("a transaction");
+        tx.delete_change(ours, change).await.expect("it exists");
         drop(tx);
         key.get(&format!("/api/changes/{id}")).await.is(200);
-        let mut tx = store.begin().await.expect("it begins");
-        let deleted = tx.delete_change(ours, change).await.expect("it is there");
+        let mut tx = store.begin().await.expect("a transaction");
+        let deleted = tx.delete_change(ours, change).await.expect("it exists");
         assert_eq!(json!(deleted), *expected);
         assert!(is_not_found(&tx.delete_change(ours, change).await));
-        tx.commit().await.expect("it commits");
+        tx.commit().await.expect("a commit");
         key.get(&format!("/api/changes/{id}"))
             .await
             .problem(404, "not_found");
     }
-    assert_eq!(kept(&app).await, before);
+    assert_eq!(stored_rows(&app).await, before);
     for (query, count) in [
         ("", 2),
         ("q=deploy", 1),
@@ -150,7 +150,7 @@ async fn what_is_deleted_has_never_been(app: TestApp) {
     store.close().await;
 }
 
-async fn of_two_who_delete_one_finds_nothing(app: TestApp) {
+async fn one_of_two_concurrent_deletes_finds_nothing(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
     for _ in 0..10 {
@@ -167,11 +167,11 @@ async fn of_two_who_delete_one_finds_nothing(app: TestApp) {
     let total = store
         .total(tenant, changelog_server::store::Scope::Organization)
         .await;
-    assert_eq!(total.expect("it answers"), 0);
+    assert_eq!(total.expect("the store responds"), 0);
     store.close().await;
 }
 
-async fn what_is_planned_next_is_found(app: TestApp) {
+async fn scheduled_changes_are_found(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
     let at = |hour: u32| format!("2031-05-06T{hour:02}:00:00.000Z");
@@ -186,7 +186,7 @@ async fn what_is_planned_next_is_found(app: TestApp) {
     let titles = async |from: u32, limit: u64| {
         let from: Timestamp = at(from).parse().expect("a time");
         let found = store.scheduled_changes(tenant, from, limit).await;
-        let found: Vec<Change> = found.expect("it answers");
+        let found: Vec<Change> = found.expect("the store responds");
         let titles = found.into_iter().map(|change| change.title);
         titles.collect::<Vec<_>>()
     };
@@ -205,18 +205,18 @@ async fn what_is_planned_next_is_found(app: TestApp) {
             .is(200);
     }
     assert_eq!(titles(0, 9).await, ["At 1", "At 7", "done"]);
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     let id = ids[3].parse().expect("an id");
-    tx.delete_change(tenant, id).await.expect("it is there");
-    tx.commit().await.expect("it commits");
+    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.commit().await.expect("a commit");
     assert_eq!(titles(0, 9).await, ["At 7", "done"]);
     let theirs = super::tenant(&store, &app.second_organization().id).await;
     let theirs = store.scheduled_changes(theirs, Timestamp::EPOCH, 9).await;
-    assert_eq!(theirs.expect("it answers"), []);
+    assert_eq!(theirs.expect("the store responds"), []);
     store.close().await;
 }
 
-async fn a_walk_needs_no_count(app: TestApp) {
+async fn uncounted_pages_match_the_counted_list(app: TestApp) {
     let key = app.key();
     let risks = ["low", "medium", "high"];
     for number in 0..23 {
@@ -247,7 +247,7 @@ async fn a_walk_needs_no_count(app: TestApp) {
             ..filter.clone()
         };
         let whole = store.changes(tenant, &everything).await;
-        let whole = whole.expect("it answers");
+        let whole = whole.expect("the store responds");
         let mut pieces = Vec::new();
         let mut page = ChangeFilter {
             per_page: 4,
@@ -255,7 +255,7 @@ async fn a_walk_needs_no_count(app: TestApp) {
         };
         loop {
             let json = store.changes_without_count(tenant, &page).await;
-            let ChangesJson(json) = json.expect("it answers");
+            let ChangesJson(json) = json.expect("the store responds");
             let Value::Array(changes) =
                 serde_json::from_str(&format!("[{json}]")).expect("it is JSON")
             else {

@@ -12,8 +12,8 @@ use changelog_tests::{TestApp, on_both};
 on_both!(
     process:
     changes_are_counted_by_day,
-    busy_services_are_found,
-    services_and_hosts_are_summed_up,
+    the_busiest_services_are_found,
+    services_and_hosts_have_summaries,
 );
 
 /// 2026-01-10, in days since 1970.
@@ -32,7 +32,7 @@ async fn days(
 ) -> Vec<String> {
     let days = DAY + days.start..DAY + days.end;
     let counts = store.daily_counts(tenant, scope, days).await;
-    let counts = counts.expect("it answers");
+    let counts = counts.expect("the store responds");
     counts
         .iter()
         .map(|count| {
@@ -100,10 +100,10 @@ async fn changes_are_counted_by_day(app: TestApp) {
     key.patch(&format!("/api/changes/{}", ids[1]), patch)
         .await
         .is(200);
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     let id: ChangeId = ids[3].parse().expect("an id");
-    tx.delete_change(tenant, id).await.expect("it is there");
-    tx.commit().await.expect("it commits");
+    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.commit().await.expect("a commit");
     assert_eq!(
         days(&store, tenant, of_service, 0..9).await,
         ["0 high completed 1", "0 low planned 1"]
@@ -119,19 +119,25 @@ async fn changes_are_counted_by_day(app: TestApp) {
         (Scope::Tag("prod"), 4),
         (Scope::Tag("none"), 0),
     ] {
-        let total = store.total(tenant, scope).await.expect("it answers");
+        let total = store
+            .total(tenant, scope)
+            .await
+            .expect("the store responds");
         assert_eq!(total, expected, "{scope:?}");
     }
     let theirs = super::tenant(&store, &app.second_organization().id).await;
     assert_eq!(days(&store, theirs, of_service, -9..9).await, [""; 0]);
     assert_eq!(
-        store.total(theirs, of_service).await.expect("it answers"),
+        store
+            .total(theirs, of_service)
+            .await
+            .expect("the store responds"),
         0
     );
     store.close().await;
 }
 
-async fn busy_services_are_found(app: TestApp) {
+async fn the_busiest_services_are_found(app: TestApp) {
     let key = app.key();
     let mut services = BTreeMap::new();
     for name in ["one", "two", "three", "none"] {
@@ -156,7 +162,7 @@ async fn busy_services_are_found(app: TestApp) {
     let busiest = async |days: std::ops::Range<i64>, limit| {
         let days = DAY + days.start..DAY + days.end;
         let found = store.busiest_services(ours, days, limit).await;
-        let found: Vec<(Service, u64)> = found.expect("it answers");
+        let found: Vec<(Service, u64)> = found.expect("the store responds");
         let found = found.into_iter().map(|(service, n)| (service.name, n));
         found.collect::<Vec<_>>()
     };
@@ -173,14 +179,17 @@ async fn busy_services_are_found(app: TestApp) {
     assert_eq!(busiest(3..9, 9).await, []);
     let theirs = tenant(&store, &app.second_organization().id).await;
     let found = store.busiest_services(theirs, DAY..DAY + 9, 9).await;
-    assert_eq!(found.expect("it answers"), []);
+    assert_eq!(found.expect("the store responds"), []);
     store.close().await;
 }
 
-async fn services_and_hosts_are_summed_up(app: TestApp) {
+async fn services_and_hosts_have_summaries(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
-    let empty = store.service_page(tenant, 5, 0).await.expect("it answers");
+    let empty = store
+        .service_page(tenant, 5, 0)
+        .await
+        .expect("the store responds");
     assert_eq!(empty, []);
     let mut services = Vec::new();
     let mut hosts = Vec::new();
@@ -201,7 +210,10 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
     }
     let newest: ChangeId = newest.parse().expect("an id");
     let at = |day| moment(day, 11).parse::<Timestamp>().expect("a time");
-    let page = store.service_page(tenant, 9, 0).await.expect("it answers");
+    let page = store
+        .service_page(tenant, 9, 0)
+        .await
+        .expect("the store responds");
     let seen: Vec<_> = page
         .iter()
         .map(|one| {
@@ -222,7 +234,7 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
         ]
     );
     assert_eq!(page[0].last, Some((newest, at(5))));
-    let all = store.services(tenant).await.expect("it answers");
+    let all = store.services(tenant).await.expect("the store responds");
     let ids = |services: &[Service]| {
         services
             .iter()
@@ -232,10 +244,16 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
     let records: Vec<Service> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(ids(&records), ids(&all));
     assert_eq!(records, all);
-    let some = store.service_page(tenant, 2, 1).await.expect("it answers");
+    let some = store
+        .service_page(tenant, 2, 1)
+        .await
+        .expect("the store responds");
     assert_eq!(some, page[1..3]);
 
-    let page = store.host_page(tenant, 9, 0).await.expect("it answers");
+    let page = store
+        .host_page(tenant, 9, 0)
+        .await
+        .expect("the store responds");
     let seen: Vec<_> = page
         .iter()
         .map(|one| {
@@ -255,18 +273,24 @@ async fn services_and_hosts_are_summed_up(app: TestApp) {
             ("Delta", 3, Some(at(5))),
         ]
     );
-    let all = store.hosts(tenant).await.expect("it answers");
+    let all = store.hosts(tenant).await.expect("the store responds");
     let records: Vec<_> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(records, all);
-    let some = store.host_page(tenant, 9, 3).await.expect("it answers");
+    let some = store
+        .host_page(tenant, 9, 3)
+        .await
+        .expect("the store responds");
     assert_eq!(some, page[3..]);
     let _: HostId = some[0].item.id;
 
     // The newest is gone.
-    let mut tx = store.begin().await.expect("it begins");
-    tx.delete_change(tenant, newest).await.expect("it is there");
-    tx.commit().await.expect("it commits");
-    let page = store.service_page(tenant, 1, 0).await.expect("it answers");
+    let mut tx = store.begin().await.expect("a transaction");
+    tx.delete_change(tenant, newest).await.expect("it exists");
+    tx.commit().await.expect("a commit");
+    let page = store
+        .service_page(tenant, 1, 0)
+        .await
+        .expect("the store responds");
     assert_eq!(page[0].changes, 2);
     assert_eq!(page[0].last.map(|last| last.1), Some(at(3)));
     store.close().await;

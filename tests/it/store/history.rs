@@ -10,18 +10,18 @@ use changelog_tests::{TestApp, on_both};
 
 on_both!(
     process:
-    each_thing_has_its_history,
-    a_history_has_an_end,
+    every_resource_has_a_history,
+    a_history_is_limited,
 );
 
-fn told(entries: &[Recorded]) -> Vec<(&str, &str)> {
+fn actions_and_labels(entries: &[Recorded]) -> Vec<(&str, &str)> {
     entries
         .iter()
         .map(|Recorded { entry, .. }| (entry.action.as_str(), entry.resource_label.as_str()))
         .collect()
 }
 
-async fn each_thing_has_its_history(app: TestApp) {
+async fn every_resource_has_a_history(app: TestApp) {
     let key = app.key();
     // In one moment, one of many.
     let many: Vec<_> = (0..50)
@@ -43,11 +43,8 @@ async fn each_thing_has_its_history(app: TestApp) {
     }
     key.change("another").await;
     let (store, ours) = open(&app).await;
-    let mut tx = store.begin().await.expect("it begins");
-    let deleted = tx
-        .delete_change(ours, change.id)
-        .await
-        .expect("it is there");
+    let mut tx = store.begin().await.expect("a transaction");
+    let deleted = tx.delete_change(ours, change.id).await.expect("it exists");
     let entry = Entry {
         action: Action::Deleted,
         resource_type: ResourceType::Change,
@@ -58,13 +55,13 @@ async fn each_thing_has_its_history(app: TestApp) {
     tx.record(ours, &owner(&app), entry, Utc::now())
         .await
         .expect("it is recorded");
-    tx.commit().await.expect("it commits");
+    tx.commit().await.expect("a commit");
     let history = store
         .history(ours, ResourceType::Change, change.id.0, change.created_at)
         .await
-        .expect("it answers");
+        .expect("the store responds");
     assert_eq!(
-        told(&history),
+        actions_and_labels(&history),
         [
             ("deleted", "third name"),
             ("updated", "third name"),
@@ -85,7 +82,7 @@ async fn each_thing_has_its_history(app: TestApp) {
         let history = store
             .history(tenant, kind, change.id.0, change.created_at)
             .await;
-        assert_eq!(history.expect("it answers"), []);
+        assert_eq!(history.expect("the store responds"), []);
     }
 
     let service = key
@@ -98,7 +95,7 @@ async fn each_thing_has_its_history(app: TestApp) {
     .await
     .is(200);
     let service: ServiceId = service.parse().expect("an id");
-    let service = store.service(ours, service).await.expect("it is there");
+    let service = store.service(ours, service).await.expect("it exists");
     let history = store
         .history(
             ours,
@@ -108,36 +105,39 @@ async fn each_thing_has_its_history(app: TestApp) {
         )
         .await;
     assert_eq!(
-        told(&history.expect("it answers")),
+        actions_and_labels(&history.expect("the store responds")),
         [("updated", "payments"), ("created", "payments")]
     );
     let host = key
         .create("/api/hosts", json!({ "hostname": "web-1" }))
         .await;
     let host: HostId = host.parse().expect("an id");
-    let host = store.host(ours, host).await.expect("it is there");
+    let host = store.host(ours, host).await.expect("it exists");
     let history = store
         .history(ours, ResourceType::Host, host.id.0, host.created_at)
         .await;
-    assert_eq!(told(&history.expect("it answers")), [("created", "web-1")]);
+    assert_eq!(
+        actions_and_labels(&history.expect("the store responds")),
+        [("created", "web-1")]
+    );
     store.close().await;
 }
 
-async fn a_history_has_an_end(app: TestApp) {
+async fn a_history_is_limited(app: TestApp) {
     let id = app.key().change("often").await;
     let change = app.key().get(&format!("/api/changes/{id}")).await.data(200);
     let change: Change = serde_json::from_value(change).expect("a change");
     let (store, tenant) = open(&app).await;
     let history = async || {
         let history = store.history(tenant, ResourceType::Change, change.id.0, change.created_at);
-        history.await.expect("it answers")
+        history.await.expect("the store responds")
     };
     for (times, expected, last) in [
         (199, 200, "created"),
         (1, 200, "updated"),
         (1, 200, "updated"),
     ] {
-        let mut tx = store.begin().await.expect("it begins");
+        let mut tx = store.begin().await.expect("a transaction");
         for _ in 0..times {
             let entry = Entry {
                 action: Action::Updated,
@@ -150,7 +150,7 @@ async fn a_history_has_an_end(app: TestApp) {
                 .await
                 .expect("it is recorded");
         }
-        tx.commit().await.expect("it commits");
+        tx.commit().await.expect("a commit");
         let history = history().await;
         assert_eq!(history.len(), expected);
         assert_eq!(history[expected - 1].entry.action.as_str(), last);

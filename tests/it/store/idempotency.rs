@@ -39,7 +39,7 @@ async fn expired_keys_are_deleted(app: TestApp) {
         }
     }
     execute!(&mut db, sqlx::query("COMMIT"));
-    store.purge(now).await.expect("it runs");
+    store.purge(now).await.expect("a result");
     let left: Vec<(Vec<u8>,)> = fetch!(
         &mut db,
         sqlx::query_as("SELECT scope FROM idempotency ORDER BY scope")

@@ -9,11 +9,11 @@ use changelog_tests::{TestApp, each, on_both};
 
 on_both!(
     process:
-    an_invitation_is_taken_once,
+    an_invitation_is_accepted_once,
     an_invitation_expires,
     a_later_invitation_replaces_an_earlier_one,
     an_invitation_can_be_withdrawn,
-    who_is_a_member_is_not_invited,
+    members_cannot_be_invited_again,
 );
 
 fn new(email: &str, role: Role) -> NewInvitation {
@@ -42,7 +42,7 @@ async fn take(store: &Store, token: &str) -> Result<(Tenant, Invitation), StoreE
     Ok(found)
 }
 
-async fn an_invitation_is_taken_once(app: TestApp) {
+async fn an_invitation_is_accepted_once(app: TestApp) {
     let (store, ours) = open(&app).await;
     for round in 0..10 {
         let (email, token) = (format!("Bob{round}@example.com"), format!("token {round}"));
@@ -57,7 +57,7 @@ async fn an_invitation_is_taken_once(app: TestApp) {
             invited.created_at.plus(TimeDelta::hours(72))
         );
         assert_eq!(
-            store.invitations(ours).await.expect("it answers"),
+            store.invitations(ours).await.expect("the store responds"),
             std::slice::from_ref(&invited)
         );
         let (tenant, name, shown) = store
@@ -66,7 +66,7 @@ async fn an_invitation_is_taken_once(app: TestApp) {
             .expect("it is valid");
         assert_eq!((tenant, name, &shown), (ours, "Acme".to_owned(), &invited));
         // A transaction that is given up takes nothing.
-        let mut tx = store.begin().await.expect("it begins");
+        let mut tx = store.begin().await.expect("a transaction");
         let found = tx.take_invitation(&token, Utc::now().into()).await;
         assert_eq!(found.expect("it is valid"), (ours, invited.clone()));
         drop(tx);
@@ -83,7 +83,10 @@ async fn an_invitation_is_taken_once(app: TestApp) {
         assert!(is_not_found(
             &store.invitation(&token, Utc::now().into()).await
         ));
-        assert_eq!(store.invitations(ours).await.expect("it answers"), []);
+        assert_eq!(
+            store.invitations(ours).await.expect("the store responds"),
+            []
+        );
     }
     let entries = app
         .browser()
@@ -110,15 +113,15 @@ async fn an_invitation_expires(app: TestApp) {
         let at = Timestamp::from_millis(at);
         let shown = store.invitation("token", at).await;
         assert_eq!(shown.is_ok(), valid, "{at}");
-        let mut tx = store.begin().await.expect("it begins");
+        let mut tx = store.begin().await.expect("a transaction");
         let found = tx.take_invitation("token", at).await;
         assert_eq!(found.is_ok(), valid, "{at}");
         assert!(valid || is_not_found(&found));
     }
     for (at, left) in [(end - 1, 1), (end, 1), (end + 1, 0)] {
         let purged = store.purge(Timestamp::from_millis(at)).await;
-        purged.expect("it runs");
-        let found = store.invitations(ours).await.expect("it answers");
+        purged.expect("a result");
+        let found = store.invitations(ours).await.expect("the store responds");
         assert_eq!(found.len(), left, "{}", at - end);
     }
     store.close().await;
@@ -140,10 +143,10 @@ async fn a_later_invitation_replaces_an_earlier_one(app: TestApp) {
         let made = invite(&store, tenant, &actor, &new(email, role), token, at).await;
         all.push(made.expect("it is made"));
     }
-    let found = store.invitations(ours).await.expect("it answers");
+    let found = store.invitations(ours).await.expect("the store responds");
     assert_eq!(found, [all[3].clone(), all[2].clone()]);
     assert_eq!(
-        store.invitations(theirs).await.expect("it answers"),
+        store.invitations(theirs).await.expect("the store responds"),
         [all[1].clone()]
     );
     assert!(is_not_found(&store.invitation("first", now.into()).await));
@@ -173,7 +176,7 @@ async fn an_invitation_can_be_withdrawn(app: TestApp) {
         tx.commit().await
     };
     assert!(is_not_found(&withdraw(theirs).await));
-    withdraw(ours).await.expect("it is there");
+    withdraw(ours).await.expect("it exists");
     assert!(is_not_found(&withdraw(ours).await));
     assert!(is_not_found(&take(&store, "token").await));
     let entries = app
@@ -188,7 +191,7 @@ async fn an_invitation_can_be_withdrawn(app: TestApp) {
     store.close().await;
 }
 
-async fn who_is_a_member_is_not_invited(app: TestApp) {
+async fn members_cannot_be_invited_again(app: TestApp) {
     let (store, ours) = open(&app).await;
     let theirs = tenant(&store, &app.second_organization().id).await;
     let bob = join(&store, ours, "Bob", &Role::Member).await;
@@ -199,7 +202,7 @@ async fn who_is_a_member_is_not_invited(app: TestApp) {
     // Elsewhere they are not, and may join as who they are.
     let invited = invite(&store, theirs, &actor, &again, "theirs", Utc::now()).await;
     invited.expect("it is made");
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     let (tenant, invitation) = tx
         .take_invitation("theirs", Utc::now().into())
         .await
@@ -212,8 +215,8 @@ async fn who_is_a_member_is_not_invited(app: TestApp) {
         .insert_member(tenant, &itself, &bob, &invitation.role, Utc::now())
         .await;
     assert!(matches!(twice, Err(StoreError::Conflict)), "{twice:?}");
-    tx.commit().await.expect("it commits");
-    let joined = store.memberships(bob.id).await.expect("it answers");
+    tx.commit().await.expect("a commit");
+    let joined = store.memberships(bob.id).await.expect("the store responds");
     let joined: Vec<_> = joined
         .iter()
         .map(|(_, name, role)| (name.as_str(), role.as_str()))

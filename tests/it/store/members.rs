@@ -10,11 +10,11 @@ use changelog_tests::{TestApp, on_both};
 
 on_both!(
     process:
-    roles_are_changed_by_who_may,
-    members_are_removed_by_who_may,
-    the_last_owner_stays,
-    of_two_owners_one_stays,
-    an_organization_has_a_name,
+    only_permitted_roles_change_roles,
+    only_permitted_roles_remove_members,
+    the_last_owner_cannot_be_removed,
+    concurrent_removals_leave_one_owner,
+    organizations_and_users_can_be_renamed,
 );
 
 async fn set(
@@ -39,7 +39,7 @@ async fn remove(store: &Store, tenant: Tenant, by: &Role, user: UserId) -> Resul
 
 /// The members by name, with their roles.
 async fn members(store: &Store, tenant: Tenant) -> Vec<(String, Role)> {
-    let members = store.members(tenant).await.expect("it answers");
+    let members = store.members(tenant).await.expect("the store responds");
     let members = members.into_iter();
     members
         .map(|member| (member.user.name, member.role))
@@ -50,7 +50,7 @@ fn is_forbidden(result: &Result<(), StoreError>) -> bool {
     matches!(result, Err(StoreError::Forbidden(_)))
 }
 
-async fn roles_are_changed_by_who_may(app: TestApp) {
+async fn only_permitted_roles_change_roles(app: TestApp) {
     let (store, ours) = open(&app).await;
     let theirs = tenant(&store, &app.second_organization().id).await;
     let bob = join(&store, ours, "Bob", &Role::Member).await;
@@ -104,21 +104,21 @@ async fn roles_are_changed_by_who_may(app: TestApp) {
     store.close().await;
 }
 
-async fn members_are_removed_by_who_may(app: TestApp) {
+async fn only_permitted_roles_remove_members(app: TestApp) {
     let (store, ours) = open(&app).await;
     let theirs = tenant(&store, &app.second_organization().id).await;
     let bob = join(&store, ours, "Bob", &Role::Member).await;
     let cleo = join(&store, ours, "Cleo", &Role::Owner).await;
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     tx.insert_member(theirs, &owner(&app), &bob, &Role::Viewer, Utc::now())
         .await
         .expect("no member yet");
     for (token, tenant) in [("here", ours), ("there", theirs)] {
         tx.insert_session(token, bob.id, tenant, None, Utc::now().into())
             .await
-            .expect("it begins");
+            .expect("a transaction");
     }
-    tx.commit().await.expect("it commits");
+    tx.commit().await.expect("a commit");
     for by in [Role::Viewer, Role::Member] {
         assert!(is_forbidden(&remove(&store, ours, &by, bob.id).await));
     }
@@ -142,7 +142,9 @@ async fn members_are_removed_by_who_may(app: TestApp) {
     // Here they are nobody, there they go on.
     let session = async |token| {
         let found = store.session(token, Utc::now().into()).await;
-        found.expect("it answers").map(|session| session.tenant)
+        found
+            .expect("the store responds")
+            .map(|session| session.tenant)
     };
     assert_eq!(session("here").await, None);
     assert_eq!(session("there").await, Some(theirs));
@@ -160,7 +162,7 @@ async fn members_are_removed_by_who_may(app: TestApp) {
     store.close().await;
 }
 
-async fn the_last_owner_stays(app: TestApp) {
+async fn the_last_owner_cannot_be_removed(app: TestApp) {
     let (store, ours) = open(&app).await;
     let ada = owner_id(&app);
     let bob = join(&store, ours, "Bob", &Role::Admin).await;
@@ -182,7 +184,7 @@ async fn the_last_owner_stays(app: TestApp) {
     store.close().await;
 }
 
-async fn of_two_owners_one_stays(app: TestApp) {
+async fn concurrent_removals_leave_one_owner(app: TestApp) {
     let (store, ours) = open(&app).await;
     let ada = owner_id(&app);
     let bob = join(&store, ours, "Bob", &Role::Owner).await;
@@ -206,11 +208,11 @@ async fn of_two_owners_one_stays(app: TestApp) {
         assert_eq!(owners.count(), 1, "{members:?}");
         // Both are owners again.
         if members.len() == 1 {
-            let mut tx = store.begin().await.expect("it begins");
+            let mut tx = store.begin().await.expect("a transaction");
             tx.insert_member(ours, &owner(&app), &bob, &Role::Owner, Utc::now())
                 .await
                 .expect("no member now");
-            tx.commit().await.expect("it commits");
+            tx.commit().await.expect("a commit");
         }
         for user in [ada, bob.id] {
             set(&store, ours, &Role::Owner, user, &Role::Owner)
@@ -221,29 +223,32 @@ async fn of_two_owners_one_stays(app: TestApp) {
     store.close().await;
 }
 
-async fn an_organization_has_a_name(app: TestApp) {
+async fn organizations_and_users_can_be_renamed(app: TestApp) {
     let (store, ours) = open(&app).await;
-    assert!(store.has_organizations().await.expect("it answers"));
-    let organization = store.organization(ours).await.expect("it is there");
+    assert!(store.has_organizations().await.expect("the store responds"));
+    let organization = store.organization(ours).await.expect("it exists");
     assert_eq!(organization.name, "Acme");
     assert_eq!(organization.id, ours.id());
     assert_eq!(organization.id, super::organization_id(&app));
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     tx.rename_organization(ours, "Acme & Co")
         .await
-        .expect("it may");
+        .expect("permission");
     tx.rename_user(owner_id(&app), "Ada L.")
         .await
-        .expect("it may");
-    tx.commit().await.expect("it commits");
-    let organization = store.organization(ours).await.expect("it is there");
+        .expect("permission");
+    tx.commit().await.expect("a commit");
+    let organization = store.organization(ours).await.expect("it exists");
     assert_eq!(organization.name, "Acme & Co");
     assert_eq!(
         members(&store, ours).await,
         [("Ada L.".to_owned(), Role::Owner)]
     );
     assert_eq!(
-        store.memberships(owner_id(&app)).await.expect("it answers"),
+        store
+            .memberships(owner_id(&app))
+            .await
+            .expect("the store responds"),
         [(ours.id(), "Acme & Co".to_owned(), Role::Owner)]
     );
     store.close().await;

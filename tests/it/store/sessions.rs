@@ -11,21 +11,21 @@ use changelog_tests::{TestApp, on_both, send};
 
 on_both!(
     process:
-    a_person_sees_their_sessions,
-    a_session_can_act_elsewhere,
-    a_key_names_who_made_it,
+    the_sessions_of_a_person_are_listed,
+    a_session_can_switch_organizations,
+    a_key_names_its_creator,
 );
 
 async fn begin(store: &Store, app: &TestApp, token: &str, agent: Option<&str>, at: Timestamp) {
     let ours = tenant(store, &app.organization.id).await;
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     tx.insert_session(token, owner_id(app), ours, agent, at)
         .await
-        .expect("it begins");
-    tx.commit().await.expect("it commits");
+        .expect("a transaction");
+    tx.commit().await.expect("a commit");
 }
 
-async fn a_person_sees_their_sessions(app: TestApp) {
+async fn the_sessions_of_a_person_are_listed(app: TestApp) {
     let (store, _) = open(&app).await;
     let ada = owner_id(&app);
     let now = Timestamp::from(Utc::now());
@@ -35,7 +35,10 @@ async fn a_person_sees_their_sessions(app: TestApp) {
     begin(&store, &app, "new", Some(&long), ago(1)).await;
     begin(&store, &app, "mute", None, ago(2)).await;
     begin(&store, &app, "ended", None, ago(24 * 7)).await;
-    let sessions = store.sessions(ada, "mute", now).await.expect("it answers");
+    let sessions = store
+        .sessions(ada, "mute", now)
+        .await
+        .expect("the store responds");
     let seen: Vec<_> = sessions
         .iter()
         .map(|one| (one.user_agent.as_deref(), one.is_current, one.created_at))
@@ -65,20 +68,26 @@ async fn a_person_sees_their_sessions(app: TestApp) {
     let request = request.header("user-agent", "Netscape/4.0");
     send(form(request, &fields)).await.is(303);
     let later = Timestamp::from(Utc::now());
-    let sessions = store.sessions(ada, "new", later).await.expect("it answers");
+    let sessions = store
+        .sessions(ada, "new", later)
+        .await
+        .expect("the store responds");
     assert_eq!(sessions[0].user_agent.as_deref(), Some("Netscape/4.0"));
     assert_eq!(sessions.len(), 4);
 
-    let mut tx = store.begin().await.expect("it begins");
-    tx.end_other_sessions(ada, "new").await.expect("it may");
-    tx.commit().await.expect("it commits");
-    let sessions = store.sessions(ada, "new", now).await.expect("it answers");
+    let mut tx = store.begin().await.expect("a transaction");
+    tx.end_other_sessions(ada, "new").await.expect("permission");
+    tx.commit().await.expect("a commit");
+    let sessions = store
+        .sessions(ada, "new", now)
+        .await
+        .expect("the store responds");
     assert_eq!(sessions.len(), 1);
     assert!(sessions[0].is_current);
     store.close().await;
 }
 
-async fn a_session_can_act_elsewhere(app: TestApp) {
+async fn a_session_can_switch_organizations(app: TestApp) {
     let (store, ours) = open(&app).await;
     let second = app.second_organization();
     let theirs = tenant(&store, &second.id).await;
@@ -95,18 +104,21 @@ async fn a_session_can_act_elsewhere(app: TestApp) {
     assert!(is_not_found(&switch("token", ada, theirs.id()).await));
     assert!(is_not_found(&switch("token", bob.id, theirs.id()).await));
     assert!(is_not_found(&switch("nothing", ada, ours.id()).await));
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     let known = store.accounts(&app.organization.email).await;
-    let known = known.expect("it answers").into_iter().next();
-    let user = known.expect("it is there").user;
+    let known = known.expect("the store responds").into_iter().next();
+    let user = known.expect("it exists").user;
     tx.insert_member(theirs, &owner(&app), &user, &Role::Viewer, Utc::now())
         .await
         .expect("no member yet");
-    tx.commit().await.expect("it commits");
+    tx.commit().await.expect("a commit");
     switch("token", ada, theirs.id())
         .await
         .expect("a member may");
-    let session = store.session("token", now).await.expect("it answers");
+    let session = store
+        .session("token", now)
+        .await
+        .expect("the store responds");
     let session = session.expect("it is valid");
     assert_eq!(session.tenant, theirs);
     assert_eq!(session.organization_name, second.name);
@@ -114,20 +126,20 @@ async fn a_session_can_act_elsewhere(app: TestApp) {
     store.close().await;
 }
 
-async fn a_key_names_who_made_it(app: TestApp) {
+async fn a_key_names_its_creator(app: TestApp) {
     let (store, ours) = open(&app).await;
     let theirs = tenant(&store, &app.second_organization().id).await;
     let new = NewApiKey {
         name: "from a page".to_owned(),
         expires_at: None,
     };
-    let mut tx = store.begin().await.expect("it begins");
+    let mut tx = store.begin().await.expect("a transaction");
     let made = tx
         .insert_api_key(ours, &owner(&app), &new, Utc::now())
         .await
         .expect("it is made");
-    tx.commit().await.expect("it commits");
-    let keys = store.api_keys(ours).await.expect("it answers");
+    tx.commit().await.expect("a commit");
+    let keys = store.api_keys(ours).await.expect("the store responds");
     let seen: Vec<_> = keys
         .iter()
         .map(|key| (key.name.as_str(), key.created_by.as_deref()))
@@ -137,7 +149,7 @@ async fn a_key_names_who_made_it(app: TestApp) {
         seen,
         [("terraform", Some("Operator")), ("from a page", Some(name))]
     );
-    let found = store.api_key_of(ours, made.id).await.expect("it is there");
+    let found = store.api_key_of(ours, made.id).await.expect("it exists");
     assert_eq!(found, keys[1]);
     assert!(is_not_found(&store.api_key_of(theirs, made.id).await));
     // Of before this was kept.
@@ -147,7 +159,7 @@ async fn a_key_names_who_made_it(app: TestApp) {
         sqlx::query("UPDATE api_keys SET created_by = NULL")
     );
     db.close().await;
-    let found = store.api_key_of(ours, made.id).await.expect("it is there");
+    let found = store.api_key_of(ours, made.id).await.expect("it exists");
     assert_eq!(found.created_by, None);
     store.close().await;
 }

@@ -1,10 +1,10 @@
 //! What PostgreSQL's log tells of the statements that it has run
 //! (`auto_explain`, with what came of each step).
 
-use super::sql::in_short;
+use super::sql::shorten;
 
 /// How many rows a request may look at in one step.
-const MOST: f64 = 20_000.0;
+const MAX_ROWS: f64 = 20_000.0;
 
 /// A statement with the plan by which it was run.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Explained {
 #[derive(Debug, Default)]
 struct Step {
     /// Such as `Seq Scan on changes c`.
-    what: String,
+    name: String,
     /// How many rows were expected.
     expected: f64,
     /// How often it was run.
@@ -29,7 +29,7 @@ struct Step {
     seen: f64,
     is_filtered: bool,
     /// What takes its rows, up to the root: the nearest last.
-    takers: Vec<String>,
+    parents: Vec<String>,
 }
 
 /// Reads what the server has run out of the log of the database.
@@ -59,7 +59,7 @@ pub(super) fn read(log: &str) -> Vec<Explained> {
         let statement = statement.trim_start_matches("Query Text: ");
         all.push(Explained {
             at: start,
-            statement: in_short(statement.trim()),
+            statement: shorten(statement.trim()),
             plan: plan.to_owned(),
         });
     }
@@ -79,17 +79,17 @@ impl Explained {
     /// Returns the steps that walk a table; `counts_words` says that the
     /// request asks how many of the changes have words that very many have.
     pub(super) fn problems(&self, counts_words: bool) -> Vec<String> {
-        let walks = |step: &Step| step.walks() && !(counts_words && step.counts_words());
+        let scans = |step: &Step| step.scans() && !(counts_words && step.counts_words());
         let steps = self.steps();
-        let walking = steps.iter().filter(|step| walks(step));
-        walking.map(|step| step.what.clone()).collect()
+        let walking = steps.iter().filter(|step| scans(step));
+        walking.map(|step| step.name.clone()).collect()
     }
 
     fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         let mut open: Vec<(usize, String)> = Vec::new();
         for line in self.plan.lines() {
-            let Some((what, numbers)) = line.split_once("  (cost=") else {
+            let Some((name, numbers)) = line.split_once("  (cost=") else {
                 if let Some(step) = steps.last_mut() {
                     step.is_filtered |= line.trim_start().starts_with("Filter: ");
                     if let Some((_, removed)) = line.split_once("Rows Removed by ") {
@@ -98,9 +98,9 @@ impl Explained {
                 }
                 continue;
             };
-            let what = what.trim_end();
-            let indent = what.len() - what.trim_start().len();
-            let what = what.trim_start().trim_start_matches("->  ").to_owned();
+            let name = name.trim_end();
+            let indent = name.len() - name.trim_start().len();
+            let name = name.trim_start().trim_start_matches("->  ").to_owned();
             open.retain(|(outer, _)| *outer < indent);
             let runs = after(numbers, " loops=");
             steps.push(Step {
@@ -108,10 +108,10 @@ impl Explained {
                 runs,
                 seen: after(numbers, "(actual rows=") * runs,
                 is_filtered: false,
-                takers: open.iter().map(|(_, what)| what.clone()).collect(),
-                what: what.clone(),
+                parents: open.iter().map(|(_, name)| name.clone()).collect(),
+                name: name.clone(),
             });
-            open.push((indent, what));
+            open.push((indent, name));
         }
         steps
     }
@@ -120,29 +120,29 @@ impl Explained {
 impl Step {
     /// Tells whether it looks at a whole table, or at more rows than a request
     /// may.
-    fn walks(&self) -> bool {
-        let is = |kind: &str| self.what.starts_with(kind);
-        let is_first_rows = self.takers.last().is_some_and(|taker| taker == "Limit");
-        if self.what.contains("Seq Scan on ") {
+    fn scans(&self) -> bool {
+        let is = |kind: &str| self.name.starts_with(kind);
+        let is_first_rows = self.parents.last().is_some_and(|parent| parent == "Limit");
+        if self.name.contains("Seq Scan on ") {
             // A few rows, whichever.
             return self.is_filtered || !is_first_rows;
         }
         let is_whole = is("Sort") || is("Bitmap Heap Scan");
-        let reads = is_whole || is("Incremental Sort") || self.what.contains("Scan ");
-        reads && self.seen > MOST || is_whole && self.expected > MOST
+        let reads = is_whole || is("Incremental Sort") || self.name.contains("Scan ");
+        reads && self.seen > MAX_ROWS || is_whole && self.expected > MAX_ROWS
     }
 
     /// Tells whether it finds what is counted in the search index. How many
     /// changes have a word is kept nowhere, so a count of half a million takes
     /// half a million steps; the page beside it does not.
     fn counts_words(&self) -> bool {
-        let is_search = self.what.contains(" on change_search");
-        let taker = |kinds: &[&str]| {
-            let mut takers = self.takers.iter().rev();
-            takers.position(|taker| kinds.iter().any(|kind| taker.contains(kind)))
+        let is_search = self.name.contains(" on change_search");
+        let parent = |kinds: &[&str]| {
+            let mut parents = self.parents.iter().rev();
+            parents.position(|parent| kinds.iter().any(|kind| parent.contains(kind)))
         };
-        let counted = taker(&["Aggregate"]);
-        let paged = taker(&["Limit"]);
+        let counted = parent(&["Aggregate"]);
+        let paged = parent(&["Limit"]);
         is_search && counted.is_some() && paged.is_none_or(|paged| counted < Some(paged))
     }
 }
@@ -157,7 +157,7 @@ fn after(text: &str, before: &str) -> f64 {
 }
 
 #[test]
-fn what_walks_is_seen() {
+fn scans_are_found() {
     let plan = |lines: &[&str]| {
         let begin = [
             "Query Text: SELECT 1",

@@ -9,18 +9,18 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
-use super::requests::{Courier, Known};
+use super::requests::{Fixture, RequestSender};
 use super::seed;
 use changelog_tests::{Postgres, TestApp};
 
 /// How often each request is sent: a connection takes a plan that is made for
 /// any values only after five that are made for certain ones, and requests that
 /// follow each other take turns on three connections.
-const TIMES: usize = 24;
+const REPETITIONS: usize = 24;
 
 /// What asks how many of the changes have a word that half of them have. The
 /// first is sent often enough for all: they are one statement.
-const COUNTED: [&str; 3] = ["q=deploy", "q=deploy&risk_level=high", "q=deploy&page=100"];
+const WORD_COUNT_QUERIES: [&str; 3] = ["q=deploy", "q=deploy&risk_level=high", "q=deploy&page=100"];
 
 const SETTINGS: [&str; 8] = [
     "shared_preload_libraries=auto_explain",
@@ -43,17 +43,17 @@ struct Sent {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_statement_walks_a_table() {
+async fn no_statement_scans_a_table() {
     let Some(postgres) = Postgres::start_with(&SETTINGS).await else {
         return;
     };
     let mut app = TestApp::on_postgres(&postgres).await;
-    let known = seed::fill(&app).await;
+    let fixture = seed::fill(&app).await;
     explain(&app).await;
     // Its connections are told on beginning that they are explained.
     app.restart().await;
-    seed::is_well_made(&app, &known).await;
-    let sent = send_everything(&app, &postgres, &known).await;
+    seed::assert_seeded(&app, &fixture).await;
+    let sent = send_everything(&app, &postgres, &fixture).await;
     let mut explained = explained::read(&postgres.log());
     let begin = sent.first().expect("a beginning").end;
     let end = sent.last().expect("an end").end;
@@ -92,7 +92,7 @@ async fn explain(app: &TestApp) {
 
 async fn connect(app: &TestApp) -> PgConnection {
     let connection = PgConnection::connect(&app.database).await;
-    connection.expect("PostgreSQL answers")
+    connection.expect("a connection to PostgreSQL")
 }
 
 /// The tables, except for one that only pages of the
@@ -110,7 +110,7 @@ async fn tables(app: &TestApp) -> Vec<String> {
 }
 
 /// Sends every shape of request, and what only many changes make hard.
-async fn send_everything(app: &TestApp, postgres: &Postgres, known: &Known) -> Vec<Sent> {
+async fn send_everything(app: &TestApp, postgres: &Postgres, fixture: &Fixture) -> Vec<Sent> {
     let log = postgres.log_file();
     let size = || {
         let length = fs::metadata(&log).expect("a log").len();
@@ -119,18 +119,18 @@ async fn send_everything(app: &TestApp, postgres: &Postgres, known: &Known) -> V
     let sent = |what: &str| Sent {
         what: what.to_owned(),
         end: size(),
-        counts_words: COUNTED.iter().any(|query| what.ends_with(query)),
+        counts_words: WORD_COUNT_QUERIES.iter().any(|query| what.ends_with(query)),
     };
     let mut all = vec![sent("the beginning")];
-    let mut courier = Courier::new(app, |what: &str| all.push(sent(what))).await;
-    let Known {
+    let mut sender = RequestSender::new(app, |what: &str| all.push(sent(what))).await;
+    let Fixture {
         service,
         host,
         word,
         other_word,
         since,
         ..
-    } = known;
+    } = fixture;
     for query in [
         // Half of all changes, with few of another kind and with many.
         "tag=common".to_owned(),
@@ -146,24 +146,24 @@ async fn send_everything(app: &TestApp, postgres: &Postgres, known: &Known) -> V
         format!("q={other_word}&risk_level=low"),
         format!("q={other_word}&since={since}"),
         format!("q={other_word}&until={since}"),
-        format!("q={other_word}&before={}", known.change),
+        format!("q={other_word}&before={}", fixture.change),
         format!("q={other_word}&tag=common"),
         // None at all.
         "q=nowhere".to_owned(),
         "tag=nowhere".to_owned(),
         "q=nowhere&tag=common".to_owned(),
     ] {
-        courier
-            .read(&format!("/api/changes?{query}"), 200, TIMES)
+        sender
+            .read(&format!("/api/changes?{query}"), 200, REPETITIONS)
             .await;
     }
-    for (query, times) in COUNTED.iter().zip([TIMES, 3, 3]) {
-        courier
+    for (query, times) in WORD_COUNT_QUERIES.iter().zip([REPETITIONS, 3, 3]) {
+        sender
             .read(&format!("/api/changes?{query}"), 200, times)
             .await;
     }
-    courier.send_all(known, TIMES).await;
-    drop(courier);
+    sender.send_all(fixture, REPETITIONS).await;
+    drop(sender);
     all.push(sent("what was left to do"));
     all
 }

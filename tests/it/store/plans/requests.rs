@@ -19,7 +19,7 @@ use changelog_tests::{Engine, TestApp, TestClient, TestResponse, send};
 type Write = (&'static str, String, Value, u16);
 
 /// What there is to ask for.
-pub(super) struct Known {
+pub(super) struct Fixture {
     pub(super) change: String,
     pub(super) service: String,
     pub(super) host: String,
@@ -28,12 +28,12 @@ pub(super) struct Known {
     pub(super) word: String,
     pub(super) other_word: String,
     /// How a word begins.
-    pub(super) beginning: String,
+    pub(super) prefix: String,
     pub(super) since: String,
     pub(super) until: String,
 }
 
-impl Known {
+impl Fixture {
     /// The paths of lists: each filter alone, each pair of them, and what
     /// changes the way in which a page is found.
     pub(super) fn lists(&self) -> Vec<String> {
@@ -52,7 +52,7 @@ impl Known {
             String::new(),
             "per_page=100".to_owned(),
             format!("q={}+{}", self.word, self.other_word),
-            format!("q={}", self.beginning),
+            format!("q={}", self.prefix),
             format!("tag={}&tag={}", self.tag, self.other_tag),
             format!(
                 "risk_level=low&since={}&until={}&status=planned",
@@ -119,7 +119,7 @@ impl Known {
     fn writes(&self, round: usize) -> Vec<Write> {
         let mut writes = self.new_changes();
         writes.extend(self.patches(round));
-        let nobody = Uuid::now_v7();
+        let unknown = Uuid::now_v7();
         for (path, id, name) in [
             ("hosts", &self.host, "hostname"),
             ("services", &self.service, "name"),
@@ -135,7 +135,7 @@ impl Known {
                 ("PATCH", one.clone(), renamed, 200),
                 ("PATCH", one.clone(), described.clone(), 200),
                 ("PATCH", one, taken, 409),
-                ("PATCH", format!("/api/{path}/{nobody}"), described, 404),
+                ("PATCH", format!("/api/{path}/{unknown}"), described, 404),
             ]);
         }
         writes
@@ -170,7 +170,7 @@ impl Known {
 
     /// Changes every field of a change, one at a time.
     fn patches(&self, round: usize) -> Vec<Write> {
-        let nobody = Uuid::now_v7();
+        let unknown = Uuid::now_v7();
         let (risk, status) = match round % 2 {
             0 => ("medium", "completed"),
             _ => ("high", "planned"),
@@ -194,20 +194,20 @@ impl Known {
             (json!({ "scheduled_for": moment }), 200),
             // Nothing is different.
             (json!({ "service_id": self.service }), 200),
-            (json!({ "service_id": nobody }), 422),
-            (json!({ "host_id": nobody }), 422),
+            (json!({ "service_id": unknown }), 422),
+            (json!({ "host_id": unknown }), 422),
         ]
         .into_iter()
         .map(|(patch, status)| ("PATCH", path.clone(), patch, status))
         .collect();
-        let path = format!("/api/changes/{nobody}");
+        let path = format!("/api/changes/{unknown}");
         writes.push(("PATCH", path, json!({ "impact": text }), 404));
         writes
     }
 }
 
 /// Sends requests, and says after each what it was.
-pub(super) struct Courier<'w, F> {
+pub(super) struct RequestSender<'w, F> {
     app: &'w TestApp,
     key: TestClient,
     browser: TestClient,
@@ -216,7 +216,7 @@ pub(super) struct Courier<'w, F> {
     sent: BTreeSet<String>,
 }
 
-impl<'w, F: FnMut(&str)> Courier<'w, F> {
+impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     pub(super) async fn new(app: &'w TestApp, after: F) -> Self {
         Self {
             app,
@@ -228,35 +228,35 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// Sends every shape of request so many times.
-    pub(super) async fn send_all(&mut self, known: &Known, times: usize) {
-        for path in known.lists() {
+    pub(super) async fn send_all(&mut self, fixture: &Fixture, times: usize) {
+        for path in fixture.lists() {
             self.read(&path, 200, times).await;
         }
-        self.watch(known, times).await;
-        for (path, status) in known.reads() {
+        self.watch(fixture, times).await;
+        for (path, status) in fixture.reads() {
             self.read(&path, status, times).await;
         }
         for round in 0..times {
-            for (method, path, body, status) in known.writes(round) {
+            for (method, path, body, status) in fixture.writes(round) {
                 let request = self.key.request(method, &path).json(&body);
                 self.send(method, &path, Some(&body), request, status).await;
             }
         }
         self.send_again(times).await;
         self.sign_in_and_out(times).await;
-        for path in self.pages(known) {
+        for path in self.pages(fixture) {
             for _ in 0..times {
                 let request = self.browser.request("GET", &path);
                 self.send("GET", &path, None, request, 200).await;
             }
         }
         for round in 0..times {
-            self.send_forms(known, round).await;
+            self.send_forms(fixture, round).await;
         }
-        self.send_as_nobody(times).await;
-        self.send_together(known).await;
-        self.fill_a_millisecond(known).await;
-        self.nothing_is_left_out().await;
+        self.send_without_access(times).await;
+        self.send_concurrently(fixture).await;
+        self.fill_a_millisecond(fixture).await;
+        self.assert_complete().await;
     }
 
     /// Sends what a key reads so many times.
@@ -269,14 +269,14 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
 
     /// Opens streams, and listens to each until a change has come that was
     /// recorded before it began, and one that was recorded then.
-    async fn watch(&mut self, known: &Known, times: usize) {
+    async fn watch(&mut self, fixture: &Fixture, times: usize) {
         let selection = format!(
             "q={}&service_id={}&host_id={}&risk_level=low&status=planned&tag={}",
-            known.word, known.service, known.host, known.tag
+            fixture.word, fixture.service, fixture.host, fixture.tag
         );
         let body = json!({
-            "title": known.word, "service_id": known.service, "host_id": known.host,
-            "tags": [known.tag],
+            "title": fixture.word, "service_id": fixture.service, "host_id": fixture.host,
+            "tags": [fixture.tag],
         });
         for _ in 0..times {
             for query in ["", selection.as_str()] {
@@ -342,7 +342,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
                     self.send_keyed(path, round, body, status).await;
                 }
             }
-            forget_answers(self.app).await;
+            expire_idempotency_keys(self.app).await;
             for (path, name) in [
                 ("/api/changes", "title"),
                 ("/api/hosts", "hostname"),
@@ -372,8 +372,8 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
                 let answer = self.send("POST", "/sign-in", None, request, status).await;
                 // Known from then on.
                 let mut cookies = answer.headers.get_all("set-cookie").iter();
-                if let Some(known) = cookies.next_back().and_then(|cookie| cookie.to_str().ok()) {
-                    browser = known.split(';').next().unwrap_or_default().to_owned();
+                if let Some(fixture) = cookies.next_back().and_then(|cookie| cookie.to_str().ok()) {
+                    browser = fixture.split(';').next().unwrap_or_default().to_owned();
                 }
                 let Some((cookie, _)) = answer.header("set-cookie").split_once(';') else {
                     continue;
@@ -386,7 +386,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// What a person reads in a browser.
-    fn pages(&self, known: &Known) -> Vec<String> {
+    fn pages(&self, fixture: &Fixture) -> Vec<String> {
         let owner = &self.app.organization.owner_id;
         let mut pages: Vec<String> = [
             "/",
@@ -407,27 +407,27 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         .map(str::to_owned)
         .into();
         for (path, id) in [
-            ("changes", &known.change),
-            ("services", &known.service),
-            ("hosts", &known.host),
+            ("changes", &fixture.change),
+            ("services", &fixture.service),
+            ("hosts", &fixture.host),
         ] {
             pages.push(format!("/{path}/{id}"));
         }
-        pages.push(format!("/changes/{}/edit", known.change));
+        pages.push(format!("/changes/{}/edit", fixture.change));
         for query in [
             String::new(),
             "?page=2".to_owned(),
-            format!("?service_id={}&host_id={}", known.service, known.host),
-            format!("?q={}&tag={}", known.word, known.tag),
+            format!("?service_id={}&host_id={}", fixture.service, fixture.host),
+            format!("?q={}&tag={}", fixture.word, fixture.tag),
         ] {
             pages.push(format!("/changes{query}"));
         }
         // Whatever their size: of few changes, here.
         for query in [
-            format!("tag={}&tag={}", known.tag, known.other_tag),
-            format!("q={}&service_id={}", known.other_word, known.service),
-            format!("host_id={}&tag={}", known.host, known.tag),
-            format!("status=planned&tag={}", known.other_tag),
+            format!("tag={}&tag={}", fixture.tag, fixture.other_tag),
+            format!("q={}&service_id={}", fixture.other_word, fixture.service),
+            format!("host_id={}&tag={}", fixture.host, fixture.tag),
+            format!("status=planned&tag={}", fixture.other_tag),
         ] {
             pages.push(format!("/changes.csv?{query}"));
             pages.push(format!("/changes.ndjson?{query}"));
@@ -456,7 +456,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// Sends every form, each so that something comes of it.
-    async fn send_forms(&mut self, known: &Known, round: usize) {
+    async fn send_forms(&mut self, fixture: &Fixture, round: usize) {
         let name = format!("by a form {round}");
         let title = [("title", name.as_str())];
         let answer = self.form("/changes", &title, 303).await;
@@ -471,9 +471,9 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
         // One that was found by everything that it has.
         let full = [
             ("title", name.as_str()),
-            ("service_id", &known.service),
-            ("host_id", &known.host),
-            ("tags", &known.tag),
+            ("service_id", &fixture.service),
+            ("host_id", &fixture.host),
+            ("tags", &fixture.tag),
             ("scheduled_for", "2030-01-01T00:00"),
         ];
         let answer = self.form("/changes", &full, 303).await;
@@ -573,7 +573,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
             .await;
     }
 
-    async fn send_as_nobody(&mut self, times: usize) {
+    async fn send_without_access(&mut self, times: usize) {
         let anonymous = self.app.anonymous();
         let unknown = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
         let stranger = self.app.with_key(&unknown);
@@ -595,12 +595,12 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// Sends few and many requests at once, so that some share a statement.
-    async fn send_together(&mut self, known: &Known) {
+    async fn send_concurrently(&mut self, fixture: &Fixture) {
         for count in [4, 16, 64, 128] {
             for (path, most) in [
-                (format!("/api/changes/{}", known.change), 128),
-                (format!("/api/changes?service_id={}", known.service), 16),
-                (format!("/api/changes?q={}", known.word), 16),
+                (format!("/api/changes/{}", fixture.change), 128),
+                (format!("/api/changes?service_id={}", fixture.service), 16),
+                (format!("/api/changes?q={}", fixture.word), 16),
             ] {
                 let count = count.min(most);
                 let reads = (0..count).map(|_| send(self.key.request("GET", &path)));
@@ -610,7 +610,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
                 (self.after)(&format!("{count} times GET {path} at once"));
             }
             let body = json!({
-                "title": "Together", "service_id": known.service, "host_id": known.host,
+                "title": "Together", "service_id": fixture.service, "host_id": fixture.host,
             });
             let creates = (0..count).map(|number| {
                 let request = self.key.request("POST", "/api/changes").json(&body);
@@ -625,8 +625,8 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
     }
 
     /// Makes so many changes of one millisecond that two of them want one place.
-    async fn fill_a_millisecond(&mut self, known: &Known) {
-        let changes = vec![json!({ "title": "Crowded", "occurred_at": known.until }); 500];
+    async fn fill_a_millisecond(&mut self, fixture: &Fixture) {
+        let changes = vec![json!({ "title": "Crowded", "occurred_at": fixture.until }); 500];
         let body = json!({ "changes": changes });
         for _ in 0..12 {
             let path = "/api/changes/bulk";
@@ -637,7 +637,7 @@ impl<'w, F: FnMut(&str)> Courier<'w, F> {
 
     /// Requires that every operation of the API was asked for, and each list by
     /// each of its parameters.
-    async fn nothing_is_left_out(&self) {
+    async fn assert_complete(&self) {
         let document = Document::of(self.app).await;
         let paths = document.0["paths"].as_object().expect("paths");
         for (path, operations) in paths {
@@ -670,7 +670,7 @@ fn between(text: &str, before: &str, after: &str) -> String {
 }
 
 /// Makes every answer that is kept older than answers are kept.
-async fn forget_answers(app: &TestApp) {
+async fn expire_idempotency_keys(app: &TestApp) {
     let statement = "UPDATE idempotency SET created_at = 0 WHERE organization_id = $1";
     let organization: Uuid = app.organization.id.parse().expect("an id");
     match app.engine {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
-use super::requests::Known;
+use super::requests::Fixture;
 use changelog_tests::shapes;
 use changelog_tests::{TestApp, keys};
 
@@ -31,7 +31,7 @@ const FUNCTIONS: [&str; 4] = [
 /// 20,000 organizations, each with a person, a key and a session; fifty of them
 /// with services, hosts and, later, changes. A table that is small may be
 /// scanned, so none is.
-const OTHERS: [&str; 11] = [
+const OTHER_ORGANIZATIONS: [&str; 11] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -65,7 +65,7 @@ const OTHERS: [&str; 11] = [
 ];
 
 /// 5,000 services and 500 hosts, and more of the others.
-const THINGS: [&str; 2] = [
+const SERVICES_AND_HOSTS: [&str; 2] = [
     "INSERT INTO services (organization_id, id, name, name_folded, color, created_at, reference)
         SELECT organization_id, id, name, name, '#6b7280', 0,
             json_build_object('id', id, 'name', name, 'color', '#6b7280')
@@ -172,14 +172,14 @@ const ACTIVITY: &str =
         FROM seed ORDER BY organization_id, id";
 
 /// Puts everything in, and returns what there is to ask for.
-pub(super) async fn fill(app: &TestApp) -> Known {
+pub(super) async fn fill(app: &TestApp) -> Fixture {
     let mut connection = connect(app).await;
     let organization: Uuid = app.organization.id.parse().expect("an id");
     let owner: Uuid = app.organization.owner_id.parse().expect("an id");
-    for statement in FUNCTIONS.iter().chain(&OTHERS) {
+    for statement in FUNCTIONS.iter().chain(&OTHER_ORGANIZATIONS) {
         execute(&mut connection, statement, None).await;
     }
-    for statement in THINGS {
+    for statement in SERVICES_AND_HOSTS {
         execute(&mut connection, statement, Some(organization)).await;
     }
     execute(&mut connection, SEED, Some(organization)).await;
@@ -201,18 +201,18 @@ pub(super) async fn fill(app: &TestApp) -> Known {
     for (_, index) in &indexes {
         execute(&mut connection, index, None).await;
     }
-    let known = known(&mut connection).await;
+    let fixture = fixture(&mut connection).await;
     for statement in ["DROP TABLE seed, others", "VACUUM (ANALYZE)"] {
         execute(&mut connection, statement, None).await;
     }
-    known
+    fixture
 }
 
 /// Connects in a way that looks up no foreign keys, which are right, and leaves
 /// a core to the other stories.
 async fn connect(app: &TestApp) -> PgConnection {
     let connection = PgConnection::connect(&app.database).await;
-    let mut connection = connection.expect("PostgreSQL answers");
+    let mut connection = connection.expect("a connection to PostgreSQL");
     for setting in [
         "session_replication_role = replica",
         "maintenance_work_mem = '256MB'",
@@ -234,7 +234,7 @@ async fn execute(connection: &mut PgConnection, statement: &str, value: Option<U
     done.unwrap_or_else(|error| panic!("{error}: {statement}"));
 }
 
-async fn known(connection: &mut PgConnection) -> Known {
+async fn fixture(connection: &mut PgConnection) -> Fixture {
     let (change, service, host, since, until): (Uuid, Uuid, Uuid, String, String) = sqlx::query_as(
         "SELECT c.id, s.id, h.id, moment(c.millis - 7654321), moment(c.millis + 1234567890)
         FROM seed c, services s, hosts h
@@ -243,7 +243,7 @@ async fn known(connection: &mut PgConnection) -> Known {
     .fetch_one(connection)
     .await
     .expect("a change, a service and a host");
-    Known {
+    Fixture {
         change: change.to_string(),
         service: service.to_string(),
         host: host.to_string(),
@@ -251,7 +251,7 @@ async fn known(connection: &mut PgConnection) -> Known {
         other_tag: "rare".to_owned(),
         word: "bdfg".to_owned(),
         other_word: "needle".to_owned(),
-        beginning: "need".to_owned(),
+        prefix: "need".to_owned(),
         since,
         until,
     }
@@ -259,9 +259,9 @@ async fn known(connection: &mut PgConnection) -> Known {
 
 /// Requires that the service finds and counts what was put in, by each of the
 /// ways to a list.
-pub(super) async fn is_well_made(app: &TestApp, known: &Known) {
+pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
     let key = app.key();
-    let path = format!("/api/changes/{}", known.change);
+    let path = format!("/api/changes/{}", fixture.change);
     let change = key.get(&path).await.data(200);
     assert_eq!(keys(&change), shapes::CHANGE);
     let count = async |query: String| {
@@ -278,15 +278,15 @@ pub(super) async fn is_well_made(app: &TestApp, known: &Known) {
         assert_eq!(count(query.to_owned()).await, expected, "{query}");
     }
     // The search index knows of the marks what the kept counts do.
-    let by_word = |query: &str| format!("q={}&{query}", known.word);
+    let by_word = |query: &str| format!("q={}&{query}", fixture.word);
     let (mut sum, all) = (0, count(by_word("")).await);
     for status in ["planned", "in_progress", "completed", "rolled_back"] {
         sum += count(by_word(&format!("status={status}"))).await;
     }
     assert_eq!(sum, all);
     let (before, after) = (
-        format!("until={}", known.since),
-        format!("since={}", known.since),
+        format!("until={}", fixture.since),
+        format!("since={}", fixture.since),
     );
     assert_eq!(
         count(before.clone()).await + count(after.clone()).await,

@@ -43,7 +43,7 @@ pub(super) fn split(text: &str) -> Vec<String> {
 }
 
 /// Returns a statement with only the first row of each list of values.
-pub(super) fn in_short(statement: &str) -> String {
+pub(super) fn shorten(statement: &str) -> String {
     let mut short = String::new();
     let mut rest = statement;
     while let Some((before, values)) = rest.split_once("VALUES (") {
@@ -138,7 +138,7 @@ fn statements_are_split_shortened_and_read() {
     );
     let found: Vec<String> = found.iter().map(Conditions::to_string).collect();
     assert_eq!(found, ["x of a", "u of b", "t, w of c", "v of d"]);
-    let short = in_short("SELECT a FROM (VALUES (?, ?), (?, ?), (?, ?)) AS b, c");
+    let short = shorten("SELECT a FROM (VALUES (?, ?), (?, ?), (?, ?)) AS b, c");
     assert_eq!(short, "SELECT a FROM (VALUES (?, ?)) AS b, c");
     let found = conditions("UPDATE a SET b = c WHERE d = $1");
     assert_eq!(

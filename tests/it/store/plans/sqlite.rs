@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::requests::{Courier, Known};
-use super::sql::{Conditions, conditions, in_short, split};
+use super::requests::{Fixture, RequestSender};
+use super::sql::{Conditions, conditions, shorten, split};
 use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that an index need not answer, and why.
-const LEFT_OVER: [(&str, &str, &str); 5] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 5] = [
     (
         "change_counts",
         "risk_level",
@@ -33,16 +33,16 @@ const LEFT_OVER: [(&str, &str, &str); 5] = [
 
 /// Spans that are short, and are read as a whole: what made a thing is found by
 /// the moment of its id, the busiest services in a week of days.
-const SHORT: [(&str, [&str; 2]); 2] = [
+const SHORT_RANGES: [(&str, [&str; 2]); 2] = [
     ("activity", ["id>?", "id<?"]),
     ("change_counts", ["start>?", "start<?"]),
 ];
 
 /// A condition that needs no index: nearly all changes are logged by API keys.
-const FEW_OTHERS: &str = "resource_type = 'change' AND actor_id IS NULL";
+const UNINDEXED_CONDITION: &str = "resource_type = 'change' AND actor_id IS NULL";
 
 /// Tables of which an organization has so few rows that they may be sorted.
-const SMALL: [&str; 6] = [
+const SMALL_TABLES: [&str; 6] = [
     "activity_actors",
     "hosts",
     "known_browsers",
@@ -52,10 +52,10 @@ const SMALL: [&str; 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_statement_walks_a_table() {
+async fn no_statement_scans_a_table() {
     let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
-    let statements = statements_of_everything(&mut app).await;
+    let statements = logged_statements(&mut app).await;
     let mut schema = Schema::read(&app.database).await;
     let problems = schema.problems(&statements).await;
     assert!(
@@ -68,31 +68,31 @@ async fn no_statement_walks_a_table() {
     let again = prepared::again(&app.database, &statements).await;
     assert!(again.is_empty(), "SQLite prepares again: {again:#?}");
     // A log that is off would have nothing to find fault with.
-    let different: BTreeSet<String> = statements.iter().map(|text| in_short(text)).collect();
+    let different: BTreeSet<String> = statements.iter().map(|text| shorten(text)).collect();
     assert!(different.len() >= 70, "only {different:#?}");
     for table in &schema.tables {
         let named =
             table == WRITTEN_BY_A_TIMER || statements.iter().any(|text| text.contains(table));
         assert!(named, "no statement names {table}");
     }
-    schema.lost_indexes_are_noticed(&statements).await;
+    schema.assert_lost_indexes_are_noticed(&statements).await;
 }
 
 /// Asks for everything, and returns what the service has run for it.
-async fn statements_of_everything(app: &mut TestApp) -> BTreeSet<String> {
+async fn logged_statements(app: &mut TestApp) -> BTreeSet<String> {
     let mut command = app.serve_command();
     command
         .env("CHANGELOG_LOG", "info,sqlx::query=debug")
         .env("CHANGELOG_LOG_FORMAT", "json");
     app.server.kill9();
     let server = Server::start(command).await;
-    app.server = server.unwrap_or_else(|said| panic!("serve ends: {said}"));
-    let known = known(app).await;
-    let mut courier = Courier::new(app, |_| {}).await;
-    courier.send_all(&known, 2).await;
+    app.server = server.unwrap_or_else(|log| panic!("the server exited: {log}"));
+    let fixture = fixture(app).await;
+    let mut sender = RequestSender::new(app, |_| {}).await;
+    sender.send_all(&fixture, 2).await;
     // So that the whole log is there.
     app.server.terminate();
-    let ended = app.server.ended(Duration::from_mins(1)).await;
+    let ended = app.server.wait_for_exit(Duration::from_mins(1)).await;
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
     let log = app.server.log();
     // What comes before, the migrations, is run for nobody's request.
@@ -100,7 +100,7 @@ async fn statements_of_everything(app: &mut TestApp) -> BTreeSet<String> {
     log.lines().flat_map(statements).collect()
 }
 
-async fn known(app: &TestApp) -> Known {
+async fn fixture(app: &TestApp) -> Fixture {
     let key = app.key();
     let service = json!({ "name": "payments" });
     let service = key.create("/api/services", service).await;
@@ -112,7 +112,7 @@ async fn known(app: &TestApp) -> Known {
         "host_id": host,
         "tags": ["often", "seldom"],
     });
-    Known {
+    Fixture {
         change: key.create("/api/changes", body).await,
         service,
         host,
@@ -120,7 +120,7 @@ async fn known(app: &TestApp) -> Known {
         other_tag: "seldom".to_owned(),
         word: "deploy".to_owned(),
         other_word: "needle".to_owned(),
-        beginning: "de".to_owned(),
+        prefix: "de".to_owned(),
         since: "2026-01-01T00:00:00.500Z".to_owned(),
         until: "2026-02-03T04:05:06.500Z".to_owned(),
     }
@@ -250,7 +250,7 @@ impl Schema {
             if problems.is_empty() {
                 continue;
             }
-            problems.push(in_short(statement));
+            problems.push(shorten(statement));
             let mut text = problems.join("\n  ");
             for Step { detail, .. } in plan {
                 // Writing to a text cannot fail.
@@ -273,7 +273,7 @@ impl Schema {
             if detail.contains("AUTOMATIC") {
                 problems.push(format!("! {detail}"));
             }
-            if detail.starts_with("USE TEMP B-TREE") && !sorts_little(step, statement, plan) {
+            if detail.starts_with("USE TEMP B-TREE") && !sorts_few_rows(step, statement, plan) {
                 problems.push(format!("! {detail}"));
             }
         }
@@ -283,7 +283,7 @@ impl Schema {
             let alike = alike.iter().filter(|other| **other == wanted).count();
             let answering = plan.iter().filter(|step| self.answers(step, &wanted));
             let unanswered = if wanted.columns.contains("actor_id") {
-                statement.matches(FEW_OTHERS).count()
+                statement.matches(UNINDEXED_CONDITION).count()
             } else {
                 0
             };
@@ -326,14 +326,16 @@ impl Schema {
                 |(table, name, _): &(&str, &str, &str)| *table == wanted.table && *name == column;
             given.contains(column)
                 || column == "sort_key" && given.contains("rowid")
-                || LEFT_OVER.iter().any(left_over)
+                || UNINDEXED_COLUMNS.iter().any(left_over)
         };
-        is_one_row || is_short(&wanted.table, &terms) || wanted.columns.iter().all(is_answered)
+        is_one_row
+            || is_short_range(&wanted.table, &terms)
+            || wanted.columns.iter().all(is_answered)
     }
 
     /// Requires that without any of the indexes that lists are read off, there
     /// is something wrong: otherwise none of this would find a fault.
-    async fn lost_indexes_are_noticed(&mut self, statements: &BTreeSet<String>) {
+    async fn assert_lost_indexes_are_noticed(&mut self, statements: &BTreeSet<String>) {
         let names: Vec<String> = self.indexes.keys().cloned().collect();
         let lists =
             |name: &&String| name.starts_with("changes_by_") || name.starts_with("activity_by_");
@@ -369,11 +371,11 @@ fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
     let is_one = statement.ends_with(&format!("FROM {name} LIMIT 1"));
     // The oldest rows of a table, in the order in which they were written.
     let is_oldest = statement.contains(&format!("FROM {name} ORDER BY rowid LIMIT "));
-    is_select || is_values || is_one || is_oldest || looks_up(what)
+    is_select || is_values || is_one || is_oldest || is_lookup(what)
 }
 
 /// Tells whether a virtual table is asked for words or rows, and not for all.
-fn looks_up(what: &str) -> bool {
+fn is_lookup(what: &str) -> bool {
     let Some((name, index)) = what.split_once(" VIRTUAL TABLE INDEX ") else {
         return false;
     };
@@ -391,13 +393,13 @@ fn looks_up(what: &str) -> bool {
 }
 
 /// Tells whether a search is for a span that is short.
-fn is_short(table: &str, terms: &BTreeSet<&str>) -> bool {
-    let span = SHORT.iter().find(|(name, _)| *name == table);
+fn is_short_range(table: &str, terms: &BTreeSet<&str>) -> bool {
+    let span = SHORT_RANGES.iter().find(|(name, _)| *name == table);
     span.is_some_and(|(_, ends)| ends.iter().all(|end| terms.contains(end)))
 }
 
 /// Tells whether what is sorted is a page, or rows of a table that is small.
-fn sorts_little(sort: &Step, statement: &str, plan: &[Step]) -> bool {
+fn sorts_few_rows(sort: &Step, statement: &str, plan: &[Step]) -> bool {
     // The steps that a sort belongs to have the same parent.
     let first = plan.iter().find(|step| {
         let reads = ["SCAN ", "SEARCH "].map(|how| step.detail.starts_with(how));
@@ -409,7 +411,7 @@ fn sorts_little(sort: &Step, statement: &str, plan: &[Step]) -> bool {
         let tables = conditions(statement);
         let table = tables.iter().find(|table| table.alias == name);
         let table = table.map_or(name, |table| table.table.as_str());
-        if is_short(table, &first.terms()) {
+        if is_short_range(table, &first.terms()) {
             return true;
         }
         let page = statement.split_once(&format!(") AS {name}"));
@@ -417,6 +419,6 @@ fn sorts_little(sort: &Step, statement: &str, plan: &[Step]) -> bool {
             let limit = select.rsplit_once(" LIMIT ");
             limit.is_some_and(|(_, rest)| !rest.contains([')', '(']))
         });
-        is_page || SMALL.contains(&table)
+        is_page || SMALL_TABLES.contains(&table)
     })
 }
