@@ -2,8 +2,10 @@
 -- the same tables and columns. Keys and indexes differ, and so does the search
 -- index: see docs/decisions/sort-key.md and docs/decisions/search.md.
 --
--- Every unique constraint and foreign key of an organization's table includes
--- its organization, so that the schema can be distributed by organization.
+-- Accounts, keys and organizations come first, what organizations record after
+-- them. The latter can be distributed by organization: every unique constraint and
+-- foreign key includes the organization, and none refers to a table of the former
+-- (`store/placement.rs` has the list).
 -- Times are milliseconds since 1970 in UTC. `*_folded` columns hold a name in the
 -- form in which names are compared. Text sorts by code point, as in SQLite.
 
@@ -103,7 +105,7 @@ CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS N
 
 -- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
-    organization_id uuid NOT NULL REFERENCES organizations (id),
+    organization_id uuid NOT NULL,
     id              uuid NOT NULL,
     name            text COLLATE "C" NOT NULL,
     name_folded     text COLLATE "C" NOT NULL,
@@ -116,7 +118,7 @@ CREATE TABLE services (
 );
 
 CREATE TABLE hosts (
-    organization_id uuid NOT NULL REFERENCES organizations (id),
+    organization_id uuid NOT NULL,
     id              uuid NOT NULL,
     hostname        text COLLATE "C" NOT NULL,
     hostname_folded text COLLATE "C" NOT NULL,
@@ -139,7 +141,7 @@ CREATE TABLE hosts (
 -- after them.
 CREATE TABLE changes (
     sort_key        bigint NOT NULL,
-    organization_id uuid NOT NULL REFERENCES organizations (id),
+    organization_id uuid NOT NULL,
     id              uuid NOT NULL,
     risk_level      text COLLATE "C" NOT NULL,
     status          text COLLATE "C" NOT NULL,
@@ -176,7 +178,7 @@ CREATE TABLE change_tags (
 -- independent, would overestimate the organization's days by far. `slot` spreads
 -- the concurrent writers of one organization over several rows.
 CREATE TABLE change_counts (
-    organization_id uuid NOT NULL REFERENCES organizations (id),
+    organization_id uuid NOT NULL,
     scope           text COLLATE "C" NOT NULL,
     span            bigint NOT NULL,
     start           bigint NOT NULL,
@@ -208,7 +210,7 @@ CREATE INDEX change_search_by_words ON change_search USING gin (words)
 -- the type, so that an entry is found by its type without another index: creating
 -- a change with an API key writes to none of the indexes below.
 CREATE TABLE activity (
-    organization_id uuid NOT NULL REFERENCES organizations (id),
+    organization_id uuid NOT NULL,
     id              uuid NOT NULL,
     actor_id        uuid,
     actor_name      text COLLATE "C" NOT NULL,
@@ -238,7 +240,7 @@ CREATE INDEX activity_by_thing ON activity
 -- The distinct actors of the activity log. `actor_key` is the user's id, or the
 -- actor's name for an API key, because a part of a primary key cannot be NULL.
 CREATE TABLE activity_actors (
-    organization_id uuid NOT NULL REFERENCES organizations (id),
+    organization_id uuid NOT NULL,
     actor_key       text COLLATE "C" NOT NULL,
     actor_id        uuid,
     actor_name      text COLLATE "C" NOT NULL,

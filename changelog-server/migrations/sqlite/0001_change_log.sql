@@ -101,7 +101,7 @@ CREATE INDEX api_keys_in_use ON api_keys (organization_id) WHERE revoked_at IS N
 
 -- `reference` is the JSON that a change shows of its service or host.
 CREATE TABLE services (
-    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
     name            TEXT NOT NULL,
     name_folded     TEXT NOT NULL,
@@ -114,7 +114,7 @@ CREATE TABLE services (
 ) STRICT;
 
 CREATE TABLE hosts (
-    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
     hostname        TEXT NOT NULL,
     hostname_folded TEXT NOT NULL,
@@ -138,7 +138,7 @@ CREATE TABLE hosts (
 -- and it is the row number in the full-text index.
 CREATE TABLE changes (
     sort_key        INTEGER PRIMARY KEY,
-    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
     risk_level      TEXT NOT NULL,
     status          TEXT NOT NULL,
@@ -175,7 +175,7 @@ CREATE TABLE change_tags (
 -- independent, would overestimate the organization's days by far. `slot` spreads
 -- concurrent writers on PostgreSQL; SQLite has one writer and uses slot 0.
 CREATE TABLE change_counts (
-    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    organization_id BLOB NOT NULL,
     scope           TEXT NOT NULL,
     span            INTEGER NOT NULL,
     start           INTEGER NOT NULL,
@@ -206,7 +206,7 @@ CREATE VIRTUAL TABLE change_search_words USING fts5vocab (change_search, row);
 -- the type, so that an entry is found by its type without another index: creating
 -- a change with an API key writes to none of the indexes below.
 CREATE TABLE activity (
-    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
     actor_id        BLOB,
     actor_name      TEXT NOT NULL,
@@ -236,7 +236,7 @@ CREATE INDEX activity_by_thing ON activity
 -- The distinct actors of the activity log. `actor_key` is the user's id, or the
 -- actor's name for an API key, because a part of a primary key cannot be NULL.
 CREATE TABLE activity_actors (
-    organization_id BLOB NOT NULL REFERENCES organizations (id),
+    organization_id BLOB NOT NULL,
     actor_key       TEXT NOT NULL,
     actor_id        BLOB,
     actor_name      TEXT NOT NULL,
