@@ -1,7 +1,5 @@
 //! The activity log: written with what it records, in one transaction.
 
-use std::collections::BTreeMap;
-
 use changelog_core::activity::ActorFilter;
 use changelog_core::ids::first_uuid_at;
 use changelog_core::{
@@ -14,6 +12,7 @@ use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
+use super::actors::{self, NewActor};
 use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
@@ -140,7 +139,7 @@ impl<'a> NewEntry<'a> {
     }
 }
 
-/// Records entries, and actors that have none yet or another name.
+/// Adds the statement that writes entries.
 pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>]) {
     let rows: Vec<[Sent<'_>; 11]> = entries
         .iter()
@@ -165,36 +164,6 @@ pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>
          resource_id, resource_label, metadata, created_at, address) ",
         &rows,
         "",
-    );
-    let actors: BTreeMap<_, _> = entries
-        .iter()
-        .map(|new| {
-            let person = new.person();
-            let key = person.map_or_else(|| new.actor.name.clone(), |person| person.to_string());
-            ((new.tenant.uuid(), key), (person, new.actor.name.as_str()))
-        })
-        .collect();
-    let rows: Vec<[Sent<'_>; 4]> = actors
-        .iter()
-        .map(|((tenant, key), (person, name))| {
-            [
-                (*tenant).into(),
-                key.as_str().into(),
-                (*person).into(),
-                (*name).into(),
-            ]
-        })
-        .collect();
-    // Known actors are not updated: on PostgreSQL even an update that does
-    // nothing would lock the row until COMMIT.
-    script.insert(
-        "INSERT INTO activity_actors (organization_id, actor_key, actor_id, actor_name) \
-         SELECT column1, column2, column3, column4 FROM (",
-        &rows,
-        ") AS v WHERE NOT EXISTS (SELECT 1 FROM activity_actors known \
-         WHERE known.organization_id = column1 AND known.actor_key = column2 \
-         AND known.actor_name = column4) \
-         ON CONFLICT (organization_id, actor_key) DO UPDATE SET actor_name = excluded.actor_name",
     );
 }
 
@@ -378,17 +347,22 @@ impl Tx {
         entry: Entry<'_>,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let new = [NewEntry::new(tenant, new_id(now).into(), actor, entry, now)];
+        let new = NewEntry::new(tenant, new_id(now).into(), actor, entry, now);
+        let actors = self.known_actors.unknown([(tenant, actor)].into_iter());
         match &mut self.connection {
-            Engine::Sqlite(db) => script_of::<Sqlite>(&new).run(&mut **db).await,
-            Engine::Postgres(db) => script_of::<Postgres>(&new).run(&mut **db).await,
+            Engine::Sqlite(db) => script::<Sqlite>(new, &actors).run(&mut **db).await?,
+            Engine::Postgres(db) => script::<Postgres>(new, &actors).run(&mut **db).await?,
         }
+        self.new_actors.extend(actors);
+        Ok(())
     }
 }
 
-fn script_of<DB: Dialect>(entries: &[NewEntry<'_>]) -> Script<DB> {
+/// Writes the statements that record an entry.
+fn script<DB: Dialect>(entry: NewEntry<'_>, actors: &[NewActor]) -> Script<DB> {
     let mut script = Script::new();
-    push(&mut script, entries);
+    push(&mut script, &[entry]);
+    actors::push(&mut script, actors);
     script
 }
 

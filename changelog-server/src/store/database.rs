@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use sqlx::types::Uuid;
 use tokio::sync::mpsc;
 
+use super::actors::{KnownActors, NewActor};
 use super::creation_notifier::{CreationEntry, CreationNotifier};
 use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection, execute, on,
@@ -31,6 +32,7 @@ pub struct Database {
     pub(super) quotas: Quotas,
     /// Announces what was recorded here.
     pub(super) notifier: CreationNotifier,
+    pub(super) known_actors: KnownActors,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -43,6 +45,9 @@ pub struct Tx {
     /// the organization, or of another, may begin.
     permit: Option<Permit>,
     pub(super) quotas: Quotas,
+    pub(super) known_actors: KnownActors,
+    /// The actors that this transaction has written.
+    pub(super) new_actors: Vec<NewActor>,
 }
 
 impl Database {
@@ -51,6 +56,7 @@ impl Database {
             connections,
             quotas: Quotas::default(),
             notifier: CreationNotifier::default(),
+            known_actors: KnownActors::default(),
         }
     }
 
@@ -86,6 +92,8 @@ impl Database {
             slot,
             permit,
             quotas: self.quotas,
+            known_actors: self.known_actors.clone(),
+            new_actors: Vec::new(),
         })
     }
 
@@ -143,10 +151,12 @@ impl Tx {
                 // next one.
                 let committed = tx.commit();
                 drop(self.permit);
-                committed.await
+                committed.await?;
             }
-            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await,
+            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await?,
         }
+        self.known_actors.add(self.new_actors);
+        Ok(())
     }
 }
 

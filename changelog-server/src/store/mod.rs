@@ -15,6 +15,7 @@
 //! - this file.
 
 pub(crate) mod activity;
+mod actors;
 mod api_keys;
 mod changes;
 pub(crate) mod creation_log;

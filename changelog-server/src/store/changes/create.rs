@@ -1,29 +1,28 @@
 //! Creating changes: requests that wait at the same time are written by the same
 //! few statements.
 //!
-//! One change takes eight statements, and so do a hundred changes together; only
+//! A hundred changes together take as many statements as one, at most seven; only
 //! the lists of values get longer. What a statement costs by itself (on SQLite two
 //! thread switches, on PostgreSQL a round trip) is shared. Everything that can be
 //! prepared without the database is prepared before, in [`Draft`].
 
 use std::collections::HashSet;
 
-use changelog_core::{
-    Action, ChangeCreated, HostId, ResourceType, ServiceId, Timestamp, ViolationCode, Violations,
-};
+use changelog_core::{ChangeCreated, HostId, ServiceId, Timestamp, ViolationCode, Violations};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::ChangeRow;
 use super::draft::Draft;
-use crate::store::activity::{self, Entry, NewEntry};
+use crate::store::activity::{self, NewEntry};
+use crate::store::actors::{self, NewActor};
 use crate::store::engine::{
     BatchLimits, Batcher, Dialect, Engine, Results, Script, Writer, on, push_organization,
     push_values,
 };
 use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
-use crate::store::{Database, StoreError, Tenant, Tx};
+use crate::store::{Actor, Database, StoreError, Tenant, Tx};
 
 /// The limit on changes that one transaction creates, unless one request has more.
 /// Such a transaction makes other writers wait for about ten milliseconds.
@@ -321,19 +320,19 @@ impl Tx {
         creations: &[&Creation],
         expired_keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
-        let slot = self.slot;
+        let actors = self.known_actors.unknown(actors_of(creations));
+        let new = NewRows {
+            creations,
+            expired_keys,
+            actors: &actors,
+            slot: self.slot,
+        };
         match &mut self.connection {
-            Engine::Sqlite(db) => {
-                script::<Sqlite>(Script::new(), creations, expired_keys, slot)
-                    .run(&mut **db)
-                    .await
-            }
-            Engine::Postgres(db) => {
-                script::<Postgres>(Script::new(), creations, expired_keys, slot)
-                    .run(&mut **db)
-                    .await
-            }
+            Engine::Sqlite(db) => new.script::<Sqlite>(Script::new()).run(&mut **db).await?,
+            Engine::Postgres(db) => new.script::<Postgres>(Script::new()).run(&mut **db).await?,
         }
+        self.new_actors.extend(actors);
+        Ok(())
     }
 }
 
@@ -342,8 +341,15 @@ impl Database {
     async fn insert(&self, creations: &[Creation]) -> Result<(), StoreError> {
         let creations: Vec<&Creation> = creations.iter().collect();
         if let Engine::Sqlite(writer) = &self.connections.writes {
-            let script = script(Writer::script(), &creations, &[], 0);
-            writer.run(script).await?;
+            let actors = self.known_actors.unknown(actors_of(&creations));
+            let new = NewRows {
+                creations: &creations,
+                expired_keys: &[],
+                actors: &actors,
+                slot: 0,
+            };
+            writer.run(new.script(Writer::script())).await?;
+            self.known_actors.add(actors);
         } else {
             let mut tx = self.begin_batch().await?;
             tx.write(&creations, &[]).await?;
@@ -377,40 +383,34 @@ fn select_existing<DB: Dialect>(table: &str, wanted: &HashSet<(Uuid, Uuid)>) -> 
     query
 }
 
-/// Writes the statements that create changes.
-fn script<DB: SearchDialect>(
-    mut script: Script<DB>,
-    creations: &[&Creation],
-    expired_keys: &[IdempotencyRow],
+/// Returns who creates changes, and in which organizations.
+fn actors_of<'c>(creations: &[&'c Creation]) -> impl Iterator<Item = (Tenant, &'c Actor)> {
+    let drafts = creations.iter().flat_map(|one| &one.drafts);
+    drafts.map(|draft| (draft.tenant, &draft.actor))
+}
+
+/// What creations write.
+struct NewRows<'c> {
+    creations: &'c [&'c Creation],
+    expired_keys: &'c [IdempotencyRow],
+    actors: &'c [NewActor],
     slot: i64,
-) -> Script<DB> {
-    let outcomes = creations.iter().filter_map(|one| {
-        let now = one.drafts.first()?.now.into();
-        Some((one.request.as_ref()?, one.outcome().to_json(), now))
-    });
-    idempotency::push(&mut script, outcomes.collect(), expired_keys);
-    let drafts: Vec<&Draft> = creations.iter().flat_map(|one| &one.drafts).collect();
-    let rows: Vec<ChangeRow<'_>> = drafts.iter().map(|draft| draft.row()).collect();
-    super::push_new(&mut script, &rows, slot);
-    let entries: Vec<_> = drafts
-        .iter()
-        .map(|draft| {
-            let entry = Entry {
-                action: Action::Created,
-                resource_type: ResourceType::Change,
-                resource_id: draft.change.id.0,
-                label: &draft.change.title,
-                metadata: draft.metadata.clone(),
-            };
-            NewEntry::new(
-                draft.tenant,
-                draft.activity_id,
-                &draft.actor,
-                entry,
-                draft.now,
-            )
-        })
-        .collect();
-    activity::push(&mut script, &entries);
-    script
+}
+
+impl NewRows<'_> {
+    /// Adds the statements that write it to a script.
+    fn script<DB: SearchDialect>(&self, mut script: Script<DB>) -> Script<DB> {
+        let outcomes = self.creations.iter().filter_map(|one| {
+            let now = one.drafts.first()?.now.into();
+            Some((one.request.as_ref()?, one.outcome().to_json(), now))
+        });
+        idempotency::push(&mut script, outcomes.collect(), self.expired_keys);
+        let drafts = self.creations.iter().flat_map(|one| &one.drafts);
+        let rows: Vec<ChangeRow<'_>> = drafts.clone().map(Draft::row).collect();
+        super::push_new(&mut script, &rows, self.slot);
+        let entries: Vec<NewEntry<'_>> = drafts.map(Draft::entry).collect();
+        activity::push(&mut script, &entries);
+        actors::push(&mut script, self.actors);
+        script
+    }
 }

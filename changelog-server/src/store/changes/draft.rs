@@ -4,13 +4,15 @@
 use changelog_core::change::fields::{FIELDS, FieldKind};
 use changelog_core::ids::uuid_v7;
 use changelog_core::{
-    ActivityId, Change, ChangeCreated, ChangeId, HostId, NewChange, ServiceId, Timestamp,
+    Action, ActivityId, Change, ChangeCreated, ChangeId, HostId, NewChange, ResourceType,
+    ServiceId, Timestamp,
 };
 use chrono::{DateTime, Utc};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::ChangeRow;
+use crate::store::activity::{Entry, NewEntry};
 use crate::store::creation_notifier::CreationEntry;
 use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
@@ -109,6 +111,18 @@ impl Draft {
             change: self.change.id,
         };
         (self.tenant, entry)
+    }
+
+    /// Returns the entry of the activity log as it is written.
+    pub(super) fn entry(&self) -> NewEntry<'_> {
+        let entry = Entry {
+            action: Action::Created,
+            resource_type: ResourceType::Change,
+            resource_id: self.change.id.0,
+            label: &self.change.title,
+            metadata: self.metadata.clone(),
+        };
+        NewEntry::new(self.tenant, self.activity_id, &self.actor, entry, self.now)
     }
 
     /// Sets the id of the change, and what depends on it.

@@ -42,10 +42,12 @@ pub(crate) enum Value<'v> {
     MaybeNumber(Option<i64>),
     Bytes(&'v [u8]),
     Json(&'v Map<String, serde_json::Value>),
+    /// What a search index holds of a row: words separated by spaces.
+    Words(&'v str),
 }
 
 macro_rules! dialect {
-    ($database:ty, scripts: $scripts:literal, shared: $shared:literal) => {
+    ($database:ty, scripts: $scripts:literal, shared: $shared:literal, words: $words:expr) => {
         impl Dialect for $database {
             const SCRIPTS: bool = $scripts;
             const SORT_KEYS_ARE_GLOBAL: bool = $shared;
@@ -62,6 +64,10 @@ macro_rules! dialect {
                     Value::MaybeNumber(value) => query.push_bind(value),
                     Value::Bytes(value) => query.push_bind(value),
                     Value::Json(value) => query.push_bind(Json(value)),
+                    Value::Words(value) => {
+                        let (before, after) = $words;
+                        query.push(before).push_bind(value).push(after)
+                    }
                 };
             }
 
@@ -76,8 +82,9 @@ macro_rules! dialect {
         }
     };
 }
-dialect!(Sqlite, scripts: true, shared: true);
-dialect!(Postgres, scripts: false, shared: false);
+dialect!(Sqlite, scripts: true, shared: true, words: ("", ""));
+dialect!(Postgres, scripts: false, shared: false,
+    words: ("array_to_tsvector(string_to_array(", ", ' '))"));
 
 impl From<Uuid> for Value<'_> {
     fn from(value: Uuid) -> Self {

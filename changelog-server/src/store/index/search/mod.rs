@@ -55,7 +55,7 @@ impl SearchDialect for Sqlite {
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
         let rows: Vec<[Value<'_>; 2]> = rows
             .iter()
-            .map(|(_, sort_key, words)| [(*sort_key).into(), (*words).into()])
+            .map(|(_, sort_key, words)| [(*sort_key).into(), Value::Words(words)])
             .collect();
         script.insert(
             "INSERT OR REPLACE INTO change_search (rowid, words) ",
@@ -86,14 +86,17 @@ impl SearchDialect for Postgres {
         let rows: Vec<[Value<'_>; 3]> = rows
             .iter()
             .map(|(tenant, sort_key, words)| {
-                [tenant.uuid().into(), (*sort_key).into(), (*words).into()]
+                [
+                    tenant.uuid().into(),
+                    (*sort_key).into(),
+                    Value::Words(words),
+                ]
             })
             .collect();
         script.insert(
-            "INSERT INTO change_search (organization_id, sort_key, words) \
-             SELECT column1, column2, array_to_tsvector(string_to_array(column3, ' ')) FROM (",
+            "INSERT INTO change_search (organization_id, sort_key, words) ",
             &rows,
-            ") AS v ON CONFLICT (organization_id, sort_key) DO UPDATE SET words = excluded.words",
+            " ON CONFLICT (organization_id, sort_key) DO UPDATE SET words = excluded.words",
         );
     }
 
