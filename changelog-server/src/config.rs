@@ -65,6 +65,9 @@ pub enum Command {
     },
     /// Print the OpenAPI document
     Openapi,
+    /// Print SQL for the operator of the database
+    #[command(subcommand)]
+    Schema(Schema),
 }
 
 /// The arguments of `serve`.
@@ -321,6 +324,19 @@ pub enum User {
         /// A file with the password, or - for standard input
         #[arg(long, value_name = "PATH")]
         password_file: PathBuf,
+    },
+}
+
+/// SQL for the operator.
+#[derive(Debug, Subcommand)]
+pub enum Schema {
+    /// Print the statements that distribute a PostgreSQL database by Citus, for psql; the
+    /// schema must exist already
+    Citus {
+        /// Let servers connect to every node: accounts and keys are copied to all nodes, and
+        /// changing them needs all nodes
+        #[arg(long)]
+        every_node: bool,
     },
 }
 

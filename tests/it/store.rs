@@ -7,6 +7,7 @@ mod history;
 mod idempotency;
 mod invitations;
 mod members;
+mod placement;
 mod plans;
 mod sessions;
 

@@ -4,6 +4,7 @@ mod backup;
 mod demo;
 mod key;
 mod org;
+mod schema;
 mod secret;
 mod serve;
 mod table;
@@ -73,6 +74,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::User(command) => user::run(&common, command).await,
         Command::Backup { path } => backup::run(&common, &path).await,
         Command::Openapi => print(crate::api::document()),
+        Command::Schema(command) => schema::run(&common, &command),
     }
 }
 

@@ -298,7 +298,9 @@ async fn help_lists_commands_and_flags(app: TestApp) {
     for (arguments, words) in [
         (
             &["--help"][..],
-            &["serve", "demo", "org", "key", "user", "backup", "openapi"][..],
+            &[
+                "serve", "demo", "org", "key", "user", "backup", "openapi", "schema",
+            ][..],
         ),
         (
             &["serve", "--help"],
@@ -328,6 +330,7 @@ async fn help_lists_commands_and_flags(app: TestApp) {
             &["user", "set-password", "--help"],
             &["--email", "--password-file"],
         ),
+        (&["schema", "citus", "--help"], &["--every-node", "psql"]),
         (
             &["backup", "--help"],
             &["--database-url", "CHANGELOG_DATABASE_URL", "--json"],

@@ -1,0 +1,61 @@
+//! Where the tables are on a database that is distributed by Citus.
+//!
+//! What an organization records is on the node that has its shard. Accounts, keys and
+//! organizations are read before the organization is known; they stay on the
+//! coordinator, so that signing in and revoking a key need no other node.
+
+/// The tables of which every row belongs to one organization, in the order in which
+/// they are distributed: a table comes after those that its foreign keys refer to.
+const OF_ORGANIZATIONS: [&str; 9] = [
+    "services",
+    "hosts",
+    "changes",
+    "change_tags",
+    "change_counts",
+    "change_search",
+    "activity",
+    "activity_actors",
+    "idempotency",
+];
+
+/// All other tables, in the same order.
+const OF_COORDINATOR: [&str; 10] = [
+    "_sqlx_migrations",
+    "organizations",
+    "users",
+    "memberships",
+    "invitations",
+    "sessions",
+    "sign_in_failures",
+    "known_browsers",
+    "api_keys",
+    "latest_moment",
+];
+
+/// Without this, Citus would convert the tables that a reference table has foreign keys
+/// with, and could not distribute them any more.
+const KEEP_OTHER_TABLES: &str = "SET citus.enable_local_reference_table_foreign_keys TO off";
+
+/// Returns the statements that distribute a migrated database by Citus.
+///
+/// With `every_node`, the tables of the coordinator become reference tables, of which
+/// every node has a copy. Servers can then connect to every node, and each write to one
+/// of these tables needs all nodes.
+pub(crate) fn citus_statements(every_node: bool) -> Vec<String> {
+    let copied = OF_COORDINATOR.into_iter().filter(|_| every_node);
+    let copied = copied.map(|table| format!("SELECT create_reference_table('{table}')"));
+    // Citus places a shard of each with the shard of the first that has the same rows.
+    let colocated = |table| match OF_ORGANIZATIONS[0] {
+        first if first == table => "none",
+        first => first,
+    };
+    let distributed = OF_ORGANIZATIONS.into_iter().map(|table| {
+        let with = colocated(table);
+        format!("SELECT create_distributed_table('{table}', 'organization_id', colocate_with => '{with}')")
+    });
+    [KEEP_OTHER_TABLES.to_owned()]
+        .into_iter()
+        .chain(copied)
+        .chain(distributed)
+        .collect()
+}
