@@ -5,6 +5,7 @@
 //! log, of the service on SQLite and of the database on PostgreSQL.
 
 mod explained;
+mod organizations;
 mod postgres;
 mod prepared;
 mod requests;

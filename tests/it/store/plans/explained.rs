@@ -1,6 +1,8 @@
 //! What PostgreSQL's log tells of the statements that it has run
 //! (`auto_explain`, with what came of each step).
 
+use std::collections::BTreeMap;
+
 use super::sql::shorten;
 
 /// How many rows a request may look at in one step.
@@ -11,8 +13,13 @@ const MAX_ROWS: f64 = 20_000.0;
 pub(super) struct Explained {
     /// Where in the log it stands.
     pub(super) at: usize,
+    /// What the log's prefix says before the level: the process, and the transaction
+    /// if `log_line_prefix` has it.
+    pub(super) session: String,
     /// Without what only repeats.
     pub(super) statement: String,
+    /// The values, such as `$1 = '7', $2 = NULL`, if `log_statement` writes them.
+    pub(super) parameters: String,
     pub(super) plan: String,
 }
 
@@ -35,6 +42,7 @@ struct Step {
 /// Reads what the server has run out of the log of the database.
 pub(super) fn read(log: &str) -> Vec<Explained> {
     let mut all = Vec::new();
+    let mut parameters = BTreeMap::new();
     let mut lines = log.split_inclusive('\n').peekable();
     let mut at = 0;
     while let Some(line) = lines.next() {
@@ -46,6 +54,10 @@ pub(super) fn read(log: &str) -> Vec<Explained> {
             at += more.len();
             text.push_str(&more[1..]);
         }
+        // Before the plan of a statement its values are written.
+        if let Some((session, values)) = line.split_once(" DETAIL:  parameters: ") {
+            parameters.insert(session, values.trim_end());
+        }
         let is_ours = line.starts_with("changelog-server[") && line.ends_with("  plan:\n");
         if !is_ours {
             continue;
@@ -56,10 +68,13 @@ pub(super) fn read(log: &str) -> Vec<Explained> {
         let (statement, _) = statement
             .split_once("\nQuery Parameters: ")
             .unwrap_or((statement, ""));
+        let (session, _) = line.split_once(" LOG: ").unwrap_or_default();
         let statement = statement.trim_start_matches("Query Text: ");
         all.push(Explained {
             at: start,
+            session: session.to_owned(),
             statement: shorten(statement.trim()),
+            parameters: parameters.remove(session).unwrap_or_default().to_owned(),
             plan: plan.to_owned(),
         });
     }

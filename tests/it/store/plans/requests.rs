@@ -34,6 +34,33 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
+    /// Creates a change with everything that changes are found by.
+    pub(super) async fn create(app: &TestApp) -> Self {
+        let key = app.key();
+        let service = json!({ "name": "payments" });
+        let service = key.create("/api/services", service).await;
+        let host = json!({ "hostname": "web-1" });
+        let host = key.create("/api/hosts", host).await;
+        let body = json!({
+            "title": "Deploy with a needle",
+            "service_id": service,
+            "host_id": host,
+            "tags": ["often", "seldom"],
+        });
+        Self {
+            change: key.create("/api/changes", body).await,
+            service,
+            host,
+            tag: "often".to_owned(),
+            other_tag: "seldom".to_owned(),
+            word: "deploy".to_owned(),
+            other_word: "needle".to_owned(),
+            prefix: "de".to_owned(),
+            since: "2026-01-01T00:00:00.500Z".to_owned(),
+            until: "2026-02-03T04:05:06.500Z".to_owned(),
+        }
+    }
+
     /// The paths of lists: each filter alone, each pair of them, and what
     /// changes the way in which a page is found.
     pub(super) fn lists(&self) -> Vec<String> {

@@ -47,14 +47,28 @@ pub(super) fn shorten(statement: &str) -> String {
     let mut short = String::new();
     let mut rest = statement;
     while let Some((before, values)) = rest.split_once("VALUES (") {
-        let (first, mut after) = values.split_once(')').unwrap_or((values, ""));
+        let (first, mut after) = split_row(values);
         short.extend([before, "VALUES (", first, ")"]);
         while let Some(next) = after.strip_prefix(", (") {
-            (_, after) = next.split_once(')').unwrap_or_default();
+            (_, after) = split_row(next);
         }
         rest = after;
     }
     short + rest
+}
+
+/// Splits a text, which begins behind an opening parenthesis, at the closing one.
+fn split_row(text: &str) -> (&str, &str) {
+    let mut open = 1;
+    let end = text.find(|c| {
+        match c {
+            '(' => open += 1,
+            ')' => open -= 1,
+            _ => {}
+        }
+        open == 0
+    });
+    end.map_or((text, ""), |end| (&text[..end], &text[end + 1..]))
 }
 
 /// Returns what a statement compares in WHERE and ON, for each select of it and
@@ -140,6 +154,8 @@ fn statements_are_split_shortened_and_read() {
     assert_eq!(found, ["x of a", "u of b", "t, w of c", "v of d"]);
     let short = shorten("SELECT a FROM (VALUES (?, ?), (?, ?), (?, ?)) AS b, c");
     assert_eq!(short, "SELECT a FROM (VALUES (?, ?)) AS b, c");
+    let short = shorten("INSERT INTO a VALUES ($1, b(c($2, ' '))), ($3, b(c($4, ' '))) ON");
+    assert_eq!(short, "INSERT INTO a VALUES ($1, b(c($2, ' '))) ON");
     let found = conditions("UPDATE a SET b = c WHERE d = $1");
     assert_eq!(
         found.iter().map(Conditions::to_string).collect::<Vec<_>>(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use super::requests::{Fixture, RequestSender};
@@ -87,7 +87,7 @@ async fn logged_statements(app: &mut TestApp) -> BTreeSet<String> {
     app.server.kill9();
     let server = Server::start(command).await;
     app.server = server.unwrap_or_else(|log| panic!("the server exited: {log}"));
-    let fixture = fixture(app).await;
+    let fixture = Fixture::create(app).await;
     let mut sender = RequestSender::new(app, |_| {}).await;
     sender.send_all(&fixture, 2).await;
     // So that the whole log is there.
@@ -98,32 +98,6 @@ async fn logged_statements(app: &mut TestApp) -> BTreeSet<String> {
     // What comes before, the migrations, is run for nobody's request.
     let (_, log) = log.split_once("listening on http://").expect("it listened");
     log.lines().flat_map(statements).collect()
-}
-
-async fn fixture(app: &TestApp) -> Fixture {
-    let key = app.key();
-    let service = json!({ "name": "payments" });
-    let service = key.create("/api/services", service).await;
-    let host = json!({ "hostname": "web-1" });
-    let host = key.create("/api/hosts", host).await;
-    let body = json!({
-        "title": "Deploy with a needle",
-        "service_id": service,
-        "host_id": host,
-        "tags": ["often", "seldom"],
-    });
-    Fixture {
-        change: key.create("/api/changes", body).await,
-        service,
-        host,
-        tag: "often".to_owned(),
-        other_tag: "seldom".to_owned(),
-        word: "deploy".to_owned(),
-        other_word: "needle".to_owned(),
-        prefix: "de".to_owned(),
-        since: "2026-01-01T00:00:00.500Z".to_owned(),
-        until: "2026-02-03T04:05:06.500Z".to_owned(),
-    }
 }
 
 /// Reads the statements, if any, of a line of the log.
