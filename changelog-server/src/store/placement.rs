@@ -29,7 +29,7 @@ const OF_COORDINATOR: [&str; 10] = [
     "sign_in_failures",
     "known_browsers",
     "api_keys",
-    "latest_moment",
+    "latest_time",
 ];
 
 /// Without this, Citus would convert the tables that a reference table has foreign keys
