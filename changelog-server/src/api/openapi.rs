@@ -1,8 +1,8 @@
 //! The OpenAPI document, generated from the handlers and the types.
 //!
-//! What is said of one endpoint stands at its handler. What every endpoint has
-//! in common (the errors, the request id, the idempotency key) is added here,
-//! once, from what the endpoint takes.
+//! Each handler describes its own endpoint. What endpoints have in common (errors,
+//! the request id, the idempotency key) is added here, depending on the method, the
+//! body, the parameters and the `security` of the handler.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use changelog_core::{Problem, ProblemCode, headers};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
@@ -39,10 +39,10 @@ use crate::web::{ApiResult, Request, reply};
     ),
     components(schemas(Problem)),
     tags(
-        (name = "changes", description = "What was done, or will be"),
+        (name = "changes", description = "Infrastructure changes, done or planned"),
         (name = "hosts", description = "Machines"),
         (name = "services", description = "Logical applications"),
-        (name = "key", description = "The key that calls"),
+        (name = "key", description = "The API key of the request"),
         (name = "activity", description = "Who did what; by browser session only"),
         (name = "health", description = "Whether the service can work"),
     ),
@@ -53,7 +53,7 @@ struct Api;
 
 /// The document, made once.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
-    // A document of plain maps and texts always serializes.
+    // A document of plain maps and strings always serializes.
     Api::openapi().to_pretty_json().unwrap_or_default()
 });
 
@@ -83,25 +83,44 @@ impl Modify for Common {
             "session",
             SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::new(session::SESSION.http_name))),
         );
-        for (path, item) in &mut api.paths.paths {
-            let keyed = path.starts_with("/api/changes")
-                || path.starts_with("/api/hosts")
-                || path.starts_with("/api/services")
-                || path == "/api/key";
-            let session = path.starts_with("/api/activity");
+        for item in api.paths.paths.values_mut() {
             for (operation, creates) in [
                 (item.get.as_mut(), false),
                 (item.post.as_mut(), true),
                 (item.patch.as_mut(), false),
             ] {
                 let Some(operation) = operation else { continue };
-                complete(operation, keyed, session, creates);
+                complete(operation, creates);
             }
         }
     }
 }
 
-fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool) {
+/// Who may call an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// An API key: the default of the document.
+    Key,
+    /// A person, by a browser session.
+    Session,
+    /// Everyone.
+    Public,
+}
+
+impl Access {
+    /// Returns what the handler's `security(…)` says.
+    fn of(operation: &Operation) -> Self {
+        let session = SecurityRequirement::new::<_, [&str; 0], _>("session", []);
+        match operation.security.as_deref() {
+            None => Self::Key,
+            Some(required) if required.contains(&session) => Self::Session,
+            Some(_) => Self::Public,
+        }
+    }
+}
+
+fn complete(operation: &mut Operation, creates: bool) {
+    let access = Access::of(operation);
     let takes_body = operation.request_body.is_some();
     let parameters = operation.parameters.get_or_insert_default();
     let in_path = parameters.iter().any(|parameter| match parameter {
@@ -123,12 +142,12 @@ fn complete(operation: &mut Operation, keyed: bool, session: bool, creates: bool
         parameters.push(RefOr::T(idempotency_key()));
     }
     let mut codes = Vec::new();
-    if keyed || session {
+    if access != Access::Public {
         codes.extend([ProblemCode::MalformedQuery, ProblemCode::Unauthorized]);
         codes.push(ProblemCode::TooManyRequests);
         codes.extend([ProblemCode::Internal, ProblemCode::Unavailable]);
     }
-    if keyed {
+    if access == Access::Key {
         codes.push(ProblemCode::PlanRequired);
     }
     if in_path {
@@ -202,19 +221,19 @@ fn describe_headers(response: &mut Response, status: &str, creates: bool) {
     };
     add(
         headers::REQUEST_ID,
-        "The id under which the service's log knows this request",
+        "The id of this request in the log of the service",
     );
     if matches!(status, "429" | "503") {
-        add("retry-after", "Seconds until the next try");
+        add("retry-after", "Seconds to wait before the next attempt");
     }
     if status == "401" {
         add("www-authenticate", "How to authenticate");
     }
     if creates && status == "201" {
-        add("location", "The path of what was made");
+        add("location", "The path of what was created");
         add(
             headers::IDEMPOTENT_REPLAYED,
-            "`true` when this answer was given before",
+            "`true` when the response is that of an earlier request",
         );
     }
 }
@@ -224,8 +243,8 @@ fn idempotency_key() -> Parameter {
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
         .description(Some(
-            "Names this request across its repetitions: the same key with the same body gets the same \
-             answer, for 48 hours; such as `deploy-4711`",
+            "Identifies this request when it is repeated: for 48 hours the same key with the same body \
+             returns the same response; for example `deploy-4711`",
         ))
         .schema(Some(
             ObjectBuilder::new()
