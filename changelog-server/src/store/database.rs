@@ -82,19 +82,22 @@ impl Database {
     }
 
     async fn begin_with(&self, permit: Option<Permit>) -> Result<Tx, StoreError> {
-        let connection = self.connections.begin().await?;
-        let slot = match &connection {
-            Engine::Sqlite(_) => 0,
-            Engine::Postgres(_) => rand::random_range(0..i64::try_from(COUNT_SLOTS).unwrap_or(1)),
-        };
         Ok(Tx {
-            connection,
-            slot,
+            connection: self.connections.begin().await?,
+            slot: self.draw_slot(),
             permit,
             quotas: self.quotas,
             known_actors: self.known_actors.clone(),
             new_actors: Vec::new(),
         })
+    }
+
+    /// Draws which row of a kept count a transaction adds to.
+    pub(super) fn draw_slot(&self) -> i64 {
+        match &self.connections.writes {
+            Engine::Sqlite(_) => 0,
+            Engine::Postgres(_) => rand::random_range(0..i64::try_from(COUNT_SLOTS).unwrap_or(1)),
+        }
     }
 
     /// Waits for a connection for lists, searches and counts.

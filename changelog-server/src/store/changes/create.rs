@@ -17,7 +17,7 @@ use super::draft::Draft;
 use crate::store::activity::{self, NewEntry};
 use crate::store::actors::{self, NewActor};
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Results, Script, Writer, on, push_organization,
+    BatchLimits, Batcher, Dialect, Engine, Results, Script, Writer, bounded, on, push_organization,
     push_values,
 };
 use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
@@ -27,6 +27,9 @@ use crate::store::{Actor, Database, StoreError, Tenant, Tx};
 /// The limit on changes that one transaction creates, unless one request has more.
 /// Such a transaction makes other writers wait for about ten milliseconds.
 const MAX_CHANGES_PER_BATCH: usize = 128;
+/// The limit on changes whose statements are joined into one: of more changes there
+/// are too many different statements to keep them prepared.
+const MAX_CHANGES_JOINED: usize = 4;
 /// The limit on attempts at one request whose sort keys are taken.
 const MAX_ATTEMPTS: usize = 20;
 
@@ -340,20 +343,32 @@ impl Database {
     /// Writes creations in one transaction, unchecked.
     async fn insert(&self, creations: &[Creation]) -> Result<(), StoreError> {
         let creations: Vec<&Creation> = creations.iter().collect();
-        if let Engine::Sqlite(writer) = &self.connections.writes {
-            let actors = self.known_actors.unknown(actors_of(&creations));
-            let new = NewRows {
-                creations: &creations,
-                expired_keys: &[],
-                actors: &actors,
-                slot: 0,
-            };
-            writer.run(new.script(Writer::script())).await?;
-            self.known_actors.add(actors);
-        } else {
-            let mut tx = self.begin_batch().await?;
-            tx.write(&creations, &[]).await?;
-            tx.commit().await?;
+        let changes: usize = creations.iter().map(|one| one.drafts.len()).sum();
+        let actors = self.known_actors.unknown(actors_of(&creations));
+        let new = NewRows {
+            creations: &creations,
+            expired_keys: &[],
+            actors: &actors,
+            slot: self.draw_slot(),
+        };
+        match &self.connections.writes {
+            Engine::Sqlite(writer) => {
+                writer.run(new.script(Writer::script())).await?;
+                self.known_actors.add(actors);
+            }
+            Engine::Postgres(pool)
+                if self.connections.joins_scripts && changes <= MAX_CHANGES_JOINED =>
+            {
+                let script = new.script(Script::joined());
+                let mut connection = bounded(pool.acquire()).await?;
+                script.run_joined(&mut connection).await?;
+                self.known_actors.add(actors);
+            }
+            Engine::Postgres(_) => {
+                let mut tx = self.begin_batch().await?;
+                tx.write(&creations, &[]).await?;
+                tx.commit().await?;
+            }
         }
         self.notify(&creations);
         Ok(())

@@ -20,9 +20,7 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{
-    BatchLimits, Batcher, Dialect, Results, Script, Value, execute, on, push_values,
-};
+use super::engine::{BatchLimits, Batcher, Dialect, Results, Script, Value, execute, on};
 use super::index::counts::{self, CountDelta};
 use super::index::search::{self, Facets, SearchDialect};
 use super::index::sort_key;
@@ -127,25 +125,21 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         .collect())
 }
 
-/// Selects changes of one organization by ids and the sort keys computed from them.
+/// Selects the changes of one organization that have the sort keys computed from some
+/// ids. The id of a selected change may be another one with the same sort key.
 fn select_by_ids<DB: Dialect>(
     tenant: Tenant,
     ids: impl Iterator<Item = ChangeId>,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.id, ");
-    query.push(JSON).push(" FROM (");
-    push_values(
-        &mut query,
-        ids.map(|id| [id.0.into(), sort_key::to_look_up(id.0).into()]),
-    );
-    // SQLite keeps the order of a CROSS JOIN, and so finds each change by its sort key
-    // instead of reading all changes of the organization.
-    query.push(") AS wanted CROSS JOIN changes c ");
-    query.push(REFERENCES);
-    query.push(
-        " WHERE c.id = wanted.column1 AND c.sort_key = wanted.column2 AND c.organization_id = ",
-    );
+    query.push(JSON).push(" FROM changes c ").push(REFERENCES);
+    query.push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND c.sort_key");
+    DB::push_in(
+        &mut query,
+        ids.map(|id| sort_key::to_look_up(id.0)).collect(),
+    );
     query
 }
 

@@ -32,6 +32,10 @@ pub(crate) struct Connections {
     /// The most batches of writes that run at the same time: in all, and of one
     /// organization.
     pub(crate) write_batches: (usize, usize),
+    /// Whether a script can be [joined](super::Script::joined) into one statement:
+    /// on PostgreSQL, unless it is distributed by Citus, which refuses such a
+    /// statement.
+    pub(crate) joins_scripts: bool,
     /// What exists on SQLite only.
     pub(crate) sqlite: Option<SqliteParts>,
 }

@@ -23,6 +23,9 @@ pub(crate) trait Dialect: Database {
     /// Adds a value to a query.
     fn bind(query: &mut QueryBuilder<Self>, value: Value<'_>);
 
+    /// Adds the condition that the column before it has one of some values.
+    fn push_in(query: &mut QueryBuilder<Self>, values: Vec<i64>);
+
     /// Runs a query; `keep` says whether to keep the prepared statement.
     fn execute(
         query: &mut QueryBuilder<Self>,
@@ -47,7 +50,8 @@ pub(crate) enum Value<'v> {
 }
 
 macro_rules! dialect {
-    ($database:ty, scripts: $scripts:literal, shared: $shared:literal, words: $words:expr) => {
+    ($database:ty, scripts: $scripts:literal, shared: $shared:literal, words: $words:expr,
+        in: $push_in:expr) => {
         impl Dialect for $database {
             const SCRIPTS: bool = $scripts;
             const SORT_KEYS_ARE_GLOBAL: bool = $shared;
@@ -71,6 +75,10 @@ macro_rules! dialect {
                 };
             }
 
+            fn push_in(query: &mut QueryBuilder<Self>, values: Vec<i64>) {
+                $push_in(query, values);
+            }
+
             async fn execute(
                 query: &mut QueryBuilder<Self>,
                 keep: bool,
@@ -82,9 +90,23 @@ macro_rules! dialect {
         }
     };
 }
-dialect!(Sqlite, scripts: true, shared: true, words: ("", ""));
+dialect!(Sqlite, scripts: true, shared: true, words: ("", ""), in: push_list);
 dialect!(Postgres, scripts: false, shared: false,
-    words: ("array_to_tsvector(string_to_array(", ", ' '))"));
+    words: ("array_to_tsvector(string_to_array(", ", ' '))"), in: push_array);
+
+fn push_list(query: &mut QueryBuilder<Sqlite>, values: Vec<i64>) {
+    query.push(" IN (");
+    let mut list = query.separated(", ");
+    for value in values {
+        list.push_bind(value);
+    }
+    query.push(")");
+}
+
+/// One array, so that the statement is the same for any number of values.
+fn push_array(query: &mut QueryBuilder<Postgres>, values: Vec<i64>) {
+    query.push(" = ANY(").push_bind(values).push(")");
+}
 
 impl From<Uuid> for Value<'_> {
     fn from(value: Uuid) -> Self {

@@ -85,8 +85,8 @@ fn excludes_commit(code: &str) -> bool {
     match sqlite_code(code) {
         // BUSY, LOCKED, READONLY, FULL
         Some(code) => matches!(code, 5 | 6 | 8 | 13),
-        // Serialization failures and deadlocks, insufficient resources.
-        None => code.starts_with("40") || code.starts_with("53"),
+        // Serialization failures and deadlocks, insufficient resources, timeouts.
+        None => code.starts_with("40") || code.starts_with("53") || code == "57014",
     }
 }
 

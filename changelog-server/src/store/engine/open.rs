@@ -252,6 +252,7 @@ async fn open_sqlite(
         ),
         // There is one writer.
         write_batches: (1, 1),
+        joins_scripts: false,
         sqlite: Some(SqliteParts { file, generations }),
     };
     Ok((connections, serve_lock))
@@ -300,6 +301,9 @@ fn newest(migrator: &Migrator) -> i64 {
 
 /// Selects the number of the schema that a database has.
 const VERSION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
+
+/// Selects a row on a database with the extension that distributes tables.
+const CITUS: &str = "SELECT 1 FROM pg_extension WHERE extname = 'citus'";
 
 /// Returns the result of [`VERSION`]: 0 for a database without a schema.
 fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenError> {
@@ -374,6 +378,10 @@ async fn open_postgres_now(
         .run(&mut connection)
         .await
         .map_err(OpenError::Schema)?;
+    let is_citus: Option<(i32,)> = sqlx::query_as(CITUS)
+        .fetch_optional(&mut connection)
+        .await
+        .map_err(OpenError::Connect)?;
     connection.close().await.map_err(OpenError::Connect)?;
 
     let pool = |connections: usize, limit: Duration| {
@@ -409,6 +417,7 @@ async fn open_postgres_now(
         write_permits: FairShare::new(transactions, capacity.share_of(transactions)),
         // One batch is kept for other organizations.
         write_batches: (write_batches, (write_batches - 1).max(1)),
+        joins_scripts: is_citus.is_none(),
         sqlite: None,
     })
 }

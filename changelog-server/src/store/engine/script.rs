@@ -1,14 +1,16 @@
 //! Several statements that are sent together.
 //!
-//! SQLite gets them as one text: its connection is another thread, and each
+//! SQLite gets them as one string: its connection is another thread, and each
 //! statement by itself costs two switches of thread, as much as a dozen rows.
+//! PostgreSQL gets them one after the other, or joined into a single statement.
 
 use std::collections::BTreeMap;
 
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Database, FromRow, QueryBuilder, Sqlite};
+use sqlx::{AssertSqlSafe, Database, Execute, FromRow, Postgres, QueryBuilder, Sqlite};
 
-use super::backend::bounded;
+use super::backend::{bounded, committed};
 use super::dialect::{Dialect, Value, push_values};
 use super::error::StoreError;
 
@@ -21,6 +23,8 @@ const MAX_ROWS_PREPARED: usize = 24;
 /// Statements that run one after the other.
 pub(crate) struct Script<DB: Database> {
     statements: Vec<QueryBuilder<DB>>,
+    /// Where each statement of a [`Script::joined`] one begins in the only builder.
+    starts: Option<Vec<usize>>,
     /// The number of rows that are inserted.
     rows: usize,
 }
@@ -29,13 +33,19 @@ impl<DB: Dialect> Script<DB> {
     pub(crate) fn new() -> Self {
         Self {
             statements: Vec::new(),
+            starts: None,
             rows: 0,
         }
     }
 
     /// Adds a statement, which the caller may continue.
     pub(crate) fn statement(&mut self, sql: &str) -> &mut QueryBuilder<DB> {
-        if DB::SCRIPTS
+        if let Some(starts) = &mut self.starts
+            && let Some(query) = self.statements.first_mut()
+        {
+            starts.push(query.sql().as_str().len());
+            query.push(sql);
+        } else if DB::SCRIPTS
             && let Some(query) = self.statements.first_mut()
         {
             query.push("; ").push(sql);
@@ -78,6 +88,59 @@ impl Script<Sqlite> {
         };
         bounded(query.build_query_as().fetch_all(connection)).await
     }
+}
+
+impl Script<Postgres> {
+    /// Starts a script whose statements are joined into one, for
+    /// [`Script::run_joined`]: none may need what another one writes.
+    pub(crate) fn joined() -> Self {
+        Self {
+            statements: Vec::new(),
+            starts: Some(Vec::new()),
+            rows: 0,
+        }
+    }
+
+    /// Runs the statements of a [`Script::joined`] one as a transaction of its own,
+    /// in one round trip instead of one for each, for BEGIN and for COMMIT.
+    ///
+    /// # Errors
+    /// [`StoreError::Uncertain`] when it is not known whether it took place.
+    pub(crate) async fn run_joined(
+        mut self,
+        connection: &mut PgConnection,
+    ) -> Result<(), StoreError> {
+        let Some(query) = self.statements.first_mut() else {
+            return Ok(());
+        };
+        let text = joined(query.sql().as_str(), &self.starts.unwrap_or_default());
+        let arguments = query.build().take_arguments();
+        let arguments = arguments.map_err(sqlx::Error::Encode)?.unwrap_or_default();
+        let statement = sqlx::query_with(AssertSqlSafe(text), arguments).execute(connection);
+        committed(async { statement.await.map(drop) }).await
+    }
+}
+
+/// Joins statements, of which all but the first begin at `starts`, into one.
+/// PostgreSQL runs the main statement first and then those of its WITH clause from
+/// the last to the first, so they are written from the last to the first. Nothing
+/// but the order in which rows are locked depends on it.
+fn joined(statements: &str, starts: &[usize]) -> String {
+    let mut text = String::with_capacity(statements.len() + 16 * starts.len() + 8);
+    let mut end = statements.len();
+    for (number, start) in starts.iter().enumerate().rev() {
+        text.push_str(if text.is_empty() { "WITH s" } else { ", s" });
+        text.push_str(&number.to_string());
+        text.push_str(" AS (");
+        text.push_str(&statements[*start..end]);
+        text.push(')');
+        end = *start;
+    }
+    if !starts.is_empty() {
+        text.push(' ');
+    }
+    text.push_str(&statements[..end]);
+    text
 }
 
 impl<DB: Dialect> Script<DB> {
@@ -149,6 +212,23 @@ mod tests {
                 "DELETE FROM a",
                 "INSERT INTO b (c) VALUES ($1) ON CONFLICT DO NOTHING"
             ]
+        );
+    }
+
+    #[test]
+    fn joined_statements_keep_their_parameters() {
+        let mut script = Script::joined();
+        for table in ["a", "b", "c"] {
+            script.insert(&format!("INSERT INTO {table} (d) "), &[[1.into()]], "");
+        }
+        let text = joined(
+            script.statements[0].sql().as_str(),
+            script.starts.as_deref().unwrap_or_default(),
+        );
+        assert_eq!(
+            text,
+            "WITH s1 AS (INSERT INTO c (d) VALUES ($3)), s0 AS (INSERT INTO b (d) VALUES ($2)) \
+             INSERT INTO a (d) VALUES ($1)"
         );
     }
 
