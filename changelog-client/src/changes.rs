@@ -31,7 +31,9 @@ impl Changes {
         Self { transport }
     }
 
-    /// Prepares to create a change with a title of 3 to 300 characters.
+    /// Prepares to create a change with a title of
+    /// [`MIN_TITLE_CHARS`](crate::limits::MIN_TITLE_CHARS) to
+    /// [`MAX_TITLE_CHARS`](crate::limits::MAX_TITLE_CHARS) characters.
     pub fn create(&self, title: impl Into<String>) -> CreateChange {
         self.create_from(NewChange {
             title: title.into(),

@@ -82,7 +82,8 @@ pub struct CreateService {
 }
 
 impl CreateService {
-    /// Sets the description: at most 20,000 characters.
+    /// Sets the description: at most
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.service.description = Some(text.into());
         self
@@ -125,7 +126,8 @@ impl UpdateService {
         self
     }
 
-    /// Sets the description (at most 20,000 characters), or clears it.
+    /// Sets the description (at most
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters), or clears it.
     pub fn description(mut self, text: Option<String>) -> Self {
         self.patch.description = Some(text);
         self

@@ -6,7 +6,7 @@ use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
 #[test]
-fn requests_are_waited_for_and_streams_are_walked() {
+fn requests_block_and_streams_are_iterators() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -68,7 +68,7 @@ fn problem(status: u16, code: &str) -> ResponseTemplate {
 }
 
 /// Answers with each of these once, and then with the last for ever.
-async fn answers(server: &MockServer, list: Vec<ResponseTemplate>) {
+async fn mock_responses(server: &MockServer, list: Vec<ResponseTemplate>) {
     let count = list.len();
     for (index, answer) in list.into_iter().enumerate() {
         let mock = Mock::given(path("/api/changes")).respond_with(answer);
@@ -101,7 +101,7 @@ fn idempotency_keys(requests: &[Request]) -> Vec<String> {
 async fn a_create_is_retried_under_one_idempotency_key() {
     let server = MockServer::start().await;
     let down = || ResponseTemplate::new(503);
-    answers(&server, vec![down(), ResponseTemplate::new(502), created()]).await;
+    mock_responses(&server, vec![down(), ResponseTemplate::new(502), created()]).await;
     let client = client(&server);
     client.changes().create("Deploy").send().await.unwrap();
     client.changes().create("Deploy").send().await.unwrap();
@@ -145,9 +145,9 @@ async fn a_create_sends_the_key_the_body_and_the_chosen_idempotency_key() {
 }
 
 #[tokio::test]
-async fn retries_end_and_the_error_says_how_many() {
+async fn retries_end_and_the_error_has_their_number() {
     let server = MockServer::start().await;
-    answers(&server, vec![problem(503, "unavailable")]).await;
+    mock_responses(&server, vec![problem(503, "unavailable")]).await;
     let error = client(&server).changes().list().send().await.unwrap_err();
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
     assert_eq!(error.response().unwrap().attempts, 4);
@@ -159,10 +159,10 @@ async fn retries_end_and_the_error_says_how_many() {
 }
 
 #[tokio::test]
-async fn retry_after_is_obeyed() {
+async fn retry_after_is_respected() {
     let server = MockServer::start().await;
     let wait = problem(429, "too_many_requests").insert_header("retry-after", "1");
-    answers(&server, vec![wait, created()]).await;
+    mock_responses(&server, vec![wait, created()]).await;
     let start = Instant::now();
     client(&server)
         .changes()
@@ -175,10 +175,10 @@ async fn retry_after_is_obeyed() {
 }
 
 #[tokio::test]
-async fn a_wait_beyond_the_total_timeout_is_not_begun() {
+async fn a_delay_beyond_the_total_timeout_is_not_started() {
     let server = MockServer::start().await;
     let wait = problem(429, "too_many_requests").insert_header("retry-after", "60");
-    answers(&server, vec![wait]).await;
+    mock_responses(&server, vec![wait]).await;
     let start = Instant::now();
     let error = client(&server).changes().list().send().await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(1));
@@ -188,7 +188,7 @@ async fn a_wait_beyond_the_total_timeout_is_not_begun() {
 }
 
 #[tokio::test]
-async fn what_waiting_does_not_mend_is_sent_once() {
+async fn permanent_errors_are_not_retried() {
     for (status, code, kind) in [
         (400, "malformed_query", ErrorKind::Invalid),
         (401, "unauthorized", ErrorKind::Unauthorized),
@@ -202,7 +202,7 @@ async fn what_waiting_does_not_mend_is_sent_once() {
         (500, "internal", ErrorKind::Other),
     ] {
         let server = MockServer::start().await;
-        answers(&server, vec![problem(status, code)]).await;
+        mock_responses(&server, vec![problem(status, code)]).await;
         let result = client(&server).changes().create("Deploy").send().await;
         let error = result.unwrap_err();
         assert_eq!(error.kind(), Some(kind), "{code}: {error:?}");
@@ -219,10 +219,10 @@ async fn what_waiting_does_not_mend_is_sent_once() {
 }
 
 #[tokio::test]
-async fn a_first_request_that_is_still_running_is_waited_for() {
+async fn a_locked_idempotency_key_is_retried() {
     let server = MockServer::start().await;
     let running = problem(409, "idempotency_in_progress").insert_header("retry-after", "0");
-    answers(&server, vec![running, created()]).await;
+    mock_responses(&server, vec![running, created()]).await;
     client(&server)
         .changes()
         .create("Deploy")
@@ -263,13 +263,13 @@ async fn an_update_is_retried() {
 }
 
 #[tokio::test]
-async fn an_error_that_is_not_json_is_kept_in_part() {
+async fn an_error_that_is_not_json_has_an_excerpt_of_the_body() {
     let server = MockServer::start().await;
     let page = format!("<html>Bad gateway\u{1b}{}", "x".repeat(100_000));
     let answer = ResponseTemplate::new(502)
         .set_body_string(page)
         .insert_header("x-request-id", "from-the-header");
-    answers(&server, vec![answer]).await;
+    mock_responses(&server, vec![answer]).await;
     let error = client(&server).changes().list().send().await.unwrap_err();
     assert_eq!(error.request_id(), Some("from-the-header"));
     assert!(error.is_unconfirmed(), "a gateway may have passed it on");
@@ -282,10 +282,10 @@ async fn an_error_that_is_not_json_is_kept_in_part() {
 }
 
 #[tokio::test]
-async fn a_success_that_is_not_understood_is_told_apart() {
+async fn an_unexpected_success_is_a_separate_error() {
     for body in ["<html>Welcome", "", "{\"data\": {\"id\": 7}}", "[]"] {
         let server = MockServer::start().await;
-        answers(
+        mock_responses(
             &server,
             vec![ResponseTemplate::new(200).set_body_string(body)],
         )
@@ -301,10 +301,10 @@ async fn a_success_that_is_not_understood_is_told_apart() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_not_read_to_its_end() {
+async fn an_endless_response_is_not_read_completely() {
     let server = MockServer::start().await;
     let body = vec![b' '; 16 * 1024 * 1024 + 1];
-    answers(
+    mock_responses(
         &server,
         vec![ResponseTemplate::new(200).set_body_bytes(body)],
     )
@@ -316,10 +316,10 @@ async fn an_answer_without_end_is_not_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn silence_times_out_and_is_retried_within_the_total_timeout() {
+async fn timeouts_are_retried_within_the_total_timeout() {
     let server = MockServer::start().await;
     let slow = created().set_delay(Duration::from_secs(30));
-    answers(&server, vec![slow]).await;
+    mock_responses(&server, vec![slow]).await;
     let client = Client::builder()
         .url(server.uri())
         .attempt_timeout(Duration::from_millis(100))
@@ -347,8 +347,8 @@ async fn silence_times_out_and_is_retried_within_the_total_timeout() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_tried_again_and_is_sure_to_have_done_nothing() {
-    // Bound and dropped: a port that nobody listens on.
+async fn a_refused_connection_is_retried_and_is_not_unconfirmed() {
+    // A free port without a listener.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -369,10 +369,10 @@ async fn nobody_there_is_tried_again_and_is_sure_to_have_done_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_stays_unconfirmed_whatever_comes_after() {
+async fn a_lost_response_stays_unconfirmed() {
     let server = MockServer::start().await;
     let slow = created().set_delay(Duration::from_secs(30));
-    answers(&server, vec![slow, problem(503, "unavailable")]).await;
+    mock_responses(&server, vec![slow, problem(503, "unavailable")]).await;
     let error = client(&server)
         .changes()
         .create("Deploy")
@@ -384,7 +384,7 @@ async fn a_lost_answer_stays_unconfirmed_whatever_comes_after() {
 }
 
 #[tokio::test]
-async fn a_word_of_a_newer_service_survives() {
+async fn unknown_enum_values_are_kept() {
     let server = MockServer::start().await;
     let mut newer = change(ID);
     newer["status"] = "paused".into();
@@ -417,7 +417,7 @@ fn id(number: u32) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_continues_after_the_last_change_it_saw() {
+async fn a_stream_continues_after_the_last_change() {
     let server = MockServer::start().await;
     Mock::given(path("/api/changes"))
         .and(query_param("page", "1"))
@@ -450,9 +450,9 @@ async fn a_stream_continues_after_the_last_change_it_saw() {
 }
 
 #[tokio::test]
-async fn a_stream_does_not_walk_in_circles() {
+async fn a_stream_ends_when_a_page_repeats() {
     let server = MockServer::start().await;
-    answers(&server, vec![page(0..100)]).await;
+    mock_responses(&server, vec![page(0..100)]).await;
     let list = client(&server).changes().list();
     let error = list.stream().try_collect::<Vec<_>>().await.unwrap_err();
     assert!(matches!(error, Error::UnexpectedResponse(_)), "{error:?}");
@@ -460,7 +460,7 @@ async fn a_stream_does_not_walk_in_circles() {
 }
 
 #[tokio::test]
-async fn a_degraded_service_has_answered() {
+async fn a_degraded_service_is_not_an_error() {
     let server = MockServer::start().await;
     Mock::given(path("/api/health"))
         .respond_with(ResponseTemplate::new(503).set_body_json(json!({
@@ -476,7 +476,7 @@ async fn a_degraded_service_has_answered() {
 }
 
 #[tokio::test]
-async fn a_gateway_is_not_taken_for_a_health_report() {
+async fn a_gateway_error_is_not_a_health_report() {
     let server = MockServer::start().await;
     Mock::given(path("/api/health"))
         .respond_with(ResponseTemplate::new(503).set_body_string("no backend"))
@@ -487,18 +487,18 @@ async fn a_gateway_is_not_taken_for_a_health_report() {
 }
 
 #[tokio::test]
-async fn the_key_does_not_follow_a_redirect() {
+async fn the_key_is_not_sent_to_a_redirect_target() {
     let elsewhere = MockServer::start().await;
     let server = MockServer::start().await;
     let away = ResponseTemplate::new(307).insert_header("location", elsewhere.uri());
-    answers(&server, vec![away]).await;
+    mock_responses(&server, vec![away]).await;
     let error = client(&server).changes().list().send().await.unwrap_err();
     assert_eq!(error.status(), Some(307));
     assert_eq!(requests(&elsewhere).await.len(), 0);
 }
 
 #[tokio::test]
-async fn a_prefix_stands_before_every_path() {
+async fn a_path_prefix_is_used_for_every_request() {
     let server = MockServer::start().await;
     Mock::given(path("/tools/changes/api/services"))
         .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": []})))
@@ -514,7 +514,7 @@ async fn a_prefix_stands_before_every_path() {
 #[tokio::test]
 async fn errors_and_debug_do_not_show_the_key() {
     let server = MockServer::start().await;
-    answers(&server, vec![problem(401, "unauthorized")]).await;
+    mock_responses(&server, vec![problem(401, "unauthorized")]).await;
     let client = client(&server);
     let request = client.changes().create("Deploy");
     let shown = format!("{client:?} {request:?}");

@@ -205,8 +205,7 @@ wire_enum! {
     }
 }
 
-/// A text that is not of the form that was expected; the message reads on
-/// after the field's name.
+/// A string of the wrong format; the message continues the name of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadValue {
@@ -217,7 +216,7 @@ pub struct BadValue {
 }
 
 impl BadValue {
-    /// Says that a text is malformed.
+    /// Returns the error of a malformed string.
     pub(crate) fn format(message: String) -> Self {
         Self {
             code: ViolationCode::InvalidFormat,

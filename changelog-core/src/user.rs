@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_as_a_key_or_the_operator() {
+    fn names_of_keys_and_the_operator_are_refused() {
         for (name, fine) in [
             ("Ada", true),
             ("Olga Operator", true),

@@ -9,6 +9,7 @@ use crate::base::failure::{Outcome, note};
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
+use crate::input::flags::whole_number;
 use crate::input::names::resolve_filter;
 use crate::output::format::Format;
 use crate::output::table;
@@ -40,7 +41,7 @@ pub(crate) struct AroundArgs {
         long,
         value_name = "COUNT",
         default_value_t = DEFAULT_SUSPECTS,
-        value_parser = clap::value_parser!(u64).range(1..=MAX_SUSPECTS)
+        value_parser = whole_number(1..=MAX_SUSPECTS)
     )]
     limit: u64,
 }

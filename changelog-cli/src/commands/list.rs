@@ -10,6 +10,7 @@ use crate::base::failure::{Failure, Outcome, note};
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::filter::FilterArgs;
+use crate::input::flags::whole_number;
 use crate::output::format::Format;
 use crate::output::{Output, table};
 
@@ -24,11 +25,11 @@ pub(crate) struct ListArgs {
         long,
         value_name = "COUNT",
         default_value_t = 25,
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = whole_number(1..=u64::MAX)
     )]
     limit: u64,
     /// Page number, from 1; a page has --limit changes
-    #[arg(long, value_name = "PAGE", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "PAGE", value_parser = whole_number(1..=u64::MAX))]
     page: Option<u64>,
     /// List all matching changes
     #[arg(long, conflicts_with_all = ["limit", "page"])]

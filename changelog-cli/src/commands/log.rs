@@ -8,7 +8,7 @@ use crate::base::failure::{Exit, Failure, Outcome};
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context::{Context, ContextArgs};
-use crate::input::flags::ChangeFields;
+use crate::input::flags::{ChangeFields, title_help};
 use crate::input::message::prompts::{self, is_interactive};
 use crate::input::message::saved::SavedText;
 use crate::input::message::{Message, editor, file};
@@ -35,14 +35,15 @@ Text that was typed in an editor or at the prompts is kept in a file until it is
 Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the CI \
 run and the git repository. Flags take precedence; --no-context adds nothing.")]
 pub(crate) struct LogArgs {
-    /// Title: 3 to 300 characters; - reads it from standard input
+    #[arg(help = title_help("; - reads it from standard input"))]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
     /// Time of the change, if not now: RFC 3339, a date, or an age such as 2h
     #[arg(long, value_name = "TIME", value_parser = time::parse, help_heading = "The change")]
     occurred_at: Option<TimeArg>,
-    /// Read the title (first line) and description (the rest) from a file; - is standard input
+    /// Read the title (first line) and description (the rest) from a file; - is standard
+    /// input
     #[arg(
         short = 'F',
         long,
@@ -54,7 +55,8 @@ pub(crate) struct LogArgs {
     /// Write the title and description in $VISUAL or $EDITOR
     #[arg(short, long, help_heading = "Behaviour")]
     editor: bool,
-    /// Continue with the text that was typed last and not recorded; on a terminal, or with -e, in the editor
+    /// Continue with the text that was typed last and not recorded; on a terminal, or
+    /// with -e, in the editor
     #[arg(long, conflicts_with_all = ["title", "file"], help_heading = "Behaviour")]
     recover: bool,
     #[command(flatten)]

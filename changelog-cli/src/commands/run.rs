@@ -18,7 +18,7 @@ use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::context::{Context, ContextArgs};
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
-use crate::input::flags::{ChangeFields, risk};
+use crate::input::flags::{ChangeFields, risk, title_help};
 use crate::output::detail::OUTCOME_UNKNOWN_TAG;
 use crate::recording::draft::Draft;
 use crate::recording::run_recorder::RunRecorder;
@@ -34,7 +34,9 @@ const ID_VARIABLE: &str = "CHLOG_CHANGE_ID";
 const MAX_NAME: usize = 200;
 
 /// Runs a command and records its outcome.
+// The outcome of the command sets the status.
 #[derive(Debug, Args)]
+#[command(mut_arg("status", |status| status.hide(true)))]
 #[command(after_help = "\
 The command runs as it would without chlog: its input and output are not touched, and each signal \
 reaches it once. Its exit code is that of chlog run: 128 plus the number of the signal that ended \
@@ -44,8 +46,12 @@ and sent later. With --require-log, the command is not started in that case.
 If the server responds within half a second, CHLOG_CHANGE_ID holds the ID of the change for the \
 command.")]
 pub(crate) struct RunArgs {
-    /// Title: 3 to 300 characters; by default from the name of the command
-    #[arg(long, value_name = "TITLE", help_heading = "The change")]
+    #[arg(
+        long,
+        value_name = "TITLE",
+        help = title_help("; by default from the name of the command"),
+        help_heading = "The change"
+    )]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,

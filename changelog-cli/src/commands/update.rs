@@ -10,7 +10,7 @@ use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::flags::ChangeFields;
+use crate::input::flags::{ChangeFields, title_help};
 use crate::input::names::{self, Missing, non_empty};
 
 /// Edits a change.
@@ -28,8 +28,7 @@ pub(crate) struct UpdateArgs {
     /// ID of the change
     #[arg(add = complete::changes())]
     id: ChangeId,
-    /// Title: 3 to 300 characters
-    #[arg(long, value_name = "TITLE", help_heading = "The change")]
+    #[arg(long, value_name = "TITLE", help = title_help(""), help_heading = "The change")]
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,

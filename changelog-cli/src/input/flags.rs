@@ -1,8 +1,10 @@
 //! The flags that several commands share, and the parsers of their values.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use changelog_core::change::fields::{LongText, long_texts};
+use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{ChangePatch, Link, NewChange, RiskLevel, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -56,6 +58,24 @@ impl ChangeFields {
             tags: self.tags.or_else(|| defaults.tags.clone()),
             ..self
         }
+    }
+}
+
+/// Returns the help text of a title, with its limits; `rest` follows them.
+pub(crate) fn title_help(rest: &str) -> String {
+    format!("Title: {MIN_TITLE_CHARS} to {MAX_TITLE_CHARS} characters{rest}")
+}
+
+/// Returns a parser of whole numbers in a range; an error states the range.
+pub(crate) fn whole_number(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| match (range.start(), range.end()) {
+            (start, &u64::MAX) => format!("must be a whole number of at least {start}"),
+            (start, end) => format!("must be a whole number from {start} to {end}"),
+        })
     }
 }
 
@@ -158,6 +178,20 @@ mod tests {
 
     fn parse(line: &str) -> Result<ChangeFields, clap::Error> {
         Line::try_parse_from(line.split_whitespace()).map(|line| line.fields)
+    }
+
+    #[test]
+    fn a_number_outside_its_range_is_refused_with_the_range() {
+        let page = whole_number(1..=u64::MAX);
+        assert_eq!(page("7"), Ok(7));
+        for text in ["0", "-1", "x", ""] {
+            let message = "must be a whole number of at least 1";
+            assert_eq!(page(text), Err(message.to_owned()), "{text}");
+        }
+        let limit = whole_number(1..=100);
+        assert_eq!(limit("100"), Ok(100));
+        let message = "must be a whole number from 1 to 100";
+        assert_eq!(limit("101"), Err(message.to_owned()));
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Named for Host {
     }
 }
 
-/// Returns the id that a name or an id stands for; none if the name was only
+/// Returns the id that a name or an id refers to; none if the name was only
 /// announced.
 pub(crate) async fn resolve<T: Named>(
     client: &Client,

@@ -26,7 +26,8 @@ impl CreateChange {
         }
     }
 
-    /// Sets the description: at most 20,000 characters.
+    /// Sets the description: at most
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
     pub fn description(mut self, text: impl Into<String>) -> Self {
         self.change.description = Some(text.into());
         self
@@ -44,7 +45,8 @@ impl CreateChange {
         self
     }
 
-    /// Sets the expected impact: at most 20,000 characters.
+    /// Sets the expected impact: at most
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters.
     pub fn impact(mut self, text: impl Into<String>) -> Self {
         self.change.impact = Some(text.into());
         self

@@ -27,13 +27,15 @@ impl UpdateChange {
         }
     }
 
-    /// Sets the title: 3 to 300 characters.
+    /// Sets the title: [`MIN_TITLE_CHARS`](crate::limits::MIN_TITLE_CHARS) to
+    /// [`MAX_TITLE_CHARS`](crate::limits::MAX_TITLE_CHARS) characters.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.patch.title = Some(title.into());
         self
     }
 
-    /// Sets the description (at most 20,000 characters), or clears it.
+    /// Sets the description (at most
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters), or clears it.
     pub fn description(mut self, text: Option<String>) -> Self {
         self.patch.description = Some(text);
         self
@@ -51,7 +53,8 @@ impl UpdateChange {
         self
     }
 
-    /// Sets the expected impact (at most 20,000 characters), or clears it.
+    /// Sets the expected impact (at most
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters), or clears it.
     pub fn impact(mut self, text: Option<String>) -> Self {
         self.patch.impact = Some(text);
         self

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nearer_in_every_way_stands_first() {
+    fn the_closest_change_is_ranked_first() {
         let service = serde_json::json!({"id": PAYMENTS, "name": "payments", "color": "#fff"});
         let changes = [
             change(1, 5, &serde_json::json!({})),
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equals_the_newest_stands_first_whatever_came_in() {
+    fn the_newest_of_equal_changes_is_ranked_first() {
         let mut changes: Vec<Candidate> = (0..9)
             .map(|number| change(number, i64::from(number % 3), &serde_json::json!({})))
             .collect();

@@ -189,8 +189,11 @@ mod tests {
             Ok(selection)
         );
         assert_eq!(ChangeFilter::from_query(&filter.to_query()), Ok(filter));
-        for beside in ["page=1", "since=2026-11-21T08:30:00Z", "tag=%00"] {
-            assert!(ChangeFilter::from_stream_query(beside).is_err(), "{beside}");
+        for invalid in ["page=1", "since=2026-11-21T08:30:00Z", "tag=%00"] {
+            assert!(
+                ChangeFilter::from_stream_query(invalid).is_err(),
+                "{invalid}"
+            );
         }
         assert_eq!(ChangeFilter::from_query(""), Ok(ChangeFilter::default()));
         let defaults = ChangeFilter::default();

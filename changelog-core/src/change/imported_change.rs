@@ -12,13 +12,13 @@ use crate::problem::{ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
-/// A change that was made elsewhere, with its service and host by their names:
-/// ids mean nothing in another organization.
+/// A change to import: a line of an export, or one that was written by hand. Its
+/// service and host are given by name, because ids are valid in one organization only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportedChange {
-    /// The id that it had where it was exported.
+    /// Its id in the organization that exported it.
     pub id: Option<ChangeId>,
-    /// Whether an export wrote it, so that its service and host existed.
+    /// Whether it is from an export, so that its service and host existed.
     pub is_export: bool,
     /// The input of the change. `occurred_at` is always set; `service_id` and
     /// `host_id` are those of the file.
@@ -60,7 +60,7 @@ impl Input for ImportedChange {
             .or_else(|| service.member("id")?.parse().ok());
         change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
         let organization: Option<OrganizationId> = object.parsed("organization_id");
-        // When it was recorded there says nothing about here.
+        // The times of recording belong to the other organization.
         for name in ["created_at", "updated_at", "host", "host_ref"] {
             object.take(name);
         }
@@ -80,7 +80,7 @@ impl Input for ImportedChange {
     fn check(&mut self, problems: &mut Violations, now: Timestamp) {
         self.change.check(problems, now);
         if self.change.occurred_at.is_none() {
-            // Without it each import would be another change.
+            // Without a time, a repeated import would create another change.
             let message = "is required for an imported change";
             problems.add("/occurred_at", ViolationCode::Required, message);
         }
@@ -100,7 +100,7 @@ impl Input for ImportedChange {
 }
 
 impl ImportedChange {
-    /// Returns when it happened.
+    /// Returns the time of the change.
     pub fn occurred_at(&self) -> Timestamp {
         self.change.occurred_at.unwrap_or(Timestamp::EPOCH)
     }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_export_has_is_taken() {
+    fn every_member_of_an_export_is_read() {
         let exported = json!({
             "id": ID, "title": "Deploy", "description": null, "risk_level": "high",
             "status": "completed", "impact": null,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_by_hand_has_names_and_a_time() {
+    fn a_handwritten_line_has_names_and_a_time() {
         let at = "2026-01-01T00:00:00Z";
         let record = json!({ "title": "Deploy", "occurred_at": at, "service": "web", "host": "h" });
         let record = read(&record).unwrap();
@@ -193,7 +193,7 @@ mod tests {
             let mut record = json!({ "title": "Deploy", "occurred_at": at });
             record[field] = value;
             let Err(InputError::Invalid(invalid)) = read(&record) else {
-                panic!("{field} is taken");
+                panic!("{field} is accepted");
             };
             assert_eq!(invalid.violations[0].pointer, format!("/{field}"));
         }

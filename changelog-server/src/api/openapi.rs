@@ -51,7 +51,7 @@ use crate::web::{ApiResult, Request, reply};
 )]
 struct Api;
 
-/// The document, made once.
+/// The document, generated once.
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     // A document of plain maps and strings always serializes.
     Api::openapi().to_pretty_json().unwrap_or_default()

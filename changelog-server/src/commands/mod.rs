@@ -132,6 +132,6 @@ fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
 
 /// Prints a line that is not part of the result, to standard error.
 fn note(line: &str) {
-    // If standard error is closed, nobody reads the line.
+    // If standard error is closed, the line is lost.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,7 +1,8 @@
-//! The activity log: written with what it records, in one transaction.
+//! The activity log. An entry is written in the transaction of what it records.
 
 use changelog_core::activity::ActorFilter;
 use changelog_core::ids::first_uuid_at;
+use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
     Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, Change, Host,
     ResourceType, Service, Timestamp, UserId,
@@ -25,13 +26,12 @@ const ACTORS: &str = "
 SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
 ORDER BY actor_name, actor_key";
 
-/// How many entries the history of one thing has at most; the statement below has
-/// the number too.
-const HISTORY: usize = 200;
+/// The limit on entries in the history of a resource; [`MAX_HISTORY`] repeats it.
+const MAX_HISTORY: usize = 200;
 
-/// What was done to one thing, the last 200 of it, which are found in their index
-/// alone: its condition on the action is spelled as here.
-const OF_THING: &str = "
+/// The last 200 entries of a resource, without its creation. The condition on the
+/// action must be the one of the partial index that finds them.
+const HISTORY: &str = "
 SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
        a.metadata, a.created_at, a.address
 FROM (SELECT id FROM activity
@@ -41,7 +41,7 @@ FROM (SELECT id FROM activity
 LEFT JOIN activity a ON a.organization_id = $1 AND a.resource_type = $3 AND a.id = page.id
 ORDER BY page.id DESC";
 
-/// What created one thing, among all that was done in a millisecond.
+/// The creation of a resource, among the entries of a millisecond.
 const CREATED: &str = "
 SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
        created_at, address
@@ -58,14 +58,14 @@ pub struct Entry<'a> {
     pub resource_type: ResourceType,
     /// The id of the resource.
     pub resource_id: Uuid,
-    /// How a person knows it.
+    /// Its name or title.
     pub label: &'a str,
-    /// More about it; an object.
+    /// Further details.
     pub metadata: Map<String, Value>,
 }
 
 impl<'a> Entry<'a> {
-    /// Makes the entry of what was done to a change.
+    /// Returns the entry of an action on a change.
     pub fn of_change(action: Action, change: &'a Change, metadata: Map<String, Value>) -> Self {
         Self {
             action,
@@ -76,7 +76,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Makes the entry of what was done to a service.
+    /// Returns the entry of an action on a service.
     pub fn of_service(action: Action, service: &'a Service, metadata: Map<String, Value>) -> Self {
         Self {
             action,
@@ -87,7 +87,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Makes the entry of what was done to a host.
+    /// Returns the entry of an action on a host.
     pub fn of_host(action: Action, host: &'a Host, metadata: Map<String, Value>) -> Self {
         Self {
             action,
@@ -184,14 +184,14 @@ struct Row {
 
 /// An entry of the activity log with the fields that the API does not return.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct StoredEntry {
     /// The entry as the API returns it.
     pub entry: ActivityEntry,
     /// The caller's IP address; `None` for the operator.
     pub address: Option<String>,
 }
 
-impl From<Row> for Recorded {
+impl From<Row> for StoredEntry {
     fn from(row: Row) -> Self {
         let entry = ActivityEntry {
             id: row.id,
@@ -217,7 +217,7 @@ impl Database {
         &self,
         tenant: Tenant,
         filter: &ActivityFilter,
-    ) -> Result<Vec<Recorded>, StoreError> {
+    ) -> Result<Vec<StoredEntry>, StoreError> {
         let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(COLUMNS);
             push_page(&mut query, tenant, filter);
@@ -231,28 +231,27 @@ impl Database {
                 );
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        Ok(rows.into_iter().map(Recorded::from).collect())
+        Ok(rows.into_iter().map(StoredEntry::from).collect())
     }
 
-    /// Lists what became of one thing that was created at a moment, newest first:
-    /// the last 200 things that were done to it, and what created it. That is
-    /// found by the time in its id, because creating writes to no index of its
-    /// own.
+    /// Lists the history of a resource, newest first: the last 200 entries, and its
+    /// creation. The creation is found by the time in its id, because creations are
+    /// not in the index of resources.
     pub async fn history(
         &self,
         tenant: Tenant,
         kind: ResourceType,
         id: Uuid,
         created_at: Timestamp,
-    ) -> Result<Vec<Recorded>, StoreError> {
+    ) -> Result<Vec<StoredEntry>, StoreError> {
         let mut rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(OF_THING)
+            sqlx::query_as(HISTORY)
                 .bind(tenant.uuid())
                 .bind(id)
                 .bind(kind.as_str())
                 .fetch_all(&mut **db)
         })?;
-        if rows.len() < HISTORY {
+        if rows.len() < MAX_HISTORY {
             let next = created_at.plus(TimeDelta::milliseconds(1));
             let created: Option<Row> = on!(&mut self.reader(tenant).await?, |db| {
                 sqlx::query_as(CREATED)
@@ -265,7 +264,7 @@ impl Database {
             })?;
             rows.extend(created);
         }
-        Ok(rows.into_iter().map(Recorded::from).collect())
+        Ok(rows.into_iter().map(StoredEntry::from).collect())
     }
 
     /// Lists the distinct actors that have entries, by name.
@@ -339,7 +338,7 @@ fn push_entries<DB: Dialect>(
 }
 
 impl Tx {
-    /// Records who did what, in the transaction of what was done.
+    /// Records an entry in the transaction of what it records.
     pub async fn record(
         &mut self,
         tenant: Tenant,
@@ -366,18 +365,17 @@ fn script<DB: Dialect>(entry: NewEntry<'_>, actors: &[NewActor]) -> Script<DB> {
     script
 }
 
-/// The longest text that the activity log keeps whole, in characters; a title
-/// has as many.
-const WHOLE_TEXT: usize = 300;
-/// How many characters it keeps of a longer one.
-const EXCERPT: usize = 200;
+/// The longest string that the activity log stores completely, in characters.
+const MAX_COMPLETE_CHARS: usize = MAX_TITLE_CHARS;
+/// The characters that are stored of a longer string.
+const EXCERPT_CHARS: usize = 200;
 
-/// Shortens the long texts of a value to `{excerpt, length}`, so that a page of
-/// the log stays small however large the changes are.
+/// Shortens long strings in a value to `{excerpt, length}`, so that a page of the log
+/// stays small.
 fn shortened(value: Value) -> Value {
     match value {
-        Value::String(text) if text.chars().nth(WHOLE_TEXT).is_some() => {
-            let excerpt: String = text.chars().take(EXCERPT).collect();
+        Value::String(text) if text.chars().nth(MAX_COMPLETE_CHARS).is_some() => {
+            let excerpt: String = text.chars().take(EXCERPT_CHARS).collect();
             serde_json::json!({ "excerpt": excerpt, "length": text.chars().count() })
         }
         Value::Array(values) => values.into_iter().map(shortened).collect(),
@@ -391,9 +389,9 @@ fn shortened(value: Value) -> Value {
     }
 }
 
-/// Returns what differs between two versions of a record, as the activity log
-/// keeps it: `{field: {from, to}}`, with an excerpt of texts of more than 300
-/// characters. The time of the update itself is left out.
+/// Returns the differences between two versions of a record as the activity log stores
+/// them: `{field: {from, to}}`, with excerpts of long strings and without
+/// `updated_at`.
 pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Value> {
     let object = |record: &T| match serde_json::to_value(record) {
         Ok(Value::Object(fields)) => fields,
@@ -413,7 +411,7 @@ pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Val
         .collect()
 }
 
-/// Brings a count into the range of the database's integers.
+/// Converts a count to an integer of the database; larger ones become the maximum.
 pub(super) fn clamped(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -424,7 +422,7 @@ mod tests {
     use crate::store::engine::explain;
 
     #[test]
-    fn long_texts_are_kept_as_excerpts() {
+    fn long_strings_are_stored_as_excerpts() {
         let long = |letter: &str| letter.repeat(301);
         let version = |letter: &str| {
             serde_json::json!({
@@ -448,7 +446,7 @@ mod tests {
             Value::from(difference(&version("é"), &version("b"))),
             expected
         );
-        // What differs beyond the excerpt differs.
+        // A difference after the excerpt is a difference.
         let (before, after) = (long("a"), format!("{}b", "a".repeat(300)));
         let changes = difference(
             &serde_json::json!({ "impact": before }),
@@ -459,7 +457,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_history_is_found_by_indexes() {
-        let plan = explain::of(OF_THING).await;
+        let plan = explain::of(HISTORY).await;
         assert!(
             plan.iter().any(|step| step.starts_with(
                 "SEARCH activity USING COVERING INDEX activity_by_thing \

@@ -44,7 +44,7 @@ use std::ops::Deref;
 use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 
-pub use activity::{Entry, Recorded};
+pub use activity::{Entry, StoredEntry};
 pub use api_keys::KeyOwner;
 pub use changes::{ChangeJson, ChangeList, ChangesJson, Compared, Created, Creation, Draft};
 pub(crate) use database::new_id;

@@ -1,4 +1,4 @@
-//! The activity log: what every create and update leaves, and how it is read.
+//! `/api/activity`: the entries of creates and updates, and how they are filtered.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -20,13 +20,13 @@ on_both!(
     entries_of_one_millisecond_keep_their_order,
 );
 
-/// The entries of one kind of thing, newest first.
+/// Returns the entries of one resource type, newest first.
 async fn entries(browser: &TestClient, resource: &str) -> Vec<Value> {
     let path = format!("/api/activity?limit=100&resource={resource}");
     let mut body = browser.get(&path).await.body(200);
     assert_eq!(keys(&body), ["items"]);
     let Value::Array(items) = body["items"].take() else {
-        panic!("items is no list");
+        panic!("items is not a list");
     };
     for entry in &items {
         assert_eq!(keys(entry), shapes::ACTIVITY);
@@ -82,7 +82,7 @@ async fn every_create_adds_one_entry(app: TestApp) {
             assert_eq!(found[0]["metadata"], metadata);
         }
     }
-    // Defaults are recorded as what they became.
+    // Defaults are recorded as their values.
     key.change("Second").await;
     let found = entries(&browser, "change").await;
     assert_eq!(
@@ -153,12 +153,12 @@ async fn every_update_records_the_changed_fields(app: TestApp) {
         assert_eq!(found.len(), 2, "{found:?}");
         assert_entry(&found[0], "updated", id, label, &key_actor());
         assert_eq!(found[0]["metadata"]["changes"], changes);
-        // The same again, and nothing at all, change nothing.
+        // Neither the same update again nor an empty one changes anything.
         key.patch(&path, body).await.is(200);
         key.patch(&path, json!({})).await.is(200);
         assert_eq!(entries(&browser, resource).await.len(), 2);
     }
-    // Each move of the status is recorded.
+    // Each status change is recorded.
     let path = format!("/api/changes/{change}");
     for status in ["planned", "in_progress", "completed"] {
         key.patch(&path, json!({ "status": status })).await.is(200);
@@ -193,7 +193,7 @@ async fn refused_requests_add_no_entry(app: TestApp) {
     .is(404);
     key.post(
         "/api/changes",
-        json!({ "title": "on nothing", "host_id": Uuid::now_v7() }),
+        json!({ "title": "unknown host", "host_id": Uuid::now_v7() }),
     )
     .await
     .is(422);
@@ -327,7 +327,7 @@ async fn actors_are_listed_and_filter(app: TestApp) {
     );
     let path = format!("/api/activity?actor_id={}", Uuid::now_v7());
     assert_eq!(browser.get(&path).await.body(200)["items"], json!([]));
-    // Every entry is of an actor that is listed, and the other way round.
+    // The actors of all entries are the listed actors.
     let body = browser.get("/api/activity?limit=100").await.body(200);
     let mut of_entries: Vec<String> = body["items"]
         .as_array()
@@ -432,7 +432,7 @@ fn ids(records: &Value, member: &str) -> Vec<String> {
     each(records, member).into_iter().map(text).collect()
 }
 
-/// Several of these fall into one millisecond.
+/// Several of these changes are created in the same millisecond.
 async fn entries_of_one_millisecond_keep_their_order(app: TestApp) {
     let key = app.key();
     let mut made = Vec::new();

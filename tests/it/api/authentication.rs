@@ -1,4 +1,4 @@
-//! API keys: their form, their end, their plan.
+//! API keys: format, expiry, revocation and plan.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ on_both!(
     a_revoked_key_is_refused_at_once_under_load,
 );
 
-/// Every endpoint behind a key, with a request that would succeed.
+/// Returns a request that would succeed for every endpoint that requires a key.
 async fn api_requests(key: &TestClient) -> Vec<(&'static str, String, Option<Value>)> {
     let host = key.create("/api/hosts", json!({ "hostname": "h" })).await;
     let service = key.create("/api/services", json!({ "name": "svc" })).await;
@@ -97,7 +97,7 @@ async fn a_new_key_is_well_formed(app: TestApp) {
     assert_ne!(key, app.organization.key);
 }
 
-/// Missing, invalid, expired and revoked: nothing tells one from the other.
+/// Missing, malformed, unknown and revoked keys get the same response.
 async fn every_invalid_key_gets_the_same_response(app: TestApp) {
     let revoked = app.create_key(&[]);
     app.admin(&["key", "revoke", &text(&revoked["id"])]);
@@ -115,11 +115,11 @@ async fn every_invalid_key_gets_the_same_response(app: TestApp) {
         ("missing", app.anonymous()),
         ("empty", app.with_key("")),
         ("nonsense", app.with_key("nonsense")),
-        ("cut off", app.with_key(&key[..43])),
+        ("truncated", app.with_key(&key[..43])),
         ("lower case", app.with_key(&key.to_lowercase())),
         ("wrong checksum", app.with_key(&wrong_checksum)),
         ("unknown", app.with_key(&unknown)),
-        ("its id", app.with_key(&app.organization.key_id)),
+        ("key id", app.with_key(&app.organization.key_id)),
         ("revoked", app.with_key(&text(&revoked["key"]))),
         (
             "bearer",
@@ -127,7 +127,7 @@ async fn every_invalid_key_gets_the_same_response(app: TestApp) {
                 .with("authorization", &format!("Bearer {key}")),
         ),
         ("two", app.with_key(key).with("x-api-key", &unknown)),
-        ("a session", app.browser().await),
+        ("session", app.browser().await),
     ] {
         let answer = caller.get("/api/hosts").await;
         let mut problem = answer.problem(401, "unauthorized");
@@ -162,27 +162,27 @@ async fn every_api_endpoint_requires_a_key(app: TestApp) {
             taken.text
         );
     }
-    // Who is not known learns nothing about paths, bodies and ids either.
-    let stranger = app.anonymous();
-    stranger
+    // Without a valid key, paths, bodies and ids are not checked.
+    let anonymous = app.anonymous();
+    anonymous
         .get("/api/changes?page=0")
         .await
         .problem(401, "unauthorized");
-    stranger
+    anonymous
         .get(&format!("/api/hosts/{}", Uuid::now_v7()))
         .await
         .problem(401, "unauthorized");
-    stranger
+    anonymous
         .post("/api/changes", json!({ "nonsense": 1 }))
         .await
         .problem(401, "unauthorized");
-    // Two endpoints need none.
-    stranger.get("/api/health").await.body(200);
-    stranger.get("/api/openapi.json").await.body(200);
+    // Two endpoints need no key.
+    anonymous.get("/api/health").await.body(200);
+    anonymous.get("/api/openapi.json").await.body(200);
 }
 
 async fn an_expired_key_is_refused(app: TestApp) {
-    // To the millisecond, as the service keeps it.
+    // In milliseconds, as the service stores it.
     let expires = Utc::now() + TimeDelta::milliseconds(2500);
     let expires = expires.trunc_subsecs(3);
     let made = app.create_key(&["--expires-at", &time(expires)]);
@@ -199,14 +199,17 @@ async fn an_expired_key_is_refused(app: TestApp) {
             accepted += 1;
         } else {
             answer.problem(401, "unauthorized");
-            assert!(ended >= expires, "refused at {ended}, good until {expires}");
+            assert!(
+                ended >= expires,
+                "refused at {ended}, valid until {expires}"
+            );
             break;
         }
-        assert!(Instant::now() < deadline, "it never expires");
+        assert!(Instant::now() < deadline, "the key does not expire");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(accepted > 0, "it was good before");
-    // A key that is born dead is a mistake.
+    assert!(accepted > 0, "no request was accepted before the expiry");
+    // A key cannot be created with an expiry in the past.
     let past = time(Utc::now() - TimeDelta::hours(1));
     for bad in [past.as_str(), "tomorrow", "2027-01-01"] {
         let arguments = [
@@ -225,8 +228,8 @@ async fn an_expired_key_is_refused(app: TestApp) {
     }
 }
 
-/// Sends requests to these servers in turn until the key is refused, and
-/// returns when each accepted request began.
+/// Sends requests to the servers in turn until the key is refused, and returns the start
+/// times of the accepted requests.
 fn send_until_refused(
     callers: Vec<TestClient>,
     stop: &Arc<AtomicBool>,
@@ -236,10 +239,10 @@ fn send_until_refused(
     tokio::spawn(async move {
         let mut accepted = Vec::new();
         let mut refused = 0;
-        for turn in 0_usize.. {
-            let caller = &callers[turn % callers.len()];
+        for number in 0_usize.. {
+            let caller = &callers[number % callers.len()];
             let began = Instant::now();
-            let answer = if turn % 3 == 0 {
+            let answer = if number % 3 == 0 {
                 caller
                     .post("/api/changes", json!({ "title": "under load" }))
                     .await
@@ -256,7 +259,7 @@ fn send_until_refused(
                     refused += 1;
                 }
             }
-            // Some more after the first, at each of the servers.
+            // Several refusals, so that each server has refused the key.
             if refused >= 6 && stop.load(Ordering::SeqCst) {
                 break;
             }
@@ -265,8 +268,8 @@ fn send_until_refused(
     })
 }
 
-/// Revokes a key while it is used, and requires that no request that began
-/// after the command had returned was accepted.
+/// Revokes a key under load, and requires that no request was accepted that began after
+/// the command had returned.
 async fn revoke_under_load(app: &TestApp, servers: &[&Server]) {
     let made = app.create_key(&[]);
     let key = text(&made["key"]);
@@ -279,7 +282,7 @@ async fn revoke_under_load(app: &TestApp, servers: &[&Server]) {
     let workers: Vec<_> = (0..6)
         .map(|_| send_until_refused(callers.clone(), &stop, &accepted_count))
         .collect();
-    // Under load means: it works at every server right before.
+    // The key works at every server right before.
     while accepted_count.load(Ordering::SeqCst) < 50 {
         for caller in &callers {
             caller.get("/api/hosts").await.is(200);
@@ -293,7 +296,7 @@ async fn revoke_under_load(app: &TestApp, servers: &[&Server]) {
     stop.store(true, Ordering::SeqCst);
     let mut accepted = 0;
     for worker in workers {
-        for began in worker.await.expect("the worker ends") {
+        for began in worker.await.expect("the worker does not panic") {
             assert!(
                 began <= revoked,
                 "accepted {:?} after it was revoked",
@@ -302,7 +305,7 @@ async fn revoke_under_load(app: &TestApp, servers: &[&Server]) {
             accepted += 1;
         }
     }
-    assert!(accepted > 20, "there was no load: {accepted}");
+    assert!(accepted > 20, "too few accepted requests: {accepted}");
 }
 
 async fn a_revoked_key_is_refused_at_once_under_load(app: TestApp) {
@@ -311,7 +314,7 @@ async fn a_revoked_key_is_refused_at_once_under_load(app: TestApp) {
         let second = app.another_server(&[]).await;
         revoke_under_load(&app, &[&app.server, &second]).await;
     }
-    // The others are as good as before.
+    // The other key still works.
     app.key().get("/api/hosts").await.is(200);
 }
 
@@ -334,10 +337,10 @@ async fn the_last_use_of_a_key_is_recorded(app: TestApp) {
         .get("/api/hosts")
         .await
         .is(200);
-    // It may be noted after the answer.
+    // It may be recorded after the response.
     let deadline = Instant::now() + Duration::from_secs(10);
     while row()["last_used_at"].is_null() {
-        assert!(Instant::now() < deadline, "the use is not noted");
+        assert!(Instant::now() < deadline, "the use is not recorded");
     }
     assert_recent(&row()["last_used_at"]);
 }
@@ -354,7 +357,7 @@ async fn keys_on_the_free_plan_are_refused(app: TestApp) {
         };
         send(request).await.problem(403, "plan_required");
     }
-    // Also before the body is looked at; and a bad key is still a bad key.
+    // The plan is checked before the body, and after the key.
     key.post("/api/changes", json!({ "nonsense": 1 }))
         .await
         .problem(403, "plan_required");
@@ -362,7 +365,7 @@ async fn keys_on_the_free_plan_are_refused(app: TestApp) {
         .get("/api/hosts")
         .await
         .problem(401, "unauthorized");
-    // The dashboard's side goes on.
+    // The dashboard still works.
     let browser = app.browser().await;
     let entries = browser.get("/api/activity?resource=change").await.body(200);
     assert_eq!(
@@ -394,6 +397,6 @@ async fn guessing_keys_is_throttled(app: TestApp) {
         }
     }
     assert!((50..=280).contains(&throttled), "{throttled} of 300");
-    // Whoever has a key does not pay for it, from the same address.
+    // A valid key from the same address is not throttled.
     app.key().get("/api/hosts").await.is(200);
 }

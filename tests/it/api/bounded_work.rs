@@ -1,5 +1,4 @@
-//! Input that is small to send and was large to work on: the work and the answer
-//! are bounded.
+//! Small input that could cause much work: the work and the response are bounded.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ on_both!(
     a_form_has_at_most_100_fields,
 );
 
-/// A list of this many of the same element, as JSON.
+/// Repeats an element, separated by commas.
 fn many(element: &str, count: usize) -> String {
     vec![element; count].join(",")
 }
@@ -51,7 +50,7 @@ async fn elements_of_a_too_long_list_are_not_validated(app: TestApp) {
         answer.violates(&[(pointer, "too_many")]);
         assert!(answer.text.len() < 1_000, "{}", answer.text.len());
     }
-    // The same in a form.
+    // A form has the same limit.
     let owner = app.browser().await;
     let tags = many("\u{1}", 40_000);
     let fields = [("title", "abc"), ("tags", tags.as_str())];
@@ -59,13 +58,13 @@ async fn elements_of_a_too_long_list_are_not_validated(app: TestApp) {
     answer.is(422);
     assert!(answer.text.contains("id=\"tags-error-1\""));
     assert!(!answer.text.contains("id=\"tags-error-2\""));
-    // What was typed is still there.
+    // The form still has the input.
     assert!(
         answer.text.len() < tags.len() + 50_000,
         "{}",
         answer.text.len()
     );
-    // Blanks and quotation marks, which were looked at again and again.
+    // Blanks and quotation marks once took quadratic time.
     let tags = format!("{}a{}", " ".repeat(60_000), "\"".repeat(50_000));
     let begun = Instant::now();
     let fields = [("title", "abc"), ("tags", tags.as_str())];
@@ -83,7 +82,7 @@ async fn at_most_100_violations_are_reported_and_the_rest_counted(app: TestApp) 
         let errors = problem["errors"].as_array().map_or(0, Vec::len);
         (errors, problem["more_errors"].as_u64())
     };
-    // 500 changes without a title, and many fields that do not exist.
+    // Changes without a title.
     for (count, expected) in [
         (99, (99, None)),
         (100, (100, None)),
@@ -119,7 +118,7 @@ async fn a_search_has_at_most_16_words(app: TestApp) {
     let found = |answer: Value| answer["count"].as_u64();
     for q in [
         all.to_owned(),
-        // Said twice, in another case, and the beginnings of others.
+        // Repeated words, another case, and prefixes of other words.
         format!("{all}+W1+w+W"),
         "w1+".repeat(1_000),
     ] {
@@ -152,7 +151,7 @@ async fn large_requests_do_not_delay_others(app: TestApp) {
             tokio::spawn(async move { key.post_bytes("/api/changes", body).await.is(422) })
         })
         .collect();
-    // Beside them: it was 177 s.
+    // This took 177 s before the work was bounded.
     let begun = Instant::now();
     app.anonymous().get("/api/health").await.is(200);
     assert!(
@@ -161,7 +160,7 @@ async fn large_requests_do_not_delay_others(app: TestApp) {
         begun.elapsed()
     );
     for flood in floods {
-        flood.await.expect("it is refused");
+        flood.await.expect("the request is refused");
     }
     assert!(
         begun.elapsed() < Duration::from_secs(30),
@@ -181,7 +180,7 @@ async fn a_form_has_at_most_100_fields(app: TestApp) {
     post(100).await.is(303);
     post(101).await.is(400);
     post(60_000).await.is(400);
-    // Each was a look into the database.
+    // Each repetition once caused a query.
     let page = owner
         .get(&format!("/changes?{}", "service=x&".repeat(99)))
         .await;

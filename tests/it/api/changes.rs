@@ -1,4 +1,4 @@
-//! Changes: created, read and changed.
+//! `/api/changes` and `/api/changes/{id}`: creating, reading and updating changes.
 
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ struct Linked {
     body: Value,
 }
 
-/// A change with every field, on a service and a host.
+/// Creates a service and a host, and returns a change with every field.
 async fn full(key: &TestClient) -> Linked {
     let service = json!({ "name": "payments", "color": "#0aF" });
     let service = key.create("/api/services", service).await;
@@ -135,7 +135,7 @@ async fn absent_fields_get_defaults(app: TestApp) {
     }
 }
 
-/// The payloads that the specification tells of.
+/// The payloads that the specification describes.
 async fn payloads_of_the_specification_are_accepted(app: TestApp) {
     let key = app.key();
     for (status, risk) in [("completed", "low"), ("rolled_back", "high")] {
@@ -161,13 +161,13 @@ async fn every_risk_and_status_is_accepted(app: TestApp) {
         ("status", &statuses),
     ] {
         for word in words {
-            let body = json!({ "title": "one of each", field: word });
+            let body = json!({ "title": "valid", field: word });
             let created = key.post("/api/changes", body).await.data(201);
             assert_eq!(created[field], **word);
             assert_eq!(detail(&key, &created["id"]).await[field], **word);
         }
         for word in ["", "HIGH", "done", "in progress", "critical", "unknown"] {
-            let body = json!({ "title": "none of these", field: word });
+            let body = json!({ "title": "invalid", field: word });
             let answer = key.post("/api/changes", body).await;
             answer.violates(&[(&format!("/{field}"), "unknown_value")]);
         }
@@ -179,7 +179,7 @@ async fn a_change_includes_its_service_and_host(app: TestApp) {
     let linked = full(&key).await;
     let id = key.create("/api/changes", linked.body).await;
     let path = format!("/api/changes/{id}");
-    // The change shows them as they are now.
+    // The change has their current names.
     let service = format!("/api/services/{}", linked.service);
     key.patch(&service, json!({ "name": "billing", "color": "#fff" }))
         .await
@@ -198,7 +198,7 @@ async fn a_change_includes_its_service_and_host(app: TestApp) {
     for (body, pointers) in [
         (json!({ "service_id": nowhere }), vec!["/service_id"]),
         (json!({ "host_id": nowhere }), vec!["/host_id"]),
-        // A host is no service, and the other way round.
+        // The id of a host is not that of a service, and vice versa.
         (
             json!({ "service_id": linked.host, "host_id": linked.service }),
             vec!["/service_id", "/host_id"],
@@ -207,7 +207,7 @@ async fn a_change_includes_its_service_and_host(app: TestApp) {
         let expected: Vec<_> = pointers.iter().map(|at| (*at, "not_found")).collect();
         key.patch(&path, body.clone()).await.violates(&expected);
         let mut new = body;
-        new["title"] = json!("on nothing");
+        new["title"] = json!("unknown reference");
         key.post("/api/changes", new).await.violates(&expected);
     }
     let answer = key
@@ -279,7 +279,7 @@ async fn occurred_at_may_be_in_the_past(app: TestApp) {
         let change = key.post("/api/changes", body).await.data(201);
         assert_id(&change["id"]);
         assert_recent(&change["created_at"]);
-        // The id is made from the moment, so that its order is the list's.
+        // The id contains the time, so that lists are ordered by id.
         let id: Uuid = text(&change["id"]).parse().expect("an id");
         let (seconds, nanos) = id.get_timestamp().expect("a time").to_unix();
         let moment = assert_time(&json!(at));
@@ -360,7 +360,11 @@ async fn every_field_can_be_updated(app: TestApp) {
     let answer = key.patch(&path, json!({})).await;
     assert_eq!(answer.data(200), expected);
     let answer = key.patch(&path, json!({ "title": "Deploy api 2.4" })).await;
-    assert_eq!(answer.data(200), expected, "the same again changes nothing");
+    assert_eq!(
+        answer.data(200),
+        expected,
+        "the same update again changes nothing"
+    );
 }
 
 async fn null_clears_optional_fields(app: TestApp) {

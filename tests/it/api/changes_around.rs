@@ -1,4 +1,4 @@
-//! What changed before a moment: ranked, explained, and bounded.
+//! `/api/changes/around` and `chlog around`: changes before a time, ranked with reasons.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ on_both!(suspects_are_ranked_with_their_reasons, chlog_shows_suspects,);
 const AT: &str = "2026-03-01T12:00:00.000Z";
 const PATH: &str = "/api/changes/around";
 
-/// Records what may have broken the payments on web-1 at noon.
+/// Creates changes around an incident of the service payments on web-1 at noon.
 async fn record(app: &TestApp) -> (String, String) {
     let key = app.key();
     let service = key.create("/api/services", json!({ "name": "payments" }));
@@ -127,7 +127,7 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
         let around = key.get(&format!("{PATH}?at={AT}{more}")).await.body(200);
         assert_eq!(titles(&around), expected, "{more}");
     }
-    // Nothing of what the organization does not have.
+    // Unknown ids match nothing, and another organization sees nothing.
     let nobody = format!("{PATH}?at={AT}&host_id={0}&service_id={0}", Uuid::now_v7());
     assert_eq!(key.get(&nobody).await.body(200)["considered"], 8);
     let other = app.second_organization();
@@ -136,7 +136,7 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
         (&theirs["data"], &theirs["considered"]),
         (&json!([]), &json!(0))
     );
-    // Without a moment: now.
+    // The default time is now.
     key.change("a moment ago").await;
     assert_eq!(titles(&key.get(PATH).await.body(200)), ["a moment ago"]);
     for (query, pointer, code) in [
@@ -182,7 +182,7 @@ async fn chlog_shows_suspects(app: TestApp) {
     let line = with(&["--format", "ndjson", "-L", "1"]).json();
     assert_eq!(line["reasons"][0]["code"], "same_service");
 
-    // Ages and dates, as for `list`.
+    // Ages and dates are parsed as for `list`.
     assert_eq!(chlog(&app, &["around", "0s"]).succeeds().stdout, "");
     for arguments in [
         &["around"][..],

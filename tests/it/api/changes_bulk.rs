@@ -1,4 +1,4 @@
-//! Several changes in one request: all of them, or none.
+//! `/api/changes/bulk`: creates all changes of a request, or none.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ async fn post_with_key(key: &TestClient, idempotency_key: &str, changes: &[Value
     send(request).await
 }
 
-/// Changes of which each happened a second after the one before.
+/// Returns changes one second apart.
 fn numbered(count: usize, word: &str, start: DateTime<Utc>) -> Vec<Value> {
     let change = |index: usize| {
         let after = TimeDelta::seconds(i64::try_from(index).expect("a small number"));
@@ -65,7 +65,7 @@ async fn count(key: &TestClient, query: &str) -> u64 {
     body["count"].as_u64().expect("a number")
 }
 
-/// Walks all pages of a list and returns the changes; no two pages overlap.
+/// Reads all pages of a list and returns the changes; no two pages overlap.
 async fn read_pages(key: &TestClient, query: &str, per_page: usize) -> Vec<Value> {
     let mut listed: Vec<Value> = Vec::new();
     for page in 1.. {
@@ -79,7 +79,7 @@ async fn read_pages(key: &TestClient, query: &str, per_page: usize) -> Vec<Value
         }
     }
     let ids: BTreeSet<String> = ids(&listed).into_iter().collect();
-    assert_eq!(ids.len(), listed.len(), "{query}: each once");
+    assert_eq!(ids.len(), listed.len(), "{query}: duplicates");
     listed
 }
 
@@ -103,7 +103,11 @@ async fn changes_are_created_in_the_given_order(app: TestApp) {
         }
         let answer = post(&key, &given).await;
         let made = answer.data(201);
-        assert_eq!(answer.header("location"), "", "there is not one place");
+        assert_eq!(
+            answer.header("location"),
+            "",
+            "several changes have no single location"
+        );
         assert_eq!(each(&made, "title"), each(&json!(given), "title"));
         let made = made.as_array().expect("a list");
         for (made, given) in made.iter().zip(&given) {
@@ -116,7 +120,7 @@ async fn changes_are_created_in_the_given_order(app: TestApp) {
             assert_eq!(made["organization_id"], app.organization.id);
         }
 
-        // Found by the tag and by the words, newest first; one by one by id.
+        // Listed by tag and by search, newest first, and read by id.
         let mut newest_first = ids(made);
         newest_first.reverse();
         for query in [format!("tag={tag}"), format!("q={tag}")] {
@@ -143,7 +147,7 @@ async fn changes_are_created_in_the_given_order(app: TestApp) {
         total += size;
         assert_eq!(count(&key, "").await, total as u64);
 
-        // Each has its entry in the activity log.
+        // Each change has an activity entry.
         let mut logged = BTreeSet::new();
         for offset in (0..size).step_by(100) {
             let limit = (size - offset).min(100);
@@ -211,7 +215,7 @@ async fn unknown_references_are_reported_and_create_nothing(app: TestApp) {
     let (key, browser) = (app.key(), app.browser().await);
     let mut given = numbered(3, "missing", Utc::now() - TimeDelta::days(1));
     given[1]["service_id"] = json!(Uuid::now_v7());
-    // Others are at work meanwhile, and notice nothing.
+    // Concurrent creates are not affected.
     let others = (0..10).map(|index| {
         let body = json!({ "title": format!("other {index}") });
         key.create("/api/changes", body)
@@ -232,7 +236,7 @@ async fn unknown_references_are_reported_and_create_nothing(app: TestApp) {
     let logged = each(&entries["items"], "resource_id").into_iter().map(text);
     assert_eq!(logged.collect::<BTreeSet<_>>(), others);
 
-    // Everything that is missing is named at once.
+    // All unknown references are reported at once.
     given[0]["host_id"] = json!(Uuid::now_v7());
     given[2]["host_id"] = json!(Uuid::now_v7());
     post(&key, &given).await.violates(&[
@@ -258,7 +262,7 @@ async fn services_of_another_organization_are_not_found(app: TestApp) {
         let message = text(&answer.json()["errors"][0]["message"]);
         messages.push(message.replace(id.as_str(), "ID"));
     }
-    assert_eq!(messages[0], messages[1], "in the same words");
+    assert_eq!(messages[0], messages[1], "the messages differ");
     assert_eq!(count(&key, "").await, 0);
     assert_eq!(count(&stranger, "").await, 0);
 }
@@ -272,9 +276,9 @@ async fn one_idempotency_key_covers_the_whole_request(app: TestApp) {
     let again = post_with_key(&key, "run-42", &given).await;
     again.is(201);
     assert_eq!(again.header("idempotent-replayed"), "true");
-    assert_eq!(again.text, first.text, "to the byte");
+    assert_eq!(again.text, first.text, "the bodies differ");
     assert_eq!(count(&key, "").await, 3);
-    // The key of a single change is another one, because its path is.
+    // The same key on another path is another key.
     let single = key
         .request("POST", "/api/changes")
         .header("idempotency-key", "run-42")
@@ -293,7 +297,7 @@ async fn another_body_with_the_same_idempotency_key_is_refused(app: TestApp) {
         .await
         .problem(422, "idempotency_key_reused");
     assert_eq!(count(&key, "").await, 3);
-    // What was refused has not used its key.
+    // A refused request does not use its key.
     let mut broken = given.clone();
     broken[1]["host_id"] = json!(Uuid::now_v7());
     post_with_key(&key, "run-43", &broken).await.is(422);
@@ -342,7 +346,7 @@ async fn unknown_fields_are_refused_with_a_hint(app: TestApp) {
         .await;
     answer.violates(&[("/chnages", "unknown_field")]);
     assert!(answer.text.contains("did you mean changes?"), "{answer:?}");
-    // What a single change would be is none of several.
+    // The body of a single change is not accepted.
     let answer = key.post(BULK, json!({ "title": "alone" })).await;
     answer.violates(&[("/changes", "required"), ("/title", "unknown_field")]);
     assert_eq!(count(&key, "").await, 0);
@@ -363,7 +367,7 @@ async fn a_body_has_at_most_256_kib(app: TestApp) {
     assert_eq!(count(&key, "").await, 500);
 }
 
-/// An import with whole seconds, or days, has many changes of one moment.
+/// An import with whole seconds or days has many changes with the same time.
 async fn many_changes_fit_into_one_millisecond(app: TestApp) {
     let key = app.key();
     let mut created = BTreeSet::new();
@@ -395,8 +399,7 @@ async fn many_changes_fit_into_one_millisecond(app: TestApp) {
     assert_eq!(key.get(path).await.body(200)["count"], 1_200);
 }
 
-/// Creates that arrive together are written together; the one that cannot be
-/// is refused alone.
+/// Concurrent creates share a transaction; an invalid one is refused alone.
 async fn a_refused_create_does_not_affect_concurrent_ones(app: TestApp) {
     let key = app.key();
     for round in 0..5 {
@@ -420,7 +423,7 @@ async fn a_refused_create_does_not_affect_concurrent_ones(app: TestApp) {
     }
 }
 
-/// Changes that happen now, all of them: the most usual request.
+/// Changes without `occurred_at`, the most common request.
 async fn changes_without_times_keep_their_order(app: TestApp) {
     let key = app.key();
     for size in [50, 200, 500] {
@@ -431,7 +434,7 @@ async fn changes_without_times_keep_their_order(app: TestApp) {
         let made = made.as_array().expect("a list");
         let found = read_pages(&key, &format!("q=now{size}"), 100).await;
         let newest_first: Vec<String> = ids(made).into_iter().rev().collect();
-        assert_eq!(ids(&found), newest_first, "{size}: as they were given");
+        assert_eq!(ids(&found), newest_first, "{size}: another order");
     }
 }
 
@@ -441,9 +444,7 @@ async fn bulk_requests_without_times_succeed(app: TestApp) {
         let given: Vec<Value> = (0..size)
             .map(|index| json!({ "title": format!("now{size} number {index}") }))
             .collect();
-        eprintln!("{size}");
         post(&key, &given).await.data(201);
-        eprintln!("{size} done");
     }
 }
 

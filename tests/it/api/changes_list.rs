@@ -1,4 +1,4 @@
-//! The list of changes: its order, pages, filters and exact count.
+//! `GET /api/changes`: order, pages, filters and exact counts.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn assert_envelope(what: &str, body: &Value, [count, page, per_page, total_pages
     );
 }
 
-/// Creates changes `c0`, `c1`, …, one a minute up to now, in this order.
+/// Creates changes `number 0`, `number 1`, … one minute apart, up to now.
 async fn create(key: &TestClient, count: i32) -> Vec<String> {
     let start = Utc::now() - TimeDelta::minutes(i64::from(count));
     let mut ids = Vec::new();
@@ -108,7 +108,7 @@ async fn pages_do_not_overlap_and_miss_nothing(app: TestApp) {
     let same = "2026-01-01T00:00:00Z";
     let mut created = BTreeSet::new();
     for index in 0..23 {
-        // One moment for all of them: only the id can order them.
+        // With equal times, the id decides.
         let body = json!({ "title": format!("number {index}"), "occurred_at": same });
         created.insert(key.create("/api/changes", body).await);
     }
@@ -119,7 +119,10 @@ async fn pages_do_not_overlap_and_miss_nothing(app: TestApp) {
             listed.extend(ids(&key.get(&path).await.body(200)));
         }
         let changes_are_listed_newest_first: Vec<String> = created.iter().rev().cloned().collect();
-        assert_eq!(listed, changes_are_listed_newest_first, "{per_page} a page");
+        assert_eq!(
+            listed, changes_are_listed_newest_first,
+            "{per_page} per page"
+        );
     }
 }
 
@@ -136,7 +139,7 @@ async fn a_page_past_the_end_is_empty(app: TestApp) {
         );
         assert_eq!(body["page"].to_string(), page);
     }
-    // More than 64 bits counts as the most that fits.
+    // Numbers of more than 64 bits become the maximum.
     for page in [
         "18446744073709551615",
         "18446744073709551616",
@@ -151,7 +154,7 @@ async fn a_page_past_the_end_is_empty(app: TestApp) {
     }
 }
 
-/// Eight changes that differ in everything that can be filtered by.
+/// Creates eight changes that differ in every field that has a filter.
 async fn create_varied_changes(key: &TestClient) -> (String, String) {
     let service = key
         .create("/api/services", json!({ "name": "payments" }))
@@ -220,7 +223,7 @@ async fn every_filter_selects_and_counts(app: TestApp) {
             &[5, 4, 1, 0],
         ),
         (format!("service_id={nowhere}"), &[]),
-        // A host's id is no service's.
+        // The id of a host is not that of a service.
         (format!("service_id={host}"), &[]),
         (format!("service_id={}", Uuid::nil()), &[]),
         (format!("host_id={}", Uuid::nil()), &[]),
@@ -253,7 +256,7 @@ async fn every_filter_selects_and_counts(app: TestApp) {
     }
 }
 
-/// The kept counts follow what changes.
+/// The stored counts follow updates.
 async fn filters_and_counts_follow_updates(app: TestApp) {
     let key = app.key();
     let (service, host) = create_varied_changes(&key).await;
@@ -284,7 +287,7 @@ async fn filters_and_counts_follow_updates(app: TestApp) {
         .await
         .is(200);
     assert_selects(&key, &format!("service_id={service}"), &[5, 4, 1, 0]).await;
-    // A refused update moves no count.
+    // A refused update changes no count.
     key.patch(&path, json!({ "risk_level": "low", "title": "" }))
         .await
         .is(422);
@@ -293,7 +296,7 @@ async fn filters_and_counts_follow_updates(app: TestApp) {
 
 async fn malformed_parameters_are_reported(app: TestApp) {
     let key = app.key();
-    key.change("there is one").await;
+    key.change("a change").await;
     for (query, pointer, code) in [
         ("page=0", "?page", "out_of_range"),
         ("page=-1", "?page", "invalid_format"),
@@ -347,7 +350,7 @@ async fn malformed_parameters_are_reported(app: TestApp) {
         .body(200);
     let answer = key.get(&format!("/api/changes?{}", tags(21))).await;
     answer.violates_query(&[("?tag", "too_many")]);
-    // The lists that take nothing say so, too.
+    // Other lists refuse unknown parameters too.
     for path in ["/api/hosts?page=1", "/api/services?q=x"] {
         let answer = key.get(path).await;
         answer.problem(400, "malformed_query");
@@ -361,19 +364,19 @@ async fn before_continues_after_a_change(app: TestApp) {
     let body = key.get("/api/changes?per_page=3").await.body(200);
     assert_envelope("", &body, [10, 1, 3, 4]);
     let mut listed = ids(&body);
-    // What comes in meanwhile moves nothing: no page drifts.
+    // A change that is created meanwhile does not shift the pages.
     key.change("now").await;
     while listed.len() < 10 {
         let last = listed.last().expect("a change");
         let path = format!("/api/changes?per_page=3&before={last}");
         let body = key.get(&path).await.body(200);
-        // The count is that of the whole list, not of what is left of it.
+        // The count is that of the whole list, not of the remaining pages.
         assert_envelope("", &body, [11, 1, 3, 4]);
         assert_ne!(body["data"], json!([]), "after {} of 10", listed.len());
         listed.extend(ids(&body));
     }
     assert_eq!(listed, changes_are_listed_newest_first);
-    // With a filter, too; the cursor needs not be among what it selects.
+    // The cursor need not match the filter.
     let path = format!("/api/changes?q=number&before={}", created[4]);
     assert_eq!(
         ids(&key.get(&path).await.body(200)),

@@ -1,6 +1,5 @@
-//! Thousands of changes, spread over milliseconds and decades: every page,
-//! every range of time and every combination of filters against a model that
-//! only filters a list.
+//! Compares pages, time ranges and filter combinations of thousands of changes, spread
+//! over milliseconds and decades, with a model that filters a list in memory.
 
 use chrono::DateTime;
 use futures_util::future::join_all;
@@ -18,7 +17,7 @@ on_both!(
 const RISKS: [&str; 3] = ["low", "medium", "high"];
 const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
 const TAGS: [&str; 4] = ["prod", "eu", "a b", "ä&=%"];
-/// A word as it is written, and as it is searched.
+/// A word as written in the title, and as searched for.
 const VERBS: [(&str, &str); 3] = [
     ("Deploy", "deploy"),
     ("rotate", "rotate"),
@@ -34,10 +33,10 @@ const SECOND: i64 = 1_000;
 const HOUR: i64 = 3_600 * SECOND;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
-/// The middle of it all: a midnight, in milliseconds since 1970.
+/// The time around which most changes are: a midnight, in milliseconds since 1970.
 const MIDDLE: i64 = 19_844 * DAY;
 
-/// Scatters numbers, the same way in every run (splitmix64).
+/// Pseudo-random numbers, the same in every run (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -58,7 +57,7 @@ impl Random {
         usize::try_from(self.below(end)).expect("a small number")
     }
 
-    /// Mostly the first one, so that a filter leaves enough for far pages.
+    /// Returns mostly the first one, so that enough changes match for high page numbers.
     fn mostly<T: Clone>(&mut self, all: &[T]) -> T {
         if self.below(10) < 9 {
             all[0].clone()
@@ -80,7 +79,7 @@ impl Random {
     }
 }
 
-/// A change as the model knows it.
+/// A change in the model.
 #[derive(Clone, Debug)]
 struct ModelChange {
     id: String,
@@ -93,7 +92,7 @@ struct ModelChange {
     tags: Vec<&'static str>,
 }
 
-/// A list that is asked for.
+/// The filters of a list request.
 #[derive(Clone, Debug, Default)]
 struct Query {
     words: Vec<&'static str>,
@@ -154,7 +153,7 @@ fn time(millis: i64) -> String {
     shapes::time(DateTime::from_timestamp_millis(millis).expect("a time"))
 }
 
-/// What there is, newest first.
+/// The expected state of the service, newest changes first.
 struct Model {
     key: TestClient,
     services: Vec<String>,
@@ -210,7 +209,7 @@ impl Model {
         changes.sort_by(|one, other| other.id.cmp(&one.id));
         assert!(
             changes.is_sorted_by_key(|change| std::cmp::Reverse(change.millis)),
-            "the order of ids is that of time"
+            "ids are not ordered by time"
         );
         Self {
             key,
@@ -220,7 +219,7 @@ impl Model {
         }
     }
 
-    /// Changes every seventh of them in something that it is found by.
+    /// Updates filterable fields of every seventh change.
     async fn update(&mut self) {
         let mut random = Random(2);
         let mut updates = Vec::new();
@@ -263,7 +262,7 @@ impl Model {
         }
     }
 
-    /// Requires that pages of lists hold what the model says.
+    /// Requires that pages of lists match the model.
     async fn assert_matches(&self, requests: &[(Query, usize, usize)]) {
         for requests in requests.chunks(16) {
             join_all(requests.iter().map(|(query, page, per_page)| async move {
@@ -286,7 +285,7 @@ impl Model {
         }
     }
 
-    /// The ids of what a query selects, newest first.
+    /// Returns the ids of the changes that match a query, newest first.
     fn selected(&self, query: &Query) -> Vec<&str> {
         let selected = self.changes.iter().filter(|change| query.selects(change));
         selected.map(|change| change.id.as_str()).collect()
@@ -317,7 +316,7 @@ impl Model {
     }
 }
 
-/// Nothing, a risk, a status, and both.
+/// Queries without a filter, by risk, by status, and by both.
 fn risk_and_status_queries() -> [Query; 4] {
     [
         (None, None),
@@ -332,8 +331,8 @@ fn risk_and_status_queries() -> [Query; 4] {
     })
 }
 
-/// When a change happened: many at one moment, the others within seconds,
-/// minutes, hours, days or decades.
+/// Returns the time of a change: many are equal, the others are within seconds, minutes,
+/// hours, days or decades.
 fn moment(random: &mut Random, number: usize) -> i64 {
     if number.is_multiple_of(60) {
         return if number == 0 { 0 } else { MIDDLE };
@@ -354,12 +353,12 @@ async fn every_page_matches_the_model(app: TestApp) {
             model.update().await;
         }
         model.assert_matches(&model.page_requests()).await;
-        // All pages of a list, far ones found by counts, and no gap between.
+        // All pages of a list, including those that are found by the stored counts.
         let all = |page| (Query::default(), page, 10);
         let pages: Vec<_> = (1..=301).map(all).collect();
         model.assert_matches(&pages).await;
     }
-    // A walk by cursors meets each change once, whatever selects them.
+    // Reading by cursor yields each change once, with any filter.
     let with = |change: fn(&mut Query, &Model)| {
         let mut query = Query::default();
         change(&mut query, &model);
@@ -394,7 +393,7 @@ async fn every_page_matches_the_model(app: TestApp) {
             assert_eq!(listed, expected, "{query:?}");
         }
     }
-    // Pages behind a cursor are pages of what is left.
+    // Pages after a cursor are pages of the remaining changes.
     let cursors: Vec<_> = [0, 1, 700, 2_500, 2_999]
         .into_iter()
         .flat_map(|index| {
@@ -424,7 +423,7 @@ async fn every_time_range_matches_the_model(app: TestApp) {
         let mut requests = Vec::new();
         for number in 0..400 {
             let since = range_end(&mut random, &model);
-            // Often a short one, sometimes none or an inverted one.
+            // Often short, sometimes empty or inverted.
             let until = match random.below(4) {
                 0 => since.map(|since| since + random.below(3 * SECOND) - 500),
                 1 => since.map(|since| since + random.below(3 * HOUR) / SECOND * SECOND),
@@ -438,7 +437,7 @@ async fn every_time_range_matches_the_model(app: TestApp) {
             let page = if number % 10 == 0 { 2 } else { 1 };
             requests.push((query, page, 7));
         }
-        // With what has no counts by time, too.
+        // Also with filters that have no stored counts by time.
         for number in 0..60 {
             let mut query = Query {
                 since: range_end(&mut random, &model),
@@ -457,8 +456,9 @@ async fn every_time_range_matches_the_model(app: TestApp) {
     }
 }
 
-/// An end of a range: open, at a change or beside it, on a boundary of a
-/// second, an hour or a day, or anywhere, before 1970 and far ahead included.
+/// Returns an end of a time range: open, at a change or one millisecond off, at the
+/// boundary of a second, an hour or a day, or anywhere, including before 1970 and far in
+/// the future.
 fn range_end(random: &mut Random, model: &Model) -> Option<i64> {
     let at = random.pick(&model.changes).millis;
     match random.below(9) {

@@ -97,7 +97,7 @@ async fn each_word_matches_the_start_of_a_title_word(app: TestApp) {
         ("e d c b a", &[11]),
         ("nothing", &[]),
         ("deploy nothing", &[]),
-        // No word in it: as if it were absent.
+        // A query without a word selects everything.
         ("", &ALL),
         ("   ", &ALL),
         ("🚀", &ALL),
@@ -152,10 +152,10 @@ async fn punctuation_is_not_query_syntax(app: TestApp) {
     ] {
         assert_found(q, search(&key, q).await, expected);
     }
-    // As long as an address can be, and of many words.
+    // A very long word, and many words.
     assert_found("long", search(&key, &"x".repeat(3000)).await, &[]);
     assert_found("many", search(&key, &"deploy ".repeat(300)).await, &[0, 1]);
-    // Bytes that are no text: words or nothing, never an error of the service.
+    // Invalid UTF-8 is never a server error.
     let answer = key.get("/api/changes?q=%ff%fe").await;
     assert!(matches!(answer.status, 200 | 400), "{}", answer.status);
 }

@@ -1,4 +1,5 @@
-//! Changes as they are recorded: nothing is missed, whoever is killed meanwhile.
+//! `/api/changes/stream`, the SDK and `chlog watch`: no change is missed, even when the
+//! server is killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use changelog_tests::event_stream::EventStream;
 use changelog_tests::{Engine, Server, TestApp, TestClient, each, on_both, send, signal, text};
 
 const PATH: &str = "/api/changes/stream";
-/// The most streams of one organization.
+/// The limit on streams of one organization.
 const MAX_STREAMS_PER_ORGANIZATION: usize = 50;
 
 on_both!(
@@ -55,7 +56,7 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
     let first = events.next().await.expect("a position");
     assert_eq!((first.name.as_str(), &first.data), ("position", &json!({})));
 
-    // In the order of recording, not of when they happened.
+    // In the order of recording, not of `occurred_at`.
     let late = json!({ "title": "late", "occurred_at": "2020-01-01T00:00:00Z" });
     let id = key.change("first").await;
     key.create("/api/changes", late).await;
@@ -68,7 +69,7 @@ async fn changes_are_sent_as_they_are_recorded(app: TestApp) {
         key.get(&format!("/api/changes/{id}")).await.data(200)
     );
     assert_eq!(events.titles(3).await, ["late", "one of two", "two of two"]);
-    // What a person records comes too; what is updated does not.
+    // Changes from the dashboard are sent too; updates are not.
     let patch = json!({ "status": "completed" });
     key.patch(&format!("/api/changes/{id}"), patch)
         .await
@@ -150,7 +151,7 @@ async fn stream_filters_match_like_list_filters(app: TestApp) {
         let titles = events.titles(expected.len()).await;
         assert_eq!(json!(titles), json!(expected), "{query}");
     }
-    assert!(found > 25, "few were found: {found}");
+    assert!(found > 25, "too few matches: {found}");
 }
 
 async fn a_reconnected_stream_misses_nothing_after_a_kill(mut app: TestApp) {
@@ -164,7 +165,7 @@ async fn a_reconnected_stream_misses_nothing_after_a_kill(mut app: TestApp) {
     app.restart().await;
     let key = app.key();
     key.change("three").await;
-    // Of what was recorded in the minute before, some may come again.
+    // Changes of the minute before the position may be repeated.
     let mut events = open_after(&key, &one.id).await;
     let mut titles = Vec::new();
     while titles.last().is_none_or(|title| title != "three") {
@@ -173,7 +174,7 @@ async fn a_reconnected_stream_misses_nothing_after_a_kill(mut app: TestApp) {
     assert_eq!(titles, ["one", "two", "three"]);
     key.change("four").await;
     assert_eq!(events.titles(1).await, ["four"]);
-    // Who was cut off before anything came misses nothing either.
+    // A client that was disconnected before the first change misses nothing either.
     let mut events = open_after(&key, &position).await;
     assert_eq!(events.titles(4).await, ["one", "two", "three", "four"]);
 }
@@ -187,7 +188,7 @@ async fn an_invalid_position_is_refused(app: TestApp) {
         "42",
         "00000000-0000-0000-0000-000000000000",
         "018f4e9a-7b1c-4d3e-9a51-2f6c8b7d1e90",
-        // Of 2024.
+        // More than 7 days old.
         "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
     ] {
         let problem = get(id).await.problem(400, "malformed_header");
@@ -197,7 +198,7 @@ async fn an_invalid_position_is_refused(app: TestApp) {
     let twice = key.request("GET", PATH).header("last-event-id", "a");
     let twice = twice.header("last-event-id", "b");
     send(twice).await.problem(400, "malformed_header");
-    // From the year 2100: as if it were now, and what is recorded then comes.
+    // A position in the future means now.
     let mut events = open_after(&key, "03bb2cc3-d800-7000-8000-000000000000").await;
     assert_eq!(events.titles(1).await, ["something"]);
     key.change("after that").await;
@@ -211,8 +212,8 @@ async fn an_ended_key_closes_its_streams(app: TestApp) {
         let key = app.create_key(arguments);
         let caller = app.with_key(&text(&key["key"]));
         let mut events = open(&caller, "").await;
-        app.key().change("heard").await;
-        assert_eq!(events.titles(1).await, ["heard"]);
+        app.key().change("before the end").await;
+        assert_eq!(events.titles(1).await, ["before the end"]);
         let mut ends = soon;
         if arguments.is_empty() {
             app.admin(&["key", "revoke", &text(&key["id"])]);
@@ -242,14 +243,14 @@ async fn the_number_of_streams_is_limited(app: TestApp) {
     let answer = key.get(PATH).await;
     answer.problem(429, "too_many_requests");
     assert_eq!(answer.header("retry-after"), "10");
-    // Neither another organization nor another request minds.
+    // Other organizations and other requests are not affected.
     let other = app.second_organization();
     open(&app.with_key(&other.key), "").await;
-    key.change("told to all").await;
+    key.change("sent to all").await;
     for events in &mut all {
-        assert_eq!(events.titles(1).await, ["told to all"]);
+        assert_eq!(events.titles(1).await, ["sent to all"]);
     }
-    // A place is free again when one ends.
+    // A new stream can be opened when one has ended.
     drop(all.pop());
     let deadline = Instant::now() + Duration::from_secs(20);
     while key
@@ -260,7 +261,7 @@ async fn the_number_of_streams_is_limited(app: TestApp) {
         .status()
         == 429
     {
-        assert!(Instant::now() < deadline, "the place is not free");
+        assert!(Instant::now() < deadline, "no stream can be opened");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -285,7 +286,7 @@ async fn a_stream_sends_changes_recorded_by_another_server() {
     }
 }
 
-/// Starts a server again where the one before was.
+/// Starts a server at the address of the previous one.
 async fn restart_at(app: &TestApp, address: &str) -> Server {
     let mut command = changelog_tests::server_command(app.folder());
     command
@@ -314,7 +315,7 @@ async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
         .stream();
     let first = {
         let caller = app.key();
-        // Nothing is sent until somebody listens.
+        // The stream connects when it is polled.
         let record = async {
             loop {
                 caller.change("watched first").await;
@@ -322,7 +323,7 @@ async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
             }
         };
         tokio::select! {
-            () = record => unreachable!("it has no end"),
+            () = record => unreachable!("the loop does not end"),
             first = changes.next() => first.expect("a change").expect("no error"),
         }
     };
@@ -341,12 +342,12 @@ async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
                 assert_eq!(watched.change.title, title);
                 break;
             }
-            assert_ne!(watched.change.id, first.change.id, "it came twice");
+            assert_ne!(watched.change.id, first.change.id, "duplicate change");
         }
     }
     let messages: Vec<String> = interruptions.try_iter().collect();
     assert_eq!(messages.len(), 2, "{messages:?}");
-    // Continued by somebody else from where the first one was.
+    // Another stream continues from a cursor.
     let mut again = client.changes().watch().after(first.cursor).stream();
     let watched = again.next().await.expect("a change").expect("no error");
     assert!(watched.change.title.starts_with("watched"));
@@ -363,7 +364,7 @@ async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
     }
 }
 
-/// A `chlog` that goes on.
+/// A running `chlog watch`.
 struct ChlogWatch {
     child: Child,
     lines: Receiver<String>,
@@ -418,7 +419,7 @@ fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Records changes until something is written, so that it is known to listen.
+/// Creates changes until a line is printed, so that the stream is known to be open.
 async fn first_line(app: &TestApp, watching: &ChlogWatch, body: Value) -> String {
     let key = app.key();
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -427,7 +428,7 @@ async fn first_line(app: &TestApp, watching: &ChlogWatch, body: Value) -> String
         if let Ok(line) = watching.lines.recv_timeout(Duration::from_millis(500)) {
             return line;
         }
-        assert!(Instant::now() < deadline, "nothing comes");
+        assert!(Instant::now() < deadline, "no line is printed");
     }
 }
 
@@ -452,7 +453,7 @@ async fn chlog_watch_reconnects_after_a_kill(mut app: TestApp) {
     let second = key.create("/api/changes", body).await;
     loop {
         let change: Value = serde_json::from_str(&watching.line()).expect("NDJSON");
-        assert_ne!(change["id"], first["id"], "it came twice");
+        assert_ne!(change["id"], first["id"], "duplicate change");
         if change["id"] == second {
             break;
         }
@@ -468,7 +469,7 @@ async fn chlog_watch_reconnects_after_a_kill(mut app: TestApp) {
     let watching = ChlogWatch::start(&app, &["--format", "ids"]);
     let line = first_line(&app, &watching, json!({ "title": "an id" })).await;
     assert!(Uuid::try_parse(&line).is_ok(), "{line}");
-    // The reader leaves: not an error.
+    // Interrupted while the server is down.
     let mut watching = ChlogWatch::start(&app, &["--format", "csv"]);
     assert!(watching.line().starts_with("id,"));
     app.server.terminate();

@@ -1,5 +1,4 @@
-//! Many hands on the same changes: the counts stay exact, and no update is
-//! lost.
+//! Concurrent updates of the same changes: the counts stay exact, and no update is lost.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ on_both!(
 const RISKS: [&str; 3] = ["low", "medium", "high"];
 const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
 
-/// One update that differs from hand to hand and from turn to turn.
+/// Returns an update that depends on the seed.
 fn update(seed: usize, services: &[String], hosts: &[String]) -> Value {
     let risk = RISKS[seed % 3];
     let status = STATUSES[seed / 3 % 4];
@@ -107,8 +106,7 @@ async fn counts_are_exact_after_concurrent_writes(app: TestApp) {
     }
 }
 
-/// Each update begins where another ended: what one wrote, no other overwrote
-/// without having seen it.
+/// Each update starts from the result of another one: none is overwritten unseen.
 async fn concurrent_updates_are_serialized(app: TestApp) {
     let key = app.key();
     let id = key.change("contended").await;
@@ -133,21 +131,21 @@ async fn concurrent_updates_are_serialized(app: TestApp) {
         .filter(|entry| entry["action"] == "updated")
         .cloned()
         .collect();
-    assert_eq!(updated.len(), 40, "each of them changed something");
-    // Every text was written once, so the chain has one order: from nothing to
-    // what is there now, over each of them.
+    assert_eq!(updated.len(), 40, "some updates changed nothing");
+    // Every value was written once, so the updates form one chain from the initial to the
+    // current value.
     let mut after: BTreeMap<String, String> = BTreeMap::new();
     for changes in each(&json!(updated), "metadata") {
         let step = &changes["changes"]["impact"];
         let from = step["from"].as_str().unwrap_or_default().to_owned();
         let before = after.insert(from.clone(), text(&step["to"]));
-        assert_eq!(before, None, "two updates began at {from:?}");
+        assert_eq!(before, None, "two updates started from {from:?}");
     }
     let mut at = String::new();
     for _ in 0..40 {
         at = after
             .remove(&at)
-            .unwrap_or_else(|| panic!("nothing began at {at:?}"));
+            .unwrap_or_else(|| panic!("no update started from {at:?}"));
     }
     assert_eq!(last["impact"], at);
 }

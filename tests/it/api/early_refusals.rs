@@ -1,5 +1,4 @@
-//! Refusals in front of the handlers, and how they reach a client that is still
-//! sending.
+//! Requests that are refused before their body is read, and clients that still send.
 
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ on_both!(
 const TIMEOUT: Duration = Duration::from_secs(10);
 const BODY: &str = r#"{"title":"plain"}"#;
 
-/// The head of a create, with these lines added.
+/// Returns the head of a create with additional lines.
 fn head(key: &str, lines: &str) -> String {
     format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\
@@ -26,7 +25,7 @@ fn head(key: &str, lines: &str) -> String {
     )
 }
 
-/// Writes everything before it reads anything, as many clients do.
+/// Writes the whole request before it reads the response, as many clients do.
 async fn write_then_read(address: &str, head: &str, body: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(head.as_bytes()).await?;
@@ -56,7 +55,6 @@ async fn early_refusals_reach_clients_that_still_send(app: TestApp) {
     }
 }
 
-/// Patience with a client that sends on is short.
 async fn clients_that_keep_sending_are_disconnected(app: TestApp) {
     let mut connection = RawConnection::connect(&app.server.address).await;
     connection
@@ -66,7 +64,7 @@ async fn clients_that_keep_sending_are_disconnected(app: TestApp) {
     assert_eq!(received.status(), Some(401), "{received:?}");
     let began = tokio::time::Instant::now();
     while connection.send("1\r\n \r\n").await {
-        assert!(began.elapsed() < TIMEOUT, "it is still listened to");
+        assert!(began.elapsed() < TIMEOUT, "the connection stays open");
         tokio::task::yield_now().await;
     }
 }
@@ -124,8 +122,8 @@ async fn encoded_bodies_are_refused(app: TestApp) {
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 2);
 }
 
-/// `Content-Length` beside `Transfer-Encoding`, with its head in two packets, of
-/// which the second looks like a head of its own.
+/// `Content-Length` together with `Transfer-Encoding`, with the head in two packets of
+/// which the second looks like a complete head.
 async fn a_split_head_does_not_hide_a_content_length(app: TestApp) {
     let key = &app.organization.key;
     let get = format!("GET /api/hosts HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\n\r\n");
@@ -146,7 +144,7 @@ async fn a_split_head_does_not_hide_a_content_length(app: TestApp) {
     assert_eq!(received.status(), Some(400), "{received:?}");
     assert!(received.closed, "{received:?}");
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
-    // Chunked bodies one after the other on a connection are fine, whole or not.
+    // Several chunked bodies on one connection are accepted, split or not.
     let mut connection = RawConnection::connect(&app.server.address).await;
     let plain = head(key, "transfer-encoding: chunked\r\n");
     for split in [0, 20, plain.len() - 1, plain.len()] {

@@ -1,4 +1,4 @@
-//! Every limit one below, at it, and one above, through HTTP.
+//! Every limit of a field: one below, at, and one above the limit.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ on_both!(
 
 const MAX_BODY: usize = 256 * 1024;
 
-/// Where a limit is, and how a value of a certain size goes in there.
+/// A limit, and how to make a body with a value of a certain size.
 struct Limit {
     path: &'static str,
     pointer: &'static str,
@@ -29,7 +29,7 @@ fn change(field: &str, value: &Value) -> Value {
     json!({ "title": "limits", field: value })
 }
 
-/// A host or service needs a name that nobody has yet.
+/// Returns an unused name for a host or service.
 fn unique_name() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
@@ -119,7 +119,7 @@ const STRING_LIMITS: [Limit; 13] = [
         max: 20_000,
         body: |text| json!({ "name": unique_name(), "description": text }),
     },
-    // A link's address is measured whole: `https://e.com/` has 14 characters.
+    // The whole URL counts: `https://e.com/` has 14 characters.
     Limit {
         path: "/api/changes",
         pointer: "/links/0/url",
@@ -136,7 +136,7 @@ const STRING_LIMITS: [Limit; 13] = [
     },
 ];
 
-/// Creates with a value, then updates to it: both must agree.
+/// Creates a record with a value, and updates one to it; both must have the same result.
 async fn create_and_update(key: &TestClient, limit: &Limit, value: Value, code: Option<&str>) {
     let body = (limit.body)(value.clone());
     let update = (limit.body)(value.clone());
@@ -152,7 +152,7 @@ async fn create_and_update(key: &TestClient, limit: &Limit, value: Value, code: 
         None => assert_eq!(answer.status, 201, "{what}: {}", answer.text),
         Some(code) => answer.violates(&[(limit.pointer, code)]),
     }
-    // Names are taken by now; an update to them is a story of its own.
+    // Valid names are used now, so an update to them would be a conflict.
     let named = matches!(limit.pointer, "/hostname" | "/name");
     if code.is_some() || !named {
         let id = key.create(limit.path, target).await;
@@ -182,7 +182,7 @@ async fn string_lengths_are_limited(app: TestApp) {
     }
 }
 
-/// Makes a list of so many elements.
+/// Makes a list of this many elements.
 type List<'a> = &'a dyn Fn(usize) -> Value;
 
 async fn list_sizes_are_limited(app: TestApp) {
@@ -227,7 +227,7 @@ async fn list_sizes_are_limited(app: TestApp) {
             }
         }
     }
-    // Counted before duplicates collapse.
+    // Tags are counted before duplicates are merged.
     let answer = key
         .post("/api/changes", change("tags", &json!(vec!["same"; 21])))
         .await;
@@ -249,7 +249,7 @@ async fn lengths_count_characters_after_trimming(app: TestApp) {
         // 300 characters of four bytes, of two in UTF-16.
         ("🚀".repeat(300), true),
         ("🚀".repeat(301), false),
-        // What a person takes for one character may be several.
+        // A combining character counts separately.
         ("e\u{301}".repeat(150), true),
         ("e\u{301}".repeat(151), false),
     ] {
@@ -294,7 +294,7 @@ async fn link_urls_are_validated(app: TestApp) {
     }
 }
 
-/// A change in exactly this many bytes.
+/// Returns a change of exactly this many bytes.
 fn sized(bytes: usize) -> String {
     let body = json!({ "title": "large", "description": "🚀".repeat(20_000) }).to_string();
     format!("{}{body}", " ".repeat(bytes - body.len()))
@@ -351,7 +351,7 @@ async fn header_size_is_limited(app: TestApp) {
     let answer = changelog_tests::client::try_send(with(17 * 1024)).await;
     let status = answer.map(|answer| answer.status);
     assert!(matches!(status, Ok(431 | 400) | Err(_)), "{status:?}");
-    // A query is part of them.
+    // The query string counts too.
     let answer = key
         .get(&format!("/api/changes?q={}", "x".repeat(15 * 1024)))
         .await;
@@ -359,7 +359,7 @@ async fn header_size_is_limited(app: TestApp) {
     key.get("/api/hosts").await.is(200);
 }
 
-/// Off by default; configured, it says how much is left.
+/// The limit is off by default. If it is set, responses have the remaining requests.
 async fn the_request_rate_of_a_key_is_limited(mut app: TestApp) {
     let answer = app.key().get("/api/hosts").await;
     assert_eq!(answer.header("ratelimit"), "");
@@ -386,7 +386,7 @@ async fn the_request_rate_of_a_key_is_limited(mut app: TestApp) {
         assert_ne!(answer.header("ratelimit"), "");
         assert_ne!(answer.header("ratelimit-policy"), "");
     }
-    // Nobody else pays for it.
+    // Other keys are not affected.
     app.with_key(&changelog_tests::text(&other["key"]))
         .get("/api/hosts")
         .await

@@ -1,4 +1,4 @@
-//! The health report, and the service without its database.
+//! `/api/health`, and the service without its database.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -30,8 +30,7 @@ async fn a_healthy_service_reports_ok(app: TestApp) {
     }
 }
 
-/// Requires the specification's own body, and nothing in it that would help
-/// somebody to find the database.
+/// Requires the body of the specification, without details of the database.
 #[track_caller]
 fn assert_degraded(answer: &TestResponse, app: &TestApp) {
     let health = answer.body(503);
@@ -48,7 +47,7 @@ fn assert_degraded(answer: &TestResponse, app: &TestApp) {
     assert!(!answer.text.contains(&app.database));
 }
 
-/// Requires that everything but health refuses with a problem, in time.
+/// Requires that all other endpoints respond with 503 in time.
 async fn assert_unavailable(key: &TestClient, browser: &TestClient) {
     let started = Instant::now();
     let requests = [
@@ -76,7 +75,7 @@ async fn assert_unavailable(key: &TestClient, browser: &TestClient) {
     assert!(took < Duration::from_millis(5500), "{took:?}");
 }
 
-/// Waits until the service is well again.
+/// Waits until the service is healthy.
 async fn wait_until_healthy(app: &TestApp) {
     let deadline = Instant::now() + Duration::from_secs(15);
     loop {
@@ -84,11 +83,7 @@ async fn wait_until_healthy(app: &TestApp) {
         if answer.status == 200 {
             return;
         }
-        assert!(
-            Instant::now() < deadline,
-            "it does not recover: {}",
-            answer.text
-        );
+        assert!(Instant::now() < deadline, "no recovery: {}", answer.text);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -98,7 +93,7 @@ async fn assert_degraded_in_time(app: &TestApp) {
     let answer = app.anonymous().get("/api/health").await;
     let took = started.elapsed();
     assert_degraded(&answer, app);
-    // A second and a half, and a little for a machine that runs other tests.
+    // The limit is 1.5 s; the rest is for a busy machine.
     assert!(took < Duration::from_millis(1900), "{took:?}");
     let head = send(app.anonymous().request("HEAD", "/api/health")).await;
     assert_eq!((head.status, head.text.as_str()), (503, ""));
@@ -116,7 +111,7 @@ async fn an_unreachable_postgres_is_reported_in_time() {
     postgres.suspend();
     assert_degraded_in_time(&app).await;
     assert_unavailable(&key, &browser).await;
-    // Also with every connection of the pool waiting already.
+    // Also when every connection of the pool is in use.
     let many = (0..40).map(|_| key.get("/api/hosts"));
     let started = Instant::now();
     for answer in futures_util::future::join_all(many).await {
@@ -131,8 +126,8 @@ async fn an_unreachable_postgres_is_reported_in_time() {
     let keyed = || {
         let request = key
             .request("POST", "/api/changes")
-            .header("idempotency-key", "through it");
-        send(request.json(&json!({ "title": "through it" })))
+            .header("idempotency-key", "through the outage");
+        send(request.json(&json!({ "title": "through the outage" })))
     };
     keyed().await.problem(503, "unavailable");
 
@@ -140,14 +135,14 @@ async fn an_unreachable_postgres_is_reported_in_time() {
     wait_until_healthy(&app).await;
     keyed().await.is(201);
     let list = key.get("/api/changes?q=through").await.body(200);
-    assert_eq!(list["count"], 1, "the retry made one");
+    assert_eq!(list["count"], 1, "the retry created one change");
     let many = (0..40).map(|_| key.get("/api/hosts"));
     for answer in futures_util::future::join_all(many).await {
         answer.is(200);
     }
     browser.get("/api/activity").await.body(200);
 
-    // Gone for good is told at once.
+    // A stopped database is reported at once.
     drop(postgres);
     assert_degraded_in_time(&app).await;
     assert_unavailable(&key, &browser).await;
@@ -162,7 +157,7 @@ async fn an_unreachable_postgres_is_reported_in_time() {
 async fn a_missing_sqlite_file_is_reported() {
     let app = TestApp::with_process(Engine::Sqlite)
         .await
-        .expect("SQLite is always there");
+        .expect("SQLite is built in");
     let key = app.key();
     key.change("before").await;
     let away = app.folder().join("away.db");

@@ -1,4 +1,4 @@
-//! Hosts: created, listed, read and changed.
+//! `/api/hosts` and `/api/hosts/{id}`.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -106,7 +106,7 @@ async fn hostnames_are_unique(app: TestApp) {
         let answer = key.post("/api/hosts", json!({ "hostname": again })).await;
         answer.problem(409, "conflict");
     }
-    // The spelling given is kept, and nothing else was made.
+    // The spelling is kept, and no other host was created.
     let list = key.get("/api/hosts").await.data(200);
     assert_eq!(each(&list, "hostname"), ["Web-1"]);
     // Only ASCII case is ignored.
@@ -210,7 +210,7 @@ async fn every_field_can_be_updated(app: TestApp) {
         ("environment", json!("staging")),
         ("roles", json!(["db"])),
         ("description", json!("moved")),
-        // Another spelling of its own name is no conflict.
+        // Another spelling of its own name is not a conflict.
         ("hostname", json!("WEB-2")),
     ] {
         let answer = key.patch(&path, json!({ field: value })).await;

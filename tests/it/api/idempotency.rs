@@ -1,4 +1,4 @@
-//! A create happens once, however often it is sent.
+//! Idempotency keys: a create happens once, however often it is sent.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ async fn fifty_concurrent_requests_with_one_key_create_once(app: TestApp) {
         let first = answers[0].body(201);
         for answer in &answers {
             assert_eq!(answer.body(201), first, "{path}");
-            assert_eq!(answer.text, answers[0].text, "to the byte");
+            assert_eq!(answer.text, answers[0].text, "the bodies differ");
             assert_eq!(answer.header("location"), answers[0].header("location"));
         }
         let replayed = answers
@@ -64,7 +64,7 @@ async fn a_repeated_request_gets_the_first_response(app: TestApp) {
     first.is(201);
     assert_eq!(first.header("idempotent-replayed"), "");
     let id = text(&first.json()["data"]["id"]);
-    // The answer is the stored one, whatever became of the change.
+    // The response is the first one, even after the change was updated.
     key.patch(&format!("/api/changes/{id}"), json!({ "title": "Renamed" }))
         .await
         .is(200);
@@ -86,7 +86,7 @@ async fn another_body_with_the_same_key_is_refused(app: TestApp) {
     let answer = create(&key, "/api/changes", "k", &json!({ "title": "Another" })).await;
     answer.problem(422, "idempotency_key_reused");
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 1);
-    // The first one is still good.
+    // The first request can still be repeated.
     let answer = create(&key, "/api/changes", "k", &json!({ "title": "Deploy" })).await;
     answer.is(201);
 }
@@ -128,7 +128,7 @@ async fn a_conflict_is_stored_and_a_validation_error_is_not(app: TestApp) {
         .await
         .is(200);
     let again = create(&key, "/api/hosts", "c", &body).await;
-    // The same words, and so the id of the request that they were said to.
+    // The body is the same, including the request id.
     assert_eq!(again.json(), first.json());
     assert_eq!(again.header("content-type"), "application/problem+json");
     assert_eq!(again.header("idempotent-replayed"), "true");
@@ -136,14 +136,19 @@ async fn a_conflict_is_stored_and_a_validation_error_is_not(app: TestApp) {
     create(&key, "/api/hosts", "v", &json!({ "hostname": "" }))
         .await
         .is(422);
-    let corrected = create(&key, "/api/hosts", "v", &json!({ "hostname": "mended" })).await;
+    let corrected = create(&key, "/api/hosts", "v", &json!({ "hostname": "corrected" })).await;
     corrected.is(201);
     assert_eq!(corrected.header("idempotent-replayed"), "");
-    let missing = json!({ "title": "on nothing", "host_id": uuid::Uuid::now_v7() });
+    let missing = json!({ "title": "unknown host", "host_id": uuid::Uuid::now_v7() });
     create(&key, "/api/changes", "v", &missing).await.is(422);
-    create(&key, "/api/changes", "v", &json!({ "title": "on nothing" }))
-        .await
-        .is(201);
+    create(
+        &key,
+        "/api/changes",
+        "v",
+        &json!({ "title": "unknown host" }),
+    )
+    .await
+    .is(201);
 }
 
 async fn authentication_is_checked_first(app: TestApp) {
@@ -172,7 +177,7 @@ async fn authentication_is_checked_first(app: TestApp) {
     assert_eq!(
         answer.header("idempotent-replayed"),
         "",
-        "a refusal is not kept"
+        "a refusal was stored"
     );
 }
 
@@ -204,9 +209,8 @@ async fn a_key_has_one_to_255_printable_characters(app: TestApp) {
     send(twice).await.problem(400, "malformed_header");
 }
 
-/// Kills the service while creates are on their way, then sends every one of
-/// them again: whether the first was done, or not, or done and not answered,
-/// there is one of each.
+/// Kills the service during creates, then repeats every request: each change exists once,
+/// whether the first request was committed or not.
 async fn retries_after_a_kill_create_each_change_once(mut app: TestApp) {
     for round in 0..3 {
         let key = app.key();
@@ -222,7 +226,7 @@ async fn retries_after_a_kill_create_each_change_once(mut app: TestApp) {
                     .is_ok()
             });
         }
-        // In the middle of it: after some have been answered.
+        // After some responses.
         for _ in 0..15 {
             sending.join_next().await;
         }
@@ -247,7 +251,7 @@ async fn retries_after_a_kill_create_each_change_once(mut app: TestApp) {
             .iter()
             .map(|answer| text(&answer.data(201)["id"]))
             .collect();
-        assert_eq!(ids.len(), 60, "{unanswered} were not answered");
+        assert_eq!(ids.len(), 60, "{unanswered} requests got no response");
         let list = key
             .get(&format!("/api/changes?per_page=100&q=kill{round}x"))
             .await
@@ -265,6 +269,6 @@ async fn retries_after_a_kill_create_each_change_once(mut app: TestApp) {
             .map(text)
             .collect();
         entries.retain(|id| ids.contains(id));
-        assert_eq!(entries.len(), 60, "one entry each");
+        assert_eq!(entries.len(), 60, "not one entry per change");
     }
 }

@@ -1,4 +1,4 @@
-//! The shapes on the wire, as snapshots: the same on both databases.
+//! Snapshots of the JSON of the API, the same on both databases.
 
 use insta::internals::Content;
 use insta::{Settings, assert_json_snapshot};
@@ -8,7 +8,7 @@ use changelog_tests::{TestApp, on_both, text};
 
 on_both!(records_and_lists, activity, problems,);
 
-/// Leaves out what differs from run to run.
+/// Compares a value with its snapshot, without ids and times.
 fn snapshot(name: &str, value: &Value) {
     let mut settings = Settings::clone_current();
     settings.set_sort_maps(true);

@@ -1,4 +1,4 @@
-//! Requests that no client library would send, and texts that few people would.
+//! Requests that no client library would send, and unusual strings.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ on_both!(
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The head of a create, with these lines added.
+/// Returns the head of a create with additional lines.
 fn head(app: &TestApp, lines: &str) -> String {
     format!(
         "POST /api/changes HTTP/1.1\r\nx-api-key: {}\r\ncontent-type: application/json\r\n{lines}\r\n",
@@ -73,7 +73,7 @@ async fn contradictory_lengths_are_refused(app: TestApp) {
         ),
         ("no host", format!("content-length: {length}\r\n"), BODY),
         (
-            "an encoding that nobody knows",
+            "an unknown encoding",
             "host: x\r\ntransfer-encoding: rot13\r\n".to_owned(),
             &chunked,
         ),
@@ -88,26 +88,26 @@ async fn contradictory_lengths_are_refused(app: TestApp) {
         connection.send(body).await;
         let received = connection.receive(TIMEOUT).await;
         assert_eq!(received.status(), Some(400), "{what}: {received:?}");
-        assert!(
-            received.closed,
-            "{what}: nothing that follows can be trusted"
-        );
+        assert!(received.closed, "{what}: the connection stays open");
     }
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
 }
 
 async fn malformed_requests_are_refused(app: TestApp) {
     for (what, bytes) in [
-        ("no HTTP", &b"hello\r\n\r\n"[..]),
+        ("not HTTP", &b"hello\r\n\r\n"[..]),
         (
             "TLS",
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         ),
         (
-            "a version of the future",
+            "an unknown version",
             b"GET /api/health HTTP/3.7\r\nhost: x\r\n\r\n",
         ),
-        ("HTTP/2 at once", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+        (
+            "HTTP/2 without negotiation",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        ),
         (
             "a space before the colon",
             b"GET /api/health HTTP/1.1\r\nhost : x\r\n\r\n",
@@ -141,7 +141,7 @@ async fn large_bodies_are_refused_before_they_are_read(app: TestApp) {
         .await;
     let received = connection.receive_until("payload_too_large", TIMEOUT).await;
     assert_eq!(received.status(), Some(413), "{received:?}");
-    // Chunks without an end are cut off, too.
+    // Chunked bodies have the same limit.
     let mut connection = RawConnection::connect(&app.server.address).await;
     connection
         .send(head(&app, "host: x\r\ntransfer-encoding: chunked\r\n"))
@@ -151,7 +151,7 @@ async fn large_bodies_are_refused_before_they_are_read(app: TestApp) {
     while sent < 64 && connection.send(&chunk).await {
         sent += 1;
         if sent == 9 {
-            // More than the limit is on its way: an answer must come.
+            // More than the limit was sent: the service must respond.
             let received = connection.receive_until("payload_too_large", TIMEOUT).await;
             assert_eq!(received.status(), Some(413), "{received:?}");
             break;
@@ -163,7 +163,7 @@ async fn large_bodies_are_refused_before_they_are_read(app: TestApp) {
 async fn an_incomplete_body_creates_nothing(app: TestApp) {
     for (lines, part) in [
         ("host: x\r\ncontent-length: 20\r\n", "{\"title\":\"cut"),
-        // A whole object, and still not the whole body.
+        // A complete object, but not the whole body.
         ("host: x\r\ncontent-length: 30\r\n", BODY),
         (
             "host: x\r\ntransfer-encoding: chunked\r\n",
@@ -175,7 +175,7 @@ async fn an_incomplete_body_creates_nothing(app: TestApp) {
         connection.send(part).await;
         drop(connection);
     }
-    // A hundred requests later those are dealt with.
+    // The incomplete requests are handled before later ones.
     let key = app.key();
     for _ in 0..100 {
         key.get("/api/changes").await.body(200);
@@ -250,7 +250,7 @@ async fn control_characters_are_refused(app: TestApp) {
                 .violates(&[(pointer, "control_character")]);
         }
     }
-    // Lines and tabs belong into long texts, and into nothing else.
+    // Line feeds and tabs are allowed only in multi-line fields.
     for (field, status) in [("description", 201), ("impact", 201), ("title", 422)] {
         for inside in ["\n", "\t", "\r\n"] {
             let mut body = json!({ "title": "abc" });
@@ -289,7 +289,7 @@ async fn strings_are_returned_unchanged(app: TestApp) {
         for field in ["title", "description", "impact", "tags", "links"] {
             assert_eq!(change[field], body[field], "{field}");
         }
-        // Escapes mean what they say.
+        // Escaped characters are decoded.
         let units = title.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
         let escaped: String = units.collect();
         let answer = key
@@ -310,8 +310,7 @@ async fn a_connection_serves_many_requests(app: TestApp) {
         let received = connection.receive_until("{\"data\":[]}", TIMEOUT).await;
         assert_eq!(received.status(), Some(200), "{received:?}");
     }
-    // A refused body does not spoil the connection for what follows, unless
-    // the connection says so.
+    // The connection can be used after a refused body.
     let bad = head(&app, "host: x\r\ncontent-length: 3\r\n") + "{x}";
     connection.send(bad).await;
     let received = connection.receive_until("malformed_body", TIMEOUT).await;
@@ -319,7 +318,7 @@ async fn a_connection_serves_many_requests(app: TestApp) {
     connection.send(&request).await;
     let received = connection.receive_until("{\"data\":[]}", TIMEOUT).await;
     assert_eq!(received.status(), Some(200), "{received:?}");
-    // HTTP/1.0 is answered and closed.
+    // An HTTP/1.0 connection is closed after the response.
     let mut connection = RawConnection::connect(&app.server.address).await;
     connection
         .send("GET /api/health HTTP/1.0\r\nhost: x\r\n\r\n")

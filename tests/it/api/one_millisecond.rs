@@ -1,5 +1,4 @@
-//! Changes of one millisecond: there is room for a million, whoever recorded
-//! the others.
+//! A millisecond has room for a million changes of all organizations on SQLite.
 
 use serde_json::json;
 use sqlx::{Connection, SqliteConnection};
@@ -21,7 +20,7 @@ COMMIT";
 async fn a_full_millisecond_is_refused_until_keys_are_free() {
     let app = TestApp::with_process(Engine::Sqlite)
         .await
-        .expect("SQLite is always there");
+        .expect("SQLite is built in");
     app.second_organization();
     let mut db = SqliteConnection::connect(&app.database)
         .await
@@ -37,7 +36,7 @@ async fn a_full_millisecond_is_refused_until_keys_are_free() {
         .await
         .violates(&[("/occurred_at", "out_of_range")]);
 
-    // Of five hundred one is free.
+    // Makes one of 500 keys free.
     run("DELETE FROM changes WHERE sort_key % 500 = 7").await;
     for number in 0..5 {
         let title = format!("room for {number}");

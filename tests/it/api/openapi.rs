@@ -1,4 +1,4 @@
-//! The OpenAPI document: what it says is what the service does.
+//! The OpenAPI document matches what the service does.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ on_both!(
 
 async fn the_command_prints_the_document_of_the_endpoint(app: TestApp) {
     let document = Document::of(&app).await.0;
-    // It needs no database.
+    // The command needs no database.
     let mut command = changelog_tests::server_command(app.folder());
     command.arg("openapi");
     let output = run(command, "");
@@ -89,7 +89,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
             };
             format!("{list}/{}", key.create(list, body).await)
         };
-        // What has no end is not waited for.
+        // A stream does not end.
         let method = if list.ends_with("/stream") {
             "HEAD"
         } else {
@@ -108,7 +108,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
             answer.text
         );
     }
-    // Every operation says what it is, and which way in it has.
+    // Every operation has a summary, an id and its authentication.
     for (path, operations) in paths {
         for (method, operation) in operations.as_object().expect("operations") {
             for words in ["summary", "operationId"] {
@@ -142,7 +142,7 @@ async fn examples_are_accepted_and_match_their_schemas(app: TestApp) {
     let schemas = document.0["components"]["schemas"]
         .as_object()
         .expect("schemas");
-    // Each example matches the schema that it stands in.
+    // Each example matches its schema.
     let mut seen = 0;
     for (name, schema) in schemas {
         let parts = schema["properties"].as_object().into_iter().flatten();
@@ -157,7 +157,7 @@ async fn examples_are_accepted_and_match_their_schemas(app: TestApp) {
             }
         }
     }
-    assert!(seen > 30, "there are few examples: {seen}");
+    assert!(seen > 30, "too few examples: {seen}");
     for operations in document.0["paths"].as_object().expect("paths").values() {
         for operation in operations.as_object().expect("operations").values() {
             for response in operation["responses"]
@@ -179,7 +179,7 @@ async fn examples_are_accepted_and_match_their_schemas(app: TestApp) {
             }
         }
     }
-    // A body made of the examples is taken, as a whole and piece by piece.
+    // A body of all examples is accepted, and each example in an update.
     for (path, schema) in [
         ("/api/hosts", "NewHost"),
         ("/api/services", "NewService"),
@@ -190,7 +190,7 @@ async fn examples_are_accepted_and_match_their_schemas(app: TestApp) {
             .as_object()
             .expect("properties");
         for (name, schema) in properties {
-            // No id is one of the organization's.
+            // The example ids do not exist in the organization.
             if let Some(example) = example_of(&document, schema)
                 && !name.ends_with("_id")
             {
@@ -304,7 +304,7 @@ async fn responses_match_the_document(app: TestApp) {
             "post",
             "/api/changes",
             String::new(),
-            Some(json!({ "title": "ok then" })),
+            Some(json!({ "title": "valid" })),
         ),
         (
             "post",

@@ -1,5 +1,5 @@
-//! What one organization makes has limits: hosts, services, members and keys by
-//! number, the activity log by the length of its texts.
+//! Quotas of an organization: hosts, services, members and keys, and the length of
+//! strings in the activity log.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ async fn hosts_and_services_are_limited(mut app: TestApp) {
             let body = json!({ field: format!("name {number}") });
             key.post(path, body).await.is(201);
         }
-        // A name that is taken is still a conflict.
+        // A used name is still a conflict.
         let taken = key.post(path, json!({ field: "name 0" })).await;
         taken.problem(409, "conflict");
         let keyed = key
@@ -52,8 +52,8 @@ async fn hosts_and_services_are_limited(mut app: TestApp) {
         let list = key.get(path).await.data(200);
         assert_eq!(list.as_array().map(Vec::len), Some(limit));
     }
-    // Another organization has its own, and an operator who allows more is
-    // obeyed, also by a request that was refused before.
+    // Another organization has its own quota. A higher quota applies at once, also to a
+    // request that was refused before.
     let other = app.second_organization();
     let other = app.with_key(&other.key);
     other
@@ -70,7 +70,7 @@ async fn hosts_and_services_are_limited(mut app: TestApp) {
 }
 
 async fn members_and_keys_are_limited(mut app: TestApp) {
-    // The owner and the key are there already.
+    // The owner and the first key count.
     app.restart_with(&["--max-members", "2", "--max-api-keys", "1"])
         .await;
     let browser = app.browser().await;
@@ -89,7 +89,7 @@ async fn members_and_keys_are_limited(mut app: TestApp) {
     let refused = make_key("second").await;
     refused.is(403);
     assert!(refused.text.contains("--max-api-keys"), "{}", refused.text);
-    // The operator may, and a key that is revoked takes no place.
+    // The operator may exceed the quota, and revoked keys do not count.
     let second = app.create_key(&[]);
     for id in [text(&second["id"]), app.organization.key_id.clone()] {
         app.admin(&["key", "revoke", &id]);
@@ -137,7 +137,7 @@ async fn lists_can_be_read_in_pages(app: TestApp) {
             read.extend(part);
         }
         assert_eq!(Value::Array(read), all);
-        // The name need not be there, and case does not matter.
+        // `after` need not be an existing name, and ignores case.
         let part = key.get(&format!("{path}?after=CHAR")).await.data(200);
         assert_eq!(each(&part, field), ["charlie", "Delta", "echo"]);
         let part = key.get(&format!("{path}?limit=9999")).await.data(200);
@@ -153,7 +153,7 @@ async fn lists_can_be_read_in_pages(app: TestApp) {
 
 async fn long_strings_are_shortened_in_the_log(app: TestApp) {
     let key = app.key();
-    let id = key.change("a change with a long story").await;
+    let id = key.change("a change with long strings").await;
     let path = format!("/api/changes/{id}");
     let long = |letter: &str| letter.repeat(20_000);
     key.patch(&path, json!({ "impact": long("a") }))

@@ -1,4 +1,4 @@
-//! Every error is a problem that says what was wrong, all of it at once.
+//! Every error is a problem (RFC 9457) that reports all violations at once.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ async fn all_violations_are_reported_at_once(app: TestApp) {
         ("/color", "invalid_format"),
         ("/a~1b~0c", "unknown_field"),
     ]);
-    // An update is checked alike.
+    // An update has the same rules.
     let id = key.change("fine").await;
     let body = json!({ "title": "", "status": "done", "tags": [""], "created_at": "x", "id": 1 });
     key.patch(&format!("/api/changes/{id}"), body)
@@ -123,14 +123,14 @@ async fn a_mistyped_field_gets_a_suggestion(app: TestApp) {
         let problem = answer.json();
         let message = problem["errors"][0]["message"].as_str().expect("a string");
         assert!(message.contains(meant), "{typo}: {message}");
-        // The sentence for people names it as well.
+        // The detail names the field too.
         let detail = problem["detail"].as_str().expect("a string");
         assert!(detail.contains(typo), "{detail}");
     }
     for list in CREATES {
         assert!(
             !key.get(list).await.text.contains("fine"),
-            "nothing was made"
+            "a record was created"
         );
     }
 }
@@ -173,7 +173,7 @@ async fn bodies_that_are_not_json_are_malformed(app: TestApp) {
             ("white space", b" \n\t "),
             ("cut off", b"{\"title\": \"Dep"),
             ("single quotes", b"{'title': 'Deploy'}"),
-            ("a comma too many", b"{\"title\": \"Deploy\",}"),
+            ("a trailing comma", b"{\"title\": \"Deploy\",}"),
             ("a comment", b"{\"title\": \"Deploy\"} // done"),
             ("two values", b"{\"title\": \"Deploy\"}{}"),
             ("a bare word", b"title"),
@@ -192,7 +192,7 @@ async fn bodies_that_are_not_json_are_malformed(app: TestApp) {
                 b"{\"title\": \"Deploy\", \"titl\\u0065\": \"Again\"}",
             ),
             ("a byte order mark", b"\xef\xbb\xbf{\"title\": \"Deploy\"}"),
-            ("no UTF-8", b"{\"title\": \"D\xff\xfeploy\"}"),
+            ("not UTF-8", b"{\"title\": \"D\xff\xfeploy\"}"),
             ("Latin-1", b"{\"title\": \"caf\xe9 au lait\"}"),
             ("UTF-16", b"\xff\xfe{\x00}\x00"),
             ("a lone surrogate", b"{\"title\": \"x\\ud800y\"}"),
@@ -304,8 +304,12 @@ async fn a_wrong_method_lists_the_allowed_ones(app: TestApp) {
             let answer = send(key.request(method, &path)).await;
             assert_eq!(answer.status, 405, "{method} {path}: {}", answer.text);
             assert_error(&answer, 405, "method_not_allowed", &path);
-            let told: BTreeSet<&str> = answer.header("allow").split(", ").collect();
-            assert_eq!(told, allowed.iter().copied().collect(), "{method} {path}");
+            let methods: BTreeSet<&str> = answer.header("allow").split(", ").collect();
+            assert_eq!(
+                methods,
+                allowed.iter().copied().collect(),
+                "{method} {path}"
+            );
         }
     }
 }
@@ -374,8 +378,8 @@ async fn ids_in_paths_are_uuids(app: TestApp) {
     assert_eq!(answer.data(200)["id"], json!(id));
 }
 
-/// Requires a problem from the API, and from the dashboard a page that tells the
-/// same to a person.
+/// Requires a problem from the API, or an error page with the same code from the
+/// dashboard.
 fn assert_error(answer: &TestResponse, status: u16, code: &str, path: &str) {
     if path == "/api" || path.starts_with("/api/") {
         answer.problem(status, code);
@@ -383,8 +387,8 @@ fn assert_error(answer: &TestResponse, status: u16, code: &str, path: &str) {
     }
     answer.is(status);
     assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
-    let told = format!("{status} {code}, request ");
-    assert!(answer.text.contains(&told), "{path}: {}", answer.text);
+    let words = format!("{status} {code}, request ");
+    assert!(answer.text.contains(&words), "{path}: {}", answer.text);
 }
 
 async fn unknown_paths_are_not_found(app: TestApp) {
@@ -436,9 +440,9 @@ async fn every_response_has_a_request_id(app: TestApp) {
         let answer = caller.get(path).await;
         let id = answer.header("x-request-id").to_owned();
         assert_ne!(id, "", "{path}");
-        assert!(seen.insert(id), "{path}: not a new one");
+        assert!(seen.insert(id), "{path}: repeated");
     }
-    // What the log knows a request by is what the client was told.
+    // The problem has the same id as the header.
     let answer = key.get("/api/changes?page=0").await;
     let id = answer.header("x-request-id").to_owned();
     assert_eq!(

@@ -27,7 +27,7 @@ fn client(app: &TestApp) -> Client {
 }
 
 fn builder(app: &TestApp) -> changelog_client::ClientBuilder {
-    // Installs what TLS would need, once.
+    // Installs the TLS provider.
     let _ = app.anonymous();
     Client::builder()
         .url(app.url())
@@ -36,7 +36,7 @@ fn builder(app: &TestApp) -> changelog_client::ClientBuilder {
 
 async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
     let client = client(&app);
-    let health = client.health().await.expect("it is healthy");
+    let health = client.health().await.expect("a healthy service");
     assert!(health.is_ok() && health.db == DbStatus::Reachable);
 
     let service = client
@@ -45,7 +45,7 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .color("#0aF")
         .send()
         .await
-        .expect("made");
+        .expect("created");
     let host = client
         .hosts()
         .create("web-1")
@@ -54,7 +54,7 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .role("web")
         .send()
         .await
-        .expect("made");
+        .expect("created");
     let at = Timestamp::from(Utc::now() - TimeDelta::hours(1));
     let created = client
         .changes()
@@ -70,8 +70,8 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .occurred_at(at)
         .send()
         .await
-        .expect("made");
-    let change = client.changes().get(created.id).await.expect("there");
+        .expect("created");
+    let change = client.changes().get(created.id).await.expect("a change");
     assert_eq!(change.title, "Deploy payments 2.3");
     assert_eq!(
         change.service.as_ref().map(|service| &*service.color),
@@ -94,7 +94,7 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .service(None)
         .send()
         .await
-        .expect("changed");
+        .expect("updated");
     assert_eq!(
         (updated.status, updated.description, updated.service),
         (Status::Completed, None, None)
@@ -105,7 +105,7 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .os(Some("Debian 12".into()))
         .send()
         .await
-        .expect("changed");
+        .expect("updated");
     assert_eq!(host.os.as_deref(), Some("Debian 12"));
     let service = client
         .services()
@@ -113,7 +113,7 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .name("billing")
         .send()
         .await
-        .expect("changed");
+        .expect("updated");
     assert_eq!(client.services().list().await.expect("a list"), [service]);
     assert_eq!(client.hosts().list().await.expect("a list"), [host]);
     let page = client
@@ -145,22 +145,22 @@ async fn a_list_stream_yields_each_change_once(app: TestApp) {
             .create(format!("number {index}"))
             .send()
             .await
-            .expect("made");
+            .expect("created");
         expected.push(made.id);
     }
     expected.reverse();
     let mut stream = client.changes().list().stream();
     let mut listed = Vec::new();
-    while let Some(change) = stream.try_next().await.expect("no error") {
+    while let Some(change) = stream.try_next().await.expect("a change") {
         listed.push(change.id);
         if listed.len() == 50 {
-            // What comes in meanwhile moves nothing.
+            // A change that is created meanwhile does not shift the pages.
             client
                 .changes()
                 .create("meanwhile")
                 .send()
                 .await
-                .expect("made");
+                .expect("created");
         }
     }
     assert_eq!(listed, expected);
@@ -168,13 +168,18 @@ async fn a_list_stream_yields_each_change_once(app: TestApp) {
 
 async fn errors_have_kinds_and_violations(app: TestApp) {
     let client = client(&app);
-    client.hosts().create("web-1").send().await.expect("made");
+    client
+        .hosts()
+        .create("web-1")
+        .send()
+        .await
+        .expect("created");
     let error = client
         .hosts()
         .create("WEB-1")
         .send()
         .await
-        .expect_err("taken");
+        .expect_err("a conflict");
     assert_eq!(error.kind(), Some(ErrorKind::Conflict), "{error:?}");
     let error = client
         .changes()
@@ -182,7 +187,7 @@ async fn errors_have_kinds_and_violations(app: TestApp) {
         .tags(vec!["x"; 21])
         .send()
         .await
-        .expect_err("bad");
+        .expect_err("violations");
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
     let mut pointers: Vec<&str> = error
         .violations()
@@ -202,7 +207,7 @@ async fn errors_have_kinds_and_violations(app: TestApp) {
     let error = stranger.hosts().list().await.expect_err("unknown");
     assert_eq!(error.kind(), Some(ErrorKind::Unauthorized), "{error:?}");
     app.admin(&["org", "set-plan", &app.organization.id, "free"]);
-    let error = client.hosts().list().await.expect_err("not paid for");
+    let error = client.hosts().list().await.expect_err("the free plan");
     assert_eq!(error.kind(), Some(ErrorKind::PlanRequired), "{error:?}");
     assert!(!format!("{error:?}").contains(&app.organization.key));
 }
@@ -217,9 +222,9 @@ async fn one_idempotency_key_creates_one_change(app: TestApp) {
             .send()
     };
     let made = futures_util::future::join_all((0..20).map(|_| create())).await;
-    let first = made[0].as_ref().expect("made").id;
+    let first = made[0].as_ref().expect("created").id;
     for one in &made {
-        assert_eq!(one.as_ref().expect("made").id, first);
+        assert_eq!(one.as_ref().expect("created").id, first);
     }
     assert_eq!(
         client.changes().list().send().await.expect("a page").count,
@@ -231,7 +236,7 @@ async fn one_idempotency_key_creates_one_change(app: TestApp) {
         .idempotency_key("run-42")
         .send()
         .await
-        .expect_err("used");
+        .expect_err("a used key");
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
 }
 
@@ -251,7 +256,7 @@ async fn create_many_creates_all_or_none(app: TestApp) {
         .create_many((0..MAX_BULK_CHANGES).map(number))
         .send()
         .await
-        .expect("made");
+        .expect("created");
     let titles: Vec<String> = made.iter().map(|made| made.title.clone()).collect();
     let expected: Vec<String> = (0..MAX_BULK_CHANGES)
         .map(|index| number(index).title)
@@ -262,7 +267,7 @@ async fn create_many_creates_all_or_none(app: TestApp) {
         .map_ok(|change| change.id)
         .try_collect()
         .await
-        .expect("no error");
+        .expect("a change");
     let newest_first: Vec<_> = made.iter().rev().map(|made| made.id).collect();
     assert_eq!(listed, newest_first);
 
@@ -279,19 +284,19 @@ async fn create_many_creates_all_or_none(app: TestApp) {
     let error = none.expect_err("no changes");
     assert_eq!(error.kind(), Some(ErrorKind::Invalid), "{error:?}");
 
-    // One key is for all of them together, and another without it is another.
+    // One key covers the whole list; a request without a key creates again.
     let twice = || client.changes().create_many([number(1), number(2)]);
     let first = twice().idempotency_key("run-42").send().await;
-    let first = first.expect("made");
+    let first = first.expect("created");
     let again = twice().idempotency_key("run-42").send().await;
     assert_eq!(again.expect("the same answer"), first);
-    assert_ne!(twice().send().await.expect("made"), first);
+    assert_ne!(twice().send().await.expect("created"), first);
     let page = client.changes().list().send().await.expect("a page");
     assert_eq!(page.count, MAX_BULK_CHANGES as u64 + 4);
 }
 
-/// The service goes away and comes back at the same address: whoever retries
-/// notices nothing, and nothing happens twice.
+/// The service restarts at the same address: a retrying client succeeds, and creates
+/// once.
 async fn a_retrying_client_survives_a_restart(mut app: TestApp) {
     let policy = RetryPolicy {
         max_retries: 100,
@@ -307,7 +312,7 @@ async fn a_retrying_client_survives_a_restart(mut app: TestApp) {
         .create("before")
         .send()
         .await
-        .expect("made");
+        .expect("created");
     let address = app.server.address.clone();
     app.server.kill9();
     let waiting = tokio::spawn({
@@ -320,13 +325,16 @@ async fn a_retrying_client_survives_a_restart(mut app: TestApp) {
         .env("CHANGELOG_DATABASE_URL", &app.database);
     app.server = changelog_tests::Server::start(command)
         .await
-        .expect("it starts");
-    waiting.await.expect("an exit").expect("made in the end");
+        .expect("a server");
+    waiting
+        .await
+        .expect("an exit")
+        .expect("created after retries");
     let page = client.changes().list().send().await.expect("a page");
     assert_eq!(page.count, 2);
 }
 
-/// A database that hangs costs no longer than the client allows.
+/// A client that retries succeeds when a hanging database continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retrying_client_waits_for_a_hanging_database() {
     let Some(postgres) = Postgres::start().await else {
@@ -354,8 +362,8 @@ async fn a_retrying_client_waits_for_a_hanging_database() {
         .await
         .expect_err("no database");
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable), "{error:?}");
-    let waiting = tokio::spawn(async move { retrying.changes().create("in the end").send().await });
-    // The first attempt has failed by the time that another request has.
+    let waiting = tokio::spawn(async move { retrying.changes().create("at the end").send().await });
+    // The first attempt has failed when this later request has failed.
     let error = never_retrying
         .hosts()
         .list()
@@ -363,7 +371,10 @@ async fn a_retrying_client_waits_for_a_hanging_database() {
         .expect_err("no database");
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable), "{error:?}");
     postgres.resume();
-    waiting.await.expect("an exit").expect("made in the end");
+    waiting
+        .await
+        .expect("an exit")
+        .expect("created after retries");
     let page = client(&app)
         .changes()
         .list()

@@ -1,4 +1,4 @@
-//! Services: created, listed, read and changed.
+//! `/api/services` and `/api/services/{id}`.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -76,7 +76,7 @@ async fn names_are_unique(app: TestApp) {
     }
     let list = key.get("/api/services").await.data(200);
     assert_eq!(each(&list, "name"), ["Payments"]);
-    // A host may bear the name of a service.
+    // A host may have the name of a service.
     key.create("/api/hosts", json!({ "hostname": "Payments" }))
         .await;
 }

@@ -1,5 +1,4 @@
-//! A second organization sees nothing of the first, by any endpoint, id or
-//! filter.
+//! An organization sees nothing of another one, by any endpoint, id or filter.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -14,8 +13,7 @@ on_both!(
     the_activity_log_is_separate_per_organization,
 );
 
-/// What must be equal of two refusals: everything but the request's own id,
-/// and the ids that were asked for.
+/// Returns a problem without the request id and the requested id, for comparison.
 fn without_ids(answer: &TestResponse, id: &str) -> String {
     let mut problem = answer.json();
     problem["request_id"].take();
@@ -151,11 +149,11 @@ async fn records_of_another_organization_are_not_listed(app: TestApp) {
         assert_eq!(body["total_pages"], 0, "{query}");
         assert_ne!(key.get(&path).await.body(200)["data"], json!([]), "{query}");
     }
-    // With changes of their own, their filters still select none of the first's.
+    // With changes of its own, filters still select only those.
     other.change("public deploy").await;
     let body = other.get("/api/changes?q=deploy").await.body(200);
     assert_eq!(each(&body["data"], "title"), ["public deploy"]);
-    // Another organization's change as a cursor tells nothing but its time.
+    // The id of another organization's change as a cursor reveals nothing.
     let body = other
         .get(&format!("/api/changes?before={first}"))
         .await

@@ -1,7 +1,7 @@
 //! What became of one thing.
 
 use changelog_core::{Action, Change, HostId, ResourceType, ServiceId};
-use changelog_server::store::{Entry, Recorded};
+use changelog_server::store::{Entry, StoredEntry};
 use chrono::Utc;
 use serde_json::{Map, json};
 
@@ -14,10 +14,10 @@ on_both!(
     a_history_is_limited,
 );
 
-fn actions_and_labels(entries: &[Recorded]) -> Vec<(&str, &str)> {
+fn actions_and_labels(entries: &[StoredEntry]) -> Vec<(&str, &str)> {
     entries
         .iter()
-        .map(|Recorded { entry, .. }| (entry.action.as_str(), entry.resource_label.as_str()))
+        .map(|StoredEntry { entry, .. }| (entry.action.as_str(), entry.resource_label.as_str()))
         .collect()
 }
 

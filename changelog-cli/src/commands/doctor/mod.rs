@@ -6,7 +6,7 @@ mod report;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use changelog_client::{Client, Error, ErrorKind, KeyInfo, Probe};
+use changelog_client::{Client, ErrorKind, KeyInfo, Probe};
 use changelog_core::Timestamp;
 use changelog_core::api_key::{is_well_formed, mask};
 use chrono::TimeDelta;
@@ -201,19 +201,8 @@ async fn key(app: &App, report: &mut Report) {
         Ok(client) => client,
         Err(failure) => return report.fail("key", &failure),
     };
-    let response = match client.key().await {
-        // An earlier version of the server does not have this endpoint.
-        Err(Error::Api {
-            kind: ErrorKind::NotFound,
-            ..
-        }) => {
-            let page = client.changes().list().per_page(1).send().await;
-            page.map(|_| None)
-        }
-        response => response.map(Some),
-    };
-    match response {
-        Ok(Some(known)) => {
+    match client.key().await {
+        Ok(known) => {
             report.ok("key", format!("{shown}, {}, is accepted", known.name));
             let organization = &known.organization.name;
             report.ok(
@@ -222,7 +211,6 @@ async fn key(app: &App, report: &mut Report) {
             );
             expiry(&known, time::now(), report);
         }
-        Ok(None) => report.ok("key", format!("{shown} is accepted")),
         Err(error) => {
             let check = match error.kind() {
                 Some(ErrorKind::PlanRequired) => "plan",

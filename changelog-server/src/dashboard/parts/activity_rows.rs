@@ -4,7 +4,7 @@ use changelog_core::{ResourceType, Status, Timestamp};
 use serde_json::Value;
 
 use super::format;
-use crate::store::Recorded;
+use crate::store::StoredEntry;
 
 /// One row.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(crate) struct Detail {
     pub(crate) to: String,
 }
 
-impl From<Recorded> for ActivityRow {
-    fn from(Recorded { entry, address }: Recorded) -> Self {
+impl From<StoredEntry> for ActivityRow {
+    fn from(StoredEntry { entry, address }: StoredEntry) -> Self {
         let path = match entry.resource_type {
             ResourceType::Change => Some("changes"),
             ResourceType::Service => Some("services"),

@@ -1,9 +1,9 @@
-//! Lists of changes: one statement answers with the page, as JSON, and with the
-//! exact count of all that match.
+//! Lists of changes: one statement returns the page, as JSON, and the exact number of
+//! matches.
 //!
-//! A list is read off an index that holds just its rows in its order. Which one
-//! follows from the filter ([`Source`]), because a condition that may be
-//! switched off (`$1 IS NULL OR …`) keeps an index from serving.
+//! A list is read from an index that has exactly its rows in its order. The filter
+//! determines the index ([`Source`]): with optional conditions (`$1 IS NULL OR …`) the
+//! databases would not use one.
 
 use std::ops::Range;
 
@@ -20,11 +20,11 @@ use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// From this offset on, finding the start of a page by the stored counts of days,
-/// one more query, is faster than walking there.
+/// From this offset on, it is faster to find the start of a page by the stored counts
+/// of days, with one more query, than to skip rows.
 const MIN_OFFSET_TO_SKIP_DAYS: i64 = 2_000;
 
-/// How many pages are read together at most.
+/// The limit on pages that are read together.
 const MAX_BATCH: usize = 8;
 
 /// A page of changes.
@@ -47,7 +47,7 @@ impl ChangesJson {
     }
 }
 
-/// A row of what [`Page::query`] writes.
+/// A row of the result of [`Page::query`]: the count, and the changes as JSON.
 type Row = (i64, Option<String>);
 
 impl ChangeList {
@@ -59,7 +59,7 @@ impl ChangeList {
     }
 }
 
-/// What a list is read off.
+/// What a list is read from.
 #[derive(Debug)]
 enum Source {
     /// The changes themselves, by their indexes.
@@ -74,12 +74,12 @@ enum Source {
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Lists {
     database: Database,
-    /// On SQLite, where it pays, pages are read together.
+    /// Pages are read together on SQLite only, where this is faster.
     pages: Option<Batcher<Tenant, Page, ChangeList>>,
 }
 
 impl Lists {
-    /// Makes a reader of lists; must be called within a tokio runtime.
+    /// Creates a reader of lists; must be called within a tokio runtime.
     pub(in crate::store) fn new(database: &Database) -> Self {
         let work = database.clone();
         let limits = BatchLimits {
@@ -99,8 +99,8 @@ impl Lists {
         }
     }
 
-    /// Reads a page of the changes that match, newest first, and counts all that
-    /// match if this is wanted.
+    /// Reads a page of the matching changes, newest first, and counts all matches if
+    /// `counted`.
     pub(in crate::store) async fn page(
         &self,
         tenant: Tenant,
@@ -122,19 +122,19 @@ impl Lists {
     }
 }
 
-/// Chooses what a list is read off.
+/// Chooses what a list is read from.
 async fn source(
     database: &Database,
     tenant: Tenant,
     filter: &ChangeFilter,
 ) -> Result<Source, StoreError> {
     let matcher = ChangeMatcher::new(filter);
-    let things = usize::from(filter.service_id.is_some())
+    let references = usize::from(filter.service_id.is_some())
         + usize::from(filter.host_id.is_some())
         + filter.tags.len();
     let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
-    // Risk and status have an index together; the rest has one each.
-    let indexed = things == 0 || (things == 1 && kinds == 0);
+    // Risk and status share an index; every other filter has its own.
+    let indexed = references == 0 || (references == 1 && kinds == 0);
     if matcher.is_without_words() && indexed {
         return Ok(match filter.tags.first() {
             Some(tag) => Source::Tag(tag.clone()),
@@ -144,9 +144,10 @@ async fn source(
     let terms = search::match_query(database, tenant, &matcher).await?;
     Ok(Source::Search(terms))
 }
-/// Reads pages of one organization on SQLite. Pages with the same statement, up to
-/// the values, are read together: a list takes its connection's thread 55 µs, and
-/// waking that thread and being woken by it takes as long.
+
+/// Reads pages of one organization on SQLite. Pages whose statements differ only in
+/// their values are read together: a list takes the thread of its connection 55 µs,
+/// and switching to that thread and back takes as long.
 async fn read_pages(database: Database, pages: Vec<Page>) -> Results<ChangeList> {
     let texts = pages
         .iter()
@@ -164,7 +165,7 @@ async fn read_pages(database: Database, pages: Vec<Page>) -> Results<ChangeList>
     Ok(results)
 }
 
-/// Reads pages of one organization whose statements are the same.
+/// Reads pages of one organization whose statements differ only in their values.
 async fn read_alike<'p>(
     database: &Database,
     pages: impl Iterator<Item = &'p Page>,
@@ -191,10 +192,10 @@ pub(in crate::store) struct Page {
     tenant: Tenant,
     filter: ChangeFilter,
     source: Source,
-    /// When the changes happened, in milliseconds since 1970.
+    /// The range of `occurred_at`, in milliseconds since 1970.
     time: Range<i64>,
     start: Start,
-    /// Whether all that match are counted too.
+    /// Whether all matches are counted too.
     counted: bool,
 }
 
@@ -215,9 +216,9 @@ impl Page {
         }
     }
 
-    /// Returns for how many of [`MAX_BATCH`] it counts: all of them where reading
-    /// it may take a large part of the time that a statement has, because many
-    /// words of the index begin like one of its words.
+    /// Returns its share of [`MAX_BATCH`]: all of it if reading the page may take much
+    /// of the time limit of a statement, because many words of the index may start
+    /// with a word of the search.
     fn weight(&self) -> usize {
         match &self.source {
             Source::Search(terms) if search::has_prefix(terms) => MAX_BATCH,
@@ -225,8 +226,8 @@ impl Page {
         }
     }
 
-    /// Tells whether the page is worth being searched for in the kept counts of
-    /// spans of time, which know of risk and status.
+    /// Whether the start of the page is found by the stored counts of days, which are
+    /// by risk and status.
     fn is_far(&self) -> bool {
         self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
             && self.filter.before.is_none()
@@ -234,7 +235,7 @@ impl Page {
             && self.has_kinds_only()
     }
 
-    /// Tells whether nothing but risk, status and time is asked for.
+    /// Whether the list is filtered by nothing but risk, status and time.
     fn has_kinds_only(&self) -> bool {
         matches!(self.source, Source::Changes)
             && self.filter.service_id.is_none()
@@ -249,9 +250,9 @@ impl Page {
         }
     }
 
-    /// Returns the scope whose kept count answers, if any does: none does for
-    /// words, times, and several things together.
-    fn kept_scope(&self) -> Option<Scope<'_>> {
+    /// Returns the scope whose stored count is the number of matches; `None` for
+    /// searches, time ranges and combinations of service, host and tags.
+    fn counted_scope(&self) -> Option<Scope<'_>> {
         let filter = &self.filter;
         if !filter.words().is_empty() || filter.since.is_some() || filter.until.is_some() {
             return None;
@@ -280,7 +281,7 @@ impl Page {
         Ok(ChangeList::from_row(row))
     }
 
-    /// Returns the statement: the count, and the changes of the page.
+    /// Returns the statement that selects the count and the changes of the page.
     fn query<DB: SearchDialect>(&self) -> QueryBuilder<DB> {
         let mut query = QueryBuilder::default();
         self.push(&mut query);
@@ -291,7 +292,7 @@ impl Page {
         query.push("SELECT ");
         if !self.counted {
             query.push("CAST(0 AS BIGINT)");
-        } else if let Some(scope) = self.kept_scope() {
+        } else if let Some(scope) = self.counted_scope() {
             self.kind().push_total(query, &scope);
         } else if self.has_kinds_only() {
             self.kind().push_within(query, &self.time);
@@ -315,7 +316,7 @@ impl Page {
         query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
     }
 
-    /// Returns what the sort key of a row of the source is called.
+    /// Returns the column of the sort key in the source.
     fn sort_key<DB: SearchDialect>(&self) -> &'static str {
         match &self.source {
             Source::Changes | Source::Tag(_) => "sort_key",
@@ -323,7 +324,7 @@ impl Page {
         }
     }
 
-    /// Writes FROM and WHERE of the source, for sort keys before one.
+    /// Writes FROM and WHERE of the source, for sort keys below `before`.
     fn push_source<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, before: i64) {
         match &self.source {
             Source::Changes => {
@@ -343,7 +344,7 @@ impl Page {
         sort_key::push_range(query, self.sort_key::<DB>(), sort_keys);
     }
 
-    /// Writes the conditions that columns of the changes answer.
+    /// Writes the conditions on columns of `changes`.
     fn push_columns<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
         self.kind().push(query);
         if let Some(service) = self.filter.service_id {

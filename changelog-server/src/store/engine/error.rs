@@ -119,7 +119,7 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// Returns whether an error code stands for a transient state: SQLite's extended
+/// Returns whether an error code means a transient state: SQLite's extended
 /// result codes are numbers, PostgreSQL's are five characters.
 fn is_transient(code: &str) -> bool {
     if let Some(code) = sqlite_code(code) {

@@ -19,7 +19,7 @@ pub(crate) struct Generations {
 
 #[derive(Debug, Default)]
 struct Current {
-    /// The header that the number stands for.
+    /// The header of this generation.
     header: Option<Header>,
     number: u64,
 }

@@ -27,7 +27,7 @@ pub(crate) fn of(id: Uuid) -> Option<i64> {
     (millis <= LAST_MILLI).then(|| (millis << BITS) | i64::try_from(rest).unwrap_or_default())
 }
 
-/// Makes an id that has a sort key: what an id holds besides is random.
+/// Returns an id that has a sort key; its other bits are random.
 pub(crate) fn id_at(sort_key: i64, random: u64) -> Uuid {
     let bits = sort_key.unsigned_abs();
     let rest = bits & 0xf_ffff;

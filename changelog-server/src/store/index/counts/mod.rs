@@ -34,7 +34,7 @@ const ALL_TIME: i64 = 0;
 /// hundreds of thousands of the latter.
 const DAY_OF_SERVICE_OR_HOST: i64 = -DAY;
 
-/// What changes are counted by, besides risk and status.
+/// What changes are counted by, in addition to risk and status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'c> {
     /// All changes of the organization.
