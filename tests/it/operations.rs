@@ -8,6 +8,7 @@ mod durability;
 mod no_secrets_written;
 mod organization_fairness;
 mod poll_times;
+mod poolers;
 mod proxies;
 mod several_servers;
 mod sqlite_other_processes;

@@ -25,6 +25,7 @@ mod server_process;
 mod server_thread;
 pub mod shapes;
 mod template;
+mod transaction_pooler;
 pub mod watchdog;
 
 pub use app::{Engine, KEY_NAME, Organization, TestApp, sign_in};
@@ -35,6 +36,7 @@ pub use postgres::Postgres;
 pub use process::{run, server_command, signal};
 pub use raw_connection::RawConnection;
 pub use server::Server;
+pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParameters};
 
 /// Runs each test on SQLite and on PostgreSQL, as `sqlite::name` and
 /// `postgres::name`.

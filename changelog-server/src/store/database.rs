@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use super::actors::{KnownActors, NewActor};
 use super::creation_notifier::{CreationEntry, CreationNotifier};
 use super::engine::{
-    self, BackupError, Connections, Engine, Lease, Permit, StoreError, TxConnection, execute, on,
+    self, BackupError, Connections, Engine, Lease, Permit, Planning, StoreError, TxConnection,
+    execute, on,
 };
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
@@ -102,7 +103,17 @@ impl Database {
 
     /// Waits for a connection for lists, searches and counts.
     pub(super) async fn reader(&self, tenant: Tenant) -> Result<Lease, StoreError> {
-        self.connections.reader(tenant.id()).await
+        self.reader_with(tenant, Planning::Automatic).await
+    }
+
+    /// Waits for a connection for lists, searches and counts that plans them in this
+    /// way.
+    pub(super) async fn reader_with(
+        &self,
+        tenant: Tenant,
+        planning: Planning,
+    ) -> Result<Lease, StoreError> {
+        self.connections.reader(tenant.id(), planning).await
     }
 
     /// Waits for a connection for single rows that are found by a key.

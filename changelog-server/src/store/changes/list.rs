@@ -13,7 +13,8 @@ use sqlx::{QueryBuilder, Sqlite};
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Results, Script, groups_of_equal, on, push_limit,
+    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, groups_of_equal, on,
+    push_limit,
 };
 use crate::store::index::counts::{RiskStatusFilter, Scope, Start};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
@@ -269,14 +270,15 @@ impl Page {
     /// Reads the page by a statement of its own.
     async fn read(&self, database: &Database) -> Result<ChangeList, StoreError> {
         // Whether an index of words or the order of the list serves better
-        // depends on the words; a statement that is kept prepared is planned
-        // without knowing them, and reads a million rows for a rare one.
-        let keep = !matches!(self.source, Source::Search(_));
-        let mut lease = database.reader(self.tenant).await?;
+        // depends on the words; a statement that is planned without knowing them
+        // reads a million rows for a rare one.
+        let planning = match self.source {
+            Source::Search(_) => Planning::ForValues,
+            Source::Changes | Source::Tag(_) => Planning::Automatic,
+        };
+        let mut lease = database.reader_with(self.tenant, planning).await?;
         let row = on!(&mut lease, |db| async {
-            let mut query = self.query();
-            let query = query.build_query_as().persistent(keep);
-            query.fetch_one(&mut **db).await
+            self.query().build_query_as().fetch_one(&mut **db).await
         })?;
         Ok(ChangeList::from_row(row))
     }

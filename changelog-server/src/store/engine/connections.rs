@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use changelog_core::OrganizationId;
-use sqlx::{PgPool, Postgres};
+use sqlx::Postgres;
 use tokio::time::timeout;
 
 use super::backend::{Engine, bounded, on};
@@ -12,6 +12,7 @@ use super::data_file::DataFile;
 use super::error::StoreError;
 use super::fair_share::{FairShare, Holder, Permit};
 use super::generation::Generations;
+use super::postgres_pool::{Planning, PostgresPool};
 use super::readers::{Lease, Readers};
 use super::writer::{SqliteTx, Writer};
 
@@ -26,7 +27,7 @@ pub(crate) type TxConnection = Engine<SqliteTx, sqlx::Transaction<'static, Postg
 pub(crate) struct Connections {
     pub(crate) readers: ReaderGroups,
     /// How writes begin: the writer on SQLite, a pool on PostgreSQL.
-    pub(crate) writes: Engine<Writer, PgPool>,
+    pub(crate) writes: Engine<Writer, PostgresPool>,
     /// The permits of transactions that take more than one statement's time.
     pub(crate) write_permits: Arc<FairShare>,
     /// The most batches of writes that run at the same time: in all, and of one
@@ -34,7 +35,7 @@ pub(crate) struct Connections {
     pub(crate) write_batches: (usize, usize),
     /// Whether a script can be [joined](super::Script::joined) into one statement:
     /// on PostgreSQL, unless it is distributed by Citus, which refuses such a
-    /// statement.
+    /// statement, or behind a pooler, where a single statement has no limit of time.
     pub(crate) joins_scripts: bool,
     /// What exists on SQLite only.
     pub(crate) sqlite: Option<SqliteParts>,
@@ -78,13 +79,17 @@ impl Connections {
 
     /// Waits for a connection for what is read before the organization is known.
     pub(crate) async fn system(&self) -> Result<Lease, StoreError> {
-        self.readers.system.lease(None).await
+        self.readers.system.lease(None, Planning::Automatic).await
     }
 
     /// Waits for a connection for lists, searches and counts.
-    pub(crate) async fn reader(&self, organization: OrganizationId) -> Result<Lease, StoreError> {
-        let lease = self.readers.lists.lease(Some(organization)).await;
-        self.unless_away(lease).await
+    pub(crate) async fn reader(
+        &self,
+        organization: OrganizationId,
+        planning: Planning,
+    ) -> Result<Lease, StoreError> {
+        let lease = self.readers.lists.lease(Some(organization), planning);
+        self.unless_away(lease.await).await
     }
 
     /// Waits for a connection for single rows that are found by a key.
@@ -92,8 +97,9 @@ impl Connections {
         &self,
         organization: OrganizationId,
     ) -> Result<Lease, StoreError> {
-        let lease = self.readers.points.lease(Some(organization)).await;
-        self.unless_away(lease).await
+        let points = &self.readers.points;
+        let lease = points.lease(Some(organization), Planning::Automatic);
+        self.unless_away(lease.await).await
     }
 
     /// Replaces [`StoreError::Overloaded`] when the database does not answer:
@@ -113,7 +119,8 @@ impl Connections {
 
     /// Makes a round trip that reads a real page of the database.
     pub(crate) async fn ping(&self) -> Result<(), StoreError> {
-        let mut lease = self.readers.health.lease(None).await?;
+        let health = &self.readers.health;
+        let mut lease = health.lease(None, Planning::Automatic).await?;
         let _: Option<(i64,)> = on!(&mut lease, |db| {
             sqlx::query_as("SELECT created_at FROM organizations LIMIT 1").fetch_optional(&mut **db)
         })?;

@@ -3,37 +3,34 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use backon::{ExponentialBuilder, Retryable};
 use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
-use super::backend::{Engine, STATEMENT_TIMEOUT};
+use super::backend::Engine;
 use super::checkpoint::Checkpoints;
 use super::connections::{Connections, ReaderGroups, SqliteParts};
 use super::data_file::{self, DataFile};
 use super::error::StoreError;
 use super::fair_share::FairShare;
 use super::generation::Generations;
-use super::readers::{READ_TIMEOUT, Readers};
+use super::open_postgres::open_postgres;
+use super::readers::Readers;
 use super::wal_index::WalIndex;
 use super::writer::Writer;
 use super::{files, write_lock};
 
-/// How long a caller waits for a connection.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an opening process waits for PostgreSQL to answer at all.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of the database each connection keeps in memory, as SQLite takes it:
 /// 4,000 KiB. The connections share the system's cache of the file.
 const CACHE_KIB: &str = "-4000";
 /// Connections for health checks, for keys and sessions, and for single rows.
-const HEALTH_CONNECTIONS: usize = 1;
-const SYSTEM_CONNECTIONS: usize = 2;
-const POINT_CONNECTIONS: usize = 2;
+pub(super) const HEALTH_CONNECTIONS: usize = 1;
+pub(super) const SYSTEM_CONNECTIONS: usize = 2;
+pub(super) const POINT_CONNECTIONS: usize = 2;
 /// SQLite's transactions that wait for the writer or have it; the others wait in
 /// the queues of their organizations.
 const SQLITE_WRITE_PERMITS: usize = 16;
@@ -67,7 +64,7 @@ impl Capacity {
     pub const DEFAULT_SHARE: u8 = 50;
 
     /// Returns how many of `all` are for one organization.
-    fn share_of(self, all: usize) -> usize {
+    pub(super) fn share_of(self, all: usize) -> usize {
         (all * usize::from(self.organization_share) / 100).clamp(1, all)
     }
 
@@ -139,6 +136,13 @@ pub enum OpenError {
         /// The number that is needed.
         needed: i64,
     },
+    /// A pooler gives a session to several clients, and does not know which of them
+    /// prepared a statement.
+    #[error(
+        "the pooler in front of the database confuses the prepared statements of its clients; \
+         use pgbouncer 1.21 or later with max_prepared_statements above 0, or pool_mode = session"
+    )]
+    Pooler,
     /// The store could not begin to work.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -147,7 +151,7 @@ pub enum OpenError {
 impl OpenError {
     /// Returns whether a later attempt may succeed: the database does not answer,
     /// is starting, or is recovering.
-    fn is_transient(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         match self {
             // A proxy in front of a database that is down may close connections
             // that it has accepted.
@@ -294,16 +298,13 @@ async fn migrate_sqlite(
 }
 
 /// Returns the number of the newest schema that this program knows.
-fn newest(migrator: &Migrator) -> i64 {
+pub(super) fn newest(migrator: &Migrator) -> i64 {
     let versions = migrator.iter().map(|migration| migration.version);
     versions.max().unwrap_or(0)
 }
 
 /// Selects the number of the schema that a database has.
 const VERSION: &str = "SELECT MAX(version) FROM _sqlx_migrations WHERE success";
-
-/// Selects a row on a database with the extension that distributes tables.
-const CITUS: &str = "SELECT 1 FROM pg_extension WHERE extname = 'citus'";
 
 /// Returns the result of [`VERSION`]: 0 for a database without a schema.
 fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenError> {
@@ -313,111 +314,4 @@ fn version_of(found: Result<(Option<i64>,), sqlx::Error>) -> Result<i64, OpenErr
         Err(sqlx::Error::Database(_)) => Ok(0),
         Err(error) => Err(OpenError::Connect(error)),
     }
-}
-
-/// How long a starting server waits for PostgreSQL, which may be starting or
-/// recovering too.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Opens a database on PostgreSQL; a server waits until it answers.
-async fn open_postgres(
-    address: &str,
-    purpose: Purpose,
-    capacity: Capacity,
-    write_batches: usize,
-) -> Result<Connections, OpenError> {
-    let started = Instant::now();
-    let patience = ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(250))
-        .with_max_delay(Duration::from_secs(2))
-        .without_max_times();
-    (|| open_postgres_now(address, purpose, capacity, write_batches))
-        .retry(patience)
-        .when(|error| {
-            purpose == Purpose::Serve && error.is_transient() && started.elapsed() < START_TIMEOUT
-        })
-        .notify(|error, _| {
-            tracing::warn!(%error, "waiting for the database");
-        })
-        .await
-}
-
-async fn open_postgres_now(
-    address: &str,
-    purpose: Purpose,
-    capacity: Capacity,
-    write_batches: usize,
-) -> Result<Connections, OpenError> {
-    let options = PgConnectOptions::from_str(address)
-        .map_err(OpenError::MalformedAddress)?
-        .application_name("changelog-server")
-        .options([
-            ("lock_timeout", "2s"),
-            ("idle_in_transaction_session_timeout", "15s"),
-        ]);
-    let patient = options
-        .clone()
-        .options([("statement_timeout", "0"), ("lock_timeout", "0")]);
-    let connecting = tokio::time::timeout(CONNECT_TIMEOUT, patient.connect());
-    let mut connection = match connecting.await {
-        Ok(connection) => connection.map_err(OpenError::Connect)?,
-        Err(_) => return Err(OpenError::NoAnswer),
-    };
-    let migrator = sqlx::migrate!("migrations/postgres");
-    if purpose == Purpose::Administer {
-        let needed = newest(&migrator);
-        let found: Result<(Option<i64>,), _> =
-            sqlx::query_as(VERSION).fetch_one(&mut connection).await;
-        let found = version_of(found)?;
-        if found < needed {
-            return Err(OpenError::OldSchema { found, needed });
-        }
-    }
-    // Without a timeout: a migration may take as long as it needs.
-    migrator
-        .run(&mut connection)
-        .await
-        .map_err(OpenError::Schema)?;
-    let is_citus: Option<(i32,)> = sqlx::query_as(CITUS)
-        .fetch_optional(&mut connection)
-        .await
-        .map_err(OpenError::Connect)?;
-    connection.close().await.map_err(OpenError::Connect)?;
-
-    let pool = |connections: usize, limit: Duration| {
-        let limit = format!("{}ms", limit.as_millis());
-        PgPoolOptions::new()
-            .max_connections(u32::try_from(connections).unwrap_or(u32::MAX))
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_lazy_with(options.clone().options([("statement_timeout", limit)]))
-    };
-    let group = |connections: usize, share: usize| {
-        let pool = pool(connections, READ_TIMEOUT);
-        Readers::postgres(pool, connections, share)
-    };
-    let connections = capacity
-        .postgres_connections
-        .max(Capacity::MIN_CONNECTIONS)
-        .try_into()
-        .unwrap_or(usize::MAX);
-    let rest = connections - HEALTH_CONNECTIONS - SYSTEM_CONNECTIONS - POINT_CONNECTIONS;
-    let writing = rest / 2;
-    let lists = rest - writing;
-    let write_batches = writing.div_ceil(2).min(write_batches);
-    let transactions = writing - write_batches;
-    Ok(Connections {
-        readers: ReaderGroups {
-            health: group(HEALTH_CONNECTIONS, HEALTH_CONNECTIONS),
-            system: group(SYSTEM_CONNECTIONS, SYSTEM_CONNECTIONS),
-            points: group(POINT_CONNECTIONS, capacity.share_of(POINT_CONNECTIONS)),
-            lists: group(lists, capacity.share_of(lists)),
-        },
-        // The client gives up after the same time; this ends the statement.
-        writes: Engine::Postgres(pool(writing, STATEMENT_TIMEOUT)),
-        write_permits: FairShare::new(transactions, capacity.share_of(transactions)),
-        // One batch is kept for other organizations.
-        write_batches: (write_batches, (write_batches - 1).max(1)),
-        joins_scripts: is_citus.is_none(),
-        sqlite: None,
-    })
 }

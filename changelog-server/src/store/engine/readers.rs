@@ -3,20 +3,20 @@
 //!
 //! On SQLite a statement that exceeds its time is interrupted: its caller has
 //! left, and it would keep a processor and its connection from others. On
-//! PostgreSQL `statement_timeout` does that.
+//! PostgreSQL `statement_timeout` does that, see [`PostgresPool`].
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection, PgPool, Postgres};
+use sqlx::{ConnectOptions, Connection};
 
 use super::backend::{Engine, bounded};
 use super::error::StoreError;
 use super::fair_share::{FairShare, Holder, Permit};
+use super::postgres_pool::{Planning, PostgresConnection, PostgresPool};
 
 /// How long a statement that reads may run before the database ends it: less
 /// than its caller waits, so that the caller gets the reason.
@@ -29,7 +29,7 @@ const INSTRUCTIONS_PER_CHECK: i32 = 1_000;
 /// A group of connections that read.
 #[derive(Clone, Debug)]
 pub(crate) struct Readers {
-    connections: Engine<Arc<SqliteReaders>, PgPool>,
+    connections: Engine<Arc<SqliteReaders>, PostgresPool>,
     shares: Arc<FairShare>,
 }
 
@@ -51,20 +51,25 @@ impl Readers {
     }
 
     /// Makes a group of the connections of a pool.
-    pub(crate) fn postgres(pool: PgPool, connections: usize, share: usize) -> Self {
+    pub(crate) fn postgres(pool: PostgresPool, connections: usize, share: usize) -> Self {
         Self {
             connections: Engine::Postgres(pool),
             shares: FairShare::new(connections, share),
         }
     }
 
-    /// Waits for a connection for an organization, or for the service itself.
-    pub(crate) async fn lease(&self, holder: Holder) -> Result<Lease, StoreError> {
+    /// Waits for a connection for an organization, or for the service itself. SQLite
+    /// plans each statement once.
+    pub(crate) async fn lease(
+        &self,
+        holder: Holder,
+        planning: Planning,
+    ) -> Result<Lease, StoreError> {
         let permit = self.shares.acquire(holder).await?;
         Ok(match &self.connections {
             Engine::Sqlite(readers) => Engine::Sqlite(readers.lease(permit).await?),
             Engine::Postgres(pool) => Engine::Postgres(PostgresLease {
-                connection: bounded(pool.acquire()).await?,
+                connection: bounded(pool.lease(planning)).await?,
                 _permit: permit,
             }),
         })
@@ -205,7 +210,7 @@ impl DerefMut for SqliteLease {
 /// One of PostgreSQL's connections.
 #[derive(Debug)]
 pub(crate) struct PostgresLease {
-    connection: PoolConnection<Postgres>,
+    connection: PostgresConnection,
     /// Free again after the connection is back.
     _permit: Permit,
 }
