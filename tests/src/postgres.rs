@@ -279,8 +279,7 @@ fn programs() -> Option<PathBuf> {
 /// Returns the command prefix that runs a program as the user `postgres`; empty unless
 /// this process runs as root, which PostgreSQL refuses.
 fn user_prefix() -> Vec<&'static str> {
-    let id = Command::new("id").arg("-u").output().expect("id runs");
-    if id.stdout.trim_ascii() != b"0" {
+    if !is_root() {
         Vec::new()
     } else if installed::in_path("setpriv").is_some() {
         vec![
@@ -294,6 +293,12 @@ fn user_prefix() -> Vec<&'static str> {
     }
 }
 
+/// Returns whether this process runs as root, which PostgreSQL and pgbouncer refuse.
+pub(crate) fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("id runs");
+    id.stdout.trim_ascii() == b"0"
+}
+
 fn as_user(user: &[&str], program: &Path) -> Command {
     match user {
         [] => Command::new(program),
@@ -305,7 +310,7 @@ fn as_user(user: &[&str], program: &Path) -> Command {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").port()
 }

@@ -21,7 +21,7 @@ printf '%s' "$list" | while read -r kind what; do
     server)
         read -r name <"/proc/$what/comm" || name=
         case $name in
-        changelog-serve) kill -KILL "$what" ;;
+        changelog-serve | pgbouncer) kill -KILL "$what" ;;
         chromedriver) kill -KILL -- "-$what" ;;
         esac ;;
     folder) rm -rf "$what" ;;

@@ -11,7 +11,8 @@ use sqlx::{Connection, PgConnection};
 use changelog_tests::NamedStatements::{FollowTheirClient, StayInTheirSession};
 use changelog_tests::UnknownParameters::{Ignored, Refused};
 use changelog_tests::{
-    Engine, Server, TestApp, TestClient, TransactionPooler, each, run, server_command,
+    Engine, PgBouncer, PoolMode, Server, TestApp, TestClient, TransactionPooler, each, run,
+    server_command,
 };
 
 /// The sessions that a pooler has.
@@ -289,4 +290,76 @@ async fn a_pooler_that_confuses_prepared_statements_is_refused() {
         let said = server.err().expect("it does not start");
         assert!(said.contains("pgbouncer 1.21"), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_run_behind_pgbouncer_in_session_mode() {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
+        return;
+    };
+    // A session for each connection.
+    let pgbouncer = PgBouncer::start(&app.database, PoolMode::Session, 60).await;
+    if let Some(pgbouncer) = pgbouncer {
+        run_servers(&app, &pgbouncer.database).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_run_behind_pgbouncer_in_transaction_mode_if_it_tracks_statements() {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
+        return;
+    };
+    let pgbouncer = PgBouncer::start(&app.database, PoolMode::Transaction, SESSIONS).await;
+    let Some(pgbouncer) = pgbouncer else {
+        return;
+    };
+    if pgbouncer.tracks_statements {
+        run_servers(&app, &pgbouncer.database).await;
+    } else {
+        let server = Server::start_in_process(&pgbouncer.database, &[]).await;
+        let error = server.err().expect("it does not start");
+        assert!(error.contains("pgbouncer 1.21"), "{error}");
+    }
+}
+
+/// Runs two servers and an admin command on a database whose direct server the app has.
+async fn run_servers(app: &TestApp, database: &str) {
+    let filters = fill(&app.key()).await;
+    let start = |_| Server::start_in_process(database, &[]);
+    let starting = tokio::time::timeout(START_TIMEOUT, join_all((0..2).map(start)));
+    let servers: Vec<Server> = starting
+        .await
+        .expect("no start hangs")
+        .into_iter()
+        .map(|server| server.unwrap_or_else(|error| panic!("serve fails: {error}")))
+        .collect();
+    let clients: Vec<TestClient> = servers
+        .iter()
+        .map(|server| TestClient::new(&server.address).with("x-api-key", &app.organization.key))
+        .collect();
+    for (number, filter) in filters.iter().enumerate() {
+        let path = format!("/api/changes?{filter}");
+        let expected = app.key().get(&path).await.text;
+        assert_eq!(
+            clients[number % 2].get(&path).await.text,
+            expected,
+            "{path}"
+        );
+    }
+    let id = clients[0].change("behind the pooler").await;
+    let path = format!("/api/changes/{id}");
+    let patch = json!({ "title": "Behind pgbouncer" });
+    clients[1].patch(&path, patch).await.is(200);
+    for client in [&clients[0], &clients[1], &app.key()] {
+        let change = client.get(&path).await.data(200);
+        assert_eq!(change["title"], "Behind pgbouncer");
+    }
+    let mut command = server_command(app.folder());
+    command
+        .args(["org", "list", "--json"])
+        .env("CHANGELOG_DATABASE_URL", database);
+    let output = tokio::task::spawn_blocking(move || run(command, "")).await;
+    let output = output.expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
 }
