@@ -164,7 +164,6 @@ impl Store {
         let delete_keys = idempotency::delete_expired(&self.database.connections.writes);
         let mut deleted = 0;
         for (statement, ttl) in [
-            (delete_keys, IDEMPOTENCY_TTL),
             (sessions::PURGE_IDLE, sessions::IDLE_TTL),
             (
                 sign_in_attempts::PURGE_FAILURES,
@@ -175,6 +174,8 @@ impl Store {
                 sign_in_attempts::BROWSER_TTL,
             ),
             (invitations::PURGE, invitations::EXPIRED_TTL),
+            // Last: on Citus it needs all nodes, and one may be away.
+            (delete_keys, IDEMPOTENCY_TTL),
         ] {
             let before = now.plus(-ttl).millis();
             // Deletes 1,000 rows at a time, because other transactions wait for this one.

@@ -37,6 +37,12 @@ const SETTINGS: [&str; 6] = [
     "log_line_prefix=%a[%p] %v ",
 ];
 
+/// Makes the service take the database for one with the extension Citus: without it,
+/// PostgreSQL gets the statements that create changes as one.
+const LOOKS_LIKE_CITUS: &str = "
+INSERT INTO pg_extension (oid, extname, extowner, extnamespace, extrelocatable, extversion)
+SELECT 1, 'citus', extowner, extnamespace, false, '' FROM pg_extension LIMIT 1";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_statement_is_about_one_organization() {
     let Some(postgres) = Postgres::start_with(&SETTINGS).await else {
@@ -45,6 +51,8 @@ async fn each_statement_is_about_one_organization() {
     let mut app = TestApp::on_postgres(&postgres).await;
     let placement = Placement::read();
     partition(&app, &placement).await;
+    let mut connection = connect(&app).await;
+    execute(&mut connection, LOOKS_LIKE_CITUS).await;
     explain(&app).await;
     // Its connections learn when they begin that their statements are explained.
     app.restart().await;
@@ -220,13 +228,13 @@ impl<'p> Log<'p> {
         if tables.is_disjoint(of_organizations) {
             return None;
         }
-        let partitions: BTreeSet<_> = read_tables(one).filter_map(partition_of).collect();
+        let partitions: BTreeSet<_> = tables_of_steps(one).filter_map(partition_of).collect();
         if !tables.is_subset(of_organizations) {
             Some("also uses tables of the coordinator")
-        } else if one.statement.trim_start().starts_with("INSERT")
-            && one.statement.contains("SELECT")
-        {
+        } else if one.statement.contains("INSERT INTO ") && one.statement.contains("SELECT") {
             Some("inserts rows that a query finds")
+        } else if one.statement.starts_with("WITH ") {
+            Some("is several statements")
         } else if partitions.len() > 1 {
             Some("reads the rows of several organizations")
         } else if self.organizations(one).len() > 1 {
@@ -240,14 +248,13 @@ impl<'p> Log<'p> {
 
     /// Returns the tables that a statement uses.
     fn tables_of(&self, one: &Explained) -> BTreeSet<String> {
-        let written = written_table(&one.statement);
-        let names = read_tables(one).map(|name| {
+        let names = tables_of_steps(one).map(|name| {
             let table = name
                 .rsplit_once("_p")
                 .filter(|_| partition_of(name).is_some());
             table.map_or(name, |(table, _)| table)
         });
-        let names = names.chain(written).map(str::to_owned);
+        let names = names.map(str::to_owned);
         names.filter(|name| self.placement.has(name)).collect()
     }
 
@@ -269,11 +276,8 @@ impl<'p> Log<'p> {
             transactions.entry(&one.session).or_default().push(one);
         }
         let creates = |statements: &Vec<&Explained>| {
-            let mut written = statements.iter().map(|one| written_table(&one.statement));
-            written.any(|table| table == Some("changes"))
-                && statements
-                    .iter()
-                    .any(|one| one.statement.starts_with("INSERT INTO changes "))
+            let mut statements = statements.iter();
+            statements.any(|one| one.statement.contains("INSERT INTO changes "))
         };
         transactions.into_values().filter(creates).collect()
     }
@@ -307,11 +311,13 @@ fn spaced(statement: &str) -> String {
 
 /// Returns the names of the tables and partitions that a plan has steps for, whether
 /// they ran or not: a limit may have ended the statement before.
-fn read_tables(one: &Explained) -> impl Iterator<Item = &str> {
+fn tables_of_steps(one: &Explained) -> impl Iterator<Item = &str> {
     one.plan.lines().filter_map(|line| {
         let (step, _) = line.split_once("  (cost=")?;
         let (kind, target) = step.split_once(" on ")?;
-        let is_table = kind.contains("Scan") && !kind.contains("Bitmap Index Scan");
+        let (_, kind) = kind.rsplit_once("->  ").unwrap_or(("", kind));
+        let is_table = ["Insert", "Update", "Delete"].contains(&kind)
+            || kind.contains("Scan") && kind != "Bitmap Index Scan";
         is_table.then(|| target.split(' ').next())?
     })
 }
@@ -319,16 +325,6 @@ fn read_tables(one: &Explained) -> impl Iterator<Item = &str> {
 /// Returns the number of the partition that a name ends with.
 fn partition_of(name: &str) -> Option<usize> {
     name.rsplit_once("_p")?.1.parse().ok()
-}
-
-/// Returns the table that a statement writes to.
-fn written_table(statement: &str) -> Option<&str> {
-    let mut words = statement.split_whitespace();
-    match (words.next()?, words.next()?) {
-        ("INSERT", "INTO") | ("DELETE", "FROM") => words.next(),
-        ("UPDATE", table) => Some(table),
-        _ => None,
-    }
 }
 
 /// Requires that a statement without its organization is noticed.
@@ -375,8 +371,12 @@ async fn mistakes_are_found(
             "has values of several organizations",
         ),
         (
-            "SELECT document FROM changes WHERE organization_id = \
-             '01a1fc06-6900-7000-a18a-d5a5acedae41' AND id <> $1::uuid::text::uuid",
+            "WITH s0 AS (DELETE FROM change_tags WHERE organization_id = $1::uuid) \
+             DELETE FROM change_search WHERE organization_id = $1::uuid AND sort_key = -1",
+            "is several statements",
+        ),
+        (
+            "SELECT document FROM changes WHERE organization_id = $1::uuid AND sort_key = 1",
             "",
         ),
     ] {
