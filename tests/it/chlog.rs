@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use changelog_tests::TestApp;
 
-/// What a command said, and how it ended.
+/// The output and exit code of a `chlog` command.
 pub(crate) struct ChlogOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -45,13 +45,13 @@ impl ChlogOutput {
         self.exits_with(0)
     }
 
-    /// Requires this exit code; a failure must say something, and not here.
+    /// Requires this exit code; a failure must print an error.
     #[track_caller]
     pub(crate) fn exits_with(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
         assert!(
             code == 0 || !self.stderr.trim().is_empty(),
-            "it fails without a word"
+            "the command fails without a message"
         );
         assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
         self
@@ -68,7 +68,7 @@ pub(crate) fn chlog(app: &TestApp, arguments: &[&str]) -> ChlogOutput {
     ChlogOutput::of(app.chlog().args(arguments))
 }
 
-/// The newest change, as the service has it.
+/// Returns the newest change of the service.
 pub(crate) async fn newest(app: &TestApp) -> Value {
     let list = app.key().get("/api/changes?per_page=1").await.body(200);
     list["data"][0].clone()

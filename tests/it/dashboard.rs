@@ -1,5 +1,4 @@
-//! What people do in a browser: most of it in a real one, the rest as a browser
-//! would send it.
+//! The dashboard, in Chromium or with requests like those of a browser.
 
 mod accounts;
 mod api_keys;
@@ -24,10 +23,10 @@ use changelog_tests::{Organization, TestApp, TestClient, form, send, text};
 
 use serde_json::json;
 
-/// What only a person who is signed in sees.
+/// An element of every page for signed-in users.
 const MENU: &str = "details.menu";
 
-/// Signs in by the form, and arrives at the overview.
+/// Signs in with the form, and waits for the overview.
 pub(crate) async fn sign_in(browser: &Chromium, app: &TestApp, organization: &Organization) {
     browser.open(&format!("{}/sign-in", app.url())).await;
     try_sign_in(browser, &organization.email, &organization.password).await;
@@ -42,7 +41,7 @@ async fn try_sign_in(browser: &Chromium, email: &str, password: &str) {
     browser.press("Sign in").await;
 }
 
-/// What stands between two texts.
+/// Returns the text between two strings.
 #[track_caller]
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let (_, rest) = text
@@ -54,7 +53,7 @@ fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     found
 }
 
-/// Invites somebody, and returns the path of the link.
+/// Creates an invitation, and returns the path of its link.
 pub(crate) async fn invite(by: &TestClient, email: &str, role: &str) -> String {
     let fields = [("email", email), ("role", role)];
     let answer = by.post_form("/settings/members/invite", &fields).await;
@@ -64,17 +63,17 @@ pub(crate) async fn invite(by: &TestClient, email: &str, role: &str) -> String {
     format!("/invitations/{token}")
 }
 
-/// A password that nobody else has.
+/// The password of invited members.
 const PASSWORD: &str = "a pear and 4711 plums";
 
-/// Somebody who was invited and came: who they are, and they at their browser.
+/// A member who has accepted an invitation, with a session.
 pub(crate) struct Person {
     pub(crate) id: String,
     pub(crate) email: String,
     browser: TestClient,
 }
 
-/// Has somebody join the organization of whoever invites them.
+/// Invites a person to the organization of the inviting user, and accepts the invitation.
 pub(crate) async fn join(app: &TestApp, by: &TestClient, name: &str, role: &str) -> Person {
     let email = format!("{name}@example.org");
     let link = invite(by, &email, role).await;
@@ -90,7 +89,7 @@ pub(crate) async fn join(app: &TestApp, by: &TestClient, name: &str, role: &str)
     Person { id, email, browser }
 }
 
-/// One of everything that has a page or a button of its own.
+/// One resource of every kind that has a page or a form.
 struct Resources {
     change: String,
     service: String,
@@ -98,12 +97,12 @@ struct Resources {
     key: String,
     member: String,
     invitation: String,
-    /// What leads to an invitation.
+    /// The token of the link of the invitation.
     token: String,
 }
 
 impl Resources {
-    /// Makes them in an organization.
+    /// Creates the resources in an organization.
     async fn of(app: &TestApp, organization: &Organization) -> Self {
         let key = app.with_key(&organization.key);
         let owner = app.browser_of(organization).await;
@@ -141,7 +140,7 @@ impl Resources {
     }
 }
 
-/// Posts a form as the browser of nobody in particular would, with a header.
+/// Posts a form with an additional header.
 async fn post_with(
     caller: &TestClient,
     path: &str,
@@ -155,7 +154,7 @@ async fn post_with(
     .await
 }
 
-/// How many entries the activity log has of late.
+/// Returns the ids of the newest activity entries.
 async fn entries(browser: &TestClient) -> Vec<String> {
     let log = browser.get("/api/activity?limit=100").await.body(200);
     let entries = log["items"].as_array().expect("a list").iter();

@@ -1,4 +1,4 @@
-//! What a shell offers behind `chlog`, and how long it takes.
+//! Shell completion: what is offered, and how long it takes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ on_one!(
     a_hanging_or_dead_service_does_not_delay_completion,
 );
 
-/// How long a completion may take.
+/// The time limit of a completion.
 const LIMIT: Duration = Duration::from_millis(300);
 
-/// Asks for completions as bash does, and tells how long it took.
+/// Requests completions as bash does, and returns them with the time that it took.
 fn complete(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Duration) {
     let words: Vec<&str> = line.split(' ').collect();
     command
@@ -35,7 +35,7 @@ fn complete(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Durat
     let output = ChlogOutput::of(&mut command).succeeds();
     let elapsed = begun.elapsed();
     assert_eq!(output.stderr, "", "{line}");
-    // Flags are offered beside what an argument may be.
+    // Flags are offered in addition to values of an argument.
     let is_flag = line.ends_with(' ');
     let found = output
         .stdout
@@ -44,8 +44,8 @@ fn complete(mut command: assert_cmd::Command, line: &str) -> (Vec<String>, Durat
     (found.map(str::to_owned).collect(), elapsed)
 }
 
-/// Asks until there is an answer: on a machine that is busy the first one may
-/// only start the asking.
+/// Requests completions until there are some: on a busy machine the first request may
+/// only start the lookup.
 fn complete_eventually(app: &TestApp, line: &str) -> Vec<String> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -114,7 +114,7 @@ async fn names_are_cached_for_a_while(app: TestApp) {
     let text = std::fs::read_to_string(&files[0]).expect("a file");
     let name = files[0].display().to_string();
     assert!(!text.contains(&app.organization.key) && !name.contains(&app.organization.key));
-    // Young names are not asked for again; old ones are.
+    // Names are fetched again only when the cached ones are old.
     key.create("/api/services", json!({ "name": "search" }))
         .await;
     assert_eq!(complete_eventually(&app, line), ["payments"]);
@@ -124,9 +124,9 @@ async fn names_are_cached_for_a_while(app: TestApp) {
     std::fs::write(&files[0], cached.to_string()).expect("a file");
     let deadline = Instant::now() + Duration::from_secs(20);
     while complete_eventually(&app, line) != ["payments", "search"] {
-        assert!(Instant::now() < deadline, "old names stay");
+        assert!(Instant::now() < deadline, "old names are still offered");
     }
-    // Another key sees another organization.
+    // Another key has names of another organization.
     let other = app.second_organization();
     let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &other.key);
@@ -134,13 +134,13 @@ async fn names_are_cached_for_a_while(app: TestApp) {
 }
 
 async fn a_hanging_or_dead_service_does_not_delay_completion(app: TestApp) {
-    // Connections are taken, and never answered.
+    // Accepts connections, and never responds.
     let hanging = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let hanging = (hanging.local_addr().expect("an address"), hanging);
     let hanging_url = format!("http://{}", hanging.0);
     for url in [hanging_url.as_str(), "http://127.0.0.1:1", "http://[::1]:1"] {
         for line in ["chlog list --service ", "chlog log --host ", "chlog show "] {
-            // The best of a few: others work on this machine.
+            // The shortest of a few, because other tests run at the same time.
             let best = (0..4)
                 .map(|_| {
                     let mut command = app.chlog();
@@ -154,7 +154,7 @@ async fn a_hanging_or_dead_service_does_not_delay_completion(app: TestApp) {
             assert!(best < LIMIT, "{url} {line}: {best:?}");
         }
     }
-    // What was known is offered even so.
+    // Cached names are offered without the service.
     app.key()
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -193,7 +193,7 @@ async fn completion_errors_are_silent(app: TestApp) {
     let output =
         ChlogOutput::of(command.env("COMPLETE", "tcsh").args(["--", "chlog", ""])).succeeds();
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", ""));
-    // Without it, or switched off, commands are commands.
+    // With the variable empty or 0, the command runs.
     for value in ["", "0"] {
         let output =
             ChlogOutput::of(app.chlog().env("COMPLETE", value).arg("--version")).succeeds();

@@ -16,7 +16,7 @@ on_one!(
     each_fault_has_the_exit_code_of_chlog_log,
 );
 
-/// Returns a check of a report.
+/// Returns a check of a report by name.
 fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
     let checks = report["checks"].as_array().expect("a list");
     let found = checks.iter().find(|check| check["check"] == name);
@@ -44,7 +44,7 @@ async fn a_working_setup_is_reported(app: TestApp) {
     }
     let key = &app.organization.key;
     assert!(!output.stdout.contains(key.as_str()), "{}", output.stdout);
-    // Settings and where they are from.
+    // Settings are shown with their sources.
     let settings = "risk = \"high\"\n";
     std::fs::write(app.folder().join(".chlog.toml"), settings).expect("a file");
     let config = app.folder().join("config/chlog");
@@ -62,7 +62,7 @@ async fn a_working_setup_is_reported(app: TestApp) {
         assert!(output.stdout.contains(words), "{words}: {}", output.stdout);
     }
     assert!(!output.stdout.contains("low (from"), "{}", output.stdout);
-    // A key that ends soon works, and is warned of.
+    // A key that expires soon works, with a warning.
     let soon = Utc::now() + TimeDelta::days(2);
     let made = app.create_key(&["--expires-at", &soon.to_rfc3339()]);
     let mut command = app.chlog();
@@ -75,7 +75,7 @@ async fn a_working_setup_is_reported(app: TestApp) {
 
 async fn each_fault_has_the_exit_code_of_chlog_log(app: TestApp) {
     let mut app = app;
-    // Each as it is, and what `log` says to the same.
+    // Compares with `log --strict` in the same situation.
     let compare = |app: &TestApp, name: &str, value: &str, exit: i32, failed: &str| {
         let command = |arguments: &[&str]| {
             let mut command = app.chlog();
@@ -111,7 +111,8 @@ async fn each_fault_has_the_exit_code_of_chlog_log(app: TestApp) {
     assert!(output.stdout.contains("failed"), "{}", output.stdout);
 }
 
-/// Answers every request as a healthy service whose clock is so far ahead.
+/// Starts a server that responds to every request as a healthy service with its clock
+/// ahead.
 async fn service_ahead(seconds: i64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -148,7 +149,7 @@ async fn clocks_are_compared(app: TestApp) {
         let url = service_ahead(ahead).await;
         let mut command = app.chlog();
         command.env("CHLOG_URL", url).args(["doctor", "--json"]);
-        // That service knows no keys: only its clock is looked at here.
+        // That server has no keys; only the clock is checked here.
         let output = tokio::task::spawn_blocking(move || command.output().expect("chlog runs"));
         let output = output.await.expect("an exit");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -12,7 +12,7 @@ on_one!(
     an_export_is_streamed_and_filtered,
 );
 
-/// Changes with everything that is hard to write down.
+/// Creates changes that are hard to serialize.
 async fn create_tricky_changes(app: &TestApp) {
     let key = app.key();
     let service = json!({ "name": "=payments; \"eu\"", "color": "#ff0000" });
@@ -67,7 +67,7 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
         "{}",
         output.stderr
     );
-    // A table holds the same, and is known again.
+    // A CSV export is recognized as well.
     let table = chlog(&app, &["export", "--format", "csv"])
         .succeeds()
         .stdout;
@@ -79,7 +79,7 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
         output.stderr
     );
     assert_eq!(all_changes(&app, &there.key).await, here);
-    // Into an organization of its own, but for what a table does not have.
+    // A CSV import into a third organization, without the columns that CSV does not have.
     let third = app.admin(&["org", "create", "--name", "Third", "--plan", "pro"]);
     let third = third["organization"]["id"]
         .as_str()
@@ -103,7 +103,7 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
         changes
     };
     assert_eq!(plain(all_changes(&app, key).await), plain(here));
-    // The dashboard's download is the same file.
+    // The download of the dashboard can be imported too.
     let browser = app.browser().await;
     let download = browser.get("/changes.csv").await;
     download.is(200);

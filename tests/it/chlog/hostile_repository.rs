@@ -1,5 +1,5 @@
-//! A repository that somebody else wrote runs nothing here, and git never sees
-//! the key.
+//! `chlog` runs no program that a hostile repository configures, and does not pass the
+//! key to git.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use changelog_tests::{TestApp, installed, on_one};
 
 on_one!(a_hostile_repository_runs_nothing);
 
-/// Runs git as its owner does, and requires success.
+/// Runs git, and requires success.
 #[track_caller]
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
@@ -46,7 +46,7 @@ async fn a_hostile_repository_runs_nothing(app: TestApp) {
     run(&["checkout", "-q", "main"]);
     run(&["merge", "-q", "--no-ff", "-m", "Merge the topic", "topic"]);
     run(&["tag", "-a", "v1", "-m", "Version 1"]);
-    // A commit with a signature that somebody would have to check.
+    // A signed commit, which git would verify with a program.
     let head = run(&["cat-file", "commit", "HEAD"]);
     let (headers, message) = head.split_once("\n\n").expect("a message");
     let signature = "-----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----";
@@ -55,7 +55,7 @@ async fn a_hostile_repository_runs_nothing(app: TestApp) {
     let signed = run(&["hash-object", "-t", "commit", "-w", "signed"]);
     run(&["reset", "-q", "--soft", &signed]);
 
-    // Every program that its settings name says that it ran, and what it saw.
+    // Every program in the configuration logs that it ran, with the key if it has it.
     let ran = app.folder().join("ran");
     let trap = app.folder().join("trap.sh");
     let script = format!(
@@ -112,7 +112,7 @@ async fn a_hostile_repository_runs_nothing(app: TestApp) {
     let list = app.key().get("/api/changes").await.body(200);
     assert!(list["count"].as_u64() >= Some(2), "{list}");
 
-    // Objects that are not here are not fetched, which is what would run ssh.
+    // Missing objects are not fetched, which would run ssh.
     let tree = run(&["rev-parse", "v1^1"]);
     let object = folder.join(format!(".git/objects/{}/{}", &tree[..2], &tree[2..]));
     fs::remove_file(object).expect("a loose object");
@@ -123,13 +123,14 @@ async fn a_hostile_repository_runs_nothing(app: TestApp) {
     assert_git_does_not_see_the_key(&app, &folder);
 }
 
-/// Requires that no program of the repository has said anything.
+/// Requires that no program of the repository has run.
 #[track_caller]
 fn assert_nothing_ran(log: &Path) {
     assert!(!log.exists(), "{:?}", fs::read_to_string(log));
 }
 
-/// Puts a program in the place of git that writes down its environment.
+/// Requires that git does not get the key, with a program in its place that logs its
+/// environment.
 fn assert_git_does_not_see_the_key(app: &TestApp, folder: &Path) {
     let fake = app.folder().join("bin");
     fs::create_dir(&fake).expect("a folder");
@@ -148,7 +149,7 @@ fn assert_git_does_not_see_the_key(app: &TestApp, folder: &Path) {
         command.env("CHLOG_API_KEY_FILE", "/some/where");
         ChlogOutput::of(command.args(arguments));
     }
-    let seen = fs::read_to_string(&seen).expect("git was asked");
+    let seen = fs::read_to_string(&seen).expect("git was run");
     assert!(!seen.contains("CHLOG_API_KEY"), "{seen}");
     assert!(seen.contains("GIT_NO_LAZY_FETCH=1"), "{seen}");
 }

@@ -1,4 +1,4 @@
-//! `chlog import`: changes of elsewhere, each once.
+//! `chlog import`: files, CSV and git history; each change is imported once.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -26,14 +26,14 @@ on_one!(
     a_failed_import_can_be_repeated,
 );
 
-/// A `chlog` that acts for another organization of the same service.
+/// Returns a `chlog` command with the key of another organization.
 pub(crate) fn chlog_of(app: &TestApp, organization: &Organization) -> assert_cmd::Command {
     let mut command = app.chlog();
     command.env("CHLOG_API_KEY", &organization.key);
     command
 }
 
-/// Everything that the service has, newest first, without what is its own.
+/// Returns all changes, newest first, without ids and times of recording.
 pub(crate) async fn all_changes(app: &TestApp, key: &str) -> Vec<Value> {
     let caller = app.with_key(key);
     let mut changes = Vec::new();
@@ -96,7 +96,7 @@ async fn importing_a_file_again_adds_nothing(app: TestApp) {
     let expected =
         json!({ "imported": 0, "already_there": 250, "rejected": 0, "rejected_file": null });
     assert_eq!(output.json(), expected);
-    // What was added since is all that is recorded, wherever it stands.
+    // Only the added line is imported, wherever it is in the file.
     let mut more = lines.clone();
     more.insert(100, line(7000, "Added"));
     let input = more.join("\r\n");
@@ -107,7 +107,7 @@ async fn importing_a_file_again_adds_nothing(app: TestApp) {
         output.stderr
     );
     assert_eq!(count(&app).await, 251);
-    // Nothing is recorded, and everything is said.
+    // A dry run imports nothing.
     let input = line(8000, "Not yet");
     let dry = ["import", "-", "--dry-run"];
     let output = ChlogOutput::of(app.chlog().args(dry).write_stdin(input)).succeeds();
@@ -136,7 +136,7 @@ async fn identical_lines_are_imported_separately(app: TestApp) {
         let output = chlog(&app, &["import", "twice.jsonl"]).succeeds();
         assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
-    // More than one request takes, all at one moment.
+    // More than one request, all with the same time.
     let many: Vec<String> = (0..1100).map(|_| line(9, "Same")).collect();
     write(&app, "many.ndjson", many.join("\n"));
     for expected in [
@@ -171,7 +171,7 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
         "{}",
         output.stderr
     );
-    // An export of this organization is known by its ids, whatever was edited.
+    // Lines of an export of this organization are recognized by id, even after edits.
     let exported = chlog(&app, &["export"]).succeeds().stdout;
     chlog(&app, &["update", id.trim(), "--title", "Renamed"]).succeeds();
     let output =
@@ -182,7 +182,7 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
         output.stderr
     );
     assert_eq!(count(&app).await, 1);
-    // The same deployment of another host is another change.
+    // The same change on another host is another change.
     for host in ["web-1", "web-2"] {
         let text = json!({ "title": "Roll", "occurred_at": "2026-01-01T00:00:00Z", "host": host });
         let arguments = ["import", "-", "--create-missing"];
@@ -237,12 +237,12 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, expected);
-    // Mended there, it is imported from there.
-    let corrected = line(3, "Mended");
+    // The corrected file of rejected lines can be imported.
+    let corrected = line(3, "Corrected");
     write(&app, "bad.ndjson.rejected", corrected);
     chlog(&app, &["import", "bad.ndjson.rejected"]).succeeds();
     assert_eq!(count(&app).await, 3);
-    // Of a pipe, and of a name that is asked for.
+    // The default name for a pipe, and a given name.
     let input = "{}\n";
     ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).exits_with(6);
     assert!(app.folder().join("import-rejected.ndjson").exists());
@@ -299,7 +299,7 @@ async fn csv_files_are_imported(app: TestApp) {
             ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(header)).exits_with(2);
         assert!(output.stderr.contains(word), "{}", output.stderr);
     }
-    // What it is can be said where it cannot be seen.
+    // The format can be given where the name does not show it.
     write(&app, "table.txt", line(1, "Deploy"));
     let arguments = ["import", "table.txt", "--input-format", "csv"];
     chlog(&app, &arguments).exits_with(2);
@@ -347,7 +347,7 @@ async fn unknown_names_are_refused_or_created(app: TestApp) {
 async fn a_failed_import_can_be_repeated(app: TestApp) {
     let mut app = app;
     let lines: Vec<String> = (0..1200).map(|n| line(n, &format!("Deploy {n}"))).collect();
-    // As if the first request had been answered, and the second not.
+    // As if the first request had succeeded, and the second had failed.
     write(&app, "some.ndjson", lines[..500].join("\n"));
     write(&app, "all.ndjson", lines.join("\n"));
     chlog(&app, &["import", "some.ndjson"]).succeeds();
@@ -391,7 +391,7 @@ async fn an_interrupted_import_reports_its_progress(app: TestApp) {
     );
     let imported = count(&app).await;
     assert!(imported > 0 && imported < u64::from(COUNT), "{imported}");
-    // It may still be writing what it was sent last: that is there in a moment.
+    // The service may still be writing the last request.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let imported = count(&app).await;
     let output = chlog(&app, &["import", "long.ndjson"]).succeeds();
@@ -444,7 +444,7 @@ async fn changes_of_one_time_keep_their_order(app: TestApp) {
     assert_eq!(titles, expected);
 }
 
-/// Runs git in a folder, at a time, with nothing of this machine's settings.
+/// Runs git in a folder with this commit time and without the settings of this machine.
 fn git(folder: &Path, at: &str, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(arguments)
@@ -464,7 +464,7 @@ fn git(folder: &Path, at: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// Makes a repository with two merges and three tags.
+/// Creates a repository with two merges and three tags.
 fn repository(app: &TestApp) -> std::path::PathBuf {
     let folder = app.folder().join("repository");
     std::fs::create_dir(&folder).expect("a folder");
@@ -496,7 +496,7 @@ fn repository(app: &TestApp) -> std::path::PathBuf {
     git("", &["checkout", "-q", "main"]);
     merge("2026-01-06T00:00:00Z", "Merge branch 'side'");
     git("", &["tag", "v3"]);
-    // Not of this history.
+    // Not in the history of main.
     git("", &["checkout", "-q", "--orphan", "other"]);
     commit("2026-01-07T00:00:00Z", "Elsewhere");
     git("", &["tag", "elsewhere"]);
@@ -586,7 +586,7 @@ async fn import_outside_a_repository_fails(app: TestApp) {
     std::fs::create_dir(&folder).expect("a folder");
     let mut command = app.chlog();
     command.args(["import", "--git"]).current_dir(&folder);
-    // The folder of this app may lie in a repository of somebody else.
+    // The temporary folder may be in another repository.
     command.env("GIT_CEILING_DIRECTORIES", app.folder());
     let output = ChlogOutput::of(&mut command).exits_with(2);
     assert!(

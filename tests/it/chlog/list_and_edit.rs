@@ -1,4 +1,4 @@
-//! `chlog` finding and editing changes, and what they are linked to.
+//! `chlog list`, `show`, `update` and the commands for services and hosts.
 
 use serde_json::{Value, json};
 
@@ -167,7 +167,7 @@ async fn changes_are_edited(app: TestApp) {
     }
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["host_ref"]["hostname"], "web-1");
-    // What is not named stays.
+    // Other fields stay unchanged.
     chlog(&app, &["update", &id, "--risk", "low"]).succeeds();
     let mut expected = change;
     let change = newest(&app).await;
@@ -221,7 +221,7 @@ async fn tags_and_links_are_added_removed_and_replaced(app: TestApp) {
         assert_eq!(change["tags"], json!(tags), "{arguments:?}");
         assert_eq!(each(&change["links"], "label"), labels, "{arguments:?}");
     }
-    // A link of the same label is the same link.
+    // A link with the same label replaces the link.
     for address in ["https://example.com/old", "https://example.com/new"] {
         chlog(&app, &["update", &id, "--link", &format!("run={address}")]).succeeds();
     }

@@ -88,7 +88,7 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
     }
     assert_eq!(change["service"]["id"], json!(service));
     assert_eq!(change["host_ref"]["id"], json!(host));
-    // By their ids as well, and otherwise the service's defaults.
+    // Service and host by id; the other fields have defaults.
     let by_id = ["log", "By id", "--service", &service, "--host", &host];
     let output = chlog(&app, &by_id).succeeds();
     let change = newest(&app).await;
@@ -127,7 +127,7 @@ async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {
     }
     piped(&app, &["log"], "Only a title").succeeds();
     assert_eq!(newest(&app).await["description"], Value::Null);
-    // A title given is not looked for in a pipe.
+    // With a title, standard input is not read.
     piped(&app, &["log", "From the argument"], "Not this").succeeds();
     assert_eq!(newest(&app).await["title"], "From the argument");
     assert_eq!(count(&app).await, 6);
@@ -153,12 +153,12 @@ async fn an_editor_is_opened(app: TestApp) {
         (&change["title"], &change["description"]),
         (&json!("From the editor"), &json!("With a story"))
     );
-    // An editor that is left without a title records nothing.
+    // Without a title from the editor, nothing is recorded.
     let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", "true"));
     output.exits_with(130);
     let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", "false"));
     output.exits_with(130);
-    // One that does not exist has not been left by anybody.
+    // An editor that does not exist is an error.
     let missing = "no-such-editor";
     let output = ChlogOutput::of(app.chlog().args(["log", "-e"]).env("EDITOR", missing));
     output.exits_with(1);
@@ -202,7 +202,7 @@ async fn missing_services_and_hosts_are_created_on_request(app: TestApp) {
         each(&key.get("/api/hosts").await.data(200), "hostname"),
         ["web-9"]
     );
-    // A change that is refused leaves nothing behind.
+    // A refused change creates no service.
     chlog(
         &app,
         &["log", "ab", "--service", "other", "--create-missing"],
@@ -212,7 +212,7 @@ async fn missing_services_and_hosts_are_created_on_request(app: TestApp) {
         each(&key.get("/api/services").await.data(200), "name"),
         ["brand-new"]
     );
-    // A near miss is told.
+    // A similar name is suggested.
     let output = chlog(&app, &["log", "Deploy", "--service", "brand-nwe"]).exits_with(3);
     assert!(output.stderr.contains("brand-new"), "{}", output.stderr);
 }
@@ -244,7 +244,7 @@ async fn a_dry_run_sends_nothing(app: TestApp) {
     ];
     let output = chlog(&app, &arguments).succeeds();
     assert!(output.stderr.contains("new"), "{}", output.stderr);
-    // It finds the same mistakes as the real thing.
+    // A dry run finds the same mistakes.
     chlog(&app, &["log", "ab", "--dry-run"]).exits_with(6);
     chlog(&app, &["log", "Deploy", "--service", "nobody", "--dry-run"]).exits_with(3);
     assert_eq!(count(&app).await, 0);
@@ -266,7 +266,7 @@ async fn one_idempotency_key_creates_one_change(app: TestApp) {
     assert_eq!(count(&app).await, 1);
     let other = ["log", "Another", "--idempotency-key", "run-42"];
     chlog(&app, &other).exits_with(6);
-    // Without one, twice is two.
+    // Without a key, each call creates a change.
     chlog(&app, &["log", "Deploy"]).succeeds();
     chlog(&app, &["log", "Deploy"]).succeeds();
     assert_eq!(count(&app).await, 3);
@@ -293,7 +293,7 @@ async fn project_files_set_defaults(app: TestApp) {
         (&change["tags"], &change["risk_level"]),
         (&json!(["a", "b"]), &json!("high"))
     );
-    // A flag beats it.
+    // Flags take precedence.
     log(&["With flags", "--risk", "low", "--tag", "c", "--service", ""]).succeeds();
     let change = newest(&app).await;
     assert_eq!(
@@ -301,7 +301,7 @@ async fn project_files_set_defaults(app: TestApp) {
         (&json!(["c"]), &json!("low"))
     );
     assert_eq!(change["service"], Value::Null);
-    // A cloned repository must not say where the key goes.
+    // A cloned repository must not set where the key is sent.
     for line in [
         "url = \"http://evil.example.com\"",
         "profile = \"evil\"",
@@ -320,7 +320,7 @@ async fn project_files_set_defaults(app: TestApp) {
             output.stderr
         );
     }
-    // Above the repository's root nothing counts.
+    // Files above the root of the repository are ignored.
     std::fs::remove_file(&file).expect("a file");
     std::fs::write(app.folder().join(".chlog.toml"), "risk = \"high\"\n").expect("a file");
     log(&["Outside"]).succeeds();

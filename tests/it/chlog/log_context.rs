@@ -69,7 +69,7 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
             { "label": "branch", "url": format!("{at}/tree/main") },
         ])
     );
-    // Words and flags count first.
+    // The title and flags take precedence.
     let given = [
         "Mine",
         "--tag",
@@ -96,7 +96,7 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
     piped.arg("log").envs(RUN);
     ChlogOutput::of(piped.write_stdin("From a pipe\n\nAll of it")).succeeds();
     assert_eq!(newest(&app).await["title"], "From a pipe");
-    // Turned off, there is neither a title nor anything else.
+    // --no-context adds neither a title nor anything else.
     let output = log(&app, here, &["--no-context"], &RUN).exits_with(2);
     assert!(
         output.stderr.contains("no title was given"),
@@ -111,7 +111,7 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
     );
 }
 
-/// Runs git with nobody's settings.
+/// Runs git without the settings of this machine.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
@@ -160,9 +160,9 @@ async fn a_repository_sets_tags_and_links(app: TestApp) {
             { "label": "branch", "url": "https://github.com/owner/repo/tree/main" },
         ])
     );
-    // Outside of a run nobody's title is made up.
+    // Outside of a CI run there is no default title.
     log(&app, &below, &[], &[]).exits_with(2);
-    // In one, the subject is that of the commit that was checked out.
+    // In a CI run, the default title has the subject of the commit.
     let mut run = RUN.to_vec();
     run.retain(|(name, _)| *name != "GITHUB_SHA");
     run.push(("GITHUB_SHA", &commit));
@@ -185,7 +185,7 @@ async fn a_repository_sets_tags_and_links(app: TestApp) {
 }
 
 async fn unknown_context_is_omitted(app: TestApp) {
-    // A repository that is none, no git at all, and a git that hangs.
+    // A broken repository, no git, and a git that hangs.
     let folder = app.folder().join("broken");
     fs::create_dir_all(folder.join(".git")).expect("a folder");
     let output = log(&app, &folder, &["Deploy"], &[]).succeeds();
@@ -211,7 +211,7 @@ async fn unknown_context_is_omitted(app: TestApp) {
         (&change["tags"], &change["links"]),
         (&json!([]), &json!([]))
     );
-    // A change has its limits.
+    // Context that exceeds the limit of tags is omitted.
     let tags: Vec<String> = (0..19).map(|n| format!("tag{n}")).collect();
     let tags = tags.join(",");
     log(&app, &folder, &["Deploy", "--tag", &tags], &RUN).succeeds();

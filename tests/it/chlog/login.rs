@@ -1,4 +1,4 @@
-//! Where `chlog` finds the service and the key, and where it stores it.
+//! `chlog auth`, and the precedence of settings for the URL and the key.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -53,7 +53,7 @@ async fn keys_are_read_in_order_of_precedence(app: TestApp) {
     let path = file.to_str().expect("a path");
     list(&[("CHLOG_URL", &url), ("CHLOG_API_KEY", key)], &[]).succeeds();
     list(&[("CHLOG_URL", &url), ("CHLOG_API_KEY_FILE", path)], &[]).succeeds();
-    // A flag beats the environment.
+    // Flags take precedence over the environment.
     let nowhere = "http://127.0.0.1:1";
     list(
         &[("CHLOG_URL", nowhere), ("CHLOG_API_KEY", key)],
@@ -65,7 +65,7 @@ async fn keys_are_read_in_order_of_precedence(app: TestApp) {
         &["--url", nowhere],
     )
     .exits_with(7);
-    // The environment beats the user's file; profiles are chosen by name.
+    // The environment takes precedence over the configuration file; profiles have names.
     let config = app.folder().join("config/chlog");
     std::fs::create_dir_all(&config).expect("a folder");
     let settings = format!("url = \"{nowhere}\"\n[profiles.here]\nurl = \"{url}\"\n");
@@ -76,7 +76,7 @@ async fn keys_are_read_in_order_of_precedence(app: TestApp) {
     list(&[("CHLOG_API_KEY", key), ("CHLOG_PROFILE", "here")], &[]).succeeds();
     let output = list(&[("CHLOG_API_KEY", key)], &["--profile", "hree"]).exits_with(2);
     assert!(output.stderr.contains("hree"), "{}", output.stderr);
-    // Without a key, or with a file that is not there, nothing is sent.
+    // Without a key, or with a missing key file, nothing is sent.
     let output = list(&[("CHLOG_URL", &url)], &[]);
     assert!(
         matches!(output.code, 2 | 4),
@@ -127,8 +127,8 @@ async fn keys_are_stored_and_deleted(app: TestApp) {
         }
     }
     assert_eq!(holding.len(), 1, "{holding:?}");
-    assert_ne!(holding[0], "config.toml", "apart from the settings");
-    // It is used, shown masked, and sent nowhere else.
+    assert_ne!(holding[0], "config.toml", "the key is in the settings");
+    // The key is used, shown masked, and not sent to other servers.
     bare(&["log", "With a stored key"], "").succeeds();
     let output = bare(&["auth", "status"], "").succeeds();
     assert!(
@@ -144,7 +144,7 @@ async fn keys_are_stored_and_deleted(app: TestApp) {
         elsewhere.code,
         elsewhere.stderr
     );
-    // The environment beats it, and says so in the status.
+    // The environment takes precedence, and the status shows it.
     let mut command = app.bare_chlog();
     let output = ChlogOutput::of(
         command

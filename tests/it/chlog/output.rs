@@ -20,7 +20,7 @@ on_one!(
     exit_codes_distinguish_failures,
 );
 
-/// Two changes at fixed times.
+/// Creates two changes at fixed times.
 async fn create_two_changes(app: &TestApp) {
     let key = app.key();
     let service = key
@@ -80,7 +80,7 @@ async fn all_formats_have_the_same_content(app: TestApp) {
             .stdout,
         format!("{one}\n")
     );
-    // Nothing but the results is on standard output, also when there are none.
+    // Standard output has results only, also when there are none.
     let empty = chlog(&app, &["list", "-q", "nothing"]).succeeds();
     assert_eq!(empty.stdout, "");
     assert_ne!(empty.stderr, "");
@@ -98,7 +98,7 @@ async fn all_formats_have_the_same_content(app: TestApp) {
     chlog(&app, &["list", "--format", "csv", "--json"]).exits_with(2);
 }
 
-/// Replaces what differs from run to run.
+/// Replaces ids, which differ from run to run.
 fn redacted(output: &str) -> String {
     let mut settings = String::new();
     for line in output.lines() {
@@ -124,7 +124,7 @@ async fn tables_match_their_snapshots(app: TestApp) {
     create_two_changes(&app).await;
     let list = chlog(&app, &["list"]).succeeds().stdout;
     assert!(!list.contains('\u{1b}'), "no colour in a pipe");
-    // How long ago it was changes with the calendar.
+    // The age of a change depends on the date.
     let mut when = Vec::new();
     for line in list.lines() {
         when.push(line.split("  ").next().unwrap_or_default().to_owned());
@@ -139,7 +139,7 @@ async fn tables_match_their_snapshots(app: TestApp) {
     assert!(shown.contains("2026-01-02"), "exact times: {shown}");
     let lines: String = shown
         .lines()
-        // Made now.
+        // The time of recording differs.
         .filter(|line| !line.trim_start().starts_with("recorded"))
         .map(|line| match line.split_once(" (") {
             Some((exact, _)) if line.contains("ago") => format!("{exact} ([ago])\n"),
@@ -172,7 +172,7 @@ async fn control_characters_are_not_printed(app: TestApp) {
     let list = chlog(&app, &["list", "--json"]).succeeds().json();
     assert_eq!(
         list["data"][0]["title"], "safe \u{202e}desrever",
-        "JSON means the same"
+        "the title in JSON"
     );
 }
 
@@ -198,7 +198,7 @@ async fn a_closed_pipe_is_not_an_error(app: TestApp) {
             .stderr(Stdio::piped())
             .spawn()
             .expect("chlog runs");
-        // One line, as `head -1` takes, and then nobody reads any more.
+        // Reads one line, like `head -1`, and closes the pipe.
         let mut reader = BufReader::with_capacity(64, child.stdout.take().expect("a pipe"));
         let mut line = String::new();
         reader.read_line(&mut line).expect("a line");
@@ -249,7 +249,7 @@ async fn exit_codes_distinguish_failures(mut app: TestApp) {
     let output = chlog(&app, &["log", "title"]).exits_with(4);
     assert!(output.stderr.contains("plan"), "{}", output.stderr);
     app.admin(&["org", "set-plan", &app.organization.id, "pro"]);
-    // Nobody there.
+    // The server does not run.
     app.server.terminate();
     app.server
         .wait_for_exit(Duration::from_secs(15))
@@ -258,7 +258,7 @@ async fn exit_codes_distinguish_failures(mut app: TestApp) {
     chlog(&app, &["list"]).exits_with(7);
     chlog(&app, &["health"]).exits_with(7);
     chlog(&app, &["log", "title", "--strict"]).exits_with(7);
-    // Somebody else there.
+    // An invalid URL.
     let output = ChlogOutput::of(app.chlog().args(["list"]).env("CHLOG_URL", "nonsense"));
     output.exits_with(2);
 }

@@ -1,4 +1,4 @@
-//! `chlog run`: a command runs as if it were called alone, and is recorded.
+//! `chlog run`: the command runs as without `chlog`, and its outcome is recorded.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ on_one!(
     an_unobserved_outcome_is_recorded_as_unknown,
 );
 
-/// How long a process may take to get somewhere on a machine that is busy.
+/// How long to wait for a file on a busy machine.
 const APPEAR_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn run(app: &TestApp, arguments: &[&str]) -> ChlogOutput {
@@ -121,7 +121,7 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
     assert_eq!(change["tags"], serde_json::json!(["a", "b"]));
     let description = change["description"].as_str().expect("text");
     assert!(description.starts_with("All of it\n\nCommand: `sh`"));
-    // What nobody ran is nowhere.
+    // Nothing is recorded if the command was not run.
     let before = title_counts(&app).await;
     run(&app, &["--status", "completed", "--", "true"]).exits_with(6);
     run(&app, &["--title", "x", "--", "true"]).exits_with(6);
@@ -129,8 +129,7 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
     assert_eq!(title_counts(&app).await, before);
 }
 
-/// Says everything in which a terminal differs from a pipe, reads a line, and
-/// ends with a code of its own.
+/// Prints what depends on a terminal, reads a line, and exits with its own code.
 const TERMINAL_SCRIPT: &str = r#"
 printf '\033[31mred\033[0m\n'
 for fd in 0 1 2; do if [ -t $fd ]; then echo "$fd is a terminal"; fi; done
@@ -143,14 +142,14 @@ echo "hello $name"
 exit 7
 "#;
 
-/// Runs a command under a terminal, types to it, and returns what the terminal
-/// received and how it ended.
+/// Runs a command on a terminal, types when `when` appears, and returns the output of the
+/// terminal and the exit code.
 pub(crate) fn run_on_terminal(command: CommandBuilder, input: &[u8], when: &str) -> (Vec<u8>, u32) {
     run_interactively(command, &[(when, input)])
 }
 
-/// The same with several inputs, each of which is typed when its words have come
-/// after the input before it.
+/// Runs a command on a terminal with several inputs, each typed when its words appear
+/// after the previous input.
 pub(crate) fn run_interactively(
     mut command: CommandBuilder,
     inputs: &[(&str, &[u8])],
@@ -170,7 +169,7 @@ pub(crate) fn run_interactively(
     let mut inputs = inputs.iter().peekable();
     let mut from = 0;
     let mut buffer = [0; 4096];
-    // Ends with an error when nobody has the other side any more.
+    // Fails when the other side is closed.
     while let Ok(count @ 1..) = reader.read(&mut buffer) {
         seen.extend(&buffer[..count]);
         let text = String::from_utf8_lossy(&seen[from..]);
@@ -183,7 +182,7 @@ pub(crate) fn run_interactively(
     (seen, status.exit_code())
 }
 
-/// `chlog run` of a script, to be run under a terminal.
+/// Returns a `chlog run` of a script to run on a terminal.
 fn chlog_run_of(app: &TestApp, url: &str, script: &str) -> CommandBuilder {
     let mut command = CommandBuilder::new(programs::chlog());
     command.args(["run", "--", "sh", "-c", script]);
@@ -218,7 +217,7 @@ async fn terminal_output_is_unchanged(app: TestApp) {
     assert_eq!(change["status"], "rolled_back");
 }
 
-/// Counts signals into a file, and ends when it has nothing more to wait for.
+/// Writes each signal to a file, and exits after 1.5 s.
 const SIGNAL_COUNTER: &str = r#"
 for signal in INT TERM HUP USR1; do trap "echo $signal >>caught" $signal; done
 echo ready >ready
@@ -243,12 +242,12 @@ async fn signals_reach_the_command_once(app: TestApp) {
         fs::remove_file(&caught).expect("it exists");
         fs::remove_file(&ready).expect("it exists");
     }
-    // A terminal's Ctrl-C reaches the whole group of processes by itself.
+    // The terminal sends Ctrl-C to the whole process group.
     let command = chlog_run_of(&app, &app.url(), SIGNAL_COUNTER);
     let (_, code) = run_on_terminal(command, b"\x03", "ready");
     assert_eq!(code, 5);
     assert_eq!(fs::read_to_string(&caught).expect("it was caught"), "INT\n");
-    // What was ignored before stays so.
+    // Ignored signals stay ignored.
     let mut nohup = Command::new("sh");
     let line = "trap '' HUP; exec \"$@\"";
     nohup.args(["-c", line, "sh"]).arg(programs::chlog());
@@ -283,7 +282,7 @@ async fn the_command_runs_when_the_service_fails(app: TestApp) {
             "{mode:?}"
         );
     }
-    // It is away only when the command has ended, or answers only then.
+    // The service becomes unavailable while the command runs.
     proxy.set_mode(ProxyMode::Forward);
     let mut child = start(&app, &proxy.url, &["sh", "-c", "echo x >ready; sleep 2"]);
     wait_for_file(&app.folder().join("ready")).await;
@@ -319,7 +318,7 @@ async fn the_command_gets_its_change_id_and_not_the_key(app: TestApp) {
         "{}",
         output.stdout
     );
-    // The command may change its change; what it does not say is ours to say.
+    // The command may update its change; `run` sets the status.
     let script = format!(
         "'{}' update $CHLOG_CHANGE_ID --tag by-the-command",
         programs::chlog().display()
@@ -371,7 +370,7 @@ async fn mistakes_are_reported_and_do_not_stop_the_command(app: TestApp) {
         assert_eq!(spooled_files(&spool_folder(&app)).len(), kept);
         assert_eq!(spooled_files(&spool_folder(&app).join("runs")).len(), 0);
     }
-    // What the service does not take is not lost.
+    // A rejected change is kept.
     let output = run(&app, &["--service", "nope", "--", "true"]);
     assert_eq!(output.code, 0);
     assert!(
@@ -409,7 +408,7 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
         .trim()
         .parse()
         .expect("a number");
-    // While it runs, others leave it alone.
+    // Other commands do not close a run that is in progress.
     app.chlog().arg("list").assert().success();
     assert_eq!(newest(&app).await["status"], "in_progress");
     let _ = child.kill();
@@ -433,7 +432,7 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     );
 }
 
-/// Starts `chlog run` and does not wait for it.
+/// Starts `chlog run` without waiting for it.
 pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
     let mut command = Command::new(programs::chlog());
     command.args(["run", "--"]).args(arguments);
@@ -442,7 +441,7 @@ pub(crate) fn start(app: &TestApp, url: &str, arguments: &[&str]) -> Child {
         .expect("chlog runs")
 }
 
-/// Gives a command the surroundings of an app.
+/// Sets the environment of a command for an app.
 fn with_environment(mut command: Command, app: &TestApp, url: &str) -> Command {
     command
         .env_clear()
@@ -458,7 +457,7 @@ fn with_environment(mut command: Command, app: &TestApp, url: &str) -> Command {
     command
 }
 
-/// Waits until there is a file with something in it.
+/// Waits until a file is not empty.
 pub(crate) async fn wait_for_file(path: &std::path::Path) {
     let began = Instant::now();
     while !fs::metadata(path).is_ok_and(|file| file.len() > 0) {

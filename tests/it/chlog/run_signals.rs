@@ -1,5 +1,5 @@
-//! A command gets a signal once, whatever way it comes: Terraform takes a second
-//! interrupt as the order to stop at once, and may lose its state over it.
+//! A command gets each signal once, however it was sent: Terraform stops at once at a
+//! second interrupt, and may lose its state.
 
 use std::fs;
 
@@ -9,13 +9,12 @@ use crate::chlog::run::{run_on_terminal, set_terminal_environment};
 use crate::chlog::terraform::Module;
 use changelog_tests::{Engine, TestApp, installed, programs};
 
-/// Ways to send TERM to a `chlog run`, whose process is `$chlog`. Each waits
-/// until the command is there.
+/// Ways to send TERM to a `chlog run`, whose process id is `$chlog`.
 const DELIVERIES: [(&str, &str); 5] = [
     ("to chlog alone", "kill -TERM $chlog"),
     (
         "to the group",
-        // The script itself is in it, and goes on.
+        // The script is in the group too, and must continue.
         "trap '' TERM; kill -TERM 0",
     ),
     (
@@ -32,8 +31,8 @@ const DELIVERIES: [(&str, &str); 5] = [
     ),
 ];
 
-/// Starts `chlog`, sends it the signal, and waits for its end. The second child is
-/// the command: the first is the witness of signals.
+/// Starts `chlog`, sends the signal, and waits for the exit. The second child is the
+/// command; the first one observes signals.
 const SEND_SIGNAL: &str = r"
 leaves() {
     for child in $(cat /proc/$1/task/*/children); do leaves $child; done
@@ -47,15 +46,14 @@ SEND || true
 wait $chlog || wait $chlog || true
 ";
 
-/// Writes down each signal it gets, and waits longer than a second one could
-/// take to come.
+/// Writes each signal to a file, and runs long enough to get a second one.
 const SIGNAL_COUNTER: &str = r#"
 for signal in INT TERM; do trap "echo $signal >>caught" $signal; done
 echo ready >ready
 for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 0.1; done
 "#;
 
-/// What takes a while, and lets Terraform decide about its end.
+/// A resource that takes 2.5 s and ignores signals.
 const SLOW_MODULE: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -67,7 +65,7 @@ resource "terraform_data" "next" {
 }
 "#;
 
-/// Requires that Terraform was interrupted once and ended in order.
+/// Requires that Terraform was interrupted once and shut down gracefully.
 #[track_caller]
 fn assert_interrupted_once(output: &str, how: &str) {
     let count = output.matches("Interrupt received").count();
@@ -81,10 +79,11 @@ fn assert_interrupted_once(output: &str, how: &str) {
 
 async fn app() -> TestApp {
     let app = TestApp::with_process(Engine::Sqlite).await;
-    app.expect("it needs no other program")
+    app.expect("SQLite is built in")
 }
 
-/// A folder with a `chlog` in the search path, and a shell there.
+/// Runs a script in the folder of the app, with `chlog` in PATH, and returns its standard
+/// error.
 fn shell(app: &TestApp, script: &str) -> String {
     let chlog = programs::chlog();
     let mut path = chlog.parent().expect("a folder").as_os_str().to_owned();
@@ -99,7 +98,7 @@ fn shell(app: &TestApp, script: &str) -> String {
         .env("CHLOG_URL", app.url())
         .env("CHLOG_API_KEY", &app.organization.key)
         .current_dir(app.folder());
-    // What is sent to the group is not for the tests.
+    // Signals to the group must not reach the tests.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let output = changelog_tests::run(command, "");
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -117,14 +116,14 @@ async fn a_command_gets_each_signal_once() {
         let text = fs::read_to_string(&caught).unwrap_or_default();
         assert_eq!(text, "TERM\n", "{how}: {output}");
     }
-    // timeout sends it to its child and then to the whole group.
+    // `timeout` signals its child and then the whole group.
     for (signal, flags) in [("TERM", ""), ("INT", "-s INT"), ("TERM", "--foreground")] {
         let script = format!("rm -f ready caught; timeout {flags} 0.8 {run}");
         let output = shell(&app, &script);
         let text = fs::read_to_string(&caught).unwrap_or_default();
         assert_eq!(text, format!("{signal}\n"), "timeout {flags}: {output}");
     }
-    // Sent twice it comes twice, as it would without.
+    // A signal that is sent twice arrives twice.
     let twice = "kill -TERM $chlog; sleep 0.7; kill -TERM $chlog";
     let script = SEND_SIGNAL.replace("COMMAND", run).replace("SEND", twice);
     shell(&app, &script);
@@ -152,16 +151,15 @@ async fn terraform_is_interrupted_once() {
             let text = fs::read_to_string(&output).expect("output");
             assert_interrupted_once(&text, &format!("{command}, {how}"));
         }
-        // What it does when its time is over, it does when it is told to end: how
-        // long Terraform takes to begin is not known.
+        // `timeout` forwards TERM in the same way as when its time is over; the start
+        // time of Terraform is unknown.
         let command_line = format!("timeout 60 {command}");
         let script = SEND_SIGNAL.replace("COMMAND", &command_line);
         module.shell(&script.replace("SEND", "kill -TERM $chlog"), &[], "");
         let text = fs::read_to_string(&output).expect("output");
         assert_interrupted_once(&text, &format!("timeout, {command}"));
-        // A terminal sends Ctrl-C to the whole group by itself. Terraform alone
-        // takes one for two when it comes while it starts a process: so not before
-        // that has said something.
+        // The terminal sends Ctrl-C to the whole group. Terraform itself counts it twice
+        // while it starts a process, so this waits for the output of the process.
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         let mut command = CommandBuilder::new(programs::chlog());
         command.args(&words);
@@ -174,8 +172,8 @@ async fn terraform_is_interrupted_once() {
     }
 }
 
-/// Stopping and continuing, and a pager that needs the terminal at the other end
-/// of a pipe, are the shell's to arrange and not ours to break.
+/// The job control of the shell works: stopping and continuing, and a pager that reads
+/// from the terminal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn job_control_works_through_run() {
     if installed::in_path("bash").is_none() {
@@ -184,8 +182,8 @@ async fn job_control_works_through_run() {
     }
     let app = app().await;
     let chlog = programs::chlog();
-    // The last of the pipe reads the terminal as a pager does: in the
-    // background it would be stopped for it, and nobody would continue it.
+    // The last command of the pipe reads from the terminal as a pager does; in the
+    // background it would be stopped.
     let script = format!(
         "set -m; chlog() {{ '{}' \"$@\"; }}\n\
          chlog run -- sh -c 'echo from the command; sleep 0.3' | \

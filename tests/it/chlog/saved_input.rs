@@ -1,4 +1,4 @@
-//! What was typed is never thrown away.
+//! Messages that were typed are saved until they are recorded.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,14 +20,14 @@ on_one!(
     a_hyphen_is_standard_input,
 );
 
-/// The texts that are kept.
+/// Returns the saved messages.
 fn saved_messages(app: &TestApp) -> Vec<PathBuf> {
     let folder = app.folder().join("state/chlog/drafts");
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     files.map(|file| file.path()).collect()
 }
 
-/// Runs `chlog` with an editor that writes a text, and ends with a code.
+/// Runs `chlog` with an editor that writes a text and exits with a code.
 fn chlog_with_editor(app: &TestApp, text: &str, code: u8, arguments: &[&str]) -> ChlogOutput {
     let script = app.folder().join("editor.sh");
     let body = format!("printf '{text}' >\"$1\"; echo opened >>opened; exit {code}\n");
@@ -53,12 +53,12 @@ async fn edited_messages_are_saved_until_they_are_recorded(app: TestApp) {
     assert_eq!(mode & 0o777, 0o600);
     let stored = fs::read_to_string(path).expect("text");
     assert_eq!(stored, "ab\n\nten minutes of typing\n");
-    // By its path, without the editor.
+    // Recorded from the path, without the editor.
     let by_path = ["log", "-F", path.to_str().expect("a path")];
     ChlogOutput::of(app.chlog().args(by_path)).exits_with(6);
 
-    // Taken up in the editor, which has it.
-    let script = app.folder().join("mends.sh");
+    // The editor opens with the saved message.
+    let script = app.folder().join("corrects.sh");
     fs::write(&script, "sed -i 's/^ab$/Deploy/' \"$1\"\n").expect("a file");
     let mut command = app.chlog();
     command.env("EDITOR", format!("sh {}", script.display()));
@@ -71,7 +71,7 @@ async fn edited_messages_are_saved_until_they_are_recorded(app: TestApp) {
     assert_eq!(saved_messages(&app).len(), 0);
     ChlogOutput::of(app.chlog().args(["log", "--recover"])).exits_with(3);
 
-    // An editor that fails after it has saved, and one that nobody wrote in.
+    // An editor that fails after saving, and one that saves nothing.
     let good = "A good title\\nand more\\n";
     chlog_with_editor(&app, good, 3, &["log", "-e"]).exits_with(130);
     assert_eq!(saved_messages(&app).len(), 1);
@@ -80,7 +80,7 @@ async fn edited_messages_are_saved_until_they_are_recorded(app: TestApp) {
     ChlogOutput::of(app.chlog().args(["log", "--recover"])).succeeds();
     assert_eq!(newest(&app).await["title"], "A good title");
     assert_eq!(saved_messages(&app).len(), 0);
-    // Where the service is away, the spool has it.
+    // If the service is unavailable, the change is spooled.
     let mut command = app.chlog();
     command.env("CHLOG_URL", "http://127.0.0.1:9");
     command.env(
@@ -120,7 +120,7 @@ async fn mistakes_are_found_before_the_editor_opens(app: TestApp) {
     assert!(opened.exists());
 }
 
-/// `chlog log`, to be run under a terminal.
+/// Returns a `chlog log` command to run on a terminal.
 fn log_on_terminal(app: &TestApp, arguments: &[&str]) -> CommandBuilder {
     let mut command = CommandBuilder::new(programs::chlog());
     command.arg("log");
@@ -131,7 +131,7 @@ fn log_on_terminal(app: &TestApp, arguments: &[&str]) -> CommandBuilder {
 
 async fn pasted_lines_are_one_message(app: TestApp) {
     let known = ["--risk", "low", "--status", "completed"];
-    // As a terminal pastes it, and what is typed after it.
+    // A bracketed paste, and then the enter key.
     let pasted = b"\x1b[200~Deploy api\rsecond line\r\rfourth line\x1b[201~\r";
     let (seen, code) = run_on_terminal(log_on_terminal(&app, &known), pasted, "Title: ");
     assert_eq!(code, 0, "{}", String::from_utf8_lossy(&seen));
@@ -140,7 +140,7 @@ async fn pasted_lines_are_one_message(app: TestApp) {
         (&change["title"], &change["description"]),
         (&json!("Deploy api"), &json!("second line\n\nfourth line"))
     );
-    // Beside a description that was given.
+    // Appended to a given description.
     let with = ["--risk", "low", "--status", "completed", "-m", "given"];
     let pasted = b"\x1b[200~Deploy web\rsecond line\x1b[201~\r";
     run_on_terminal(log_on_terminal(&app, &with), pasted, "Title: ");
@@ -167,7 +167,7 @@ async fn prompt_input_is_saved_after_an_interrupt(app: TestApp) {
         (&change["title"], &change["description"]),
         (&json!("Deploy api"), &json!("second line"))
     );
-    // What is wrong is said before anything is asked.
+    // Mistakes are reported before the prompts.
     let (seen, code) = run_on_terminal(
         log_on_terminal(&app, &["--service", "nope"]),
         b"",
@@ -187,7 +187,7 @@ async fn a_hyphen_is_standard_input(app: TestApp) {
         (&change["title"], &change["description"]),
         (&json!("Deploy"), &json!("All of it"))
     );
-    // What a script's own text would become is said where it can be read.
+    // The help warns of scripts on standard input.
     let help = ChlogOutput::of(app.chlog().args(["log", "--help"])).succeeds();
     assert!(help.stdout.contains("bash < script"), "{}", help.stdout);
 }

@@ -1,4 +1,4 @@
-//! What the service did not answer to waits, and is recorded once.
+//! Changes that could not be sent are spooled, and recorded once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ on_one!(
     a_hundred_concurrent_logs_survive_a_kill,
 );
 
-/// Every way in which a service can be away.
+/// The failures after which a change is spooled.
 pub(crate) const OUTAGES: [ProxyMode; 9] = [
     ProxyMode::Hanging,
     ProxyMode::InternalError,
@@ -40,7 +40,7 @@ pub(crate) const OUTAGES: [ProxyMode; 9] = [
     ProxyMode::Closing,
 ];
 
-/// Runs `chlog` through a gateway.
+/// Runs `chlog` through a proxy.
 pub(crate) fn chlog_through(app: &TestApp, proxy: &FaultyProxy, arguments: &[&str]) -> ChlogOutput {
     let mut command = app.chlog();
     ChlogOutput::of(command.env("CHLOG_URL", &proxy.url).args(arguments))
@@ -50,7 +50,7 @@ pub(crate) fn spool_folder(app: &TestApp) -> PathBuf {
     app.folder().join("state/chlog/spool")
 }
 
-/// The files that wait.
+/// Returns the spooled files of a folder.
 pub(crate) fn spooled_files(folder: &Path) -> Vec<PathBuf> {
     let Ok(files) = fs::read_dir(folder) else {
         return Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn spooled_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// How often there is a change of each title.
+/// Returns the number of changes per title.
 pub(crate) async fn title_counts(app: &TestApp) -> BTreeMap<String, usize> {
     let mut title_counts = BTreeMap::new();
     for page in 1.. {
@@ -121,7 +121,7 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
     });
     assert_eq!(found, expected);
 
-    // It is still away: nothing is lost by trying.
+    // A failed flush loses nothing.
     chlog_through(&app, &proxy, &["spool", "flush"]).exits_with(7);
     assert_eq!(spooled_files(&spool_folder(&app)), files);
     proxy.set_mode(ProxyMode::Forward);
@@ -146,7 +146,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     for number in 0..3 {
         let title = format!("Kept {number}");
         chlog_through(&app, &proxy, &["log", &title, "--service", "Payments"]).succeeds();
-        // Two that happen in one millisecond have no order.
+        // Changes of one millisecond have no order.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     proxy.set_mode(ProxyMode::Forward);
@@ -156,7 +156,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     let list = app.key().get("/api/changes").await.body(200);
     let all = list["data"].as_array().expect("a list");
     let in_order: Vec<_> = all.iter().map(|change| &change["title"]).collect();
-    // By when they happened, not by when they came.
+    // Ordered by time of the change, not of arrival.
     assert_eq!(
         in_order,
         ["The first that gets through", "Kept 2", "Kept 1", "Kept 0"]
@@ -164,7 +164,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     assert_eq!(all[1]["service"]["id"], service.as_str());
     let output = chlog_through(&app, &proxy, &["list"]).succeeds();
     assert_eq!(output.stderr, "");
-    // A pipeline may know no other command.
+    // `run` sends spooled changes too.
     proxy.set_mode(ProxyMode::Closing);
     chlog_through(&app, &proxy, &["log", "Before the run"]).succeeds();
     proxy.set_mode(ProxyMode::Forward);
@@ -197,7 +197,7 @@ async fn refused_changes_are_moved_to_rejected(app: TestApp) {
         output.stdout
     );
     assert!(output.stdout.contains("0-torn.json"), "{}", output.stdout);
-    // It is not tried again.
+    // A rejected change is not sent again.
     let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
     assert_eq!(output.stderr, "no changes are waiting\n");
     chlog_through(&app, &proxy, &["spool", "drop", "--rejected"]).succeeds();
@@ -216,7 +216,7 @@ async fn mistakes_are_not_spooled(app: TestApp) {
     app.chlog().args(["log", "x"]).assert().code(6);
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
 
-    // Nor does a key that is not accepted any more cost what waits.
+    // A refused key does not lose spooled changes.
     let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
     chlog_through(&app, &proxy, &["log", "It waits"]).succeeds();
@@ -298,7 +298,7 @@ async fn a_hundred_concurrent_logs_survive_a_kill(mut app: TestApp) {
             app.restart().await;
             proxy.set_service(&app.server.address);
         }
-        // Eight at a time, as fast as they go.
+        // Eight at a time.
         if logging.len() > 8 {
             assert!(logging.remove(0).wait().expect("an exit").success());
         }
@@ -349,7 +349,7 @@ async fn spooled_changes_are_deleted_on_request(app: TestApp) {
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
     chlog_through(&app, &proxy, &["spool", "drop", "--all"]).succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 0);
-    // Where nothing can be kept, it is said what is lost.
+    // If the spool is not writable, the lost change is printed.
     let mut command = app.chlog();
     command.env("CHLOG_URL", &proxy.url);
     command.env("CHLOG_SPOOL_DIR", "/proc/nowhere");
@@ -366,7 +366,7 @@ async fn spooled_changes_are_deleted_on_request(app: TestApp) {
     );
 }
 
-/// Starts `chlog` and does not wait for it.
+/// Starts `chlog` without waiting for it.
 fn start(app: &TestApp, proxy: &FaultyProxy, arguments: &[&str]) -> Child {
     Command::new(programs::chlog())
         .args(arguments)

@@ -1,5 +1,5 @@
-//! What waits belongs to an organization, and to nobody else; and what cannot be
-//! sent to it is neither lost nor forgotten.
+//! Spooled changes are sent only to their own organization, and are not lost when its key
+//! is refused.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ on_one!(
     ephemeral_ci_runners_get_a_warning,
 );
 
-/// Runs `chlog` through a gateway with a key.
+/// Runs `chlog` through a proxy with a key.
 fn chlog_with_key(
     app: &TestApp,
     proxy: &FaultyProxy,
@@ -61,7 +61,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     let fingerprint = text(&rows[0]["key_fingerprint"]);
     assert!(fingerprint.len() == 16 && !acme.contains(&fingerprint));
     proxy.set_mode(ProxyMode::Forward);
-    // Not by the way, and not when asked to send everything.
+    // Neither another command nor a flush sends it with another key.
     let output = chlog_with_key(&app, &proxy, &beta.key, &["list"]).succeeds();
     assert!(!output.stdout.contains("Secret"), "{}", output.stdout);
     let output = chlog_with_key(&app, &proxy, &beta.key, &["spool", "flush"]).succeeds();
@@ -75,7 +75,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 0);
     assert_eq!(titles_of(&app.key()).await, ["Secret of Acme"]);
 
-    // The organization is known by now.
+    // The organization of the key is known now.
     proxy.set_mode(ProxyMode::Closing);
     chlog_with_key(&app, &proxy, &acme, &["log", "Second of Acme"]).succeeds();
     proxy.set_mode(ProxyMode::Forward);
@@ -98,7 +98,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
         assert_eq!(spooled_files(&spool_folder(&app)).len(), 1, "{arguments:?}");
     }
     assert_eq!(titles_of(&of_beta).await, ["Of Beta"; 3]);
-    // A key that took the place of the first is of the same organization.
+    // Another key of the same organization sends it.
     let (_, rotated) = new_key(&app);
     let output = chlog_with_key(&app, &proxy, &rotated, &["list"]).succeeds();
     assert_eq!(output.stderr, "recorded 1 change that had been waiting\n");
@@ -149,12 +149,12 @@ async fn changes_refused_for_their_key_wait_for_a_valid_one(app: TestApp) {
         rows.iter()
             .all(|row| row["organization"] == app.organization.id.as_str())
     }));
-    // With the wrong key it is not lost by trying.
+    // A flush with the refused key loses nothing.
     chlog_with_key(&app, &proxy, &key, &["spool", "flush"]).exits_with(4);
     let output = chlog_through(&app, &proxy, &["list"]).succeeds();
     assert_eq!(output.stderr, "recorded 2 changes that had been waiting\n");
 
-    // The same where the plan does not include the API.
+    // The same on a plan without the API.
     let organization = app.organization.id.clone();
     app.admin(&["org", "set-plan", &organization, "free"]);
     chlog_through(&app, &proxy, &["log", "On the free plan"]).exits_with(4);
@@ -207,7 +207,7 @@ async fn changes_for_another_server_can_be_redirected(app: TestApp) {
     let kept = spooled_files(&spool_folder(&app)).remove(0);
     let output = chlog_through(&app, &right, &["log", "Something else"]).succeeds();
     assert_eq!(output.stderr, "");
-    // The name of the file says since when: the second of 1970.
+    // The file name contains the time: here one second after 1970.
     let old = kept.with_file_name("00000000-03e8-7000-8000-000000000000.json");
     fs::rename(&kept, &old).expect("it exists");
     let output = chlog_through(&app, &right, &["log", "Something else"]).succeeds();
@@ -218,7 +218,7 @@ async fn changes_for_another_server_can_be_redirected(app: TestApp) {
         "{}",
         output.stderr
     );
-    // Once a day, whatever command it is.
+    // The reminder is printed once a day.
     assert_eq!(
         chlog_through(&app, &right, &["log", "Something else"])
             .succeeds()
@@ -228,7 +228,7 @@ async fn changes_for_another_server_can_be_redirected(app: TestApp) {
     let output = chlog_through(&app, &right, &["run", "--", "true"]);
     assert_eq!(output.stderr, "");
 
-    // Under another key nobody knows whose it is.
+    // With another key, the organization is unknown.
     let (_, other) = new_key(&app);
     let flush = ["spool", "flush", "--from", &mistyped.url];
     let output = chlog_with_key(&app, &right, &other, &flush).succeeds();

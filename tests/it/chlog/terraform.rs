@@ -1,8 +1,8 @@
 //! `chlog terraform`: real runs of Terraform, and recorded ones.
 //!
-//! The module in `terraform/` has a text with `PLANTED` in it in every place
-//! where a value can be; beside it is what Terraform 1.11 said of it. Whatever
-//! of that is sent or stored would be found.
+//! The module in `terraform/` has a string with `PLANTED` wherever a value can be; the
+//! folder also has the output of Terraform 1.11. The tests search for the string in
+//! everything that is sent or stored.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -51,7 +51,7 @@ async fn count(app: &TestApp) -> u64 {
     list["count"].as_u64().expect("a count")
 }
 
-/// Requires that nothing planted came to the service.
+/// Requires that no planted string reached the service.
 async fn assert_nothing_planted(app: &TestApp) {
     let key = app.key();
     let list = key.get("/api/changes?per_page=100").await.body(200);
@@ -125,7 +125,7 @@ async fn recorded_runs_become_changes(app: TestApp) {
         ),
     ] {
         let output = piped(&app, &[], &fixture(name)).succeeds();
-        // People see what Terraform says.
+        // The output of Terraform is shown.
         assert!(
             output.stderr.contains("Terraform 1.11.4"),
             "{}",
@@ -176,7 +176,7 @@ async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
     let print = text(&planned["tags"][2]);
     let print = print.strip_prefix("plan=").unwrap_or_default();
     assert_eq!(print.len(), 16, "{planned}");
-    // Planned once more it is still one, and from a pipe.
+    // The same plan again, from a pipe, creates no other change.
     let mut again = app.chlog();
     again.args(["terraform", "plan", "-"]);
     let output = ChlogOutput::of(again.write_stdin(fixture("plan.json"))).succeeds();
@@ -190,9 +190,9 @@ async fn applying_a_plan_updates_the_planned_change(app: TestApp) {
     let applied = newest(&app).await;
     assert_eq!(applied["title"], "terraform apply: 4 added");
     assert_eq!(applied["status"], "completed");
-    // What somebody had added stays.
+    // Added tags stay.
     assert!(applied["tags"].to_string().contains("network"), "{applied}");
-    // It is not planned any more: what comes later is another change.
+    // The change is no longer planned: a later run is another change.
     piped(&app, &["--plan", plan], &fixture("failed.ndjson")).succeeds();
     assert_eq!(count(&app).await, 2);
     assert_nothing_planted(&app).await;
@@ -267,10 +267,10 @@ async fn an_incomplete_stream_is_reported(app: TestApp) {
     assert_eq!(count(&app).await, 1);
 }
 
-/// Whatever is wrong, Terraform must not be killed by a closed pipe.
+/// Terraform must not be killed by a closed pipe, even if the flags are wrong.
 async fn input_is_read_to_its_end(app: TestApp) {
     let script = "for i in 1 2 3 4 5 6 7 8 9; do cat \"$INPUT\" || exit 9; done; echo whole >&2";
-    // What was done is recorded without what cannot be used.
+    // The run is recorded without the invalid flags.
     for (number, arguments) in [
         &["--nonsense", "--title", "Valid"][..],
         &["--title", "Valid", "--risk", "extreme"],
@@ -317,10 +317,10 @@ async fn input_is_read_to_its_end(app: TestApp) {
         assert!(description.contains("terraform_data"), "{description}");
         assert_eq!(count(&app).await, number as u64 + 1, "{arguments:?}");
     }
-    // A service that does not exist: kept with what was wrong.
+    // With an unknown service, the change is kept.
     let output = piped(&app, &["--service", "zzz"], &fixture("changed.ndjson")).exits_with(3);
     assert!(output.stderr.contains("is kept in"), "{}", output.stderr);
-    // Where there is nowhere to keep it, it is in the output.
+    // If the change cannot be kept, it is printed.
     let mut command = app.chlog();
     command.arg("terraform").env("CHLOG_API_KEY", "");
     let output = ChlogOutput::of(command.write_stdin(fixture("changed.ndjson"))).exits_with(4);
@@ -338,7 +338,7 @@ pub(crate) struct Module<'a> {
 }
 
 impl<'a> Module<'a> {
-    /// Makes a module; none where Terraform is not installed.
+    /// Creates a module; `None` if Terraform is not installed.
     fn new(app: &'a TestApp, name: &str, main: &str) -> Option<Self> {
         if installed::in_path("terraform").is_none() {
             installed::missing("terraform", "Terraform");
@@ -356,8 +356,8 @@ impl<'a> Module<'a> {
         Some(module)
     }
 
-    /// Runs a script as CI systems do: it ends with the first failure, also
-    /// with one inside of a pipe.
+    /// Runs a script as CI systems do: it stops at the first failure, including one
+    /// within a pipe.
     pub(crate) fn shell(
         &self,
         script: &str,
@@ -379,7 +379,7 @@ impl<'a> Module<'a> {
             .env("CHLOG_API_KEY", &self.app.organization.key)
             .envs(variables.iter().copied())
             .current_dir(&self.folder)
-            // What is interrupted inside is not this test.
+            // Signals to the group must not reach the tests.
             .process_group(0)
             .stdin(Stdio::piped());
         let output = changelog_tests::run(command, input);
@@ -489,11 +489,11 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     );
     assert!(output.stderr.contains("recorded "), "{}", output.stderr);
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
-    // Applied again nothing changes.
+    // A second apply changes nothing.
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
     assert!(output.succeeds().stderr.contains("nothing is recorded"));
     assert_eq!(count(&app).await, 1);
-    // From another folder, with events for whoever wants them.
+    // From another folder, with JSON events on standard output.
     let elsewhere = format!(
         "mkdir -p ../elsewhere && cd ../elsewhere && {run} -chdir=../run apply -json -auto-approve -var word=two"
     );
@@ -533,13 +533,13 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     let change = newest(&app).await;
     assert_eq!(change["title"], "terraform destroy: 2 destroyed");
     assert_eq!(count(&app).await, 4);
-    // What changes nothing is only run.
+    // Commands that change nothing are not recorded.
     let output = module.shell(&format!("{run} version"), &[], "").succeeds();
     assert!(output.stdout.contains("Terraform v"), "{}", output.stdout);
     let output = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
     output.exits_with(2);
     assert_eq!(newest(&app).await["title"], "terraform plan: 1 to add");
-    // Before anything is done it is said that it could not be recorded.
+    // Invalid flags are refused before Terraform runs.
     let wrong = "chlog terraform run --tag '' -- apply -auto-approve";
     module.shell(wrong, &[], "").exits_with(6);
     let nobody = [("CHLOG_TERRAFORM", "/nowhere/terraform")];
@@ -551,7 +551,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
         "{}",
         output.stderr
     );
-    // A service that is away does not fail what Terraform has done.
+    // An unavailable service does not fail the run.
     let away = [("CHLOG_URL", "http://127.0.0.1:9")];
     let output = module.shell(&format!("{run} apply -auto-approve"), &away, "");
     assert!(output.succeeds().stdout.contains("Apply complete!"));
@@ -593,11 +593,11 @@ async fn a_run_asks_for_confirmation(app: TestApp) {
         newest(&app).await["title"],
         "terraform destroy: 1 destroyed"
     );
-    // Nothing is left of the plans.
+    // The plans created no changes.
     assert_eq!(count(&app).await, 2);
 }
 
-/// Interrupts everything that was started for it, as a terminal does.
+/// A resource that interrupts the process group, as a terminal does.
 const INTERRUPTED: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -649,7 +649,7 @@ async fn a_saved_plan_is_one_change(app: TestApp) {
         (&applied["id"], &applied["status"], count(&app).await),
         (&planned["id"], &json!("completed"), 1)
     );
-    // The same by pipes; and what fails is the same change as well.
+    // The same with pipes, and with a failing run.
     fs::write(module.folder.join("bad.tf"), FAILING_RESOURCE).expect("a file");
     let script = "terraform plan -out=saved && terraform show -json saved > plan.json \
                   && chlog terraform plan plan.json \
@@ -673,7 +673,7 @@ fn example(path: &str) -> String {
     example
 }
 
-/// The commands of a file, in front of which one of these stands.
+/// Returns the commands of a file that are between a prefix and a suffix.
 fn commands(text: &str, before: &str, after: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
         let command = line.trim().strip_prefix(before)?;
@@ -737,7 +737,7 @@ async fn examples_work_unchanged(app: TestApp) {
             return;
         };
         if ci == "atlantis" {
-            // What its own steps do.
+            // The steps of Atlantis itself.
             module
                 .shell(
                     "terraform init && terraform plan -out \"$PLANFILE\"",

@@ -1,4 +1,4 @@
-//! A real Terraform run, recorded by hand; `terraform.rs` has the rest.
+//! A Terraform run that is recorded with `chlog log`.
 
 use std::fs;
 use std::path::Path;
@@ -79,7 +79,7 @@ async fn runs_can_be_logged_by_hand(app: TestApp) {
     fs::write(folder.join("more.tf"), FAILING_RESOURCE).expect("a file");
     let (done, output) = terraform(&folder, &["apply", "-auto-approve", "-no-color"]);
     assert!(!done, "{output}");
-    // Its own words become the description.
+    // The output of Terraform becomes the description.
     let title = "terraform apply: failed";
     app.chlog()
         .args([

@@ -1,5 +1,5 @@
-//! Whose account an address has: nobody takes it in advance, and nobody learns
-//! whether there is one.
+//! Email addresses and accounts: an address cannot be claimed in advance, and an
+//! invitation does not reveal whether an account exists.
 
 use crate::dashboard::invite;
 use changelog_tests::{Organization, TestApp, TestClient, TestResponse, on_both};
@@ -26,15 +26,15 @@ async fn try_sign_in(app: &TestApp, email: &str, password: &str) -> TestResponse
     app.anonymous().post_form("/sign-in", &fields).await
 }
 
-/// Signs in and returns the page that names the organization, and switches.
+/// Signs in and returns the account page, which names the organization.
 async fn account_page(app: &TestApp, email: &str, password: &str) -> String {
     let cookie = changelog_tests::sign_in(&app.anonymous(), email, password).await;
     let browser = app.anonymous().with("cookie", &cookie);
     browser.get("/account").await.text
 }
 
-/// Has Mallory, who owns the second organization, accept an invitation of the
-/// victim's address herself.
+/// Lets Mallory, who owns the second organization, accept her own invitation of the
+/// victim's address.
 async fn claim_in_advance(app: &TestApp) -> Organization {
     let second = app.second_organization();
     let mallory = app.browser_of(&second).await;
@@ -51,15 +51,15 @@ async fn an_account_cannot_be_claimed_in_advance(app: TestApp) {
     let link = invite(&owner, &VICTIM.to_uppercase(), "admin").await;
     let answer = accept(&app.anonymous(), &link, "Victim", VICTIMS_PASSWORD).await;
     answer.is(303);
-    // Each password leads to its own account, and no further.
+    // Each password signs in to its own account only.
     let theirs = account_page(&app, VICTIM, VICTIMS_PASSWORD).await;
     assert!(theirs.contains("Acme") && theirs.contains("Victim"));
     assert!(!theirs.contains(&second.name));
     let mallorys = account_page(&app, VICTIM, MALLORYS_PASSWORD).await;
     assert!(mallorys.contains(&second.name) && mallorys.contains("Mallory"));
     assert!(!mallorys.contains("Acme"));
-    try_sign_in(&app, VICTIM, "neither of them").await.is(401);
-    // A new password of the one is none of the other.
+    try_sign_in(&app, VICTIM, "a wrong password").await.is(401);
+    // Each account has its own password.
     let cookie = changelog_tests::sign_in(&app.anonymous(), VICTIM, VICTIMS_PASSWORD).await;
     let browser = app.anonymous().with("cookie", &cookie);
     let new = "the third secret of it all";
@@ -77,7 +77,7 @@ async fn an_account_cannot_be_claimed_in_advance(app: TestApp) {
             .contains(&second.name)
     );
     try_sign_in(&app, VICTIM, VICTIMS_PASSWORD).await.is(401);
-    // Who has an account joins with it where they say so.
+    // An existing member cannot be invited again.
     let third = app.admin(&["org", "create", "--name", "Initech"]);
     assert_eq!(third["organization"]["name"], "Initech");
     let mallory = app.browser_of(&second).await;
@@ -96,7 +96,7 @@ async fn an_invitation_does_not_reveal_accounts(app: TestApp) {
     for email in [VICTIM, "fresh-one@example.org", "grace@example.com"] {
         let link = invite(&owner, email, "member").await;
         let (_, token) = link.rsplit_once('/').expect("a token");
-        let told = |answer: &TestResponse| {
+        let comparable = |answer: &TestResponse| {
             let text = answer.text.replace(email, "EMAIL").replace(token, "TOKEN");
             (answer.status, text)
         };
@@ -105,7 +105,7 @@ async fn an_invitation_does_not_reveal_accounts(app: TestApp) {
         let wrong = anonymous.post_form(&link, &wrong).await;
         let short = accept(&anonymous, &link, "Guest", "short").await;
         assert_eq!((page.status, wrong.status, short.status), (200, 401, 422));
-        pages.push([told(&page), told(&wrong), told(&short)]);
+        pages.push([comparable(&page), comparable(&wrong), comparable(&short)]);
         let joined = accept(&anonymous, &link, "Guest", VICTIMS_PASSWORD).await;
         joined.is(303);
     }
@@ -123,7 +123,7 @@ async fn a_removed_member_can_be_invited_again(app: TestApp) {
         .await
         .is(303);
     let members = owner.get("/settings/members").await.text;
-    assert!(members.contains(&member.id), "the same person: {members}");
+    assert!(members.contains(&member.id), "another account: {members}");
     assert!(members.contains("Back Again"));
     try_sign_in(&app, &member.email, VICTIMS_PASSWORD)
         .await
@@ -149,7 +149,7 @@ async fn the_operator_selects_the_account(app: TestApp) {
     let output = set(&[]);
     assert!(!output.status.success());
     let said = String::from_utf8_lossy(&output.stderr);
-    for told in ["Acme", second.name.as_str(), "--org"] {
+    for words in ["Acme", second.name.as_str(), "--org"] {
         assert!(said.contains(told), "{told}: {said}");
     }
     assert!(!set(&["--org", "Nobody"]).status.success());
@@ -162,7 +162,7 @@ async fn the_operator_selects_the_account(app: TestApp) {
     );
     try_sign_in(&app, VICTIM, VICTIMS_PASSWORD).await.is(401);
     try_sign_in(&app, VICTIM, MALLORYS_PASSWORD).await.is(303);
-    // An owner whom the operator makes is not kept out by who came before.
+    // The operator can create an owner with a claimed address.
     let create = [
         "org",
         "create",

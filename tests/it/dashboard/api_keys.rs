@@ -1,4 +1,4 @@
-//! API keys in the settings, and what the Free plan makes of them.
+//! API keys in the settings, and the Free plan.
 
 use super::{MENU, sign_in};
 use crate::chlog::ChlogOutput;
@@ -27,12 +27,12 @@ fn chlog(app: &TestApp, key: &str, arguments: &[&str]) -> ChlogOutput {
     ChlogOutput::of(&mut command)
 }
 
-/// The story of a key, for browsers with scripts and without.
+/// Creates, uses and revokes a key; also used without scripts.
 pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/settings/api-keys", app.url());
     browser.open(&address).await;
-    // Refused: beside the field.
+    // An error is shown at its field.
     browser.press("Create key").await;
     browser.wait_for("#name-error-1").await;
     let form = "main form[action='/settings/api-keys']";
@@ -52,7 +52,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
         "{exports}"
     );
 
-    // Shown once: neither on the next visit nor on the way back.
+    // The key is shown once.
     browser.open(&address).await;
     browser.wait_for_text("pipeline <b>&").await;
     assert!(!browser.has("#new-api-key").await);
@@ -79,7 +79,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
         "{log}"
     );
 
-    // Revoked: refused at once.
+    // A revoked key is refused at once.
     browser.open(&address).await;
     browser.press("Revoke pipeline <b>&").await;
     browser.press("Revoke permanently").await;
@@ -90,7 +90,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
         .get("/api/changes")
         .await
         .problem(401, "unauthorized");
-    // The other one goes on.
+    // The other key still works.
     app.key().get("/api/changes").await.is(200);
     assert_eq!(browser.all("form[action$='/revoke']").await.len(), 1);
 }
@@ -115,7 +115,7 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
     assert!(row("soon").contains("expires soon"), "{page}");
     assert!(!row("later").contains("expires soon"), "{page}");
     assert!(row(changelog_tests::KEY_NAME).contains("never"), "{page}");
-    // In the past it would be of no use.
+    // The expiry must be in the future.
     let fields = [("name", "past"), ("expires_at", "2020-01-01T00:00")];
     let answer = owner.post_form("/settings/api-keys", &fields).await;
     answer.is(422);
@@ -130,7 +130,7 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
     let page = owner.get("/settings/api-keys").await.text;
     let row = super::between(&page, ">soon</td>", "</tr>");
     assert!(row.contains(">expired</td>"), "{row}");
-    assert!(!row.contains("/revoke"), "it has ended: {row}");
+    assert!(!row.contains("/revoke"), "the key has expired: {row}");
     let refused = app.with_key(&created[0]).get("/api/changes").await;
     refused.problem(401, "unauthorized");
 }

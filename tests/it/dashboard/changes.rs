@@ -1,4 +1,4 @@
-//! A change from its form to its end, and that whatever is written stays text.
+//! The pages of changes, services and hosts, and the escaping of their text.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ async fn a_change_is_created_edited_and_deleted(app: TestApp) {
     }
 }
 
-/// The story of one change, for browsers with scripts and without.
+/// Creates, edits and deletes a change; also used without scripts.
 #[expect(clippy::too_many_lines, reason = "one story")]
 pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let key = app.key();
@@ -29,7 +29,7 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let service = key.create("/api/services", service).await;
     sign_in(browser, app, &app.organization).await;
 
-    // Refused: each error stands beside its field, and what was typed is kept.
+    // Each error is shown at its field, and the input is kept.
     browser.press("Log a change").await;
     browser.wait_for("form [name='title']").await;
     assert_eq!(browser.path().await, "/changes/new");
@@ -62,7 +62,7 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let all = key.get("/api/changes").await.body(200);
     assert_eq!(all["count"], 0, "nothing was saved");
 
-    // Corrected: it is there.
+    // The corrected form creates the change.
     let links = "pipeline=https://ci.example.com/runs/42?a=b";
     let title = "Deploy payments 2.3 & \"more\"";
     browser
@@ -76,14 +76,14 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let read = async || key.get(&format!("/api/changes/{id}")).await.data(200);
     let change = read().await;
     assert_eq!(change["risk_level"], "high");
-    assert_eq!(change["status"], "planned", "as of the API");
+    assert_eq!(change["status"], "planned", "the default of the API");
     assert_eq!(change["description"], "Line one\nLine two");
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["tags"], json!(["prod", "eu"]));
     let link = json!([{"label": "pipeline", "url": "https://ci.example.com/runs/42?a=b"}]);
     assert_eq!(change["links"], link);
 
-    // Edited: the form holds what it was, and the history tells from and to.
+    // The edit form has the current values, and the history has the differences.
     browser.press("Edit").await;
     browser.wait_for("form [name='title']").await;
     assert_eq!(browser.value("#title").await, title);
@@ -112,19 +112,19 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     ] {
         assert!(history.contains(told), "{told}: {history}");
     }
-    assert!(!history.contains("title:"), "it stayed: {history}");
+    assert!(!history.contains("title:"), "an unchanged field: {history}");
     let change = read().await;
     assert_eq!(change["service"], json!(null));
-    assert_eq!(change["links"], link, "what was not touched stays");
+    assert_eq!(change["links"], link, "unchanged fields");
 
-    // Moved by a button.
+    // A button sets the status.
     browser.press("Mark as rolled back").await;
     browser.wait_for("main .status.rolled_back").await;
     assert_eq!(read().await["status"], "rolled_back");
     let history = browser.text_of("[data-live='history']").await;
     assert!(history.contains("in progress → rolled back"), "{history}");
 
-    // Deleted: not by one click that slipped.
+    // Deleting needs a second click.
     browser.press("Delete this change").await;
     browser.click("form[action$='/delete'] button").await;
     browser.wait_for("#count").await;
@@ -223,9 +223,9 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
         browser.wait_for("main h1").await;
         let title = browser.tab.title().await.expect("a title");
         assert!(title.ends_with(" · Change log"), "{page}: {title} has run");
-        // Besides the one of our own, in the head.
+        // The only script is in the head.
         assert_eq!(browser.all("body script").await.len(), 0, "{page}");
-        // Markdown may be bold.
+        // Markdown may have bold text.
         let bold =
             "return [...document.querySelectorAll('b')].filter((b) => !b.closest('.prose')).length";
         assert_eq!(browser.script(bold).await, 0, "{page}");
@@ -239,13 +239,13 @@ async fn html_is_escaped_on_every_page(app: TestApp) {
         }
         assert_eq!(browser.console().await, [""; 0], "{page}");
     }
-    // What is filled into fields is what was written.
+    // Fields have the original text.
     browser
         .open(&format!("{}/changes/{change}/edit", app.url()))
         .await;
     assert_eq!(browser.value("#title").await, script("title"));
     assert_eq!(browser.value("#description").await, script("description"));
-    // As HTML it is looked at by nobody, and not guessed to be.
+    // Downloads are not interpreted as HTML.
     let caller = app.anonymous().with("cookie", &browser.cookie().await);
     for ending in ["csv", "ndjson"] {
         let answer = caller.get(&format!("/changes.{ending}")).await;
@@ -305,7 +305,7 @@ async fn markdown_is_rendered_and_sanitized(app: TestApp) {
     let odd = "return [...document.querySelectorAll('.prose *')].flatMap((e) => \
         [...e.attributes].map((a) => a.name)).filter((n) => n === 'style' || n.startsWith('on'))";
     assert_eq!(browser.script(odd).await, json!([]));
-    // Nothing was asked for elsewhere, and nothing that is forbidden was tried.
+    // No remote content was requested, and no policy was violated.
     assert_eq!(browser.console().await, [""; 0]);
 }
 
@@ -313,7 +313,7 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     let owner = app.browser().await;
     let id = app.key().change("Shared").await;
     let path = format!("/changes/{id}");
-    // A button sends its one field; the rest stays what it is by then.
+    // A button sends one field only.
     app.key()
         .patch(
             &format!("/api{path}"),
@@ -330,7 +330,7 @@ async fn concurrent_edits_keep_untouched_fields(app: TestApp) {
     assert_eq!(change["tags"], json!(["a"]));
     assert_eq!(change["impact"], "some");
     assert_eq!(change["title"], "Shared");
-    // Saved as it was, nothing has happened, and the log says nothing.
+    // Saving without changes adds no entry.
     let before = super::entries(&owner).await;
     owner.post_form(&path, &[("title", "Shared")]).await.is(303);
     assert_eq!(super::entries(&owner).await, before);
@@ -351,7 +351,7 @@ async fn tags_may_contain_commas(app: TestApp) {
         let path = answer.header("location").to_owned();
         let read = async || app.key().get(&format!("/api{path}")).await.data(200)["tags"].clone();
         assert_eq!(read().await, tags, "{typed}");
-        // Saved as the form shows them, they are the same.
+        // Saving what the form shows changes nothing.
         let form = owner.get(&format!("{path}/edit")).await.text;
         let shown = between(between(&form, "id=\"tags\"", ">"), "value=\"", "\"");
         let shown = shown.replace("&#34;", "\"").replace("&quot;", "\"");
@@ -366,7 +366,7 @@ async fn services_and_hosts_are_created_and_edited(app: TestApp) {
     }
 }
 
-/// The story of a service and a host, for browsers with scripts and without.
+/// Creates and edits a service and a host; also used without scripts.
 pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) {
     sign_in(browser, app, &app.organization).await;
     let kinds = [
@@ -396,7 +396,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
         let here = browser.path().await;
         assert!(here.starts_with(&format!("/{path}/")), "{here}");
 
-        // A name is taken without regard to case.
+        // Names are unique, ignoring case.
         browser.open(&address).await;
         browser.fill(form, &[(name, "FIRST")]).await;
         browser.press(&format!("Create {noun}")).await;
@@ -404,7 +404,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
         let error = browser.text_of(&format!("#{name}-error-1")).await;
         assert!(error.contains("exists already"), "{error}");
 
-        // Changed: the field shows what it was, and the log tells it.
+        // The edit form has the current values, and the log has the differences.
         browser.open(&format!("{}{here}", app.url())).await;
         assert_eq!(browser.value(&format!("#{other}")).await, good);
         browser

@@ -1,5 +1,4 @@
-//! What a page of another site sends in somebody's name is refused, whatever
-//! it is.
+//! Posts from pages of other sites are refused.
 
 use super::{Resources, entries, post_with, routes};
 use changelog_tests::{TestApp, on_one};
@@ -36,7 +35,7 @@ async fn cross_site_posts_are_refused(app: TestApp) {
     }
     assert!(tried >= 20, "only {tried} were tried");
     owner.get("/account").await.is(200);
-    assert_eq!(entries(&owner).await, before, "something was done");
+    assert_eq!(entries(&owner).await, before, "something was recorded");
     app.key().get("/api/changes").await.is(200);
 }
 
@@ -45,7 +44,7 @@ async fn same_origin_posts_are_accepted(app: TestApp) {
     let own = app.url();
     for header in [("sec-fetch-site", "same-origin"), ("origin", own.as_str())] {
         for route in routes::all().iter().filter(|route| route.is_posted) {
-            // Some end the session.
+            // Some forms end the session.
             let owner = app.browser().await;
             let path = route.of(&resources);
             let answer = post_with(&owner, &path, &route.fields(), header).await;

@@ -1,4 +1,4 @@
-//! Keys do what the mouse does, and nothing where one types.
+//! Keyboard shortcuts and navigation with the tab key.
 
 use fantoccini::key::Key;
 use serde_json::json;
@@ -56,7 +56,7 @@ async fn shortcuts_navigate(app: TestApp) {
     browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, "Second");
 
-    // What can be pressed is told, and that goes away again.
+    // The help lists the shortcuts, and can be closed.
     browser.wait_for("[data-help]:not([hidden])").await;
     browser.keys("?").await;
     browser.wait_for("#help[open]").await;
@@ -73,7 +73,7 @@ async fn shortcuts_navigate(app: TestApp) {
     browser.keys("gc").await;
     browser.keys(&Key::Escape.to_string()).await;
     browser.wait_for("#help:not([open])").await;
-    assert!(browser.path().await.starts_with("/changes/"), "it was open");
+    assert!(browser.path().await.starts_with("/changes/"), "shortcuts are off while the help is open");
     browser.keys("/").await;
     assert_eq!(focus(&browser).await, "search");
     browser.keys("first\n").await;
@@ -102,7 +102,7 @@ async fn shortcuts_are_off_in_fields(app: TestApp) {
         assert_eq!(browser.path().await, "/changes/new");
         assert!(!browser.has("#help[open]").await);
     }
-    // A list to choose from searches by letters itself.
+    // Letters select an option of a list.
     let select = browser.find("#risk_level").await;
     select.send_keys("n").await.expect("keys");
     assert_eq!(browser.path().await, "/changes/new");
@@ -110,18 +110,18 @@ async fn shortcuts_are_off_in_fields(app: TestApp) {
     search.send_keys(typed).await.expect("keys");
     assert_eq!(browser.value("#search").await, typed);
     assert_eq!(browser.path().await, "/changes/new");
-    // With a modifier they are the browser's.
+    // Keys with a modifier belong to the browser.
     browser.open(&format!("{}/changes", app.url())).await;
     browser.wait_for("[data-help]:not([hidden])").await;
-    let heard = "window.heard = []; document.addEventListener('keydown', (event) => \
-        window.heard.push([event.key, event.ctrlKey, event.defaultPrevented]))";
-    browser.script(heard).await;
+    let pressed = "window.pressed = []; document.addEventListener('keydown', (event) => \
+        window.pressed.push([event.key, event.ctrlKey, event.defaultPrevented]))";
+    browser.script(pressed).await;
     let control = Key::Control.to_string();
     browser.keys(&format!("{control}/{control}")).await;
-    let heard = browser
-        .script("return window.heard.filter(([key]) => key === '/')")
+    let pressed = browser
+        .script("return window.pressed.filter(([key]) => key === '/')")
         .await;
-    assert_eq!(heard, json!([["/", true, false]]));
+    assert_eq!(pressed, json!([["/", true, false]]));
     assert_ne!(focus(&browser).await, "search");
 }
 
@@ -143,11 +143,11 @@ async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
     browser
         .wait_for_url(&format!("{}/changes#main", app.url()))
         .await;
-    // Where the focus is can be seen, at each step, until it leaves the page.
+    // The focus is visible at each step, until it leaves the page.
     let seen = "const e = document.activeElement, s = getComputedStyle(e);\
         if (e === document.body) return null;\
         return e.type === 'datetime-local' || s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2";
-    // Of a moment, the part that has it is marked by the browser.
+    // In a time field, the browser marks the focused part.
     let mut steps = 0;
     loop {
         browser.keys(&Key::Tab.to_string()).await;

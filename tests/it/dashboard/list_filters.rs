@@ -1,4 +1,4 @@
-//! The list: filters are its address, and downloads have what it has.
+//! The list of changes: filters, downloads, and the activity log.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,8 @@ async fn filters_are_in_the_url(app: TestApp) {
     }
 }
 
-/// Thirty changes on three days: every second of a service, every third of a
-/// host, every fifth with a tag.
+/// Creates thirty changes on three days: every second one has a service, every third a
+/// host, every fifth tags.
 async fn create_thirty_changes(app: &TestApp) -> (String, String) {
     let key = app.key();
     let service = key
@@ -60,8 +60,8 @@ async fn create_thirty_changes(app: &TestApp) -> (String, String) {
     (service, host)
 }
 
-/// Lets the driver fill the filters, which it takes for hidden: they stand in a
-/// `details` that the style shows, open or not, where there is room.
+/// Opens the filters for the driver: they are in a closed `details` that the style shows
+/// on wide screens, and the driver takes them for hidden.
 pub(super) async fn open_filters(browser: &Chromium) {
     let script = "const field = document.querySelector('main [name=service]');
         const isSeen = field.checkVisibility() && field.getBoundingClientRect().height > 20;
@@ -69,14 +69,14 @@ pub(super) async fn open_filters(browser: &Chromium) {
     assert_eq!(browser.script(script).await, true, "no filters are seen");
 }
 
-/// The story of a search, for browsers with scripts and without.
+/// Pages and filters a list; also used without scripts.
 pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     let (service, host) = create_thirty_changes(app).await;
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/changes", app.url());
     browser.open(&address).await;
     assert_eq!(browser.text_of("#count").await, "30 changes");
-    // By day, newest first; 25 a page.
+    // Grouped by day, newest first, 25 per page.
     let titles = browser.texts("main .title").await;
     let expected: Vec<String> = (5..30)
         .rev()
@@ -108,7 +108,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     browser.press("Newer").await;
     browser.wait_for("[rel='next']").await;
 
-    // A name becomes the id that the API knows; what is empty is left out.
+    // Names become ids, and empty filters are omitted.
     open_filters(browser).await;
     let form = "main form";
     let fields = [
@@ -134,7 +134,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     );
     assert_eq!(browser.value("main [name='host']").await, "web-1");
     assert_eq!(browser.value("main [name='risk_level']").await, "low");
-    // Sent to somebody else, it is the same list.
+    // The URL gives the same list.
     browser.open(&format!("{}{address}", app.url())).await;
     assert_eq!(browser.text_of("#count").await, "4 changes");
 
@@ -158,16 +158,16 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     );
     let titles = browser.texts("main .title").await;
     let expected = ["Deploy number 15", "Deploy number 10", "Deploy number 05"];
-    assert_eq!(titles, expected, "the end is not a part of the time");
+    assert_eq!(titles, expected, "until is exclusive");
     assert_eq!(browser.value("main [name='tags']").await, "eu, a b");
     let since = browser.value("main [name='since']").await;
     assert!(since.starts_with("2026-02-01T12:05"), "{since}");
 
-    // The search of every page leads here.
+    // The search in the header opens the list.
     browser.fill("header", &[("q", "deploy 07\n")]).await;
     browser.wait_for_text("1 change").await;
     assert_eq!(browser.address().await, "/changes?q=deploy+07");
-    // What happened around one is on its page.
+    // The page of a change shows the changes around it.
     browser.press("Deploy number 07").await;
     browser.wait_for("#history").await;
     assert_eq!(browser.text_of("h1").await, "Deploy number 07");
@@ -209,7 +209,7 @@ async fn filter_urls_are_canonical(app: TestApp) {
         let answer = owner.get(&format!("/changes{typed}")).await;
         answer.is(303);
         assert_eq!(answer.header("location"), canonical, "{typed}");
-        // And that is where it ends.
+        // The canonical URL does not redirect.
         owner.get(&canonical).await.is(200);
     }
 }
@@ -241,7 +241,7 @@ async fn invalid_filters_are_reported_at_their_field(app: TestApp) {
             "{query} shows a list of something else"
         );
     }
-    // Nonsense of the address itself is no failure of ours.
+    // An invalid query is not a server error.
     for query in [
         "page=0",
         "page=-1",
@@ -257,7 +257,7 @@ async fn invalid_filters_are_reported_at_their_field(app: TestApp) {
     }
     let page = owner.get("/changes?page=9").await;
     page.is(200);
-    assert!(page.text.contains("30 changes"), "the count is true");
+    assert!(page.text.contains("30 changes"), "the exact count");
 }
 
 async fn downloads_match_the_list(app: TestApp) {
@@ -267,7 +267,7 @@ async fn downloads_match_the_list(app: TestApp) {
     check_downloads(&app, &browser).await;
 }
 
-/// The story of the downloads of a list, for browsers with scripts and without.
+/// Downloads lists; also used without scripts.
 pub(super) async fn check_downloads(app: &TestApp, browser: &Chromium) {
     create_thirty_changes(app).await;
     sign_in(browser, app, &app.organization).await;
@@ -355,7 +355,7 @@ fn rows(csv: &str) -> Vec<Vec<String>> {
     }
     assert!(
         row.is_empty() && cell.is_empty() && !is_quoted,
-        "it is cut off"
+        "the CSV is incomplete"
     );
     rows
 }

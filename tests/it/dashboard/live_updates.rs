@@ -1,4 +1,4 @@
-//! Pages follow what happens, and leave alone whoever uses them.
+//! Pages update live, without disturbing the user.
 
 use serde_json::json;
 
@@ -32,13 +32,13 @@ async fn pages_update_live(app: TestApp) {
         assert_eq!(browser.value("#search").await, "half a wo", "{path}");
         let focus = browser.script("return document.activeElement.id").await;
         assert_eq!(focus, "search", "{path}");
-        // Where it goes on being typed.
+        // Typing continues in the field.
         browser.keys("rd").await;
         assert_eq!(browser.value("#search").await, "half a word", "{path}");
     }
     assert_eq!(browser.text_of("#count").await, "3 changes");
 
-    // The page of one change tells what became of it.
+    // The page of a change shows its updates.
     browser.open(&format!("{}/changes/{id}", app.url())).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     let path = format!("/api/changes/{id}");
@@ -59,16 +59,16 @@ async fn live_updates_keep_input_and_selection(app: TestApp) {
     browser.open(&format!("{}/changes", app.url())).await;
     browser.wait_for("[data-help]:not([hidden])").await;
     super::list_filters::open_filters(&browser).await;
-    // The filters are being filled, and a row is chosen by the keyboard.
+    // The filters have input, and a row is selected with the keyboard.
     browser.fill("main form", &[("tags", "half a t")]).await;
     browser.script("document.activeElement.blur()").await;
     browser.keys("j").await;
     browser.wait_for("[data-current]").await;
     app.key().change("Meanwhile").await;
-    // It is offered, and comes when it is asked for.
+    // A button offers the new changes.
     browser.wait_for(".fresh:not([hidden])").await;
     let titles = browser.texts("main .title").await;
-    assert_eq!(titles, ["Before"], "it moved under the hand");
+    assert_eq!(titles, ["Before"], "the list was changed");
     assert_eq!(browser.texts("[data-current] .title").await, ["Before"]);
     browser.click(".fresh").await;
     browser.wait_for_text("Meanwhile").await;
@@ -80,7 +80,7 @@ async fn unchanged_pages_are_not_sent_again(app: TestApp) {
     let owner = app.browser().await;
     for path in ["/", "/changes", "/activity", &format!("/changes/{id}")] {
         let mut statuses = Vec::new();
-        // A page may tell another minute than the one before.
+        // Relative times may change between two requests.
         for _ in 0..3 {
             let page = owner.get(path).await;
             page.is(200);
@@ -102,7 +102,7 @@ async fn unchanged_pages_are_not_sent_again(app: TestApp) {
             }
         }
         assert_eq!(statuses.last(), Some(&304), "{path}: {statuses:?}");
-        // Somebody else's page is another.
+        // Without a session, the page is not served.
         let tag = owner.get(path).await.header("etag").to_owned();
         let anonymous = app.anonymous().with("if-none-match", &tag).get(path).await;
         anonymous.is(303);

@@ -1,4 +1,4 @@
-//! Invitations, and who may do what to whom.
+//! Invitations, members, roles and the account page.
 
 use serde_json::json;
 
@@ -24,13 +24,13 @@ async fn an_invited_person_joins(app: TestApp) {
     check_invitation(&app, &browser, &other).await;
 }
 
-/// The story of an invitation, for browsers with scripts and without.
+/// Invites a person, who joins; also used without scripts.
 pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &Chromium) {
     let change = app.key().change("Seen by all").await;
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/settings/members", app.url());
     browser.open(&address).await;
-    // Refused: beside the field, and what was typed is kept.
+    // An error is shown at its field, and the input is kept.
     let form = "main form[action$='/invite']";
     browser
         .fill(form, &[("email", "nonsense"), ("role", "viewer")])
@@ -47,7 +47,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
         link.starts_with(&format!("{}/invitations/", app.url())),
         "{link}"
     );
-    // Shown once.
+    // The link is shown once.
     browser.open(&address).await;
     browser.wait_for_text("grace@example.com").await;
     assert!(!browser.has("#invitation-link").await);
@@ -76,7 +76,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     other.wait_for(MENU).await;
     assert_eq!(other.address().await, "/");
     other.wait_for_text("Seen by all").await;
-    // A viewer reads, and is offered nothing else.
+    // A viewer can read only.
     assert!(!other.has("[data-new]").await);
     other.open(&format!("{}/changes/{change}", app.url())).await;
     other.wait_for("#history").await;
@@ -84,7 +84,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     let text = other.text_of("main").await;
     assert!(!text.contains("Edit") && !text.contains("Delete"), "{text}");
 
-    // Once is all, and both are in.
+    // The link is valid once, and both are members.
     let third = app.anonymous().get(&link[app.url().len()..]).await;
     third.is(404);
     browser.open(&address).await;
@@ -92,7 +92,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
     assert!(table.contains("Grace"), "{table}");
     assert!(!browser.has("form[action$='/withdraw']").await);
 
-    // With the password, too.
+    // The new member can sign in.
     other.open(&address).await;
     other.click("details.menu summary").await;
     other.click("form[action='/sign-out'] button").await;
@@ -127,7 +127,7 @@ async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     refused(&withdrawn).await;
     owner.post_form(&path, &[]).await.is(404);
 
-    // Another one takes the place of the one before.
+    // A new invitation replaces the previous one.
     let first = invite(&owner, "again@example.org", "viewer").await;
     let second = invite(&owner, "again@example.org", "member").await;
     refused(&first).await;
@@ -145,12 +145,12 @@ async fn an_invitation_is_valid_once_and_expires(app: TestApp) {
     refused(&second).await;
     let page = owner.get("/settings/members").await.text;
     assert_eq!(page.matches("again@example.org").count(), 1, "{page}");
-    // Who is one already is not asked again.
+    // A member cannot be invited again.
     let fields = [("email", "AGAIN@example.org"), ("role", "viewer")];
     let answer = owner.post_form("/settings/members/invite", &fields).await;
     answer.is(409);
     assert!(answer.text.contains("id=\"email-error-1\""));
-    // The link is of the service's own address, whatever the browser says.
+    // The link has the configured address, not the `Host` header.
     let fields = [("email", "host@example.org"), ("role", "viewer")];
     let header = ("host", "evil.example.com");
     let answer = super::post_with(&owner, "/settings/members/invite", &fields, header).await;
@@ -165,8 +165,7 @@ async fn existing_accounts_join_with_their_password(app: TestApp) {
     let anonymous = app.anonymous();
     let page = anonymous.get(&link).await;
     page.is(200);
-    // Whoever else has the link cannot become them, nor set their password: they
-    // would be somebody else of the same address. See `accounts`.
+    // The link alone does not give access to the account, see `accounts`.
     let answer = anonymous.post_form(&link, &[("password", PASSWORD)]).await;
     answer.is(401);
     assert_eq!(answer.header("set-cookie"), "");
@@ -179,7 +178,7 @@ async fn existing_accounts_join_with_their_password(app: TestApp) {
         .expect("a cookie");
     let there = anonymous.clone().with("cookie", cookie);
     let page = there.get("/settings/organization").await;
-    assert!(page.text.contains(&second.id), "they are there now");
+    assert!(page.text.contains(&second.id), "not a member");
     let page = there.get("/settings/members").await.text;
     assert!(page.contains(&owner.owner_name), "{page}");
 }
@@ -207,7 +206,7 @@ async fn admins_cannot_change_owners(app: TestApp) {
     };
     let by = &admin.browser;
     assert_eq!(set(by, of_owner, &demote).await, 403);
-    assert_eq!(set(by, &admin.id, &promote).await, 403, "nor become one");
+    assert_eq!(set(by, &admin.id, &promote).await, 403, "an admin became an owner");
     assert_eq!(set(by, &member.id, &promote).await, 403);
     by.post_form(&path(of_owner, "remove"), &[]).await.is(403);
     let invitation = [("email", "friend@example.org"), ("role", "owner")];
@@ -224,7 +223,7 @@ async fn admins_cannot_change_owners(app: TestApp) {
         .await
         .is(200);
     by.post_form(&path(&member.id, "remove"), &[]).await.is(303);
-    // A role that does not exist is none.
+    // An unknown role is refused.
     assert_eq!(set(&owner, &admin.id, &[("role", "king")]).await, 422);
     assert_eq!(set(&owner, &admin.id, &[]).await, 422);
     assert_eq!(role_of(&app, &admin.id).await, "admin");
@@ -244,7 +243,7 @@ async fn the_last_owner_cannot_leave(app: TestApp) {
     }
     owner.post_form(&path(me, "remove"), &[]).await.is(409);
     assert_eq!(role_of(&app, me).await, "owner");
-    // With a second one, either may go, but not both, even at once.
+    // Of two owners one may leave, but not both, even concurrently.
     let other = join(&app, &owner, "second", "owner").await;
     let step_down = [("role", "member")];
     let both = futures_util::future::join(
@@ -342,7 +341,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
         .split_once(';')
         .expect("a cookie");
     let elsewhere = app.anonymous().with("cookie", cookie);
-    // All others end, this one goes on.
+    // All other sessions are ended.
     browser.open(&format!("{}/account", app.url())).await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
     browser.press("End all other sessions").await;
@@ -385,14 +384,14 @@ async fn members_switch_between_organizations(app: TestApp) {
     browser.wait_for_text(elsewhere).await;
     let page = browser.text_of("main").await;
     assert!(!page.contains(here), "{page}");
-    // The role is the one of there.
+    // The role is that of the other organization.
     let owner = app.anonymous().with("cookie", &browser.cookie().await);
     let status = owner
         .post_form("/changes", &[("title", "By a viewer?")])
         .await
         .status;
     assert_eq!(status, if to == "Umbrella" { 403 } else { 303 });
-    // Where one is no member one cannot go.
+    // Only members can switch to an organization.
     let fields = [("organization_id", app.organization.id.as_str())];
     let answer = grace.post_form("/organization", &fields).await;
     assert!(matches!(answer.status, 403 | 404), "{}", answer.status);

@@ -1,7 +1,7 @@
-//! Every page, light and dark, wide and narrow: what the browser complains of,
-//! and what would be in the way of somebody who does not see well.
+//! Checks every page, light and dark, wide and narrow: errors of the browser, and
+//! accessibility.
 //!
-//! Looks are the same on both databases, so these stories are told on one.
+//! Pages look the same on both databases, so these tests use one.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,9 +13,9 @@ use super::{Resources, routes, sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{Engine, Server, TestApp, installed, programs};
 
-/// Our own, in every run.
+/// Our own checks, in every run.
 const CHECKS: &str = include_str!("checks.js");
-/// What others take for the measure, where npm is there to fetch it.
+/// The standard checks, if npm can fetch them.
 const AXE: &str = "axe-core@4.14.1";
 
 async fn app() -> TestApp {
@@ -23,10 +23,10 @@ async fn app() -> TestApp {
     app.expect("SQLite is always there")
 }
 
-/// Light and wide, then dark and as narrow as a telephone.
+/// The color schemes and widths: a desktop and a telephone.
 const LOOKS: [(&str, u32); 2] = [("light", 1280), ("dark", 390)];
 
-/// Looks at a page in one way, and returns what is wrong.
+/// Checks a page with a color scheme and width, and returns the problems.
 async fn check_page(browser: &Chromium, scheme: &str, width: u32) -> Vec<String> {
     browser.set_color_scheme(scheme).await;
     browser.set_width(width).await;
@@ -34,7 +34,7 @@ async fn check_page(browser: &Chromium, scheme: &str, width: u32) -> Vec<String>
         .console()
         .await
         .into_iter()
-        // A page may be about a failure, and the browser tells its status.
+        // The browser reports the status of error pages.
         .filter(|said| !said.contains("the server responded with a status of"))
         .collect();
     let is_dark = browser.script("return matchMedia('(prefers-color-scheme: dark)').matches");
@@ -58,7 +58,7 @@ fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Has axe look at the page, and returns what it calls serious.
+/// Runs axe on the page, and returns the serious problems.
 async fn run_axe(browser: &Chromium, axe: &str) -> Vec<String> {
     browser.script(axe).await;
     let script = "const done = arguments[0];
@@ -67,10 +67,10 @@ async fn run_axe(browser: &Chromium, axe: &str) -> Vec<String> {
             .flatMap(({ id, nodes }) => nodes.map((node) => `axe ${id}: ${node.html} ${node.any.concat(node.all, node.none).map((one) => one.message).join('; ')}`))),
             (error) => done([`axe fails: ${error}`]))";
     let found = browser.tab.execute_async(script, vec![]).await;
-    texts(&found.expect("axe answers"))
+    texts(&found.expect("the result of axe"))
 }
 
-/// Returns axe-core, where npm is there and finds it.
+/// Returns the source of axe-core, if npm can fetch it.
 fn axe() -> Option<&'static str> {
     static SOURCE: OnceLock<Option<String>> = OnceLock::new();
     SOURCE.get_or_init(fetch_axe).as_deref()
@@ -105,7 +105,7 @@ fn unpack_axe(npm: &Path, folder: &Path) -> Option<String> {
         .filter(|source| source.contains("axe"))
 }
 
-/// Looks at a page in every way.
+/// Checks a page in all looks.
 async fn check_in_all_looks(browser: &Chromium, name: &str, problems: &mut Vec<String>) {
     browser.wait_for("main h1").await;
     for (scheme, width) in LOOKS {
@@ -172,7 +172,7 @@ async fn every_page_passes_the_checks() {
     assert_none(&problems);
 }
 
-/// Has every kind of mark on the pages.
+/// Creates changes that fill the pages.
 async fn fill(app: &TestApp, resources: &Resources) {
     let key = app.key();
     let mut changes = Vec::new();
@@ -216,7 +216,7 @@ async fn form_responses_pass_the_checks() {
     browser.wait_for("#sign-in-error").await;
     check_in_all_looks(&browser, "sign-in refused", &mut problems).await;
     sign_in(&browser, &app, &app.organization).await;
-    // Nothing is there yet.
+    // Empty pages.
     for path in ["/", "/changes", "/services", "/hosts", "/activity"] {
         browser.open(&format!("{}{path}", app.url())).await;
         check_in_all_looks(&browser, &format!("{path} when it is empty"), &mut problems).await;
@@ -255,7 +255,7 @@ async fn form_responses_pass_the_checks() {
     browser.press("Invite").await;
     browser.wait_for("#invitation-link").await;
     check_in_all_looks(&browser, "an invitation", &mut problems).await;
-    // The first start.
+    // The setup page.
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", app.empty_database().await);
     let server = Server::start(command).await.expect("it serves");

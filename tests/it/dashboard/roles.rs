@@ -1,5 +1,4 @@
-//! What each role is offered, and what it is refused all the same; and that one
-//! organization's pages are nobody else's.
+//! What each role may see and do, and that pages are separate per organization.
 
 use super::{Resources, between, entries, join, routes};
 use changelog_tests::{TestApp, on_one};
@@ -12,7 +11,7 @@ on_one!(
     private_pages_are_not_cached,
 );
 
-/// What everybody may do who is signed in: it is their own, or needs no session.
+/// Forms that need no role.
 const WITHOUT_ROLE: [&str; 8] = [
     "/account",
     "/account/password",
@@ -67,7 +66,7 @@ async fn viewers_cannot_write(app: TestApp) {
         }
     }
     assert!(refused >= 14, "only {refused} were tried");
-    assert_eq!(entries(&owner).await, before, "something was done");
+    assert_eq!(entries(&owner).await, before, "something was recorded");
 }
 
 async fn members_cannot_manage_keys_or_members(app: TestApp) {
@@ -92,8 +91,8 @@ async fn members_cannot_manage_keys_or_members(app: TestApp) {
             assert!(!main.contains("guest-of-"), "{path} tells of invitations");
         }
     }
-    assert_eq!(entries(&owner).await, before, "something was done");
-    // They log and edit.
+    assert_eq!(entries(&owner).await, before, "something was recorded");
+    // Members can create, edit and delete changes.
     let answer = member
         .post_form("/changes", &[("title", "By a member")])
         .await;
@@ -140,8 +139,8 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
         }
     }
     assert!(tried >= 12, "only {tried} were tried");
-    assert_eq!(entries(&grace).await, before, "something was done");
-    // Nor do lists, filters and forms know of it.
+    assert_eq!(entries(&grace).await, before, "something was recorded");
+    // Lists, filters and forms do not show it either.
     for page in [
         "/",
         "/changes",
@@ -208,14 +207,14 @@ async fn anonymous_requests_are_redirected_to_the_sign_in(app: TestApp) {
             answer.is(303);
             assert_eq!(answer.header("location"), "/sign-in", "{path}");
         }
-        // A key is for the API.
+        // An API key is not accepted.
         if route.is_posted {
             let answer = app.key().post_form(&path, &route.fields()).await;
             assert_eq!(answer.header("location"), "/sign-in", "{path}");
         }
     }
     assert_eq!(
-        // The sign-in of whoever asks is one of them.
+        // Reading the entries needs a sign-in, which is one entry.
         entries(&app.browser().await).await.len(),
         before.len() + 1
     );
@@ -246,7 +245,7 @@ async fn private_pages_are_not_cached(app: TestApp) {
         );
         assert!(!policy.contains("unsafe"), "{path}: {policy}");
     }
-    // What is the same for all is kept for good.
+    // Assets are cached.
     let page = owner.get("/").await.text;
     let style = between(&page, "rel=\"stylesheet\" href=\"", "\"");
     let answer = app.anonymous().get(style).await;

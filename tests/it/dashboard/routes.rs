@@ -1,14 +1,13 @@
-//! Every page and form that there is, read off the source: a new one cannot be
-//! forgotten.
+//! All pages and forms, read from the source, so that tests cover new ones.
 
 use super::Resources;
 
 const SOURCE: &str = include_str!("../../../changelog-server/src/dashboard/mod.rs");
 
-/// What stands in a path for an id.
+/// The placeholder of an id in a path.
 const ID: &str = "{id}";
 
-/// A path and whether it is read or posted to.
+/// A path, and its methods.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     /// Such as `/changes/{id}/edit`.
@@ -50,14 +49,14 @@ fn route(endpoint: &str) -> Route {
 }
 
 impl Route {
-    /// Tells whether the path names a thing of an organization.
+    /// Returns whether the path has the id of a resource of an organization.
     pub(super) fn has_resource_id(&self) -> bool {
         self.path.contains(ID)
             && !self.path.starts_with("/assets/")
             && !self.path.starts_with("/invitations/")
     }
 
-    /// Returns the path with the id of what it is about.
+    /// Returns the path with the id of the resource.
     pub(super) fn of(&self, resources: &Resources) -> String {
         let known = [
             ("/changes/", &resources.change),
@@ -67,7 +66,7 @@ impl Route {
             ("/settings/members/invitations/", &resources.invitation),
             ("/settings/members/", &resources.member),
             ("/invitations/", &resources.token),
-            // No file has the name of a change.
+            // Not the name of a file.
             ("/assets/", &resources.change),
         ];
         if !self.path.contains(ID) {
@@ -77,11 +76,11 @@ impl Route {
         let (_, id) = known
             .iter()
             .find(is_of)
-            .unwrap_or_else(|| panic!("say here whose id stands in {}", self.path));
+            .unwrap_or_else(|| panic!("no resource for {}; add it here", self.path));
         self.path.replace(ID, id)
     }
 
-    /// Returns what the form of a path sends.
+    /// Returns the fields of the form of a path.
     pub(super) fn fields(&self) -> Vec<(&'static str, &'static str)> {
         match self.path.as_str() {
             "/changes" | "/changes/{id}" => vec![("title", "Sent by a form")],
@@ -108,7 +107,7 @@ impl Route {
             | "/settings/members/{id}/remove"
             | "/account/end-other-sessions"
             | "/sign-out" => vec![],
-            other => panic!("say here what the form of {other} sends"),
+            other => panic!("no fields for {other}; add them here"),
         }
     }
 }

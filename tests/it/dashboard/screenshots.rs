@@ -1,6 +1,6 @@
-//! The pictures in the README: of a year of changes, taken by a real browser.
+//! Takes the screenshots of the README, with a year of changes.
 //! `CHANGELOG_SCREENSHOTS=docs cargo test --workspace --test it screenshots`
-//! makes them anew.
+//! replaces them.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ async fn screenshots_for_the_readme() {
     take(&browser, &app, &path, &folder.join("change.png")).await;
 }
 
-/// Where the pictures go.
+/// Returns the folder of the screenshots.
 fn folder() -> PathBuf {
     match std::env::var_os("CHANGELOG_SCREENSHOTS") {
         // Tests run in the folder of their package.
@@ -48,7 +48,7 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Logs a year of changes, and returns the id of the one that is shown.
+/// Creates a year of changes, and returns the id of the one that is shown.
 async fn fill(key: &TestClient) -> String {
     let mut services = Vec::new();
     for (name, color) in [

@@ -1,4 +1,4 @@
-//! Browser sessions: signing in and out, and what other sites cannot do.
+//! Sessions: signing in and out, cookies, throttling, and requests from other sites.
 
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,9 @@ async fn session_status(caller: &TestClient, cookie: &str) -> u16 {
         .status
 }
 
-/// The session's cookie of an answer, and its attributes, lower case and sorted.
-/// The cookie by which a browser is known has the same attributes but its age.
+/// Returns the session cookie of a response with its attributes, lower case and sorted.
+/// The cookie that identifies the browser must have the same attributes except for its
+/// age.
 fn attributes(answer: &TestResponse) -> (String, Vec<String>) {
     let cookies = answer.headers.get_all("set-cookie").iter();
     let cookies: Vec<&str> = cookies.map(|c| c.to_str().expect("a string")).collect();
@@ -120,7 +121,7 @@ async fn signing_in_creates_a_session(app: TestApp) {
         .await;
     activity.body(200);
     assert!(activity.header("cache-control").contains("no-store"));
-    // A new id at each sign-in; case and spaces in the address do not matter.
+    // Each sign-in has a new session; the case of the address is ignored.
     let again = sign_in(&anonymous, &owner.email.to_uppercase(), &owner.password).await;
     assert_ne!(again, pair);
     for cookie in [&pair, &again] {
@@ -150,10 +151,10 @@ async fn cookies_are_secure_over_https(mut app: TestApp) {
         );
     }
     assert_eq!(session_status(&app.anonymous(), &pair).await, 200);
-    // The name that another host of the domain could set is no session.
+    // A cookie without the prefix, which another host could set, is not accepted.
     let plain = pair.replace("__Host-", "");
     assert_eq!(session_status(&app.anonymous(), &plain).await, 401);
-    // Its own origin is the public one.
+    // The origin is that of the public URL.
     for (origin, status) in [("https://log.example.com", 303), (&*app.url(), 403)] {
         let caller = app.anonymous().with("origin", origin);
         try_sign_in(&caller, &owner.email, &owner.password)
@@ -168,7 +169,7 @@ async fn wrong_passwords_are_refused(app: TestApp) {
         let answer = try_sign_in(&anonymous, &owner.email, password).await;
         answer.is(401);
         assert!(answer.header("content-type").starts_with("text/html"));
-        assert!(answer.text.contains("<form"), "the form again");
+        assert!(answer.text.contains("<form"), "no form");
         assert_eq!(answer.header("set-cookie"), "");
         assert!(password.is_empty() || !answer.text.contains(password));
     }
@@ -184,7 +185,7 @@ async fn wrong_passwords_are_refused(app: TestApp) {
         "with JSON: {}",
         answer.status
     );
-    // A right one after a few wrong ones is right.
+    // The right password works after a few wrong ones.
     try_sign_in(&anonymous, &owner.email, &owner.password)
         .await
         .is(303);
@@ -209,8 +210,7 @@ async fn known_and_unknown_accounts_get_the_same_response(app: TestApp) {
         assert_eq!(first.status, second.status, "attempt {attempt}");
         assert_eq!(same(&first), same(&second), "attempt {attempt}");
     }
-    // Leaving the hash out would show: no machine computes it in less, and the
-    // load of other tests only ever adds to the shortest time.
+    // Without the hash the time would be shorter; load of other tests only adds to it.
     let least = Duration::from_millis(10);
     assert!(
         known > least && unknown > least,
@@ -239,7 +239,7 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
         (&[("origin", "null")], false),
         (&[("origin", "")], false),
         (&[("origin", "http://127.0.0.1")], false),
-        // The first of the two decides.
+        // `Sec-Fetch-Site` takes precedence.
         (
             &[("sec-fetch-site", "same-origin"), ("origin", elsewhere)],
             true,
@@ -276,10 +276,10 @@ async fn other_sites_cannot_sign_in_or_out(app: TestApp) {
             left,
             "{headers:?}"
         );
-        // Reading is not changing.
+        // Reading is allowed.
         let cookie = sign_in(&app.anonymous(), &owner.email, &owner.password).await;
         assert_eq!(session_status(&caller, &cookie).await, 200, "{headers:?}");
-        // A key is no cookie: other sites do not have it.
+        // API keys are not affected: other sites do not have them.
         let key = headers
             .iter()
             .fold(app.key(), |caller, (name, value)| caller.with(name, value));
@@ -311,7 +311,7 @@ async fn signing_out_ends_one_session(app: TestApp) {
     );
     assert_eq!(session_status(&anonymous, &first).await, 401);
     assert_eq!(session_status(&anonymous, &second).await, 200);
-    // Once more, or without a session, is no error.
+    // Signing out again or without a session is not an error.
     anonymous
         .clone()
         .with("cookie", &first)
@@ -349,7 +349,7 @@ async fn a_new_password_ends_every_session(app: TestApp) {
     try_sign_in(&anonymous, &owner.email, "a brand new secret")
         .await
         .is(303);
-    // From a file, too; and what is too short, too long or too common is refused.
+    // From a file; passwords that are too short, too long or too common are refused.
     let file = app.folder().join("password");
     for (password, accepted) in [
         ("x7-aq9-kd2-p".to_owned(), true),
@@ -397,8 +397,7 @@ async fn guessing_is_throttled_temporarily(app: TestApp) {
     answer.is(429);
     let wait: u64 = answer.header("retry-after").parse().expect("whole seconds");
     assert!((1..=2).contains(&wait), "{wait}");
-    // Neither the right password nor another spelling is a way around it,
-    // and nobody else has to wait.
+    // The right password and another spelling are throttled too; other accounts are not.
     try_sign_in(&anonymous, &owner.email, &owner.password)
         .await
         .is(429);
@@ -415,12 +414,12 @@ async fn guessing_is_throttled_temporarily(app: TestApp) {
             break;
         }
         answer.is(429);
-        assert!(Instant::now() < deadline, "locked for good");
-        // As long as it says, and no longer.
+        assert!(Instant::now() < deadline, "still locked");
+        // Waits as long as the response says.
         let wait: u64 = answer.header("retry-after").parse().expect("whole seconds");
         tokio::time::sleep(Duration::from_secs(wait)).await;
     }
-    // A success forgives: five more are free.
+    // A successful sign-in resets the count.
     try_sign_in(&anonymous, &owner.email, "wrong").await.is(401);
 }
 
@@ -443,8 +442,8 @@ async fn sessions_survive_a_restart(mut app: TestApp) {
     );
 }
 
-/// Signs in as twenty people who do not exist, up to so many times, until it is
-/// told to wait; returns whether it was.
+/// Signs in to twenty unknown accounts at once, up to `times` times; returns whether a
+/// response was 429.
 async fn is_throttled(caller: &TestClient, times: usize, address: Option<&str>) -> bool {
     let caller = address.iter().fold(caller.clone(), |caller, address| {
         caller.with("x-forwarded-for", address)
@@ -474,7 +473,7 @@ async fn is_throttled(caller: &TestClient, times: usize, address: Option<&str>) 
     false
 }
 
-/// Kept in memory, so the database makes no difference.
+/// The limit is in memory, so one database is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_client_cannot_guess_many_accounts() {
     let mut app = TestApp::with_process(Engine::Sqlite)
@@ -483,17 +482,17 @@ async fn one_client_cannot_guess_many_accounts() {
     let caller = app.anonymous();
     assert!(
         !is_throttled(&caller, 1, None).await,
-        "a few are nobody's business"
+        "a few attempts are throttled"
     );
-    // Nobody becomes somebody else by saying so.
+    // The header of an untrusted client is ignored.
     assert!(is_throttled(&caller, 20, Some("192.0.2.1")).await);
     assert!(is_throttled(&caller, 1, Some("192.0.2.2")).await);
-    // Behind a proxy that is known, each is who the proxy says.
+    // A trusted proxy sets the client address.
     app.restart_with(&["--trusted-proxy", "127.0.0.0/8"]).await;
     let caller = app.anonymous();
     assert!(is_throttled(&caller, 20, Some("192.0.2.1")).await);
     assert!(!is_throttled(&caller, 1, Some("192.0.2.2")).await);
-    // Only what the proxy itself has added counts.
+    // Only the address that the proxy has added counts.
     assert!(is_throttled(&caller, 1, Some("198.51.100.7, 192.0.2.1")).await);
 }
 
@@ -510,7 +509,7 @@ async fn concurrent_attempts_are_counted(app: TestApp) {
     });
     let statuses = futures_util::future::join_all(attempts).await;
     let tried = statuses.iter().filter(|status| **status == 401).count();
-    // Five are free; a second may pass while they are being checked.
+    // Five are free; more may pass after the wait of a second.
     assert!((5..=7).contains(&tried), "{statuses:?}");
     assert!(
         statuses.iter().all(|status| matches!(status, 401 | 429)),

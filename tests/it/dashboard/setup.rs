@@ -19,7 +19,7 @@ const FIELDS: [(&str, &str); 4] = [
     ("password", super::PASSWORD),
 ];
 
-/// Starts the service on a database that nobody has used.
+/// Starts the service on an empty database.
 async fn start(app: &TestApp, database: &str) -> Server {
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", database);
@@ -42,14 +42,14 @@ async fn setup_leads_to_the_first_change(app: TestApp) {
     }
 }
 
-/// The story of the first start, for browsers with scripts and without.
+/// Sets up a service, and creates a first change; also used without scripts.
 pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     let database = app.empty_database().await;
     let server = start(app, &database).await;
     let link = link(&server);
     let url = format!("http://{}", server.address);
 
-    // Refused: each error stands beside its field, and what was typed is kept.
+    // Each error is shown at its field, and the input is kept.
     browser.open(&link).await;
     browser.fill("form", &FIELDS).await;
     browser
@@ -63,7 +63,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     assert_eq!(
         browser.value("#password").await,
         "",
-        "it does not come back"
+        "the password is not sent back"
     );
     browser.fill("form", &[FIELDS[0], FIELDS[3]]).await;
     browser.press("Set up").await;
@@ -71,7 +71,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     let key = browser.text_of("#new-api-key").await;
     assert!(key.starts_with("chlog_"), "{key}");
 
-    // What the page says works as it stands, in any shell.
+    // The commands on the page work in a shell.
     let commands = browser.text_of("#exports").await;
     assert!(commands.contains(&format!("CHLOG_API_KEY={key}")));
     let mut shell = Command::new("sh");
@@ -95,7 +95,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     assert!(page.contains("1 change in the last day"), "{page}");
     assert!(page.contains("Umbrella"), "{page}");
 
-    // Once is all.
+    // The link is valid once.
     browser.open(&link).await;
     browser.wait_for("main h1").await;
     assert!(browser.all("form").await.is_empty());
@@ -133,7 +133,7 @@ async fn only_the_printed_link_allows_setup(app: TestApp) {
     anonymous.get("/setup").await.is(403);
     let answer = anonymous.post_form("/setup", &FIELDS).await;
     answer.is(403);
-    // The organization that there is was made by none of them.
+    // None of these requests has created an organization.
     let fields = [&FIELDS[..], &[("token", token)]].concat();
     let answer = anonymous.post_form("/setup", &fields).await;
     answer.is(200);

@@ -1,4 +1,4 @@
-//! The ways in and out, in a real browser and as other sites would misuse them.
+//! Signing in and out in a browser, redirects, and misuse by other sites.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -65,7 +65,7 @@ async fn another_site_cannot_end_the_session(app: TestApp) {
     };
     sign_in(&browser, &app, &app.organization).await;
 
-    // Another name is another site, and a form needs no script to be sent.
+    // Another host name is another site; a form can be submitted without scripts.
     let action = format!("{}/sign-out", app.url());
     let other = page(&format!(
         "<form method='post' action='{action}'><button>win</button></form>"
@@ -77,7 +77,7 @@ async fn another_site_cannot_end_the_session(app: TestApp) {
     assert!(page.contains("cross_site"), "{page}");
 
     browser.open(&app.url()).await;
-    assert_eq!(browser.path().await, "/", "the session goes on");
+    assert_eq!(browser.path().await, "/", "the session was ended");
     assert!(browser.has(MENU).await);
 }
 
@@ -89,14 +89,14 @@ async fn the_sign_in_leads_to_the_requested_page(app: TestApp) {
     let wanted = "/changes?risk_level=high&tag=a+b%26c";
     browser.open(&format!("{}{wanted}", app.url())).await;
     assert_eq!(browser.path().await, "/sign-in");
-    // Once wrong, and it is still known.
+    // The page is kept after a wrong password.
     try_sign_in(&browser, &owner.email, "not the password").await;
     browser.wait_for("#sign-in-error").await;
     try_sign_in(&browser, &owner.email, &owner.password).await;
     browser.wait_for(MENU).await;
     assert_eq!(browser.address().await, wanted);
 
-    // Never elsewhere, whatever the link says.
+    // The link cannot redirect to another site.
     let caller = app.anonymous();
     let signed_in = app.browser().await;
     for next in [
@@ -142,10 +142,10 @@ async fn a_planted_session_is_not_accepted(app: TestApp) {
     let cookie = answer.header("set-cookie").to_owned();
     let (own, _) = cookie.split_once(';').expect("a cookie");
     assert_ne!(own, planted);
-    // Whoever planted it waits in vain.
+    // The planted session is not signed in.
     of(&planted).get("/account").await.is(303);
     of(own).get("/account").await.is(200);
-    // Nor is a session that there is handed on to the next sign-in.
+    // A sign-in does not reuse an existing session.
     let answer = of(own).post_form("/sign-in", &fields).await;
     answer.is(303);
     let next = answer.header("set-cookie").to_owned();
@@ -160,7 +160,7 @@ async fn throttled_sign_ins_show_the_wait(app: TestApp) {
     };
     browser.open(&format!("{}/sign-in", app.url())).await;
     let mut message = String::new();
-    // Five are free, and a wait is short at first.
+    // Five attempts are free, and the first waits are short.
     for _ in 0..10 {
         try_sign_in(&browser, &app.organization.email, "not the password").await;
         message = browser.text_of("#sign-in-error").await;
@@ -172,7 +172,7 @@ async fn throttled_sign_ins_show_the_wait(app: TestApp) {
     assert_eq!(browser.value("#email").await, app.organization.email);
 }
 
-/// Serves one page under another name than the service's; returns its address.
+/// Serves a page under another host name than the service, and returns its URL.
 fn page(html: &str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -180,7 +180,7 @@ fn page(html: &str) -> String {
         "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{html}",
         html.len()
     );
-    // Ends with the process; a browser may ask more than once.
+    // A browser may send several requests.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { break };

@@ -1,4 +1,4 @@
-//! Guesses at passwords: what they cost those who guess, and nobody else.
+//! Throttling of password guesses, without locking out the owner of an account.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn cookies(answer: &TestResponse) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// What a client behind a trusted proxy sends.
+/// Returns a client with this address behind a trusted proxy.
 fn client_at(app: &TestApp, address: &str) -> TestClient {
     app.anonymous().with("x-forwarded-for", address)
 }
@@ -48,7 +48,7 @@ async fn invalid_addresses_are_refused_and_not_counted(mut app: TestApp) {
     trust_local_proxy(&mut app).await;
     let caller = client_at(&app, "192.0.2.1");
     let long = |length: usize| format!("{}@example.com", "x".repeat(length - 12));
-    // What compresses to nothing, and what does not compress at all.
+    // Addresses that compress well, and one that does not.
     let random: String = (0..8_000)
         .map(|_| uuid::Uuid::new_v4().simple().to_string())
         .collect();
@@ -59,7 +59,7 @@ async fn invalid_addresses_are_refused_and_not_counted(mut app: TestApp) {
         "nobody".to_owned(),
         String::new(),
     ] {
-        // More often than anybody may guess.
+        // More often than the limit.
         for _ in 0..7 {
             try_sign_in(&caller, &email, "not the password")
                 .await
@@ -69,7 +69,7 @@ async fn invalid_addresses_are_refused_and_not_counted(mut app: TestApp) {
     let mut db = Db::open(app.engine, &app.database).await;
     let rows: Vec<(Vec<u8>, i64)> = fetch!(&mut db, sqlx::query_as(ROWS));
     assert_eq!(rows, []);
-    // The longest that is one is counted, in rows of one size.
+    // The longest valid address is counted, in rows of a fixed size.
     for _ in 0..5 {
         try_sign_in(&caller, &long(254), "wrong").await.is(401);
     }
@@ -94,7 +94,7 @@ async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
     let known = |address: &str, token: &str| {
         client_at(&app, address).with("cookie", &format!("changelog_browser={token}"))
     };
-    // One client that guesses waits alone; all of an IPv6 network are one.
+    // A client that guesses is throttled alone; an IPv6 network is one client.
     for number in 0..5 {
         let stranger = client_at(&app, &format!("2001:db8::{number}"));
         try_sign_in(&stranger, email, "wrong").await.is(401);
@@ -102,7 +102,7 @@ async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
     let stranger = client_at(&app, "2001:db8::ffff");
     try_sign_in(&stranger, email, "wrong").await.is(429);
     try_sign_in(&home, email, password).await.is(303);
-    // Many clients meet a limit of the account.
+    // Many clients together reach the limit of the account.
     let mut tried = 5;
     let mut waits = false;
     for network in 1..60 {
@@ -124,12 +124,12 @@ async fn guesses_do_not_lock_out_the_owner_of_an_account(mut app: TestApp) {
     try_sign_in(&client_at(&app, "203.0.113.9"), email, password)
         .await
         .is(429);
-    // A browser that has signed in before passes, from anywhere, and again.
+    // A browser that has signed in before is not affected, from any address.
     let answer = try_sign_in(&known("203.0.113.9", &browser), email, password).await;
     answer.is(303);
     let renewed = cookies(&answer)["changelog_browser"].clone();
     assert_ne!(renewed, browser);
-    // The token is good once, and guesses with it are counted.
+    // The token is valid once, and guesses with it are counted.
     try_sign_in(&known("203.0.113.9", &browser), email, password)
         .await
         .is(429);
@@ -180,8 +180,8 @@ async fn unchecked_attempts_are_not_counted(mut app: TestApp) {
     for status in flood {
         busy += usize::from(status.await.expect("a response") == 503);
     }
-    assert!(busy > 0, "so many were not too many");
-    // Busy or right, and never told to have been wrong.
+    assert!(busy > 0, "no request was refused");
+    // Busy or successful, never a wrong password.
     assert!(
         statuses.iter().all(|status| matches!(status, 303 | 503)),
         "{statuses:?}"
@@ -211,7 +211,7 @@ async fn guesses_in_a_session_are_throttled(mut app: TestApp) {
         assert_eq!(guess(number, "wrong").await, 422);
     }
     assert_eq!(guess(6, &owner.password).await, 429);
-    // Whose account it is signs in all the same.
+    // The owner of the account can still sign in.
     let home = client_at(&app, "192.0.2.1");
     try_sign_in(&home, &owner.email, &owner.password)
         .await

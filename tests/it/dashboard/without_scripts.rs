@@ -1,4 +1,4 @@
-//! Everything once more in a browser that runs no script.
+//! The same checks in a browser without JavaScript.
 
 use super::{api_keys, changes, list_filters, members, setup};
 use changelog_tests::chromium::Chromium;
@@ -70,7 +70,7 @@ async fn controls_that_need_scripts_are_hidden(app: TestApp) {
     browser
         .open(&format!("{}/changes/{change}", app.url()))
         .await;
-    // To copy, to switch the zone and to be told of keys.
+    // Copying, the time zone, and the help for shortcuts.
     let buttons = browser.all("[data-copy], [data-zone], [data-help]").await;
     assert!(buttons.len() >= 4);
     for button in buttons {
