@@ -1,8 +1,7 @@
-//! Tests through the real programs over real HTTP; README.md in the folder above
-//! says what is where.
+//! Tests through the real programs and HTTP; see `tests/README.md`.
 //!
-//! `CHANGELOG_TEST_REQUIRE=postgres,pgbouncer,chromium` turns the skip of a missing program
-//! into a failure.
+//! `CHANGELOG_TEST_REQUIRE=postgres,pgbouncer,chromium` fails tests whose program is
+//! missing, instead of skipping them.
 
 mod api;
 mod chlog;

@@ -1,5 +1,5 @@
-//! What the store keeps and finds for pages that no endpoint shows: the store
-//! itself is asked, beside a service on the same database.
+//! The store, for what only pages of the dashboard use: a store on the same database as a
+//! running service.
 
 mod changes;
 mod counts;
@@ -20,12 +20,12 @@ use serde_json::Value;
 
 use changelog_tests::TestApp;
 
-/// The store of an app, with its organization.
+/// Opens a store on the database of an app, and returns it with the organization.
 async fn open(app: &TestApp) -> (Store, Tenant) {
     let (store, lock) = Store::open(&app.database, Purpose::Administer, Capacity::default())
         .await
         .expect("a connection");
-    assert!(lock.is_none(), "the service serves it");
+    assert!(lock.is_none(), "the service has no lock");
     let tenant = tenant(&store, &app.organization.id).await;
     (store, tenant)
 }
@@ -39,10 +39,10 @@ async fn tenant(store: &Store, organization: &str) -> Tenant {
     *tenant
 }
 
-/// From where they act: a documentation's address.
+/// The address of actors.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 
-/// The app's owner, as whoever acts.
+/// Returns the owner of the app as an actor.
 fn owner(app: &TestApp) -> Actor {
     let organization = &app.organization;
     Actor::person(owner_id(app), &organization.owner_name, HERE)
@@ -52,12 +52,12 @@ fn owner_id(app: &TestApp) -> UserId {
     app.organization.owner_id.parse().expect("an id")
 }
 
-/// Makes a person who is a member.
+/// Creates a user who is a member.
 async fn join(store: &Store, tenant: Tenant, name: &str, role: &Role) -> User {
     let mut tx = store.begin().await.expect("a transaction");
     let email = format!("{}@example.com", name.to_lowercase());
     let user = tx.insert_user(&email, name, "no hash", Utc::now()).await;
-    let user = user.expect("nobody has this address");
+    let user = user.expect("the address is new");
     tx.insert_member(tenant, &Actor::operator(), &user, role, Utc::now())
         .await
         .expect("no member yet");
@@ -69,7 +69,7 @@ fn is_not_found<T>(result: &Result<T, StoreError>) -> bool {
     matches!(result, Err(StoreError::NotFound))
 }
 
-/// Reads an id out of an answer.
+/// Returns the id in a JSON object.
 fn id<T: std::str::FromStr>(value: &Value) -> T {
     let id = value["id"].as_str().and_then(|id| id.parse().ok());
     id.expect("an id")

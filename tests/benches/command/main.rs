@@ -1,6 +1,5 @@
-//! What `chlog log` costs beside `curl`: both record a change at the same local
-//! service, in turns, each in a process of its own, and what is measured is the
-//! time from starting that to its end.
+//! Compares `chlog log` with `curl`: both create a change in the same local service,
+//! alternately, and the time from the start of the process to its exit is measured.
 //!
 //! `cargo bench -p changelog-tests --bench command` prints the table.
 
@@ -10,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often each is run; an even number of them first, which do not count.
-const TIMES: usize = 200;
+/// The number of measured runs of each command, after the warm-up.
+const RUNS: usize = 200;
 const WARM_UP: usize = 20;
-/// How long a server may take until it listens.
-const START: Duration = Duration::from_mins(1);
+/// How long a server may take to start.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     if !std::env::args().any(|argument| argument == "--bench") {
-        // `cargo test --all-targets` starts this as well.
+        // `cargo test --all-targets` runs this too.
         note("nothing is measured without --bench: cargo bench -p changelog-tests");
         return ExitCode::SUCCESS;
     }
@@ -65,22 +64,22 @@ fn run() -> Result<(), Failure> {
         "deploy",
     ];
     let run = ["run", "--", "true"];
-    let mut taken: [Vec<Duration>; 4] = Default::default();
-    for round in 0..WARM_UP + TIMES {
+    let mut durations: [Vec<Duration>; 4] = Default::default();
+    for round in 0..WARM_UP + RUNS {
         let commands = [curl(), chlog(&log), chlog(&run), Command::new("true")];
-        for (taken, command) in taken.iter_mut().zip(commands) {
-            let lasted = time(command)?;
+        for (durations, command) in durations.iter_mut().zip(commands) {
+            let duration = time(command)?;
             if round >= WARM_UP {
-                taken.push(lasted);
+                durations.push(duration);
             }
         }
     }
     let names = ["curl, a POST", "chlog log", "chlog run -- true", "true"];
     let mut out = std::io::stdout().lock();
     writeln!(out, "| Command | p50 | p95 |\n|---|---|---|")?;
-    for (name, taken) in names.into_iter().zip(&mut taken) {
-        taken.sort();
-        let at = |percent: usize| taken[taken.len() * percent / 100].as_secs_f64() * 1000.0;
+    for (name, durations) in names.into_iter().zip(&mut durations) {
+        durations.sort();
+        let at = |percent: usize| durations[durations.len() * percent / 100].as_secs_f64() * 1000.0;
         writeln!(out, "| `{name}` | {:.1} ms | {:.1} ms |", at(50), at(95))?;
     }
     Ok(())
@@ -122,8 +121,8 @@ impl Service {
             let output = server(arguments).arg("--json").output()?;
             Ok(serde_json::from_slice(&output.stdout)?)
         };
-        let made = admin(&["org", "create", "--name", "Bench", "--plan", "pro"])?;
-        let id = made["organization"]["id"].as_str().ok_or("no id")?;
+        let created = admin(&["org", "create", "--name", "Bench", "--plan", "pro"])?;
+        let id = created["organization"]["id"].as_str().ok_or("no id")?;
         let key = admin(&["key", "create", "--org", id, "--name", "bench"])?;
         let log = folder.join("log");
         let child = server(&["serve", "--listen", "127.0.0.1:0"])
@@ -137,14 +136,14 @@ impl Service {
         };
         let began = Instant::now();
         while service.url.is_empty() {
-            let said = fs::read_to_string(&log)?;
-            let listening = said
+            let log_text = fs::read_to_string(&log)?;
+            let listening = log_text
                 .lines()
                 .find_map(|line| line.strip_prefix("listening on "));
-            if let Some(url) = listening.filter(|_| said.ends_with('\n')) {
+            if let Some(url) = listening.filter(|_| log_text.ends_with('\n')) {
                 url.trim().clone_into(&mut service.url);
-            } else if began.elapsed() > START || service.child.try_wait()?.is_some() {
-                return Err(format!("the server does not start: {said}").into());
+            } else if began.elapsed() > START_TIMEOUT || service.child.try_wait()?.is_some() {
+                return Err(format!("the server does not start: {log_text}").into());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -159,7 +158,7 @@ impl Drop for Service {
     }
 }
 
-/// Runs a command, which must succeed, and returns how long it took.
+/// Runs a command, which must succeed, and returns its duration.
 fn time(mut command: Command) -> Result<Duration, Failure> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -167,11 +166,11 @@ fn time(mut command: Command) -> Result<Duration, Failure> {
     let status = command
         .status()
         .map_err(|error| format!("{program}: {error}"))?;
-    let lasted = began.elapsed();
+    let duration = began.elapsed();
     if !status.success() {
         return Err(format!("{program}: {status}").into());
     }
-    Ok(lasted)
+    Ok(duration)
 }
 
 fn note(text: &str) {

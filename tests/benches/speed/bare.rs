@@ -1,4 +1,4 @@
-//! The ceiling: warp with two handlers that do nothing, in a process of its own.
+//! The upper limit: a process with warp and two handlers that do nothing.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -13,35 +13,35 @@ use warp::http::{Response, StatusCode};
 
 use crate::Failure;
 
-/// Makes this program the bare service.
-const WANTED: &str = "BENCH_BARE";
-/// As long as a change in full.
-const FOUND: usize = 600;
-/// What creating a change answers, in shape and length.
-const CREATED: &str = r#"{"data":{"id":"01a1fe44-e8ee-758e-b05a-cbc24ba634ac","title":"Roll out bacado to mirope","risk_level":"medium","status":"planned","organization_id":"01a1fe44-e8e0-704b-87a7-da858e24e079","created_at":"2026-11-21T13:21:31.374Z"}}"#;
+/// The variable that makes this program the bare service.
+const BARE_VARIABLE: &str = "BENCH_BARE";
+/// The length of a change in JSON.
+const CHANGE_BYTES: usize = 600;
+/// A response to a create, of the same shape and length.
+const CREATED_BODY: &str = r#"{"data":{"id":"01a1fe44-e8ee-758e-b05a-cbc24ba634ac","title":"Roll out bacado to mirope","risk_level":"medium","status":"planned","organization_id":"01a1fe44-e8e0-704b-87a7-da858e24e079","created_at":"2026-11-21T13:21:31.374Z"}}"#;
 
-/// The command that starts the bare service.
+/// Returns the command that starts the bare service.
 pub(crate) fn command() -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.env(WANTED, "1");
+    command.env(BARE_VARIABLE, "1");
     Ok(command)
 }
 
-/// Tells whether this process is to be the bare service.
-pub(crate) fn is_wanted() -> bool {
-    std::env::var_os(WANTED).is_some()
+/// Returns whether this process is the bare service.
+pub(crate) fn is_requested() -> bool {
+    std::env::var_os(BARE_VARIABLE).is_some()
 }
 
-/// Serves until whoever started it is gone. The accept loop and the runtime are
-/// what the real service has, less its limits.
+/// Serves until the parent process has ended. The accept loop and the runtime are those
+/// of the real service, without its limits.
 pub(crate) fn serve() -> Result<(), Failure> {
     std::thread::spawn(|| {
-        // The kernel closes the pipe of a process that is gone, however it went.
+        // The kernel closes the pipe when the parent ends in any way.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
     let start = r#"{"data":{"title":""#;
-    let title = "x".repeat(FOUND - start.len() - 3);
+    let title = "x".repeat(CHANGE_BYTES - start.len() - 3);
     let found = Bytes::from(format!("{start}{title}\"}}}}"));
     let get = warp::path!("api" / "changes" / String)
         .and(warp::get())
@@ -49,7 +49,12 @@ pub(crate) fn serve() -> Result<(), Failure> {
     let post = warp::path!("api" / "changes")
         .and(warp::post())
         .and(warp::body::bytes())
-        .map(|_body: Bytes| json(StatusCode::CREATED, Bytes::from_static(CREATED.as_bytes())));
+        .map(|_body: Bytes| {
+            json(
+                StatusCode::CREATED,
+                Bytes::from_static(CREATED_BODY.as_bytes()),
+            )
+        });
     let routes = get.or(post).unify().boxed();
 
     tokio::runtime::Runtime::new()?.block_on(async {

@@ -1,4 +1,4 @@
-//! What the disk costs, without anything of ours.
+//! The latency of the disk alone.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -6,29 +6,29 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::Failure;
-use crate::load::Taken;
+use crate::load::Latencies;
 
 const APPENDS: usize = 300;
 const BLOCK: [u8; 8 * 1024] = [7; 8 * 1024];
 
 /// Measures the fdatasync of an 8 KiB append to a file in this folder.
-pub(crate) fn fsync(folder: &Path) -> Result<Taken, Failure> {
+pub(crate) fn fsync(folder: &Path) -> Result<Latencies, Failure> {
     let path = folder.join("fsync");
     let mut file = File::create(&path)?;
-    let mut taken = Taken::default();
+    let mut latencies = Latencies::default();
     let begun = Instant::now();
     for _ in 0..APPENDS {
         file.write_all(&BLOCK)?;
         let synced = Instant::now();
         file.sync_data()?;
-        taken.add(synced.elapsed());
+        latencies.add(synced.elapsed());
     }
     fs::remove_file(path)?;
-    Ok(taken.within(begun.elapsed()))
+    Ok(latencies.within(begun.elapsed()))
 }
 
-/// Has everything written that waits for it.
+/// Writes all buffered data to the disk.
 pub(crate) fn settle() {
-    // Where there is no such program the figures are only noisier.
+    // Without this program the figures are only less exact.
     let _ = std::process::Command::new("sync").status();
 }

@@ -1,5 +1,4 @@
-//! The changes that are stored: a year of them, the same in every run but for
-//! the day that it ends on.
+//! The stored changes: a year of them, the same in every run except for the last day.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -8,23 +7,23 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use crate::text::{mix, pick};
 
-/// How many changes there are of what is meant to be rare.
-const RARE: u64 = 100;
-/// How many high risks were rolled back: the oldest changes of all.
-const ROLLED_BACK: u64 = 10;
+/// The number of changes with a rare word or tag.
+const RARE_CHANGES: u64 = 100;
+/// The number of rolled back changes of high risk: the oldest changes.
+const ROLLED_BACK_HIGH_RISKS: u64 = 10;
 const RISKS: [&str; 3] = ["high", "low", "medium"];
 const STATUSES: [&str; 4] = ["completed", "in_progress", "planned", "rolled_back"];
 const VERBS: [&str; 5] = ["Migrate", "Patch", "Restart", "Rotate", "Scale"];
-/// How many different words there are besides.
-const WORDS: u64 = 2_000;
+/// The number of different other words.
+const WORD_COUNT: u64 = 2_000;
 
 /// The changes of one organization.
 pub(crate) struct History {
     pub(crate) count: u64,
     begin: DateTime<Utc>,
-    /// Makes one organization's changes differ from another's.
+    /// Makes the changes of organizations differ.
     salt: u64,
-    /// The ids of the services that about half of the changes are of.
+    /// The ids of the services; about half of the changes have one.
     pub(crate) services: Vec<String>,
 }
 
@@ -42,7 +41,7 @@ pub(crate) struct Entry {
 
 impl History {
     pub(crate) fn new(count: u64, salt: u64, services: Vec<String>) -> Self {
-        // Ends a little ago: the newest change is one that the measures make.
+        // Ends before now, so that the newest changes are those of the benchmark.
         let end = Utc::now() - TimeDelta::minutes(10);
         Self {
             count,
@@ -52,13 +51,13 @@ impl History {
         }
     }
 
-    /// Returns the hour in the middle, in which some of the changes were.
+    /// Returns the hour in the middle of the year.
     pub(crate) fn middle_hour(&self) -> Range<DateTime<Utc>> {
         let middle = self.begin + year() / 2;
         middle..middle + TimeDelta::hours(1)
     }
 
-    /// Counts the changes of which something is true.
+    /// Counts the changes that match a predicate.
     pub(crate) fn matching(&self, is: impl Fn(&Entry) -> bool) -> u64 {
         let all = 0..self.count;
         all.map(|index| u64::from(is(&self.entry(index)))).sum()
@@ -67,7 +66,7 @@ impl History {
     fn entry(&self, index: u64) -> Entry {
         let random = mix(index ^ self.salt);
         let bit = |number: u32| random >> number & 1 == 1;
-        let rolled_back = index < ROLLED_BACK;
+        let rolled_back = index < ROLLED_BACK_HIGH_RISKS;
         let risk = if rolled_back {
             RISKS[0]
         } else {
@@ -99,13 +98,13 @@ impl History {
         }
     }
 
-    /// Tells whether a change is one of the few that lie evenly among the others.
+    /// Returns whether a change is one of the rare ones, which are evenly spread.
     fn is_rare(&self, index: u64, part: u64) -> bool {
-        let step = self.count / RARE;
-        step > 0 && index % step == step / part && index / step < RARE
+        let step = self.count / RARE_CHANGES;
+        step > 0 && index % step == step / part && index / step < RARE_CHANGES
     }
 
-    /// Writes some of the changes as JSON, with commas between them.
+    /// Writes a range of the changes as JSON, separated by commas.
     pub(crate) fn write(&self, some: Range<u64>, json: &mut String) {
         for index in some.clone() {
             if index > some.start {
@@ -151,13 +150,13 @@ impl History {
             json.push_str(&self.services[service]);
             json.push_str(r#"","#);
         }
-        // Writing to a text cannot fail.
-        let _ = write!(json, r#""occurred_at":"{}"}}"#, moment(entry.at));
+        // Writing to a string cannot fail.
+        let _ = write!(json, r#""occurred_at":"{}"}}"#, timestamp(entry.at));
     }
 }
 
 impl Entry {
-    pub(crate) fn carries(&self, tag: &str) -> bool {
+    pub(crate) fn has_tag(&self, tag: &str) -> bool {
         self.tags.contains(&tag)
     }
 
@@ -166,23 +165,23 @@ impl Entry {
     }
 }
 
-/// Writes a time as the service does.
-pub(crate) fn moment(at: DateTime<Utc>) -> String {
+/// Formats a time as the service does.
+pub(crate) fn timestamp(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Returns one of the words; none begins like a word that is searched for,
-/// because consonants and vowels take turns.
+/// Returns one of the words. Consonants and vowels alternate, so that no word starts like
+/// one that is searched for.
 pub(crate) fn word(random: u64) -> [u8; 6] {
-    let number = random % WORDS;
+    let number = random % WORD_COUNT;
     let [first, second] = [number % 50, number / 50];
     let mut word = [0; 6];
-    for (place, syllable) in [first, second, (first + second) % 50]
+    for (index, syllable) in [first, second, (first + second) % 50]
         .into_iter()
         .enumerate()
     {
-        word[place * 2] = *pick(b"bdfgklmnrt", syllable);
-        word[place * 2 + 1] = *pick(b"aeiou", syllable / 10);
+        word[index * 2] = *pick(b"bdfgklmnrt", syllable);
+        word[index * 2 + 1] = *pick(b"aeiou", syllable / 10);
     }
     word
 }

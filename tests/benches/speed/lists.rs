@@ -1,10 +1,10 @@
-//! The lists that are measured, and how many changes each must count: a wrong
-//! answer would be worth nothing, however fast.
+//! The measured lists with their expected counts: figures of a wrong result would be
+//! worthless.
 
-use crate::history::{History, moment};
-use crate::seed::{OF_SMALL, Small};
+use crate::history::{History, timestamp};
+use crate::seed::{CHANGES_PER_SMALL, SmallOrganization};
 
-/// A list, and how many changes it must count.
+/// A list with its expected count.
 pub(crate) struct Expected {
     pub(crate) name: String,
     pub(crate) key: String,
@@ -18,8 +18,8 @@ pub(crate) fn by_risk(key: &str, history: &History) -> Expected {
     expected(key, "high risk", "risk_level=high", high)
 }
 
-/// The lists of the table.
-pub(crate) fn promised(key: &str, history: &History) -> Vec<Expected> {
+/// The lists of the main table.
+pub(crate) fn main_lists(key: &str, history: &History) -> Vec<Expected> {
     let deploy = history.matching(|change| change.deploy);
     vec![
         expected(key, "everything", "", history.count),
@@ -29,23 +29,28 @@ pub(crate) fn promised(key: &str, history: &History) -> Vec<Expected> {
     ]
 }
 
-/// The lists that are meant to be hard.
-pub(crate) fn hard(key: &str, history: &History, empty: &str, small: &Small) -> Vec<Expected> {
+/// Lists that are hard to read fast.
+pub(crate) fn hard_lists(
+    key: &str,
+    history: &History,
+    empty: &str,
+    small: &SmallOrganization,
+) -> Vec<Expected> {
     let hour = history.middle_hour();
-    let (since, until) = (moment(hour.start), moment(hour.end));
+    let (since, until) = (timestamp(hour.start), timestamp(hour.end));
     let services = &history.services;
     let service = services.len() / 2;
     let id = &services[service];
     let list = |name: &str, query: &str, count| expected(key, name, query, count);
-    let of_small = |name: &str, query: &str, count| expected(&small.key, name, query, count);
+    let small_list = |name: &str, query: &str, count| expected(&small.key, name, query, count);
     vec![
         list(
             "high risk and rolled back: the oldest 10",
             "risk_level=high&status=rolled_back",
             10,
         ),
-        of_small("a small organization's list", "", OF_SMALL),
-        of_small(
+        small_list("a small organization's list", "", CHANGES_PER_SMALL),
+        small_list(
             "a small organization's `q` of the common word",
             "q=deploy",
             small.history.matching(|change| change.deploy),
@@ -68,12 +73,12 @@ pub(crate) fn hard(key: &str, history: &History, empty: &str, small: &Small) -> 
         list(
             "a tag that half of the changes carry",
             "tag=common",
-            history.matching(|change| change.carries("common")),
+            history.matching(|change| change.has_tag("common")),
         ),
         list(
             "a tag that 100 changes carry",
             "tag=rare",
-            history.matching(|change| change.carries("rare")),
+            history.matching(|change| change.has_tag("rare")),
         ),
         list(
             "one hour in the middle of the year",

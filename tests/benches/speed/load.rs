@@ -1,4 +1,5 @@
-//! The load: connections that send one request after the other, on one thread.
+//! Generates load: connections on one thread, each of which sends one request after the
+//! other.
 
 use std::time::{Duration, Instant};
 
@@ -6,33 +7,33 @@ use futures_util::TryStreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::Failure;
+use crate::http_connection::HttpConnection;
 use crate::text;
-use crate::wire::Wire;
 use crate::work::Work;
 
-/// How long the load runs before anything counts.
+/// The time before the measured window.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// What one kind of work took.
+/// The latencies of one kind of request.
 #[derive(Default)]
-pub(crate) struct Taken {
+pub(crate) struct Latencies {
     /// Microseconds of each request that ended after the warm-up.
     micros: Vec<u32>,
-    /// How many of them ended within the window.
+    /// The number of requests that ended within the window.
     ended: u64,
-    /// How many requests were answered, those of the warm-up included.
+    /// The number of responses, including the warm-up.
     pub(crate) answered: u64,
     window: Duration,
 }
 
-impl Taken {
+impl Latencies {
     pub(crate) fn add(&mut self, time: Duration) {
         self.micros
             .push(u32::try_from(time.as_micros()).unwrap_or(u32::MAX));
         self.ended += 1;
     }
 
-    /// Says how long all that took together.
+    /// Sets the measured window.
     pub(crate) fn within(mut self, window: Duration) -> Self {
         self.micros.sort_unstable();
         self.window = window;
@@ -64,13 +65,13 @@ impl Taken {
     }
 }
 
-/// Runs several kinds of work at once, each over its own number of connections,
-/// and returns what each took.
+/// Runs several kinds of work concurrently, each over its own number of connections, and
+/// returns the latencies of each.
 pub(crate) async fn run(
     address: &str,
     loads: &[(&Work, usize)],
     window: Duration,
-) -> Result<Vec<Taken>, Failure> {
+) -> Result<Vec<Latencies>, Failure> {
     let begin = Instant::now() + WARM_UP;
     let end = begin + window;
     let mut connections: FuturesUnordered<_> = loads
@@ -78,15 +79,18 @@ pub(crate) async fn run(
         .enumerate()
         .flat_map(|(index, (work, count))| (0..*count).map(move |_| (index, *work)))
         .map(|(index, work)| async move {
-            let taken = connection(address, work, begin, end).await?;
-            Ok::<_, Failure>((index, taken))
+            let latencies = connection(address, work, begin, end).await?;
+            Ok::<_, Failure>((index, latencies))
         })
         .collect();
-    let mut all: Vec<Taken> = loads.iter().map(|_| Taken::default()).collect();
-    while let Some((index, taken)) = connections.try_next().await? {
-        all[index].join(taken);
+    let mut all: Vec<Latencies> = loads.iter().map(|_| Latencies::default()).collect();
+    while let Some((index, latencies)) = connections.try_next().await? {
+        all[index].join(latencies);
     }
-    Ok(all.into_iter().map(|taken| taken.within(window)).collect())
+    Ok(all
+        .into_iter()
+        .map(|latencies| latencies.within(window))
+        .collect())
 }
 
 async fn connection(
@@ -94,26 +98,25 @@ async fn connection(
     work: &Work,
     begin: Instant,
     end: Instant,
-) -> Result<Taken, Failure> {
-    let mut wire = Wire::connect(address).await?;
+) -> Result<Latencies, Failure> {
+    let mut http = HttpConnection::connect(address).await?;
     let mut request = Vec::new();
-    let mut taken = Taken::default();
+    let mut latencies = Latencies::default();
     loop {
         request.clear();
         work.write(&mut request);
         let sent = Instant::now();
-        let answer = wire.exchange(&request).await?;
+        let answer = http.exchange(&request).await?;
         answer.is(work.status, &request)?;
-        let heard = Instant::now();
-        taken.answered += 1;
-        if heard >= begin {
-            taken.add(heard - sent);
+        let received = Instant::now();
+        latencies.answered += 1;
+        if received >= begin {
+            latencies.add(received - sent);
         }
-        if heard > end {
-            // Its latency counts, as slow requests must; it is not work that
-            // was done within the window.
-            taken.ended -= 1;
-            return Ok(taken);
+        if received > end {
+            // Its latency counts, but not as a request that ended within the window.
+            latencies.ended -= 1;
+            return Ok(latencies);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the figures were taken on, without which they mean nothing.
+//! Describes the machine on which the figures were measured.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use chrono::Utc;
 
 use crate::text::time;
-use crate::{Failure, disk, world};
+use crate::{Failure, disk, testbed};
 
 /// Describes the machine and the programs.
 pub(crate) fn describe(server: &Path) -> Result<String, Failure> {
@@ -18,7 +18,7 @@ pub(crate) fn describe(server: &Path) -> Result<String, Failure> {
         .unwrap_or(0.0);
     let memory = kibibytes / 1024.0 / 1024.0;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let fsync = disk::fsync(world::folder()?.path())?;
+    let fsync = disk::fsync(testbed::folder()?.path())?;
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     Ok(format!(
         "- machine: {cpu}, {cores} cores, {memory:.0} GiB, Linux {}\n\
@@ -35,7 +35,7 @@ pub(crate) fn describe(server: &Path) -> Result<String, Failure> {
     ))
 }
 
-/// Finds a line `name : value` in one of the system's files.
+/// Finds a line `name : value` in a file in /proc.
 fn find(file: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     text.lines().find_map(|line| {
@@ -45,8 +45,8 @@ fn find(file: &str, name: &str) -> Option<String> {
 }
 
 fn version(program: &Path) -> String {
-    let said = Command::new(program).arg("--version").output();
-    said.map_or_else(
+    let output = Command::new(program).arg("--version").output();
+    output.map_or_else(
         |error| format!("{}: {error}", program.display()),
         |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
     )

@@ -1,17 +1,17 @@
-//! How fast the service is: the release binary over real HTTP, each throughput
-//! beside what a bare warp handler does on the same machine a moment before.
+//! The benchmark of the service: the release binary over HTTP, with each throughput
+//! relative to that of a bare warp handler measured just before.
 //!
 //! `cargo bench -p changelog-tests` prints the tables, for SQLite and then for
-//! PostgreSQL. `BENCH_CHANGES` (1,000,000) is how many changes are stored,
-//! `BENCH_SECONDS` (5) how long a measure takes, `BENCH_ENGINES`
-//! (`sqlite,postgres`) which databases are measured, `BENCH_PARTS`
-//! (`speed,share`) what is measured, and `BENCH_SERVER` the program to measure
-//! instead of the one built from these sources. It fails on
-//! a wrong answer, never on a missed floor.
+//! PostgreSQL. `BENCH_CHANGES` (1,000,000) is the number of stored changes,
+//! `BENCH_SECONDS` (5) the time of a measurement, `BENCH_ENGINES` (`sqlite,postgres`)
+//! which databases are measured, `BENCH_PARTS` (`speed,share`) what is measured, and
+//! `BENCH_SERVER` the program to measure instead of the one built from these sources. It
+//! fails on a wrong response, not on a missed floor.
 
 mod bare;
 mod disk;
 mod history;
+mod http_connection;
 mod import;
 mod lists;
 mod load;
@@ -22,33 +22,32 @@ mod seed;
 mod server;
 mod settings;
 mod share;
+mod testbed;
 mod text;
-mod wire;
 mod work;
-mod world;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use changelog_tests::watchdog;
 
-use measure::{CROWD, Gauge};
+use measure::{Gauge, MANY_CONNECTIONS};
 use report::{Costs, Goal, Shapes, Table, Unit};
 use seed::Seeded;
 use settings::{Engine, Settings};
+use testbed::Testbed;
 use work::Work;
-use world::World;
 
-/// Whatever kept a figure from being taken, or made it worthless.
+/// An error that prevents a measurement.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
-    let done = if bare::is_wanted() {
+    let done = if bare::is_requested() {
         bare::serve()
     } else if std::env::args().any(|argument| argument == "--bench") {
         run()
     } else {
-        // `cargo test --all-targets` starts this as well.
+        // `cargo test --all-targets` runs this too.
         note("nothing is measured without --bench: cargo bench -p changelog-tests");
         Ok(())
     };
@@ -65,15 +64,15 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Failure> {
     let settings = Settings::from_environment()?;
     let server = server::program(&settings)?;
-    // One thread: the load shares the cores with what is measured.
+    // One thread, because the load shares the cores with the service.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         print(&machine::describe(&server)?)?;
         for engine in &settings.engines {
-            let many = World::new(*engine, settings.changes, &settings, &server).await?;
-            let few = World::new(*engine, FEW, &settings, &server).await?;
+            let many = Testbed::new(*engine, settings.changes, &settings, &server).await?;
+            let few = Testbed::new(*engine, SMALL_DATABASE_CHANGES, &settings, &server).await?;
             if let (Some(many), Some(few)) = (many, few) {
                 print_tables(&settings, &many, &few).await?;
             }
@@ -82,32 +81,35 @@ fn run() -> Result<(), Failure> {
     })
 }
 
-/// How many changes there are where there are few.
-const FEW: u64 = 10_000;
+/// The number of changes in the small database.
+const SMALL_DATABASE_CHANGES: u64 = 10_000;
 
-/// Fills a database, and one with few changes beside it, and prints what it does
-/// then.
-async fn print_tables(settings: &Settings, world: &World, few: &World) -> Result<(), Failure> {
-    print(&format!("\n## {}\n", world.title()))?;
-    let seeded = seed::fill(world).await?;
-    let gauge = Gauge::new(world);
+/// Fills a large and a small database, and prints the tables.
+async fn print_tables(
+    settings: &Settings,
+    testbed: &Testbed,
+    few: &Testbed,
+) -> Result<(), Failure> {
+    print(&format!("\n## {}\n", testbed.title()))?;
+    let seeded = seed::fill(testbed).await?;
+    let gauge = Gauge::new(testbed);
     if settings.speed {
         let table = table(&gauge, &seeded, few).await?;
         print(&table.markdown())?;
         print(&costs(&gauge, &seeded).await?.markdown())?;
-        let shapes = shapes(world, &gauge, &seeded).await?;
+        let shapes = shapes(testbed, &gauge, &seeded).await?;
         print(&shapes.markdown())?;
     }
     if settings.share {
-        let table = share::table(world, &gauge, &seeded).await?;
+        let table = share::table(testbed, &gauge, &seeded).await?;
         print(&table.markdown())?;
     }
     Ok(())
 }
 
-/// What the service promises, row by row.
-async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table, Failure> {
-    // PostgreSQL answers from another process; half is what is asked of it.
+/// Measures the main table.
+async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &Testbed) -> Result<Table, Failure> {
+    // PostgreSQL is another process; its goals are half as high.
     let reads = match few.engine {
         Engine::Sqlite => 1.0,
         Engine::Postgres => 0.5,
@@ -120,34 +122,34 @@ async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table,
     let common_word = Work::list(key, "q=deploy");
     let first_page = Work::list(key, "");
     let deep_page = Work::list(key, &format!("page={}", seeded.deep_page()));
-    let elsewhere = Gauge::new(few);
-    let among_few = Work::list(&seed::few(few).await?, "risk_level=high");
+    let small_gauge = Gauge::new(few);
+    let by_risk_small = Work::list(&seed::fill_small(few).await?, "risk_level=high");
 
     let mut table = Table::default();
     table.row(
         "Create a change, durable",
         &Goal::at_least(15.0, 30.0, Unit::PercentOfCeiling),
-        &gauge.beside_bare(&create, &create).await?,
+        &gauge.relative_to_bare(&create, &create).await?,
     );
     table.row(
         "Get a change by id",
         &Goal::at_least(25.0 * reads, 60.0, Unit::PercentOfCeiling),
-        &gauge.beside_bare(&by_id, &by_id).await?,
+        &gauge.relative_to_bare(&by_id, &by_id).await?,
     );
     table.row(
         "List 25 filtered by risk, exact count",
         &Goal::at_least(12.0 * reads, 25.0, Unit::PercentOfCeiling),
-        &gauge.beside_bare(&by_risk, &by_id).await?,
+        &gauge.relative_to_bare(&by_risk, &by_id).await?,
     );
     table.row(
         "List with `q` of a rare word (100 matches)",
         &Goal::at_least(8.0 * reads, 20.0, Unit::PercentOfCeiling),
-        &gauge.beside_bare(&rare_word, &by_id).await?,
+        &gauge.relative_to_bare(&rare_word, &by_id).await?,
     );
     table.row(
-        "16 connections creating beside 16 reading by id, p99 of reading",
+        "16 connections creating while 16 read by id, p99 of reading",
         &Goal::under(25.0, 10.0, Unit::Millis),
-        &gauge.beside_each_other(&by_id, &create).await?,
+        &gauge.reads_during_creates(&by_id, &create).await?,
     );
     table.row(
         "Create, one connection, p99",
@@ -161,7 +163,9 @@ async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table,
             text::grouped(few.changes),
         ),
         &Goal::under(1.3, 1.1, Unit::Times),
-        &gauge.against(&by_risk, (&elsewhere, &among_few)).await?,
+        &gauge
+            .median_ratio(&by_risk, (&small_gauge, &by_risk_small))
+            .await?,
     );
     table.row(
         &format!(
@@ -169,7 +173,7 @@ async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table,
             text::grouped(seeded.deep_page()),
         ),
         &Goal::under(50.0, 5.0, Unit::Times),
-        &gauge.against(&deep_page, (gauge, &first_page)).await?,
+        &gauge.median_ratio(&deep_page, (gauge, &first_page)).await?,
     );
     table.row(
         "List with `q` of a common word (half of all titles), one connection, p50",
@@ -178,12 +182,12 @@ async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table,
     );
     if few.engine == Engine::Postgres {
         let many: Vec<&str> = seeded.small.iter().map(|small| &*small.key).collect();
-        let spread = Work::create(&many[..CROWD], None);
+        let spread = Work::create(&many[..MANY_CONNECTIONS], None);
         table.row(
             "Create over 64 connections, in one organization against in 64",
-            // What two measures of the same differ by.
+            // The noise of two equal measurements.
             &Goal::at_least(0.95, 1.0, Unit::Times),
-            &gauge.crowds(&create, &spread).await?,
+            &gauge.throughput_ratio(&create, &spread).await?,
         );
     }
     table.row(
@@ -199,7 +203,8 @@ async fn table(gauge: &Gauge<'_>, seeded: &Seeded, few: &World) -> Result<Table,
     Ok(table)
 }
 
-/// What requests cost the service: figures that hold on a busy machine, too.
+/// Measures the processor time and disk writes per request, which are stable on a busy
+/// machine.
 async fn costs(gauge: &Gauge<'_>, seeded: &Seeded) -> Result<Costs, Failure> {
     let key = &seeded.key;
     let mut costs = Costs::default();
@@ -226,31 +231,31 @@ async fn costs(gauge: &Gauge<'_>, seeded: &Seeded) -> Result<Costs, Failure> {
     Ok(costs)
 }
 
-/// Shapes that are meant to be hard, with one connection each.
-async fn shapes(world: &World, gauge: &Gauge<'_>, seeded: &Seeded) -> Result<Shapes, Failure> {
+/// Measures requests that are hard to serve fast, with one connection.
+async fn shapes(testbed: &Testbed, gauge: &Gauge<'_>, seeded: &Seeded) -> Result<Shapes, Failure> {
     let mut shapes = Shapes::default();
     for expected in &seeded.hard_lists {
         let work = Work::list(&expected.key, &expected.query);
-        // Counted once more: creating meanwhile must not have changed it.
-        world.expect(expected).await?;
-        let taken = gauge.alone(&work).await?;
-        shapes.row(&expected.name, Some(expected.count), &taken);
+        // Checked again: creates meanwhile must not have changed the count.
+        testbed.expect(expected).await?;
+        let latencies = gauge.alone(&work).await?;
+        shapes.row(&expected.name, Some(expected.count), &latencies);
     }
     let with_service = Work::create(&[&seeded.key], Some(&seeded.services[0]));
-    let taken = gauge.alone(&with_service).await?;
-    shapes.row("create with one of 5,000 services", None, &taken);
+    let latencies = gauge.alone(&with_service).await?;
+    shapes.row("create with one of 5,000 services", None, &latencies);
     Ok(shapes)
 }
 
-/// Writes what was asked for.
+/// Prints a result.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
-/// Writes what goes on meanwhile.
+/// Prints progress.
 pub(crate) fn note(text: &str) {
-    // Nobody may be listening; the figures do not depend on it.
+    // Progress may be lost.
     let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,13 +1,13 @@
-//! The tables: what was measured, beside what was promised.
+//! The tables: measurements and their goals.
 
 use std::fmt::Write;
 
-use crate::load::Taken;
+use crate::load::Latencies;
 use crate::measure::Cost;
 use crate::note;
 use crate::text::{float, grouped, rounded, time};
 
-/// What a figure is counted in.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     PercentOfCeiling,
@@ -18,7 +18,7 @@ pub(crate) enum Unit {
     Megabytes,
 }
 
-/// What was promised: the floor must be met, the aim is hoped for.
+/// A goal: the floor is required, the aim is desired.
 pub(crate) struct Goal {
     floor: f64,
     aim: f64,
@@ -26,7 +26,7 @@ pub(crate) struct Goal {
     more_is_better: bool,
 }
 
-/// One figure, and how it is told.
+/// A figure with its description.
 pub(crate) struct Outcome {
     value: f64,
     pub(crate) measured: String,
@@ -39,14 +39,14 @@ pub(crate) struct Table {
     missed: Vec<String>,
 }
 
-/// The table of shapes that nothing was promised for.
+/// The table of requests without goals.
 #[derive(Default)]
 pub(crate) struct Shapes {
     rows: Vec<Vec<String>>,
 }
 
 impl Goal {
-    /// The more, the better.
+    /// A goal where more is better.
     pub(crate) fn at_least(floor: f64, aim: f64, unit: Unit) -> Self {
         Self {
             floor,
@@ -56,7 +56,7 @@ impl Goal {
         }
     }
 
-    /// The less, the better.
+    /// A goal where less is better.
     pub(crate) fn under(floor: f64, aim: f64, unit: Unit) -> Self {
         Self {
             floor,
@@ -66,7 +66,7 @@ impl Goal {
         }
     }
 
-    /// The same for less work than it was promised for.
+    /// Scales the goal to a part of the work.
     pub(crate) fn for_part(self, part: u64, whole: u64) -> Self {
         let share = float(part) / float(whole);
         Self {
@@ -112,7 +112,7 @@ impl Unit {
         }
     }
 
-    /// Tells whether figures in it compare two measures.
+    /// Returns whether the unit is a ratio of two measurements.
     fn is_ratio(self) -> bool {
         matches!(self, Self::PercentOfCeiling | Self::Fsyncs | Self::Times)
     }
@@ -127,14 +127,14 @@ impl Outcome {
         }
     }
 
-    /// Names the ceiling that the value is a part of.
-    pub(crate) fn beside(self, ceiling: String) -> Self {
+    /// Sets the ceiling that the value is relative to.
+    pub(crate) fn with_ceiling(self, ceiling: String) -> Self {
         Self { ceiling, ..self }
     }
 }
 
 impl Table {
-    /// Adds a row, and says so meanwhile.
+    /// Adds a row, and prints it as progress.
     pub(crate) fn row(&mut self, work: &str, goal: &Goal, outcome: &Outcome) {
         let ratio = if goal.unit.is_ratio() {
             format!("{}{}", rounded(outcome.value), goal.unit.name())
@@ -182,7 +182,7 @@ impl Table {
     }
 }
 
-/// The table of what a request costs the service.
+/// The table of the costs of requests.
 #[derive(Default)]
 pub(crate) struct Costs {
     rows: Vec<Vec<String>>,
@@ -214,9 +214,9 @@ impl Costs {
 }
 
 impl Shapes {
-    /// Adds a row, and says so meanwhile.
-    pub(crate) fn row(&mut self, name: &str, count: Option<u64>, taken: &Taken) {
-        let (p50, p99) = (time(taken.p50()), time(taken.p99()));
+    /// Adds a row, and prints it as progress.
+    pub(crate) fn row(&mut self, name: &str, count: Option<u64>, latencies: &Latencies) {
+        let (p50, p99) = (time(latencies.p50()), time(latencies.p99()));
         note(&format!("  {name}: p50 {p50}, p99 {p99}"));
         let count = count.map_or(String::new(), grouped);
         self.rows.push(vec![name.to_owned(), count, p50, p99]);
@@ -227,7 +227,7 @@ impl Shapes {
     }
 }
 
-/// Writes a table whose columns line up.
+/// Formats a table with aligned columns.
 fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter()
@@ -238,7 +238,7 @@ fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut text = String::new();
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         for (cell, width) in cells.zip(&widths) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "| {cell:width$} ");
         }
         text.push_str("|\n");
@@ -252,7 +252,7 @@ fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Writes a bound without digits that say nothing.
+/// Formats a bound without trailing zeros.
 fn short(bound: f64) -> String {
     let text = format!("{bound:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

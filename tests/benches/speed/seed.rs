@@ -1,24 +1,23 @@
-//! What is stored before anything is measured, all of it over the API.
+//! Fills a database over the API before the measurements.
 
 use std::time::{Duration, Instant};
 
 use crate::history::History;
 use crate::import::{Imported, Importer};
 use crate::lists::{self, Expected};
-use crate::measure::CROWD;
+use crate::measure::MANY_CONNECTIONS;
 use crate::report::Outcome;
-use crate::world::World;
+use crate::testbed::Testbed;
 use crate::{Failure, note, text};
 
 /// Services of the large organization; one more has no changes.
 const SERVICES: usize = 5_000;
-/// How many small organizations there are beside the large one, and how many
-/// changes each has.
-const SMALL: usize = 1_000;
-pub(crate) const OF_SMALL: u64 = 10;
-/// Where making them takes longer than this, there are fewer.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// What is stored, and what it took.
+/// The number of small organizations, and of changes in each.
+const SMALL_ORGANIZATIONS: usize = 1_000;
+pub(crate) const CHANGES_PER_SMALL: u64 = 10;
+/// The time limit for creating them, after which there are fewer.
+const MAX_SMALL_TIME: Duration = Duration::from_mins(1);
+/// The stored data, and the result of the import.
 pub(crate) struct Seeded {
     /// The key of the large organization.
     pub(crate) key: String,
@@ -26,38 +25,38 @@ pub(crate) struct Seeded {
     /// Ids of stored changes, evenly spread.
     pub(crate) ids: Vec<String>,
     pub(crate) services: Vec<String>,
-    /// The organizations beside the large one.
-    pub(crate) small: Vec<Small>,
-    /// Lists that are meant to be hard.
+    /// The small organizations.
+    pub(crate) small: Vec<SmallOrganization>,
+    /// Lists that are hard to read fast.
     pub(crate) hard_lists: Vec<Expected>,
-    /// How long importing the changes took.
+    /// The time of the import.
     pub(crate) imported: Outcome,
 }
 
 /// An organization with a few changes.
-pub(crate) struct Small {
+pub(crate) struct SmallOrganization {
     pub(crate) key: String,
     pub(crate) history: History,
 }
 
-/// Makes the organizations and their changes, and requires every list that is
-/// measured later to count what was stored.
-pub(crate) async fn fill(world: &World) -> Result<Seeded, Failure> {
-    let key = world.organization("large")?;
-    let small = small_organizations(world)?;
-    let importer = Importer::new(&world.service.address, &key).await?;
+/// Creates the organizations and their changes, and requires the expected counts of all
+/// measured lists.
+pub(crate) async fn fill(testbed: &Testbed) -> Result<Seeded, Failure> {
+    let key = testbed.organization("large")?;
+    let small = small_organizations(testbed)?;
+    let importer = Importer::new(&testbed.service.address, &key).await?;
     let mut services = importer.services(&key, SERVICES + 1).await?;
-    let empty = services.pop().ok_or("no service was made")?;
-    let history = History::new(world.changes, 0, services);
+    let empty = services.pop().ok_or("no service was created")?;
+    let history = History::new(testbed.changes, 0, services);
 
-    for Small { key, history } in &small {
-        importer.changes(key, history, 0..OF_SMALL).await?;
+    for SmallOrganization { key, history } in &small {
+        importer.changes(key, history, 0..CHANGES_PER_SMALL).await?;
     }
     let all = importer.changes(&key, &history, 0..history.count).await?;
-    world.settle().await?;
-    let hard_lists = lists::hard(&key, &history, &empty, &small[small.len() / 2]);
-    for expected in lists::promised(&key, &history).iter().chain(&hard_lists) {
-        world.expect(expected).await?;
+    testbed.settle().await?;
+    let hard_lists = lists::hard_lists(&key, &history, &empty, &small[small.len() / 2]);
+    for expected in lists::main_lists(&key, &history).iter().chain(&hard_lists) {
+        testbed.expect(expected).await?;
     }
     Ok(Seeded {
         changes: history.count,
@@ -65,25 +64,25 @@ pub(crate) async fn fill(world: &World) -> Result<Seeded, Failure> {
         key,
         small,
         hard_lists,
-        imported: told(&all, world.changes, &importer.how()),
+        imported: import_outcome(&all, testbed.changes, &importer.method()),
         ids: all.ids,
     })
 }
 
-/// Makes few changes of the kind that another database has many of, and returns
-/// the key of their organization.
-pub(crate) async fn few(world: &World) -> Result<String, Failure> {
-    let key = world.organization("large")?;
-    let importer = Importer::new(&world.service.address, &key).await?;
+/// Fills a small database with changes like those of the large one, and returns the key
+/// of their organization.
+pub(crate) async fn fill_small(testbed: &Testbed) -> Result<String, Failure> {
+    let key = testbed.organization("large")?;
+    let importer = Importer::new(&testbed.service.address, &key).await?;
     let services = importer.services(&key, SERVICES / 10).await?;
-    let history = History::new(world.changes, 0, services);
+    let history = History::new(testbed.changes, 0, services);
     importer.changes(&key, &history, 0..history.count).await?;
-    world.settle().await?;
-    world.expect(&lists::by_risk(&key, &history)).await?;
+    testbed.settle().await?;
+    testbed.expect(&lists::by_risk(&key, &history)).await?;
     Ok(key)
 }
 
-fn told(imported: &Imported, changes: u64, how: &str) -> Outcome {
+fn import_outcome(imported: &Imported, changes: u64, how: &str) -> Outcome {
     let seconds = imported.time.as_secs_f64();
     let rate = text::rate(text::float(changes) / seconds);
     let outcome = Outcome::new(seconds, format!("{seconds:.1} s ({rate}, {how})"));
@@ -92,26 +91,26 @@ fn told(imported: &Imported, changes: u64, how: &str) -> Outcome {
 }
 
 impl Seeded {
-    /// The page that begins in the middle: 20,000 of 25 among a million.
+    /// Returns the page in the middle: 20,000 of 25 changes each among a million.
     pub(crate) fn deep_page(&self) -> u64 {
         self.changes / 2 / 25
     }
 }
 
-fn small_organizations(world: &World) -> Result<Vec<Small>, Failure> {
-    let begun = Instant::now();
+fn small_organizations(testbed: &Testbed) -> Result<Vec<SmallOrganization>, Failure> {
+    let started = Instant::now();
     let mut small = Vec::new();
-    for number in 0..SMALL {
-        if number >= CROWD && begun.elapsed() > PATIENCE {
+    for number in 0..SMALL_ORGANIZATIONS {
+        if number >= MANY_CONNECTIONS && started.elapsed() > MAX_SMALL_TIME {
             break;
         }
         let salt = u64::try_from(number)? + 1;
-        small.push(Small {
-            key: world.organization(&format!("small {number}"))?,
-            history: History::new(OF_SMALL, salt, Vec::new()),
+        small.push(SmallOrganization {
+            key: testbed.organization(&format!("small {number}"))?,
+            history: History::new(CHANGES_PER_SMALL, salt, Vec::new()),
         });
     }
-    let (count, seconds) = (small.len(), begun.elapsed().as_secs_f64());
+    let (count, seconds) = (small.len(), started.elapsed().as_secs_f64());
     note(&format!("  {count} small organizations in {seconds:.1} s"));
     Ok(small)
 }

@@ -1,4 +1,4 @@
-//! Processes that are measured: found or built, started, and what they use.
+//! The measured processes: building, starting, memory and usage.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,12 +11,11 @@ use procfs_core::process::{Io, Stat, Status};
 use crate::settings::Settings;
 use crate::{Failure, text, watchdog};
 
-/// How long a server may take until it listens.
-const START: Duration = Duration::from_mins(1);
+/// How long a server may take to start.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 const LISTENING: &str = "listening on http://";
 
-/// Returns the program to measure: the one that is named, or the release build
-/// of these sources.
+/// Returns the program to measure: the configured one, or a release build.
 pub(crate) fn program(settings: &Settings) -> Result<PathBuf, Failure> {
     if let Some(named) = &settings.server {
         return Ok(fs::canonicalize(named)
@@ -26,7 +25,7 @@ pub(crate) fn program(settings: &Settings) -> Result<PathBuf, Failure> {
     let target = bench
         .ancestors()
         .nth(3)
-        .ok_or("this program does not lie in target/<profile>/deps")?;
+        .ok_or("this program is not in target/<profile>/deps")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args([
@@ -48,28 +47,28 @@ pub(crate) fn program(settings: &Settings) -> Result<PathBuf, Failure> {
 
 /// A server in a process of its own; killed when dropped.
 pub(crate) struct Process {
-    /// Where it listens: `127.0.0.1:40001`.
+    /// Its address, such as `127.0.0.1:40001`.
     pub(crate) address: String,
     child: Child,
 }
 
-/// What a process has used since it was started.
+/// The usage of a process since its start.
 pub(crate) struct Usage {
-    /// The time of all its threads on a processor.
+    /// The processor time of all its threads.
     pub(crate) processor: Duration,
-    /// How many bytes it made the system write to a disk.
+    /// The bytes written to the disk.
     pub(crate) written: u64,
 }
 
-/// What a process holds, in megabytes.
+/// The memory of a process, in megabytes.
 pub(crate) struct Memory {
     pub(crate) resident: f64,
     pub(crate) peak: f64,
 }
 
 impl Process {
-    /// Starts a command, its standard error going to a file, and waits until it
-    /// says there where it listens.
+    /// Starts a command with its standard error in a file, and waits until it prints its
+    /// address.
     pub(crate) async fn start(mut command: Command, log: &Path) -> Result<Self, Failure> {
         let child = command
             .stdin(Stdio::piped())
@@ -81,24 +80,24 @@ impl Process {
             address: String::new(),
             child,
         };
-        let deadline = Instant::now() + START;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
-            let said = fs::read_to_string(log)?;
-            let listening = said.lines().find_map(|line| line.split_once(LISTENING));
+            let log_text = fs::read_to_string(log)?;
+            let listening = log_text.lines().find_map(|line| line.split_once(LISTENING));
             if let Some((_, address)) = listening
-                && said.ends_with('\n')
+                && log_text.ends_with('\n')
             {
                 address.trim().clone_into(&mut process.address);
                 return Ok(process);
             }
             if Instant::now() > deadline || process.child.try_wait()?.is_some() {
-                return Err(format!("a server does not start: {said}").into());
+                return Err(format!("a server does not start: {log_text}").into());
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Reads what it holds in memory.
+    /// Reads its memory.
     pub(crate) fn memory(&self) -> Result<Memory, Failure> {
         let status = self.proc::<Status>("status")?;
         let megabytes = |name: &str, kibibytes: Option<u64>| -> Result<f64, Failure> {
@@ -112,7 +111,7 @@ impl Process {
         })
     }
 
-    /// Reads what it has used since it was started.
+    /// Reads its usage since the start.
     pub(crate) fn usage(&self) -> Result<Usage, Failure> {
         let stat: Stat = self.proc("stat")?;
         let io: Io = self.proc("io")?;
@@ -124,7 +123,7 @@ impl Process {
         })
     }
 
-    /// Reads one of the system's files on it.
+    /// Reads a file of the process in /proc.
     fn proc<F: FromRead>(&self, name: &str) -> Result<F, Failure> {
         Ok(F::from_file(format!("/proc/{}/{name}", self.child.id()))?)
     }

@@ -1,14 +1,14 @@
-//! What the environment asks for.
+//! The settings from the environment.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Failure;
 
-/// Fewer changes have no room for a hundred rare ones.
-const LEAST: u64 = 1_000;
+/// The minimum number of changes, which include a hundred rare ones.
+const MIN_CHANGES: u64 = 1_000;
 
-/// Which database is measured.
+/// A database to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
     Sqlite,
@@ -16,24 +16,26 @@ pub(crate) enum Engine {
 }
 
 pub(crate) struct Settings {
-    /// How many changes are stored.
+    /// The number of stored changes.
     pub(crate) changes: u64,
-    /// How long a measure takes.
+    /// The time of a measurement.
     pub(crate) window: Duration,
     pub(crate) engines: Vec<Engine>,
-    /// Whether the service is measured by itself.
+    /// Whether the speed is measured.
     pub(crate) speed: bool,
-    /// Whether one organization is measured beside another.
+    /// Whether an organization is measured during the load of another one.
     pub(crate) share: bool,
-    /// The program to measure, when it is not to be built.
+    /// The program to measure; built if absent.
     pub(crate) server: Option<PathBuf>,
 }
 
 impl Settings {
     pub(crate) fn from_environment() -> Result<Self, Failure> {
         let changes = number("BENCH_CHANGES", 1_000_000)?;
-        if changes < LEAST {
-            return Err(format!("BENCH_CHANGES must be {LEAST} or more, got {changes}").into());
+        if changes < MIN_CHANGES {
+            return Err(
+                format!("BENCH_CHANGES must be {MIN_CHANGES} or more, got {changes}").into(),
+            );
         }
         let names = std::env::var("BENCH_ENGINES").unwrap_or_else(|_| "sqlite,postgres".to_owned());
         let engines: Result<_, Failure> = names.split(',').map(engine).collect();

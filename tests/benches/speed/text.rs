@@ -1,9 +1,8 @@
-//! Numbers: made, turned into one another, and written for people.
+//! Random numbers, conversions and formatting.
 
 use std::time::Duration;
 
-/// Turns a number into one that looks like chance; different ones stay
-/// different (the last step of `SplitMix64`).
+/// Maps a number to a pseudo-random one, one to one (the last step of `SplitMix64`).
 pub(crate) fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -11,23 +10,23 @@ pub(crate) fn mix(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Chooses one of several things by a number.
+/// Chooses an element by a number.
 pub(crate) fn pick<T>(things: &[T], random: u64) -> &T {
-    let most = u64::try_from(things.len()).unwrap_or(u64::MAX);
-    &things[usize::try_from(random % most).unwrap_or(0)]
+    let count = u64::try_from(things.len()).unwrap_or(u64::MAX);
+    &things[usize::try_from(random % count).unwrap_or(0)]
 }
 
-/// Returns a count to calculate with; none that is counted here is larger.
+/// Converts a count; larger ones do not occur.
 pub(crate) fn float(count: u64) -> f64 {
     u32::try_from(count).map_or(f64::INFINITY, f64::from)
 }
 
-/// Returns milliseconds.
+/// Returns a duration in milliseconds.
 pub(crate) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
-/// Writes a count with a comma after every thousand.
+/// Formats a count with commas between thousands.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -40,19 +39,19 @@ pub(crate) fn grouped(count: u64) -> String {
     text
 }
 
-/// Writes a rate.
+/// Formats a rate.
 pub(crate) fn rate(per_second: f64) -> String {
-    // A whole number, as text, so that it can be grouped.
+    // A whole number, so that it can be grouped.
     let whole = format!("{per_second:.0}").parse().unwrap_or(0);
     format!("{}/s", grouped(whole))
 }
 
-/// Writes a time in milliseconds with as many digits as mean something.
+/// Formats a duration in milliseconds.
 pub(crate) fn time(time: Duration) -> String {
     format!("{} ms", rounded(millis(time)))
 }
 
-/// Writes a number with about three digits.
+/// Formats a number with about three digits.
 pub(crate) fn rounded(number: f64) -> String {
     match number {
         number if number < 10.0 => format!("{number:.2}"),

@@ -1,5 +1,5 @@
-//! The requests that are measured, as bytes: made before the clock runs, as far
-//! as they are the same each time.
+//! The measured requests, as bytes that are prepared before the measurement where
+//! possible.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,24 +8,24 @@ use uuid::Uuid;
 use crate::history::word;
 use crate::text::{mix, pick};
 
-/// Stands in a request where a UUID comes.
-const KEY: &str = "########-####-####-####-############";
-/// Stands in a request where a word of the titles comes.
-const WORD: &str = "@@@@@@";
+/// The placeholder of a UUID in a request.
+const KEY_PLACEHOLDER: &str = "########-####-####-####-############";
+/// The placeholder of a word in a request.
+const WORD_PLACEHOLDER: &str = "@@@@@@";
 
-/// The status of work that may be refused.
-pub(crate) const ANY: u16 = 0;
+/// The expected status of work that may be refused.
+pub(crate) const ANY_STATUS: u16 = 0;
 
 type Write = Box<dyn Fn(u64, &mut Vec<u8>)>;
 
-/// One kind of request, and the status that answers it.
+/// One kind of request, with its expected status.
 pub(crate) struct Work {
     pub(crate) status: u16,
     make: Write,
 }
 
 impl Work {
-    /// The same request each time.
+    /// Returns work that is the same request each time.
     pub(crate) fn of(status: u16, request: Vec<u8>) -> Self {
         Self {
             status,
@@ -33,7 +33,7 @@ impl Work {
         }
     }
 
-    /// A page of 25 changes.
+    /// Returns work that lists a page of 25 changes.
     pub(crate) fn list(key: &str, query: &str) -> Self {
         let and = if query.is_empty() { "" } else { "&" };
         Self::of(
@@ -42,7 +42,7 @@ impl Work {
         )
     }
 
-    /// Any one of these changes.
+    /// Returns work that reads one of these changes.
     pub(crate) fn get_any(key: &str, ids: &[String]) -> Self {
         let requests = ids.to_vec();
         let (before, after) = ("GET /api/changes/", rest_of_get(key));
@@ -56,18 +56,17 @@ impl Work {
         }
     }
 
-    /// A change of any of the organizations with these keys, under an
-    /// idempotency key such as the SDK makes. Its words are none of those that
-    /// are searched for.
+    /// Returns work that creates a change with one of these API keys, with an idempotency
+    /// key like that of the SDK, and with words that are not searched for.
     pub(crate) fn create(keys: &[&str], service: Option<&str>) -> Self {
         let service = service.map_or(String::new(), |id| format!(r#","service_id":"{id}""#));
         let body = format!(
-            r#"{{"title":"Roll out {WORD} to {WORD}","description":"The next version of {WORD}; the runbook says how to go back, and whom to ask.","risk_level":"medium","tags":["release"]{service}}}"#
+            r#"{{"title":"Roll out {WORD_PLACEHOLDER} to {WORD_PLACEHOLDER}","description":"The next version of {WORD_PLACEHOLDER}; the runbook says how to go back, and whom to ask.","risk_level":"medium","tags":["release"]{service}}}"#
         );
         let requests: Vec<Template> = keys
             .iter()
             .map(|key| {
-                let head = format!("idempotency-key: {KEY}\r\n");
+                let head = format!("idempotency-key: {KEY_PLACEHOLDER}\r\n");
                 Template::new(post(key, "/api/changes", &head, &body))
             })
             .collect();
@@ -79,13 +78,13 @@ impl Work {
 
     /// Writes the next request.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
-        // Counted through and then mixed: the same in every run.
+        // A mixed counter: the same numbers in every run.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         (self.make)(mix(NEXT.fetch_add(1, Ordering::Relaxed)), bytes);
     }
 }
 
-/// A request with places for an idempotency key and for words.
+/// A request with placeholders for an idempotency key and words.
 struct Template {
     bytes: Vec<u8>,
     key: usize,
@@ -94,16 +93,16 @@ struct Template {
 
 impl Template {
     fn new(bytes: Vec<u8>) -> Self {
-        let places = |mark: &str| -> Vec<usize> {
-            let mark = mark.as_bytes();
-            let starts = 0..=bytes.len() - mark.len();
+        let positions = |placeholder: &str| -> Vec<usize> {
+            let placeholder = placeholder.as_bytes();
+            let starts = 0..=bytes.len() - placeholder.len();
             starts
-                .filter(|start| bytes[*start..].starts_with(mark))
+                .filter(|start| bytes[*start..].starts_with(placeholder))
                 .collect()
         };
         Self {
-            key: places(KEY).first().copied().unwrap_or(0),
-            words: places(WORD),
+            key: positions(KEY_PLACEHOLDER).first().copied().unwrap_or(0),
+            words: positions(WORD_PLACEHOLDER),
             bytes,
         }
     }
@@ -111,19 +110,19 @@ impl Template {
     fn write(&self, random: u64, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         bytes.extend_from_slice(&self.bytes);
-        let made = &mut bytes[start..];
+        let copy = &mut bytes[start..];
         Uuid::now_v7()
             .hyphenated()
-            .encode_lower(&mut made[self.key..]);
+            .encode_lower(&mut copy[self.key..]);
         let mut random = random;
-        for place in &self.words {
+        for position in &self.words {
             random = mix(random);
-            made[*place..][..WORD.len()].copy_from_slice(&word(random));
+            copy[*position..][..WORD_PLACEHOLDER.len()].copy_from_slice(&word(random));
         }
     }
 }
 
-/// The bytes of a request without a body.
+/// Returns the bytes of a request without a body.
 pub(crate) fn get(key: &str, target: &str) -> Vec<u8> {
     format!("GET {target}{}", rest_of_get(key)).into_bytes()
 }
@@ -132,7 +131,7 @@ fn rest_of_get(key: &str) -> String {
     format!(" HTTP/1.1\r\nhost: bench\r\nx-api-key: {key}\r\n\r\n")
 }
 
-/// The bytes of a request with a body; `head` are lines that it needs besides.
+/// Returns the bytes of a request with a body and additional header lines.
 pub(crate) fn post(key: &str, target: &str, head: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(

@@ -148,9 +148,9 @@ async fn the_operator_selects_the_account(app: TestApp) {
     };
     let output = set(&[]);
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     for words in ["Acme", second.name.as_str(), "--org"] {
-        assert!(said.contains(told), "{told}: {said}");
+        assert!(stderr.contains(words), "{words}: {stderr}");
     }
     assert!(!set(&["--org", "Nobody"]).status.success());
     let output = set(&["--org", "Acme"]);

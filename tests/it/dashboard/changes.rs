@@ -102,7 +102,7 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     browser.wait_for("#history").await;
     assert_eq!(browser.path().await, path);
     let history = browser.text_of("[data-live='history']").await;
-    for told in [
+    for words in [
         "risk level: high → low",
         "status: planned → in progress",
         "tags: prod, eu → prod",
@@ -110,7 +110,7 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
         "impact: nothing → Two minutes",
         &app.organization.owner_name,
     ] {
-        assert!(history.contains(told), "{told}: {history}");
+        assert!(history.contains(words), "{words}: {history}");
     }
     assert!(!history.contains("title:"), "an unchanged field: {history}");
     let change = read().await;

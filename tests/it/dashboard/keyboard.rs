@@ -73,7 +73,10 @@ async fn shortcuts_navigate(app: TestApp) {
     browser.keys("gc").await;
     browser.keys(&Key::Escape.to_string()).await;
     browser.wait_for("#help:not([open])").await;
-    assert!(browser.path().await.starts_with("/changes/"), "shortcuts are off while the help is open");
+    assert!(
+        browser.path().await.starts_with("/changes/"),
+        "shortcuts are off while the help is open"
+    );
     browser.keys("/").await;
     assert_eq!(focus(&browser).await, "search");
     browser.keys("first\n").await;

@@ -206,7 +206,11 @@ async fn admins_cannot_change_owners(app: TestApp) {
     };
     let by = &admin.browser;
     assert_eq!(set(by, of_owner, &demote).await, 403);
-    assert_eq!(set(by, &admin.id, &promote).await, 403, "an admin became an owner");
+    assert_eq!(
+        set(by, &admin.id, &promote).await,
+        403,
+        "an admin became an owner"
+    );
     assert_eq!(set(by, &member.id, &promote).await, 403);
     by.post_form(&path(of_owner, "remove"), &[]).await.is(403);
     let invitation = [("email", "friend@example.org"), ("role", "owner")];

@@ -1,4 +1,4 @@
-//! The admin commands, against a database that is being served.
+//! The admin commands, on a database that a server uses.
 
 use serde_json::{Value, json};
 
@@ -30,10 +30,7 @@ async fn organizations_are_created_and_listed(app: TestApp) {
         (&json!("Initech"), &json!("pro"))
     );
     let free = app.admin(&["org", "create", "--name", "Hooli"]);
-    assert_eq!(
-        free["organization"]["plan"], "free",
-        "the API is for those who pay"
-    );
+    assert_eq!(free["organization"]["plan"], "free", "the default plan");
     let list = app.admin(&["org", "list"]);
     let mut names: Vec<String> = each(&list, "name").into_iter().map(text).collect();
     names.sort();
@@ -41,7 +38,7 @@ async fn organizations_are_created_and_listed(app: TestApp) {
     for listed in list.as_array().expect("a list") {
         assert_eq!(keys(listed), ["created_at", "id", "name", "plan"]);
     }
-    // A key of the new one works at once.
+    // A key of the new organization works at once.
     let key = app.admin(&["key", "create", "--org", "Initech", "--name", "ci"]);
     assert_eq!(key["organization_id"], organization["id"]);
     app.with_key(&text(&key["key"]))
@@ -83,7 +80,7 @@ async fn owners_are_created_with_organizations(app: TestApp) {
     .await;
     let browser = app.anonymous().with("cookie", &cookie);
     browser.get("/api/activity").await.body(200);
-    // One address is one person.
+    // An email address has one account.
     let again = [
         "org",
         "create",
@@ -99,7 +96,10 @@ async fn owners_are_created_with_organizations(app: TestApp) {
     let output = app.try_admin(&again, "another long secret");
     assert!(!output.status.success());
     let list = app.admin(&["org", "list"]).to_string();
-    assert!(!list.contains("Initrode"), "nothing half-made: {list}");
+    assert!(
+        !list.contains("Initrode"),
+        "the organization was created: {list}"
+    );
 }
 
 async fn plans_are_set_by_id_and_by_name(app: TestApp) {
@@ -149,7 +149,7 @@ async fn keys_are_listed_masked(app: TestApp) {
         assert_eq!(row["created_by"], "Operator");
     }
     assert_eq!(list[1]["expires_at"], made["expires_at"]);
-    // Another organization's keys are not among them, and nothing shows one.
+    // Keys of another organization are not listed, and no output shows a key.
     let second = app.second_organization();
     let list = app.admin(&["key", "list", "--org", &second.id]);
     assert_eq!(each(&list, "id"), [&json!(second.key_id)]);
@@ -167,7 +167,7 @@ async fn keys_are_revoked_once(app: TestApp) {
     app.admin(&["key", "revoke", &id]);
     let list = app.admin(&["key", "list", "--org", &app.organization.id]);
     assert_recent(&list[1]["revoked_at"]);
-    // Again is no error, and does not move the moment.
+    // Revoking again is not an error, and does not change the time.
     app.try_admin(&["key", "revoke", &id], "");
     let again = app.admin(&["key", "list", "--org", &app.organization.id]);
     assert_eq!(again[1]["revoked_at"], list[1]["revoked_at"]);
@@ -287,10 +287,10 @@ async fn mistakes_are_reported_and_change_nothing(app: TestApp) {
     assert_eq!(app.admin(&["org", "list"]), before);
     let keys = app.admin(&["key", "list", "--org", org]);
     assert_eq!(each(&keys, "id"), [&json!(app.organization.key_id)]);
-    // Two organizations of one name must be told apart by their ids.
+    // Organizations with the same name must be given by id.
     app.admin(&["org", "create", "--name", "Acme"]);
     let output = app.try_admin(&["key", "create", "--org", "Acme", "--name", "x"], "");
-    assert!(!output.status.success(), "which one?");
+    assert!(!output.status.success(), "an ambiguous name was accepted");
     app.admin(&["key", "create", "--org", org, "--name", "x"]);
 }
 
@@ -345,7 +345,7 @@ async fn help_lists_commands_and_flags(app: TestApp) {
                 "{arguments:?} does not name {word}: {help}"
             );
         }
-        // The database's address may hold a password.
+        // The database URL may contain a password.
         assert!(!help.contains(&app.database), "{help}");
     }
 }
@@ -359,5 +359,5 @@ async fn a_missing_database_is_not_backed_up(app: TestApp) {
     assert_eq!(output.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("mistyped.db"), "{stderr}");
-    assert!(!missing.exists(), "nothing was made");
+    assert!(!missing.exists(), "a file was created");
 }

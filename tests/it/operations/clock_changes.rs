@@ -1,5 +1,5 @@
-//! A clock that leaps does no lasting harm: what was stamped in the future does
-//! not last, and a clock that was set back revives nothing.
+//! Clock changes: times in the future are corrected, and a clock that was set back does
+//! not make expired keys and sessions valid.
 
 use chrono::{TimeDelta, Utc};
 
@@ -27,7 +27,7 @@ async fn a_clock_set_back_before_a_restart_revives_no_key_or_session(mut app: Te
     let browser = |app: &TestApp| app.anonymous().with("cookie", &cookie);
     browser(&app).get("/api/activity").await.is(200);
 
-    // A server has seen a moment in eight days: its clock was set back since.
+    // As if the clock had been eight days ahead and was set back.
     let seen = (Utc::now() + TimeDelta::days(8)).timestamp_millis();
     let mut db = Db::open(app.engine, &app.database).await;
     let keep = "INSERT INTO latest_time (id, seen_at) VALUES (1, $1)";
@@ -45,7 +45,7 @@ async fn a_clock_set_back_before_a_restart_revives_no_key_or_session(mut app: Te
     let change = app.key().get(&path).await.data(200);
     changelog_tests::shapes::assert_recent(&change["created_at"]);
 
-    // The operator knows that the clock is right now.
+    // The operator states that the clock is right.
     app.restart_with(&["--trust-clock"]).await;
     app.with_key(&key).get("/api/hosts").await.is(200);
     let rows: Vec<(i64,)> = fetch!(&mut db, sqlx::query_as("SELECT seen_at FROM latest_time"));
@@ -68,13 +68,13 @@ async fn times_in_the_future_are_corrected(app: TestApp) {
         app.anonymous().post_form("/sign-in", &fields).await
     };
 
-    // A session that began in ten years.
+    // A session that begins in the future.
     let stamp = "UPDATE sessions SET created_at = $1, last_seen_at = $1";
     execute!(&mut db, sqlx::query(stamp).bind(ahead));
     let refused = browser.get("/api/activity").await;
     refused.problem(401, "unauthorized");
 
-    // Failures that happened in ten years keep nobody out until then.
+    // Failures in the future do not block sign-ins until then.
     for _ in 0..6 {
         wrong().await;
     }
@@ -88,7 +88,7 @@ async fn times_in_the_future_are_corrected(app: TestApp) {
     );
     assert!(rows.iter().all(|(at,)| *at < ahead), "{rows:?}");
 
-    // A key that was last used in ten years.
+    // A key with a last use in the future.
     let stamp = "UPDATE api_keys SET last_used_at = $1";
     execute!(&mut db, sqlx::query(stamp).bind(ahead));
     app.key().get("/api/hosts").await.is(200);

@@ -1,5 +1,4 @@
-//! Connections: nobody holds one for longer than is good, or more than their
-//! share.
+//! Limits and deadlines of connections.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,14 +6,14 @@ use std::time::{Duration, Instant};
 use changelog_tests::{Engine, RawConnection, Server, TestApp};
 
 async fn app() -> TestApp {
-    // Which database is behind it makes no difference here.
+    // The database makes no difference.
     TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there")
 }
 
-/// Listens to a connection until it is closed, dripping bytes into it if it is
-/// given any; returns how long that took and what was said.
+/// Reads from a connection until it is closed, and sends `drip` every two seconds;
+/// returns the duration and the received bytes.
 async fn closed_after(
     mut connection: RawConnection,
     drip: Option<&'static str>,
@@ -27,7 +26,10 @@ async fn closed_after(
         if received.closed {
             return (began.elapsed(), text);
         }
-        assert!(began.elapsed() < Duration::from_secs(90), "it stays open");
+        assert!(
+            began.elapsed() < Duration::from_secs(90),
+            "the connection stays open"
+        );
         if let Some(drip) = drip {
             connection.send(drip).await;
         }
@@ -49,29 +51,17 @@ async fn slow_and_silent_connections_are_closed() {
     for (what, bytes, drip, min, max) in [
         ("silent", String::new(), None, 8, 13),
         ("half a header", "GET /api/hea".to_owned(), None, 8, 13),
-        (
-            "a header in drops",
-            head.clone(),
-            Some("x-drop: 1\r\n"),
-            8,
-            13,
-        ),
+        ("a slow header", head.clone(), Some("x-drop: 1\r\n"), 8, 13),
         ("half a body", with_length.clone(), None, 12, 18),
-        ("a body in drops", with_length, Some(" "), 12, 18),
-        (
-            "a chunked body in drops",
-            chunked,
-            Some("1\r\n \r\n"),
-            12,
-            18,
-        ),
+        ("a slow body", with_length, Some(" "), 12, 18),
+        ("a slow chunked body", chunked, Some("1\r\n \r\n"), 12, 18),
         ("idle after a request", whole, None, 5, 63),
     ] {
         let mut connection = RawConnection::connect(&address).await;
         connection.send(bytes).await;
         waiting.spawn(async move { (what, closed_after(connection, drip).await, min, max) });
     }
-    // Meanwhile somebody else is served as if nothing were.
+    // Meanwhile other requests are served without delay.
     let key = app.key();
     let mut times = Vec::new();
     let began = Instant::now();
@@ -94,7 +84,7 @@ async fn slow_and_silent_connections_are_closed() {
             "{what}: closed after {took:?}: {text}"
         );
         if what.contains("body") {
-            // Whether it is told or not, nothing was made of it.
+            // With a response or without, nothing was created.
             assert!(
                 text.is_empty() || text.starts_with("HTTP/1.1 408"),
                 "{what}: {text}"
@@ -108,7 +98,7 @@ async fn slow_and_silent_connections_are_closed() {
     assert_eq!(key.get("/api/changes").await.body(200)["count"], 0);
 }
 
-/// 256 connections an address: whoever opens more harms only themselves.
+/// An address may have 256 connections; more of them do not affect others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_cannot_take_all_connections() {
     let app = app().await;
@@ -127,7 +117,7 @@ async fn one_address_cannot_take_all_connections() {
             .await;
         assert_eq!(received.status(), Some(200), "{received:?}");
     }
-    // One more from there is not served; others are.
+    // One more connection of the address is not served; others are.
     let mut one_more = RawConnection::connect_from(client, &address).await;
     one_more.send(request).await;
     for _ in 0..20 {
@@ -138,7 +128,7 @@ async fn one_address_cannot_take_all_connections() {
         .await;
     assert_ne!(received.status(), Some(200), "{received:?}");
     drop((held, one_more));
-    // As soon as those are gone, it is served again.
+    // The address is served again when its connections are closed.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
         let mut connection = RawConnection::connect_from(client, &address).await;
@@ -153,7 +143,7 @@ async fn one_address_cannot_take_all_connections() {
     }
 }
 
-/// Starts a server that may open so many files, and so many if it asks.
+/// Starts a server with these limits on open files.
 async fn server_with_files(app: &TestApp, soft: u32, hard: u32) -> Server {
     let serve = app.serve_command();
     let limit = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
@@ -173,7 +163,7 @@ async fn server_with_files(app: &TestApp, soft: u32, hard: u32) -> Server {
     server.unwrap_or_else(|log| panic!("the server exited: {log}"))
 }
 
-/// Sockets that say nothing make room for whoever has something to say.
+/// Connections without a request are closed when the limit of connections is reached.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_are_closed_to_make_room() {
     let mut app = app().await;
@@ -193,7 +183,7 @@ async fn silent_connections_are_closed_to_make_room() {
             .await;
         assert_eq!(received.status(), Some(200), "{received:?}");
     }
-    // A connection that has just been used is not the one that makes room.
+    // A connection that was just used is not closed.
     let mut used = RawConnection::connect(&app.server.address).await;
     for _ in 0..10 {
         used.send(request).await;
@@ -210,13 +200,12 @@ async fn silent_connections_are_closed_to_make_room() {
     assert!(!log.contains("could not be accepted"), "{log}");
 }
 
-/// Connections that are all busy leave a place for whoever asks for the health,
-/// and for telling the others.
+/// When all connections are busy, health checks are served, and other requests get 503.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_service_responds_with_503() {
     let mut app = app().await;
     app.server.kill9();
-    // 128 files are not connections, and one in eight of the others is spared.
+    // 128 files are not for connections, and one in eight of the others is reserved.
     app.server = server_with_files(&app, 192, 192).await;
     let request = format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\n\
@@ -246,14 +235,14 @@ async fn a_full_service_responds_with_503() {
     }
 }
 
-/// The usual limit of 1,024 files is a soft one.
+/// The server raises its soft limit, usually 1,024, to the hard limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_of_open_files_is_raised() {
     let mut app = app().await;
     app.server.kill9();
     app.server = server_with_files(&app, 100, 700).await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", app.server.pid()));
-    // Elsewhere than on Linux nobody tells.
+    // Only Linux has this file.
     let Ok(limits) = limits else { return };
     let files = limits
         .lines()

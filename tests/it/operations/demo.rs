@@ -1,4 +1,4 @@
-//! `changelog-server demo`: the first thing that a stranger runs.
+//! `changelog-server demo`.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ struct Demo {
 
 impl Demo {
     async fn start(folder: &Path) -> Self {
-        let stdout = folder.join("said");
+        let stdout = folder.join("stdout");
         let mut command = changelog_tests::server_command(folder);
         command
             .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -26,7 +26,7 @@ impl Demo {
         Self { server, output }
     }
 
-    /// The value of one of the `export` lines.
+    /// Returns the value of an `export` line.
     fn export(&self, name: &str) -> String {
         let line = format!("export {name}=");
         let line = self
@@ -50,7 +50,7 @@ impl Demo {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_demo_serves_and_keeps_its_data() {
-    // Only for its `chlog`; the demo makes an app of its own.
+    // Only for its `chlog`; the demo has its own database.
     let app = TestApp::with_process(Engine::Sqlite)
         .await
         .expect("SQLite is always there");
@@ -61,7 +61,7 @@ async fn the_demo_serves_and_keeps_its_data() {
     let caller = TestClient::new(&demo.server.address).with("x-api-key", &key);
     let list = caller.get("/api/changes").await.body(200);
     let titles: Vec<String> = each(&list["data"], "title").into_iter().map(text).collect();
-    assert!(titles.len() >= 4, "a handful: {titles:?}");
+    assert!(titles.len() >= 4, "too few: {titles:?}");
     for title in &titles {
         assert!(
             demo.output.contains(title.as_str()),
@@ -106,7 +106,7 @@ async fn the_demo_serves_and_keeps_its_data() {
         .get("/api/activity")
         .await
         .body(200);
-    // What opens the door lies there for its owner only.
+    // Files with the key are readable by their owner only.
     for entry in fs::read_dir(folder.path().join("demo"))
         .expect("the folder")
         .flatten()
@@ -134,6 +134,6 @@ async fn the_demo_serves_and_keeps_its_data() {
     assert_eq!(
         list["count"],
         json!(titles.len() + 2),
-        "nothing is lost, nothing logged twice"
+        "lost or duplicated changes"
     );
 }

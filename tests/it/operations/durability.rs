@@ -1,4 +1,4 @@
-//! What was answered is there, whatever happens to the process.
+//! Acknowledged writes survive a kill, SIGTERM and SIGINT.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ on_both!(
     a_write_without_its_activity_entry_fails,
 );
 
-/// Many hands that create changes until the service is gone.
+/// Tasks that create changes until the service stops.
 struct Load {
     tasks: Vec<JoinHandle<Vec<String>>>,
     acknowledged: Arc<AtomicUsize>,
@@ -45,7 +45,7 @@ impl Load {
                                 acknowledged.fetch_add(1, Ordering::SeqCst);
                                 titles.push(title);
                             }
-                            // While it drains it may say so.
+                            // During the shutdown it may respond with 503.
                             Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.text),
                             Err(_) => break,
                         }
@@ -64,29 +64,29 @@ impl Load {
         }
     }
 
-    /// Waits until so many have been answered.
+    /// Waits until this many creates were acknowledged.
     async fn wait_for(&self, count: usize) {
         while self.acknowledged.load(Ordering::SeqCst) < count {
             assert!(
                 self.tasks.iter().any(|task| !task.is_finished()),
-                "the service went away by itself"
+                "the service stopped"
             );
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Waits for everybody and returns the titles that were answered.
+    /// Stops the tasks, and returns the titles of acknowledged changes.
     async fn finish(self) -> Vec<String> {
         self.stop.store(true, Ordering::SeqCst);
         let mut titles = Vec::new();
         for task in self.tasks {
-            titles.extend(task.await.expect("the hand ends"));
+            titles.extend(task.await.expect("the task does not panic"));
         }
         titles
     }
 }
 
-/// Everything that a list holds, page by page.
+/// Returns all elements of a list, page by page.
 async fn all(caller: &TestClient, path: &str, list: &str) -> Vec<Value> {
     let mut all = Vec::new();
     for page in 0.. {
@@ -106,8 +106,8 @@ async fn all(caller: &TestClient, path: &str, list: &str) -> Vec<Value> {
     all
 }
 
-/// Requires every answered change once, with one activity entry, and no
-/// entry or count without its change.
+/// Requires that every acknowledged change exists once with one activity entry, and that
+/// entries and counts match the changes.
 async fn assert_nothing_lost(app: &TestApp, acknowledged: &[String]) {
     let key = app.key();
     let changes = all(&key, "/api/changes?", "data").await;
@@ -131,9 +131,9 @@ async fn assert_nothing_lost(app: &TestApp, acknowledged: &[String]) {
     assert_eq!(
         ids(&entries, "resource_id"),
         ids(&changes, "id"),
-        "one entry for each change"
+        "not one entry per change"
     );
-    // The kept counts agree with what is there.
+    // The stored counts match the changes.
     let count = changes.len();
     for query in ["", "?risk_level=low", "?status=planned"] {
         let body = key.get(&format!("/api/changes{query}")).await.body(200);
@@ -157,7 +157,7 @@ async fn acknowledged_writes_survive_a_kill(mut app: TestApp) {
 
 async fn sigterm_loses_no_acknowledged_write(mut app: TestApp) {
     let key = app.key();
-    // Half a request is open, and an idle connection is.
+    // One incomplete request and one idle connection are open.
     let mut half = RawConnection::connect(&app.server.address).await;
     let head = format!(
         "POST /api/changes HTTP/1.1\r\nhost: x\r\nx-api-key: {}\r\ncontent-type: application/json\r\n\
@@ -173,7 +173,7 @@ async fn sigterm_loses_no_acknowledged_write(mut app: TestApp) {
     let status = status.unwrap_or_else(|| panic!("it still runs: {}", app.server.log()));
     assert!(status.success(), "{status}: {}", app.server.log());
     let refused = tokio::net::TcpStream::connect(&app.server.address).await;
-    assert!(refused.is_err(), "nobody listens any more");
+    assert!(refused.is_err(), "the port is still open");
     let acknowledged = load.finish().await;
     app.restart().await;
     assert_nothing_lost(&app, &acknowledged).await;
@@ -188,7 +188,7 @@ async fn sigint_shuts_down_too(mut app: TestApp) {
     assert_nothing_lost(&app, &["before".to_owned()]).await;
 }
 
-/// Takes the activity log away under the running service, or gives it back.
+/// Renames the table of the activity log under the running service.
 async fn rename_activity(app: &TestApp, statement: &'static str) {
     match app.engine {
         Engine::Sqlite => {

@@ -1,5 +1,4 @@
-//! No secret is ever written down: not in a log, not in the database, not in
-//! a backup.
+//! Secrets are written neither to the log nor to the database nor to a backup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +8,7 @@ use serde_json::json;
 use changelog_tests::client::form;
 use changelog_tests::{Engine, Postgres, TestApp, send, sign_in, text};
 
-/// Every file below a folder.
+/// Returns all files in a folder and its subfolders.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
@@ -29,9 +28,9 @@ fn holds(bytes: &[u8], secret: &str) -> bool {
         .any(|window| window == secret.as_bytes())
 }
 
-/// Uses every kind of secret once, and returns them by name.
+/// Uses every kind of secret, and returns them with their names.
 async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
-    // Everything that the log can say, it says.
+    // The log has all levels.
     let mut command = app.serve_command();
     command
         .env("CHANGELOG_LOG", "trace")
@@ -70,7 +69,7 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     send(keyed.json(&body)).await.is(201);
     let refused = app.key().get("/api/changes?page=0&q=query-4711").await;
     refused.is(400);
-    // The log knows a request by what its client was told.
+    // The log has the request id of the response.
     let id = refused.header("x-request-id").to_owned();
     assert!(app.server.log().contains(&id), "{id} is not in the log");
     app.key()
@@ -109,7 +108,7 @@ async fn use_everything(app: &mut TestApp) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Bodies are no secrets to the database, and are to the log.
+/// Bodies are stored in the database, but not logged.
 const BODIES: [&str; 2] = ["description-in-a-body-4711", "broken-body-4711"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,16 +120,13 @@ async fn no_secret_is_written_on_sqlite() {
     let copy = app.folder().join("copy.db");
     app.admin(&["backup", copy.to_str().expect("a path")]);
     let log = app.server.log();
-    assert!(log.lines().count() > 20, "the log says little: {log}");
+    assert!(log.lines().count() > 20, "too few lines: {log}");
     assert!(!log.contains("panicked"), "{log}");
     let files = files(app.folder());
     let databases = files
         .iter()
         .filter(|file| holds(&fs::read(file).expect("a file"), BODIES[0]));
-    assert!(
-        databases.count() >= 2,
-        "the files are those of the database: {files:?}"
-    );
+    assert!(databases.count() >= 2, "no database files: {files:?}");
     for (name, secret) in secrets {
         assert!(!log.contains(&secret), "{name} is in the log");
         for file in &files {
@@ -147,14 +143,14 @@ async fn no_secret_is_written_on_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres() {
+async fn no_secret_is_written_on_postgres() {
     let Some(postgres) = Postgres::start().await else {
         return;
     };
     let mut app = TestApp::on_postgres(&postgres).await;
     let secrets = use_everything(&mut app).await;
     let log = app.server.log();
-    // What it has in memory is on disk when it is asked for a checkpoint.
+    // A checkpoint writes everything to the files.
     let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&app.database)
         .await
         .expect("a connection to PostgreSQL");
@@ -166,7 +162,7 @@ async fn postgres() {
     let holds_bodies = files
         .iter()
         .any(|file| holds(&fs::read(file).unwrap_or_default(), BODIES[0]));
-    assert!(holds_bodies, "the files are those of the database");
+    assert!(holds_bodies, "no database files");
     let postgres_log = postgres.log();
     for (name, secret) in secrets {
         assert!(!log.contains(&secret), "{name} is in the log");

@@ -1,5 +1,5 @@
-//! What one organization does must not be felt by another: it waits for its own
-//! share of the database, and is refused what exceeds it.
+//! Load of one organization does not delay another: requests beyond its share of the
+//! database wait, and are then refused.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use changelog_tests::{Engine, TestApp, TestClient, TestResponse};
 
-/// How long a request of the quiet organization may take at most: less than a
-/// statement of the other one may run, or a request waits for its turn.
+/// The longest latency of the quiet organization: shorter than the time limits of the
+/// statements and the queue of the loaded one.
 const MAX_LATENCY: Duration = Duration::from_millis(1_900);
 
-/// Asks for something of each kind until told to stop, and returns what took
-/// longest; each answer must be as ever.
+/// Sends requests of each kind until `until` resolves, and returns the longest latency;
+/// each must succeed.
 async fn measure_slowest(
     caller: &TestClient,
     until: impl Future<Output = ()>,
@@ -50,29 +50,29 @@ async fn measure_slowest(
     }
 }
 
-/// Runs what is loud while the other organization asks, and requires that it does
-/// not feel it; returns what the loud one was answered.
+/// Runs the load of one organization while another one sends requests, and requires that
+/// those are not delayed; returns the responses to the load.
 async fn run_next_to(
     quiet: &TestClient,
-    loud: impl Future<Output = Vec<TestResponse>>,
+    loaded: impl Future<Output = Vec<TestResponse>>,
 ) -> Vec<TestResponse> {
     let (done, finished) = tokio::sync::oneshot::channel();
-    let loud = async {
-        let answers = loud.await;
+    let loaded = async {
+        let answers = loaded.await;
         let _ = done.send(());
         answers
     };
     let finished = async {
         let _ = finished.await;
     };
-    let (answers, (slowest, requests)) = tokio::join!(loud, measure_slowest(quiet, finished));
+    let (answers, (slowest, requests)) = tokio::join!(loaded, measure_slowest(quiet, finished));
     assert!(requests > 20, "{requests}");
     assert!(slowest < MAX_LATENCY, "{slowest:?}");
     answers
 }
 
-/// Requires some to be refused for their organization's share, in a way that says
-/// when to come again, and none for another reason than that or time.
+/// Requires that some requests are refused for the share of the organization, with
+/// `Retry-After`, and others only for a timeout.
 fn assert_refused_for_share(answers: &[TestResponse]) {
     let mut refused = 0;
     for answer in answers {
@@ -84,7 +84,7 @@ fn assert_refused_for_share(answers: &[TestResponse]) {
                 refused += 1;
             }
             200 | 503 => {}
-            other => panic!("answered {other}"),
+            other => panic!("status {other}"),
         }
     }
     assert!(refused > 0, "nothing exceeded the share");
@@ -95,20 +95,21 @@ async fn long_sqlite_searches_do_not_delay_other_organizations() {
     let app = TestApp::with_process(Engine::Sqlite).await.expect("SQLite");
     fill_index(&app).await;
     let quiet = app.with_key(&app.second_organization().key);
-    let loud = app.key();
+    let loaded = app.key();
     let searches = async {
-        let search = || loud.get("/api/changes?q=d&per_page=100&page=3000");
+        let search = || loaded.get("/api/changes?q=d&per_page=100&page=3000");
         join_all((0..48).map(|_| search())).await
     };
     assert_refused_for_share(&run_next_to(&quiet, searches).await);
-    // What ran out of time was interrupted: the connections are free at once.
+    // Searches beyond the time limit are interrupted, so the connections are free at
+    // once.
     let begun = Instant::now();
-    loud.get("/api/changes").await.is(200);
+    loaded.get("/api/changes").await.is(200);
     assert!(begun.elapsed() < MAX_LATENCY, "{:?}", begun.elapsed());
 }
 
-/// Puts a million rows into the index of titles of the app's organization whose
-/// words begin with the same letter: a search for it is slow.
+/// Adds rows to the search index whose words start with the same letter, so that a search
+/// for it is slow.
 async fn fill_index(app: &TestApp) {
     let half = app.organization.id.replace('-', "").split_off(16);
     let statement = format!(
@@ -132,8 +133,8 @@ async fn blocked_postgres_updates_do_not_delay_other_organizations() {
         return;
     };
     let quiet = app.with_key(&app.second_organization().key);
-    let loud = app.key();
-    let change = loud.change("Locked change").await;
+    let loaded = app.key();
+    let change = loaded.change("Locked change").await;
     let mut holder = PgConnection::connect(&app.database)
         .await
         .expect("a connection");
@@ -145,12 +146,13 @@ async fn blocked_postgres_updates_do_not_delay_other_organizations() {
         .expect("it is locked");
     let path = format!("/api/changes/{change}");
     let updates = async {
-        let update = || loud.patch(&path, json!({ "title": "Never" }));
+        let update = || loaded.patch(&path, json!({ "title": "Never" }));
         join_all((0..48).map(|_| update())).await
     };
     assert_refused_for_share(&run_next_to(&quiet, updates).await);
     lock.rollback().await.expect("it is free");
-    loud.patch(&path, json!({ "title": "Free again" }))
+    loaded
+        .patch(&path, json!({ "title": "Free again" }))
         .await
         .is(200);
 }

@@ -1,10 +1,8 @@
-//! No request holds up an async worker: whatever is sent, no poll of it computes
-//! for long.
+//! No request blocks an async worker: no poll computes for long.
 //!
-//! The programs under test are built without optimization, which makes this code
-//! some ten to thirty times slower than the millisecond that it may take in a
-//! release; dependencies have a little of it. What is looked for is work that
-//! grows with the input: it takes hundreds of milliseconds here.
+//! The programs under test are built without optimization, which makes this code ten to
+//! thirty times slower than in a release, where a poll may take 1 ms. The test finds work
+//! that grows with the input: it takes hundreds of milliseconds here.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +11,7 @@ use serde_json::{Value, json};
 
 use changelog_tests::{Engine, Server, TestApp, TestClient, send};
 
-/// The longest that a poll may take, in microseconds of processor time.
+/// The limit on a poll, in microseconds of processor time.
 const MAX_POLL_MICROS: u64 = 30_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,7 +34,7 @@ async fn no_poll_takes_long() {
     assert!(slow.is_empty(), "{slow:#?}");
 }
 
-/// The longest poll of each route, once all of the requests have been watched.
+/// Returns the longest poll of each route, once all requests are in the log.
 async fn polls(app: &TestApp, sent: usize) -> BTreeMap<String, u64> {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -47,7 +45,7 @@ async fn polls(app: &TestApp, sent: usize) -> BTreeMap<String, u64> {
             .filter(|line| line["fields"]["longest_poll_us"].is_u64())
             .collect();
         if lines.len() >= sent || Instant::now() > deadline {
-            assert!(lines.len() >= sent, "{} of {sent} watched", lines.len());
+            assert!(lines.len() >= sent, "{} of {sent} in the log", lines.len());
             let mut polls = BTreeMap::new();
             for line in &lines {
                 let fields = &line["fields"];
@@ -72,13 +70,13 @@ async fn polls(app: &TestApp, sent: usize) -> BTreeMap<String, u64> {
     }
 }
 
-/// Text that is nested as deep as its length allows.
+/// Returns deeply nested Markdown of the maximum length.
 fn nested() -> String {
     format!("{}{}", "> ".repeat(5_000), "1. ".repeat(3_333))
 }
 
-/// Sends the worst that each endpoint and page takes, and returns how many
-/// requests that were.
+/// Sends the most expensive input to each endpoint and page, and returns the number of
+/// requests.
 async fn send_worst_requests(app: &TestApp) -> usize {
     let key = app.key();
     let owner = app.browser().await;
@@ -87,8 +85,8 @@ async fn send_worst_requests(app: &TestApp) -> usize {
     1 + written + read + send_worst_forms(&owner).await
 }
 
-/// Sends bodies to the API; returns the id of a change with the worst text, and
-/// how many requests that were.
+/// Sends bodies to the API; returns the id of a change with expensive text, and the
+/// number of requests.
 async fn send_worst_bodies(key: &TestClient) -> (String, usize) {
     let mut sent = 0;
     let long = "\u{1f680}".repeat(20_000);
@@ -132,7 +130,7 @@ async fn send_worst_bodies(key: &TestClient) -> (String, usize) {
         assert!(answer.status < 500, "{path}: {}", answer.status);
         sent += 1;
     }
-    // The newest, which lists show.
+    // The newest changes, which lists show.
     for _ in 0..100 {
         let body = json!({ "title": "w".repeat(300), "description": long, "impact": long });
         key.create("/api/changes", body).await;
@@ -146,7 +144,7 @@ async fn send_worst_bodies(key: &TestClient) -> (String, usize) {
     (change, sent)
 }
 
-/// Reads what the API and the dashboard have.
+/// Reads from the API and the dashboard; returns the number of requests.
 async fn send_worst_reads(key: &TestClient, owner: &TestClient, change: &str) -> usize {
     let mut sent = 0;
     let words: Vec<String> = (0..16)
@@ -169,7 +167,7 @@ async fn send_worst_reads(key: &TestClient, owner: &TestClient, change: &str) ->
         "/".to_owned(),
         "/changes?per_page=100".to_owned(),
         format!("/changes/{change}"),
-        // From what is remembered.
+        // Rendered from the cache.
         format!("/changes/{change}"),
         format!("/changes/{change}/edit"),
         "/changes/new".to_owned(),
@@ -187,7 +185,7 @@ async fn send_worst_reads(key: &TestClient, owner: &TestClient, change: &str) ->
     sent
 }
 
-/// Sends forms.
+/// Sends forms; returns the number of requests.
 async fn send_worst_forms(owner: &TestClient) -> usize {
     let mut sent = 0;
     let nested = nested();

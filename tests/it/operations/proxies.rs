@@ -1,17 +1,17 @@
-//! Behind a proxy: clients are told apart by the address that it names, and
-//! each has its share of the service.
+//! Behind a trusted proxy, clients are identified by the forwarded address, and limits
+//! apply per client.
 
 use std::time::Duration;
 
 use changelog_tests::{Engine, RawConnection, TestApp, send};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How many requests one client may have under way.
+/// The limit on concurrent requests of one client.
 const MAX_CONCURRENT_REQUESTS: usize = 256;
 
 /// An app whose service trusts this machine as a proxy.
 async fn app() -> TestApp {
-    // Which database is behind it makes no difference here.
+    // The database makes no difference.
     let app = TestApp::with_process(Engine::Sqlite).await;
     let mut app = app.expect("SQLite is always there");
     app.restart_with(&["--trusted-proxy", "127.0.0.1"]).await;
@@ -25,8 +25,7 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
     let key = &app.organization.key;
     let other = app.second_organization();
     let mut held = Vec::new();
-    // Fifty streams of each organization, and as many connections as one client
-    // may have, all of the proxy.
+    // Fifty streams of each organization, and more connections than one client may have.
     for number in 0..MAX_CONCURRENT_REQUESTS + 100 {
         let mut connection = RawConnection::connect(&app.server.address).await;
         let (path, key) = match number {
@@ -51,7 +50,7 @@ async fn a_proxy_may_have_more_connections_than_a_client() {
         let received = connection.receive_until(wanted, TIMEOUT).await;
         assert_eq!(received.status(), Some(200), "{number}: {received:?}");
     }
-    // One more stream of an organization is one too many, and is told so.
+    // One more stream of an organization exceeds its limit.
     let stream = app.key().request("GET", "/api/changes/stream");
     let answer = send(stream.header("x-forwarded-for", "192.0.2.99")).await;
     answer.problem(429, "too_many_requests");
@@ -67,7 +66,7 @@ async fn concurrent_requests_of_a_client_are_limited() {
         let request = app.key().request(method, path);
         send(request.header("x-forwarded-for", address))
     };
-    // Requests whose bodies do not end are under way.
+    // Requests with incomplete bodies are in progress.
     let mut held = Vec::new();
     for number in 0..MAX_CONCURRENT_REQUESTS {
         let mut connection = RawConnection::connect(&app.server.address).await;
@@ -86,7 +85,7 @@ async fn concurrent_requests_of_a_client_are_limited() {
     let answer = request("GET", "/api/hosts", "2001:db8:1:2:ffff::1").await;
     answer.problem(429, "too_many_requests");
     assert_eq!(answer.header("retry-after"), "1");
-    // Whoever is another client is served, and so is who asks for the health.
+    // Other clients and health checks are served.
     request("GET", "/api/hosts", "2001:db8:1:3::1")
         .await
         .is(200);
@@ -94,7 +93,7 @@ async fn concurrent_requests_of_a_client_are_limited() {
     request("GET", "/api/health", "2001:db8:1:2::1")
         .await
         .is(200);
-    // What was under way ends, and leaves its places.
+    // The client is served again when its requests have ended.
     drop(held);
     let deadline = tokio::time::Instant::now() + TIMEOUT;
     while request("GET", "/api/hosts", "2001:db8:1:2::1").await.status != 200 {
@@ -102,7 +101,7 @@ async fn concurrent_requests_of_a_client_are_limited() {
     }
 }
 
-/// However an address is written, a limit counts the client that it stands for.
+/// Limits count the client, however its address is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sign_ins_are_counted_by_client() {
     let app = app().await;
@@ -132,7 +131,7 @@ async fn sign_ins_are_counted_by_client() {
         }
         assert!(throttled > 0, "{}", client(1));
     }
-    // Others behind the same proxy are not.
+    // Other clients behind the same proxy are not throttled.
     for number in 1..=5 {
         assert_eq!(sign_in(format!("198.51.100.{number}:4711")).await, 401);
     }

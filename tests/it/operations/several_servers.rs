@@ -1,5 +1,5 @@
-//! Databases and who serves them: one file one server, one PostgreSQL several,
-//! a backup another.
+//! Servers and databases: one server per SQLite file, several per PostgreSQL database,
+//! and backups.
 
 use std::process::Command;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn a_backup_is_complete(app: TestApp) {
     for index in 0..40 {
         key.change(&format!("before {index}")).await;
     }
-    // While it is written to.
+    // During writes.
     let writing = tokio::spawn({
         let key = key.clone();
         async move {
@@ -51,15 +51,15 @@ async fn a_backup_is_complete(app: TestApp) {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(!writing.is_finished(), "no write failed");
-    // What lies there is not overwritten.
+    assert!(!writing.is_finished(), "a write failed");
+    // An existing file is not overwritten.
     let size = copy.metadata().expect("the copy").len();
     let output = app.try_admin(&["backup", &path], "");
     assert!(!output.status.success());
     assert_eq!(copy.metadata().expect("the copy").len(), size);
     writing.abort();
 
-    // It opens, with everything in it, and goes on from there.
+    // The copy is complete, and can be served.
     let mut command = app.serve_command();
     command.env("CHANGELOG_DATABASE_URL", format!("sqlite://{path}"));
     let server = Server::start(command).await.expect("the copy is served");
@@ -90,10 +90,10 @@ async fn a_second_server_on_a_file_refuses_to_start() {
     );
     assert!(
         stderr.contains("changelog.db"),
-        "it names the file: {stderr}"
+        "the file is not named: {stderr}"
     );
     app.key().change("the first goes on").await;
-    // A killed one leaves no lock behind.
+    // A killed server leaves no lock.
     app.restart().await;
     assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 1);
 }
@@ -136,7 +136,7 @@ async fn two_servers_share_one_postgres() {
     assert_eq!(first.get("/api/changes?q=both").await.body(200)["count"], 1);
 }
 
-/// The words of a database address never appear where it cannot be opened.
+/// The error of a database that cannot be opened does not show its URL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn database_errors_do_not_show_the_password() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -150,7 +150,7 @@ async fn database_errors_do_not_show_the_password() {
         command.args(["org", "list", "--database-url", address]);
         let waiting = tokio::task::spawn_blocking(move || run(command, ""));
         let output = tokio::time::timeout(Duration::from_secs(40), waiting).await;
-        let output = output.expect("it gives up").expect("an exit");
+        let output = output.expect("the timeout").expect("an exit");
         assert!(!output.status.success(), "{address}");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(

@@ -1,5 +1,5 @@
-//! Other processes next to the service on its SQLite file: they can neither
-//! read it as another user, nor stop its writes in silence.
+//! Other processes on the SQLite file: other users cannot read it, and a process that
+//! blocks writes is reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -45,10 +45,10 @@ async fn only_the_owner_can_open_the_files() {
         assert_eq!(mode(file), 0o600, "{}", file.display());
     }
 
-    // Files from before are closed to others at the next start.
+    // Existing files get these permissions at the next start.
     files.retain(|file| file.exists());
     for file in &files {
-        fs::set_permissions(file, fs::Permissions::from_mode(0o664)).expect("it is ours");
+        fs::set_permissions(file, fs::Permissions::from_mode(0o664)).expect("permission");
     }
     app.restart().await;
     app.key().change("after").await;
@@ -64,10 +64,10 @@ async fn a_process_that_holds_the_write_lock_is_reported() {
     let app = app().await;
     let key = app.key();
     key.change("before").await;
-    // Like an admin command that was stopped while it wrote.
+    // Like an admin command that was suspended during a write.
     let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
-    stopped.lock().expect("it is free soon");
+    stopped.lock().expect("the lock");
 
     let started = Instant::now();
     let create = |number: usize| {
@@ -87,7 +87,7 @@ async fn a_process_that_holds_the_write_lock_is_reported() {
         assert!(detail.contains("nothing was recorded"), "{detail}");
         assert!(detail.contains("blocked"), "{detail}");
     }
-    // What comes now is refused soon.
+    // Later requests are refused sooner.
     let started = Instant::now();
     create(40).await.problem(503, "unavailable");
     let took = started.elapsed();
@@ -103,7 +103,7 @@ async fn a_process_that_holds_the_write_lock_is_reported() {
     assert!(error.contains("blocked") && !error.contains('/'), "{error}");
     key.get("/api/changes").await.body(200);
 
-    // An admin command waits no longer, and says for what.
+    // An admin command has the same timeout, and names the lock.
     let arguments = ["org", "set-plan", app.organization.id.as_str(), "free"];
     let output = app.try_admin(&arguments, "");
     assert!(!output.status.success());
@@ -134,8 +134,8 @@ async fn abandoned_requests_are_not_recorded() {
     key.change("before").await;
     let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
-    stopped.lock().expect("it is free soon");
-    // One that waits for the lock, and ten behind it whose callers leave.
+    stopped.lock().expect("the lock");
+    // One request waits for the lock, and ten after it whose clients disconnect.
     let patient = tokio::spawn(send(
         key.request("POST", "/api/hosts")
             .json(&json!({ "hostname": "patient" })),
@@ -153,7 +153,7 @@ async fn abandoned_requests_are_not_recorded() {
         caller.send(request).await;
         callers.push(caller);
     }
-    // Every request has been read when one that comes later is answered.
+    // Every request was read when a later one has a response.
     for _ in 0..20 {
         key.get("/api/hosts").await.data(200);
     }
@@ -162,8 +162,8 @@ async fn abandoned_requests_are_not_recorded() {
         key.get("/api/hosts").await.data(200);
     }
     drop(stopped);
-    patient.await.expect("it is answered").is(201);
-    // Whatever was to be recorded was before this.
+    patient.await.expect("the request does not panic").is(201);
+    // All earlier writes are done before this one.
     key.post("/api/hosts", json!({ "hostname": "zz-last" }))
         .await
         .is(201);
@@ -177,7 +177,7 @@ async fn a_server_starts_only_when_it_can_write() {
     app.server.kill9();
     let lock = companion_file(&app, "write-lock");
     let stopped = File::options().write(true).open(&lock).expect("a lock");
-    stopped.lock().expect("nobody else runs");
+    stopped.lock().expect("the lock");
     let output = run(app.serve_command(), "");
     assert!(!output.status.success());
     let stderr = String::from_utf8_lossy(&output.stderr);

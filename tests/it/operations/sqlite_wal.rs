@@ -1,5 +1,5 @@
-//! SQLite's write-ahead log next to a reader that takes long: writes do not
-//! wait for it, and when it has gone the log is truncated.
+//! SQLite's write-ahead log with a long reader: writes do not wait for it, and the log is
+//! truncated when the reader has ended.
 
 use std::time::{Duration, Instant};
 
@@ -50,9 +50,9 @@ async fn writes_do_not_wait_for_a_long_reader() {
         key.change(&format!("during {number}")).await;
         slowest = slowest.max(started.elapsed());
     }
-    // One wait for the reader would be five seconds.
+    // Waiting for the reader would take five seconds.
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
-    assert!(log_bytes(&app) > LARGE, "the reader needs it");
+    assert!(log_bytes(&app) > LARGE, "the log was truncated");
 
     execute(&mut reader, "COMMIT").await;
     let deadline = Instant::now() + Duration::from_secs(20);

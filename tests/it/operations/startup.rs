@@ -1,4 +1,4 @@
-//! Starting next to an older server, and before the database.
+//! Starting with an older server on the database, and before the database is ready.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ on_both!(
 );
 
 async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: TestApp) {
-    // As if this program had a migration more than the server.
+    // As if this program had one more migration than the server.
     let mut db = Db::open(app.engine, &app.database).await;
     let forget = "DELETE FROM _sqlx_migrations WHERE version = 1";
     execute!(&mut db, sqlx::query(forget));
@@ -34,15 +34,15 @@ async fn a_newer_command_does_not_change_the_schema_of_an_older_server(app: Test
     }
     app.key().change("the server goes on").await;
     if app.engine == Engine::Sqlite {
-        // A copy is a copy of whatever there is.
+        // A backup copies any schema.
         let copy = app.folder().join("copy.db");
         app.admin(&["backup", copy.to_str().expect("a path")]);
     }
     db.close().await;
 }
 
-/// Hands connections on to PostgreSQL, but closes the first few, as a database
-/// does that is starting.
+/// Starts a proxy to PostgreSQL that closes the first connections, like a database that
+/// is starting; returns its port.
 async fn start_reluctant_proxy(port: u16, refused: Arc<AtomicUsize>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let own = listener.local_addr().expect("an address").port();

@@ -1,5 +1,4 @@
-//! Answers that wait to be read: an organization whose clients do not read has
-//! its share of the memory, and takes nothing from the others.
+//! Responses that clients do not read: each organization has a share of the memory.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,10 +16,10 @@ on_both!(
 );
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How many of the largest changes there are: 7 MB, more than a socket takes.
+/// The number of large changes: 7 MB in all, more than a socket buffers.
 const CHANGES: usize = 45;
 
-/// Records changes of 160 KB each.
+/// Creates changes of 160 KB each.
 async fn record_large(key: &TestClient) {
     let long = "🚀".repeat(20_000);
     let change = json!({ "title": "large", "description": long, "impact": long });
@@ -28,7 +27,7 @@ async fn record_large(key: &TestClient) {
     futures_util::future::join_all(requests).await;
 }
 
-/// Asks for everything and reads the first bytes of the answer only.
+/// Sends a request and reads only the head of the response.
 async fn request_without_reading(app: &TestApp, key: &str, path: &str) -> (RawConnection, String) {
     let mut connection =
         RawConnection::connect_with_receive_buffer(&app.server.address, 4096).await;
@@ -45,7 +44,7 @@ async fn unread_responses_are_limited_per_organization(mut app: TestApp) {
     let all = "/api/changes?per_page=100";
     let own = format!("x-api-key: {}", app.organization.key);
     let others = format!("x-api-key: {}", other.key);
-    // One answer fits into the share of an organization, two do not.
+    // One response fits into the share of an organization, two do not.
     app.restart_with(&["--response-memory", "40"]).await;
     let (unread, first) = request_without_reading(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
@@ -54,16 +53,16 @@ async fn unread_responses_are_limited_per_organization(mut app: TestApp) {
     assert!(refused.starts_with("http/1.1 429"), "{refused}");
     assert!(refused.contains("retry-after: 1\r\n"), "{refused}");
     assert!(refused.contains("application/problem+json"), "{refused}");
-    // What is small is answered, and the other organization has its own share.
+    // Small responses are sent, and the other organization has its own share.
     app.key().get("/api/changes?per_page=1").await.body(200);
     let list = app.with_key(&other.key).get(all).await.body(200);
     assert_eq!(list["count"], CHANGES);
     assert_eq!(list["data"].as_array().map(Vec::len), Some(CHANGES));
     assert_eq!(list["total_pages"], 1);
-    // The share is free again when the connection is gone.
+    // The share is free again when the connection is closed.
     drop(unread);
     wait_until_served(&app.key(), all).await;
-    // Where the whole budget is used up, that is said.
+    // When the whole budget is used, the status is 503.
     app.restart_with(&["--response-memory", "12"]).await;
     let (unread, first) = request_without_reading(&app, &own, all).await;
     assert!(first.starts_with("http/1.1 200"), "{first}");
@@ -74,7 +73,7 @@ async fn unread_responses_are_limited_per_organization(mut app: TestApp) {
     wait_until_served(&app.with_key(&other.key), all).await;
 }
 
-/// Asks until the answer is no refusal for want of memory.
+/// Repeats a request until it is not refused for lack of memory.
 async fn wait_until_served(key: &TestClient, path: &str) {
     let deadline = Instant::now() + TIMEOUT;
     loop {
@@ -87,7 +86,7 @@ async fn wait_until_served(key: &TestClient, path: &str) {
     }
 }
 
-/// Returns how much memory the service has, in MiB.
+/// Returns the resident memory of the service, in MiB.
 fn memory(app: &TestApp) -> u64 {
     let pid = app.server.pid().to_string();
     let output = Command::new("ps").args(["-o", "rss=", "-p", &pid]).output();
@@ -98,7 +97,7 @@ fn memory(app: &TestApp) -> u64 {
 
 async fn downloads_wait_for_memory(mut app: TestApp) {
     record_large(&app.key()).await;
-    // A download reads eight changes at a time, where two may wait.
+    // A download reads eight changes at a time, and two parts fit into the share.
     app.restart_with(&["--response-memory", "16"]).await;
     let organization = &app.organization;
     let password = &organization.password;
@@ -115,9 +114,9 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     while Instant::now() < until {
         app.key().get("/api/changes?per_page=1").await.body(200);
         let more = memory(&app).saturating_sub(before);
-        assert!(more < 120, "40 downloads that nobody reads take {more} MiB");
+        assert!(more < 120, "40 unread downloads take {more} MiB");
     }
-    // Those wait, and so does one more until they are gone; it lacks nothing.
+    // One more download waits until the others are closed, and is complete.
     let browser = app.anonymous().with("cookie", &cookie);
     let download = browser.get("/changes.ndjson");
     let (answer, ()) = futures_util::join!(download, async { drop(unread) });
@@ -125,7 +124,7 @@ async fn downloads_wait_for_memory(mut app: TestApp) {
     assert_eq!(answer.text.lines().count(), CHANGES);
 }
 
-/// A stream that nobody reads keeps little in memory, and loses nothing.
+/// An unread stream uses little memory, and loses nothing.
 async fn streams_wait_for_memory(mut app: TestApp) {
     // A share of 1 MiB has room for six of these changes.
     app.restart_with(&["--response-memory", "4"]).await;

@@ -1,4 +1,4 @@
-//! Changes that are deleted, scheduled, and walked without being counted.
+//! Deleting, scheduled changes, and pages without counts.
 
 use changelog_core::{Change, ChangeFilter, ChangeId, RiskLevel, Timestamp};
 use changelog_server::store::ChangesJson;
@@ -17,7 +17,7 @@ on_both!(
     uncounted_pages_match_the_counted_list,
 );
 
-/// Everything that is kept of changes, but for the log of who did what.
+/// Returns all rows about changes, except for the activity log.
 async fn stored_rows(app: &TestApp) -> Vec<String> {
     let mut db = Db::open(app.engine, &app.database).await;
     let mut all = Vec::new();
@@ -85,7 +85,7 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
     ] {
         all.push(key.create("/api/changes", body).await);
     }
-    // Not as it was made.
+    // Updated since.
     let path = format!("/api/changes/{}", all[1]);
     key.patch(
         &path,
@@ -109,7 +109,7 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
         let mut tx = store.begin().await.expect("a transaction");
         assert!(is_not_found(&tx.delete_change(theirs, change).await));
         drop(tx);
-        // Not before it is committed.
+        // Not deleted before the commit.
         let mut tx = store.begin().await.expect("a transaction");
         tx.delete_change(ours, change).await.expect("it exists");
         drop(tx);
@@ -139,7 +139,7 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
         let data = list["data"].as_array().expect("a list");
         assert_eq!(data.len(), count, "{query}");
     }
-    // And what comes after goes on as always.
+    // Later creates work.
     key.create(
         "/api/changes",
         full("Deploy next", "2026-01-02T03:04:05.678Z"),

@@ -23,7 +23,7 @@ fn moment(day: i64, millis: i64) -> String {
     Timestamp::from_millis((DAY + day) * 86_400_000 + millis).to_string()
 }
 
-/// The counts of some days as text, such as `0 low planned 2`.
+/// Returns the counts of days as strings, such as `0 low planned 2`.
 async fn days(
     store: &Store,
     tenant: Tenant,
@@ -95,7 +95,7 @@ async fn changes_are_counted_by_day(app: TestApp) {
         days(&store, tenant, Scope::Tag("prod"), 0..9).await,
         [""; 0]
     );
-    // Moved from one to another, and gone.
+    // After an update and a delete.
     let patch = json!({ "status": "completed", "risk_level": "high", "host_id": null });
     key.patch(&format!("/api/changes/{}", ids[1]), patch)
         .await
@@ -283,7 +283,7 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     assert_eq!(some, page[3..]);
     let _: HostId = some[0].item.id;
 
-    // The newest is gone.
+    // Without the newest change.
     let mut tx = store.begin().await.expect("a transaction");
     tx.delete_change(tenant, newest).await.expect("it exists");
     tx.commit().await.expect("a commit");

@@ -1,4 +1,4 @@
-//! What became of one thing.
+//! The history of a resource.
 
 use changelog_core::{Action, Change, HostId, ResourceType, ServiceId};
 use changelog_server::store::{Entry, StoredEntry};
@@ -23,7 +23,7 @@ fn actions_and_labels(entries: &[StoredEntry]) -> Vec<(&str, &str)> {
 
 async fn every_resource_has_a_history(app: TestApp) {
     let key = app.key();
-    // In one moment, one of many.
+    // One of many changes with the same time.
     let many: Vec<_> = (0..50)
         .map(|n| json!({ "title": format!("change {n}"), "occurred_at": "2020-02-02T00:00:00Z" }))
         .collect();
@@ -70,13 +70,13 @@ async fn every_resource_has_a_history(app: TestApp) {
         ]
     );
     let [deleted, .., created] = history.as_slice() else {
-        panic!("four of them");
+        panic!("not four entries");
     };
     assert_eq!(deleted.entry.actor_name, app.organization.owner_name);
     assert_eq!(deleted.address, Some(HERE.to_string()));
     assert_eq!(created.entry.actor_name, "API key: terraform");
     assert_eq!(created.address.as_deref(), Some("127.0.0.1"));
-    // Neither another kind of thing, nor another organization's.
+    // Neither for another resource type, nor for another organization.
     let theirs = tenant(&store, &app.second_organization().id).await;
     for (tenant, kind) in [(ours, ResourceType::Host), (theirs, ResourceType::Change)] {
         let history = store

@@ -1,4 +1,4 @@
-//! Which idempotency keys are deleted because they have expired.
+//! Expired idempotency keys are deleted.
 
 use changelog_core::Timestamp;
 use chrono::{TimeDelta, Utc};
@@ -17,13 +17,13 @@ async fn expired_keys_are_deleted(app: TestApp) {
     let organization: Uuid = app.organization.id.parse().expect("an id");
     let now = Timestamp::from(Utc::now());
     let expired = now.plus(-TimeDelta::hours(48)).millis() - 1;
-    // The service, whose clock goes on, deletes too.
+    // The running service deletes expired keys too.
     let young = now.plus(-TimeDelta::hours(47)).millis();
     let mut valid = Vec::new();
     let mut db = Db::open(app.engine, &app.database).await;
     execute!(&mut db, sqlx::query("BEGIN"));
-    // More than one transaction deletes; a few valid keys are among the expired
-    // ones, as after the clock was set back, and the last hundred are valid.
+    // The deletes need several transactions. A few valid keys are among the expired ones,
+    // as after a clock was set back, and the last hundred are valid.
     for number in 0..2_300_i64 {
         let is_valid = number % 500 == 3 || number >= 2_200;
         let scope = number.to_be_bytes().to_vec();

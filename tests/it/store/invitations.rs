@@ -1,4 +1,4 @@
-//! Who is invited, and who takes the invitation.
+//! Invitations.
 
 use changelog_core::{Invitation, NewInvitation, Role, Timestamp};
 use changelog_server::store::{Actor, Store, StoreError, Tenant};
@@ -48,7 +48,7 @@ async fn an_invitation_is_accepted_once(app: TestApp) {
         let (email, token) = (format!("Bob{round}@example.com"), format!("token {round}"));
         let new = new(&email, Role::Admin);
         let invited = invite(&store, ours, &owner(&app), &new, &token, Utc::now()).await;
-        let invited = invited.expect("it is made");
+        let invited = invited.expect("an invitation");
         assert_eq!(invited.email, email);
         assert_eq!(invited.role, Role::Admin);
         assert_eq!(invited.invited_by, app.organization.owner_name);
@@ -65,7 +65,7 @@ async fn an_invitation_is_accepted_once(app: TestApp) {
             .await
             .expect("it is valid");
         assert_eq!((tenant, name, &shown), (ours, "Acme".to_owned(), &invited));
-        // A transaction that is given up takes nothing.
+        // A rollback leaves the invitation.
         let mut tx = store.begin().await.expect("a transaction");
         let found = tx.take_invitation(&token, Utc::now().into()).await;
         assert_eq!(found.expect("it is valid"), (ours, invited.clone()));
@@ -77,7 +77,7 @@ async fn an_invitation_is_accepted_once(app: TestApp) {
         } else {
             (other, one)
         };
-        assert_eq!(found.expect("one of them"), (ours, invited));
+        assert_eq!(found.expect("the invitation"), (ours, invited));
         assert!(is_not_found(&refused));
         assert!(is_not_found(&take(&store, &token).await));
         assert!(is_not_found(
@@ -107,7 +107,7 @@ async fn an_invitation_expires(app: TestApp) {
     let now = Utc::now();
     let bob = new("bob@example.com", Role::Member);
     let invited = invite(&store, ours, &owner(&app), &bob, "token", now).await;
-    let invited = invited.expect("it is made");
+    let invited = invited.expect("an invitation");
     let end = invited.expires_at.millis();
     for (at, valid) in [(end - 1, true), (end, false), (end + 1, false)] {
         let at = Timestamp::from_millis(at);
@@ -141,7 +141,7 @@ async fn a_later_invitation_replaces_an_earlier_one(app: TestApp) {
     ] {
         let at = now + TimeDelta::milliseconds(millis);
         let made = invite(&store, tenant, &actor, &new(email, role), token, at).await;
-        all.push(made.expect("it is made"));
+        all.push(made.expect("an invitation"));
     }
     let found = store.invitations(ours).await.expect("the store responds");
     assert_eq!(found, [all[3].clone(), all[2].clone()]);
@@ -168,7 +168,7 @@ async fn an_invitation_can_be_withdrawn(app: TestApp) {
     let actor = owner(&app);
     let bob = new("bob@example.com", Role::Member);
     let invited = invite(&store, ours, &actor, &bob, "token", Utc::now()).await;
-    let id = invited.expect("it is made").id;
+    let id = invited.expect("an invitation").id;
     let withdraw = async |tenant| {
         let mut tx = store.begin().await?;
         tx.withdraw_invitation(tenant, &actor, id, Utc::now())
@@ -199,9 +199,9 @@ async fn members_cannot_be_invited_again(app: TestApp) {
     let actor = owner(&app);
     let refused = invite(&store, ours, &actor, &again, "ours", Utc::now()).await;
     assert!(matches!(refused, Err(StoreError::Conflict)), "{refused:?}");
-    // Elsewhere they are not, and may join as who they are.
+    // In another organization the user is no member, and may join.
     let invited = invite(&store, theirs, &actor, &again, "theirs", Utc::now()).await;
-    invited.expect("it is made");
+    invited.expect("an invitation");
     let mut tx = store.begin().await.expect("a transaction");
     let (tenant, invitation) = tx
         .take_invitation("theirs", Utc::now().into())

@@ -1,4 +1,4 @@
-//! Members, their roles, and the organization that always has an owner.
+//! Members and roles; an organization always has an owner.
 
 use changelog_core::{Role, UserId};
 use changelog_server::store::{Actor, Store, StoreError, Tenant};
@@ -37,7 +37,7 @@ async fn remove(store: &Store, tenant: Tenant, by: &Role, user: UserId) -> Resul
     tx.commit().await
 }
 
-/// The members by name, with their roles.
+/// Returns the names and roles of members.
 async fn members(store: &Store, tenant: Tenant) -> Vec<(String, Role)> {
     let members = store.members(tenant).await.expect("the store responds");
     let members = members.into_iter();
@@ -139,7 +139,7 @@ async fn only_permitted_roles_remove_members(app: TestApp) {
         members(&store, ours).await,
         [(app.organization.owner_name.clone(), Role::Owner)]
     );
-    // Here they are nobody, there they go on.
+    // The session in this organization has ended, the other one has not.
     let session = async |token| {
         let found = store.session(token, Utc::now().into()).await;
         found
@@ -173,13 +173,13 @@ async fn the_last_owner_cannot_be_removed(app: TestApp) {
     assert!(is_last(remove(&store, ours, &Role::Owner, ada).await));
     set(&store, ours, &Role::Owner, ada, &Role::Owner)
         .await
-        .expect("nothing changes");
+        .expect("no change");
     set(&store, ours, &Role::Owner, bob.id, &Role::Owner)
         .await
-        .expect("now there are two");
+        .expect("a second owner");
     set(&store, ours, &Role::Owner, ada, &Role::Member)
         .await
-        .expect("another is left");
+        .expect("an owner is left");
     assert!(is_last(remove(&store, ours, &Role::Owner, bob.id).await));
     store.close().await;
 }
@@ -217,7 +217,7 @@ async fn concurrent_removals_leave_one_owner(app: TestApp) {
         for user in [ada, bob.id] {
             set(&store, ours, &Role::Owner, user, &Role::Owner)
                 .await
-                .expect("there may be two");
+                .expect("two owners");
         }
     }
     store.close().await;

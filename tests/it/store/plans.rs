@@ -1,8 +1,7 @@
-//! No query that a request runs walks a whole table.
+//! No statement of a request scans a table.
 //!
-//! Which queries those are is not written down anywhere: the service is asked
-//! for everything that it can be asked for, and what it has run is read in the
-//! log, of the service on SQLite and of the database on PostgreSQL.
+//! The tests send every kind of request, and read the statements from the log: of the
+//! service on SQLite, of the database on PostgreSQL.
 
 mod explained;
 mod organizations;
@@ -13,5 +12,5 @@ mod seed;
 mod sql;
 mod sqlite;
 
-/// A table of one row that no request reads or writes, but a task once a minute.
+/// A table of one row that a periodic task writes, and no request.
 const WRITTEN_BY_A_TIMER: &str = "latest_time";

@@ -1,4 +1,4 @@
-//! Where a person is signed in, in which organization, and who made a key.
+//! Sessions, their organization, and the creators of keys.
 
 use changelog_core::{NewApiKey, Role, Timestamp};
 use changelog_server::store::Store;
@@ -59,7 +59,7 @@ async fn the_sessions_of_a_person_are_listed(app: TestApp) {
             .all(|one| one.last_seen_at == one.created_at)
     );
 
-    // A browser says what it is when it signs in.
+    // The session has the user agent of the browser.
     let fields = [
         ("email", app.organization.email.as_str()),
         ("password", app.organization.password.as_str()),
@@ -100,7 +100,7 @@ async fn a_session_can_switch_organizations(app: TestApp) {
         tx.switch_organization(token, user, to).await?;
         tx.commit().await
     };
-    // No member there; somebody else's session; no session.
+    // Not a member, the session of another user, and no session.
     assert!(is_not_found(&switch("token", ada, theirs.id()).await));
     assert!(is_not_found(&switch("token", bob.id, theirs.id()).await));
     assert!(is_not_found(&switch("nothing", ada, ours.id()).await));
@@ -137,7 +137,7 @@ async fn a_key_names_its_creator(app: TestApp) {
     let made = tx
         .insert_api_key(ours, &owner(&app), &new, Utc::now())
         .await
-        .expect("it is made");
+        .expect("a key");
     tx.commit().await.expect("a commit");
     let keys = store.api_keys(ours).await.expect("the store responds");
     let seen: Vec<_> = keys
@@ -152,7 +152,7 @@ async fn a_key_names_its_creator(app: TestApp) {
     let found = store.api_key_of(ours, made.id).await.expect("it exists");
     assert_eq!(found, keys[1]);
     assert!(is_not_found(&store.api_key_of(theirs, made.id).await));
-    // Of before this was kept.
+    // A key without a creator.
     let mut db = Db::open(app.engine, &app.database).await;
     execute!(
         &mut db,

@@ -1,22 +1,22 @@
-//! What PostgreSQL's log tells of the statements that it has run
-//! (`auto_explain`, with what came of each step).
+//! Reads the statements and their plans from PostgreSQL's log (`auto_explain`, with the
+//! rows of each step).
 
 use std::collections::BTreeMap;
 
 use super::sql::shorten;
 
-/// How many rows a request may look at in one step.
+/// The limit on rows that one step of a request reads.
 const MAX_ROWS: f64 = 20_000.0;
 
 /// A statement with the plan by which it was run.
 #[derive(Debug)]
 pub(super) struct Explained {
-    /// Where in the log it stands.
+    /// Its offset in the log.
     pub(super) at: usize,
     /// What the log's prefix says before the level: the process, and the transaction
     /// if `log_line_prefix` has it.
     pub(super) session: String,
-    /// Without what only repeats.
+    /// The statement, without repeated rows of values.
     pub(super) statement: String,
     /// The values, such as `$1 = '7', $2 = NULL`, if `log_statement` writes them.
     pub(super) parameters: String,
@@ -28,18 +28,18 @@ pub(super) struct Explained {
 struct Step {
     /// Such as `Seq Scan on changes c`.
     name: String,
-    /// How many rows were expected.
+    /// The estimated number of rows.
     expected: f64,
-    /// How often it was run.
+    /// The number of runs.
     runs: f64,
-    /// How many rows it gave, and looked at in vain, in all of its runs.
+    /// The rows that it returned and removed, in all runs.
     seen: f64,
     is_filtered: bool,
-    /// What takes its rows, up to the root: the nearest last.
+    /// Its parents, from the root to the nearest.
     parents: Vec<String>,
 }
 
-/// Reads what the server has run out of the log of the database.
+/// Reads the statements of the server from the log of the database.
 pub(super) fn read(log: &str) -> Vec<Explained> {
     let mut all = Vec::new();
     let mut parameters = BTreeMap::new();
@@ -49,7 +49,7 @@ pub(super) fn read(log: &str) -> Vec<Explained> {
         let start = at;
         at += line.len();
         let mut text = String::new();
-        // What belongs to a line begins with a tab.
+        // Continuation lines start with a tab.
         while let Some(more) = lines.next_if(|next| next.starts_with('\t')) {
             at += more.len();
             text.push_str(&more[1..]);
@@ -82,7 +82,7 @@ pub(super) fn read(log: &str) -> Vec<Explained> {
 }
 
 impl Explained {
-    /// Tells whether the plan is one for any values.
+    /// Returns whether the plan is generic: for any values.
     pub(super) fn is_generic(&self) -> bool {
         let mut conditions = self.plan.lines().filter(|line| {
             let (name, _) = line.split_once(": ").unwrap_or_default();
@@ -91,8 +91,8 @@ impl Explained {
         conditions.any(|line| line.contains('$'))
     }
 
-    /// Returns the steps that walk a table; `counts_words` says that the
-    /// request asks how many of the changes have words that very many have.
+    /// Returns the steps that scan a table; with `counts_words`, the request counts the
+    /// matches of a very common word.
     pub(super) fn problems(&self, counts_words: bool) -> Vec<String> {
         let scans = |step: &Step| step.scans() && !(counts_words && step.counts_words());
         let steps = self.steps();
@@ -133,13 +133,12 @@ impl Explained {
 }
 
 impl Step {
-    /// Tells whether it looks at a whole table, or at more rows than a request
-    /// may.
+    /// Returns whether it reads a whole table, or more rows than the limit.
     fn scans(&self) -> bool {
         let is = |kind: &str| self.name.starts_with(kind);
         let is_first_rows = self.parents.last().is_some_and(|parent| parent == "Limit");
         if self.name.contains("Seq Scan on ") {
-            // A few rows, whichever.
+            // Any few rows.
             return self.is_filtered || !is_first_rows;
         }
         let is_whole = is("Sort") || is("Bitmap Heap Scan");
@@ -147,9 +146,9 @@ impl Step {
         reads && self.seen > MAX_ROWS || is_whole && self.expected > MAX_ROWS
     }
 
-    /// Tells whether it finds what is counted in the search index. How many
-    /// changes have a word is kept nowhere, so a count of half a million takes
-    /// half a million steps; the page beside it does not.
+    /// Returns whether it counts matches in the search index. There are no stored counts
+    /// of words, so counting half a million matches reads as many rows; reading the page
+    /// does not.
     fn counts_words(&self) -> bool {
         let is_search = self.name.contains(" on change_search");
         let parent = |kinds: &[&str]| {

@@ -1,5 +1,5 @@
-//! PostgreSQL: the database itself tells in its log how it has run each
-//! statement among a million changes, and how many rows each step has seen.
+//! PostgreSQL: its log has the plan of each statement on a million changes, with the rows
+//! of each step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -13,29 +13,28 @@ use super::requests::{Fixture, RequestSender};
 use super::seed;
 use changelog_tests::{Postgres, TestApp};
 
-/// How often each request is sent: a connection takes a plan that is made for
-/// any values only after five that are made for certain ones, and requests that
-/// follow each other take turns on three connections.
+/// How often each request is sent: a connection uses a generic plan only after five
+/// custom ones, and requests are distributed over three connections.
 const REPETITIONS: usize = 24;
 
-/// What asks how many of the changes have a word that half of them have. The
-/// first is sent often enough for all: they are one statement.
+/// Queries that count the matches of a word of half of the changes. They are one
+/// statement, so only the first is sent often.
 const WORD_COUNT_QUERIES: [&str; 3] = ["q=deploy", "q=deploy&risk_level=high", "q=deploy&page=100"];
 
 const SETTINGS: [&str; 8] = [
     "shared_preload_libraries=auto_explain",
-    // Not before there is something to be explained.
+    // Turned on later.
     "auto_explain.log_min_duration=-1",
     "auto_explain.log_analyze=on",
     "auto_explain.log_timing=off",
     "auto_explain.log_parameter_max_length=64",
     "log_line_prefix=%a[%p] ",
-    // Neither changes a plan; both make a million rows sooner.
+    // These do not change plans; they make inserting faster.
     "shared_buffers=256MB",
     "max_wal_size=8GB",
 ];
 
-/// What a request was, and where the log ended when it was answered.
+/// A request, and the length of the log after its response.
 struct Sent {
     what: String,
     end: usize,
@@ -50,7 +49,7 @@ async fn no_statement_scans_a_table() {
     let mut app = TestApp::on_postgres(&postgres).await;
     let fixture = seed::fill(&app).await;
     explain(&app).await;
-    // Its connections are told on beginning that they are explained.
+    // New connections have the setting.
     app.restart().await;
     seed::assert_seeded(&app, &fixture).await;
     let sent = send_everything(&app, &postgres, &fixture).await;
@@ -61,11 +60,11 @@ async fn no_statement_scans_a_table() {
     let problems = problems(&explained, &sent);
     assert!(
         problems.is_empty(),
-        "{} statements walk a table:\n{}",
+        "{} statements scan a table:\n{}",
         problems.len(),
         problems.join("\n")
     );
-    // A log that is off would have nothing to find fault with.
+    // Without the log there would be no statements to check.
     let statements: BTreeSet<&str> = texts(explained.iter());
     assert!(statements.len() >= 70, "only {statements:#?}");
     let generic = texts(explained.iter().filter(|one| one.is_generic()));
@@ -81,7 +80,7 @@ fn texts<'e>(explained: impl Iterator<Item = &'e Explained>) -> BTreeSet<&'e str
     explained.map(|one| one.statement.as_str()).collect()
 }
 
-/// Has the statements of connections that begin from now on explained.
+/// Turns on the log of plans for new connections.
 async fn explain(app: &TestApp) {
     let mut connection = connect(app).await;
     let (_, name) = app.database.rsplit_once('/').expect("a name");
@@ -95,8 +94,7 @@ async fn connect(app: &TestApp) -> PgConnection {
     connection.expect("a connection to PostgreSQL")
 }
 
-/// The tables, except for one that only pages of the
-/// dashboard name, none of which is asked for here yet.
+/// Returns the tables of the schema.
 async fn tables(app: &TestApp) -> Vec<String> {
     let mut connection = connect(app).await;
     let tables: Vec<(String,)> = sqlx::query_as(
@@ -109,7 +107,7 @@ async fn tables(app: &TestApp) -> Vec<String> {
     tables.into_iter().map(|(name,)| name).collect()
 }
 
-/// Sends every shape of request, and what only many changes make hard.
+/// Sends every kind of request, and lists that are hard with many changes.
 async fn send_everything(app: &TestApp, postgres: &Postgres, fixture: &Fixture) -> Vec<Sent> {
     let log = postgres.log_file();
     let size = || {
@@ -132,7 +130,7 @@ async fn send_everything(app: &TestApp, postgres: &Postgres, fixture: &Fixture) 
         ..
     } = fixture;
     for query in [
-        // Half of all changes, with few of another kind and with many.
+        // A tag of half of the changes, with other filters.
         "tag=common".to_owned(),
         "tag=common&risk_level=high".to_owned(),
         "tag=common&status=planned&risk_level=low".to_owned(),
@@ -142,13 +140,13 @@ async fn send_everything(app: &TestApp, postgres: &Postgres, fixture: &Fixture) 
         "tag=common&tag=rare".to_owned(),
         "page=100&tag=common".to_owned(),
         format!("q=deploy+{word}"),
-        // A hundred of all.
+        // A word of a hundred changes.
         format!("q={other_word}&risk_level=low"),
         format!("q={other_word}&since={since}"),
         format!("q={other_word}&until={since}"),
         format!("q={other_word}&before={}", fixture.change),
         format!("q={other_word}&tag=common"),
-        // None at all.
+        // No matches.
         "q=nowhere".to_owned(),
         "tag=nowhere".to_owned(),
         "q=nowhere&tag=common".to_owned(),
@@ -164,14 +162,13 @@ async fn send_everything(app: &TestApp, postgres: &Postgres, fixture: &Fixture) 
     }
     sender.send_all(fixture, REPETITIONS).await;
     drop(sender);
-    all.push(sent("what was left to do"));
+    all.push(sent("the end"));
     all
 }
 
-/// Returns the statements that walk a table, each plan once, with the requests
-/// that they were run for.
+/// Returns the statements that scan a table, each plan once, with their requests.
 fn problems(explained: &[Explained], sent: &[Sent]) -> Vec<String> {
-    // By statement and by what is wrong with it.
+    // By statement and problem.
     let mut all: BTreeMap<(&str, String), (&str, BTreeSet<&str>)> = BTreeMap::new();
     for one in explained {
         let number = sent.partition_point(|sent| sent.end <= one.at);
@@ -183,13 +180,13 @@ fn problems(explained: &[Explained], sent: &[Sent]) -> Vec<String> {
             requests.insert(&request.what);
         }
     }
-    let told = all.iter().map(|((statement, problems), (plan, requests))| {
+    let reports = all.iter().map(|((statement, problems), (plan, requests))| {
         let mut text = format!("! {problems}\n");
         for request in requests.iter().take(5) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "for {request}");
         }
         format!("{text}{statement}\n{plan}")
     });
-    told.collect()
+    reports.collect()
 }

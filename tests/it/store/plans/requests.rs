@@ -1,4 +1,4 @@
-//! Every shape of request that asks the database for something.
+//! Every kind of request that uses the database.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use changelog_tests::{Engine, TestApp, TestClient, TestResponse, send};
 /// A request that writes: method, path, body, and the status of the answer.
 type Write = (&'static str, String, Value, u16);
 
-/// What there is to ask for.
+/// The ids, words and times that the requests use.
 pub(super) struct Fixture {
     pub(super) change: String,
     pub(super) service: String,
@@ -27,7 +27,7 @@ pub(super) struct Fixture {
     pub(super) other_tag: String,
     pub(super) word: String,
     pub(super) other_word: String,
-    /// How a word begins.
+    /// The prefix of a word.
     pub(super) prefix: String,
     pub(super) since: String,
     pub(super) until: String,
@@ -61,8 +61,8 @@ impl Fixture {
         }
     }
 
-    /// The paths of lists: each filter alone, each pair of them, and what
-    /// changes the way in which a page is found.
+    /// Returns the paths of lists: each filter alone, each pair of filters, and the cases
+    /// in which a page is found differently.
     pub(super) fn lists(&self) -> Vec<String> {
         let filters = [
             "risk_level=high".to_owned(),
@@ -88,8 +88,7 @@ impl Fixture {
             format!("service_id={}&q={}&page=2", self.service, self.word),
             filters.join("&"),
         ];
-        // So far down that the page is looked for in the kept counts, and
-        // beyond the end.
+        // Pages that are found by the stored counts, and beyond the end.
         for page in ["page=100", "page=9000000"] {
             for kind in [
                 "",
@@ -111,7 +110,7 @@ impl Fixture {
         queries.into_iter().map(path).collect()
     }
 
-    /// What a key reads besides the lists of changes.
+    /// Returns the other requests that read, with their status.
     fn reads(&self) -> Vec<(String, u16)> {
         let mut reads = vec![
             ("/api/hosts".to_owned(), 200),
@@ -141,8 +140,7 @@ impl Fixture {
         reads
     }
 
-    /// What a key writes. No two rounds write the same, so that each changes
-    /// something.
+    /// Returns the requests that write. Each round writes other values.
     fn writes(&self, round: usize) -> Vec<Write> {
         let mut writes = self.new_changes();
         writes.extend(self.patches(round));
@@ -183,19 +181,20 @@ impl Fixture {
             "scheduled_for": "2030-01-01T00:00:00Z",
             "occurred_at": self.since,
         });
-        let of_nobody = |field: &str| json!({ "title": "Of nobody", field: Uuid::now_v7() });
+        let unknown_reference =
+            |field: &str| json!({ "title": "Unknown reference", field: Uuid::now_v7() });
         let all = "/api/changes".to_owned();
         let bulk = json!({ "changes": [plain, full] });
         vec![
             ("POST", all.clone(), plain, 201),
             ("POST", all.clone(), full, 201),
-            ("POST", all.clone(), of_nobody("service_id"), 422),
-            ("POST", all, of_nobody("host_id"), 422),
+            ("POST", all.clone(), unknown_reference("service_id"), 422),
+            ("POST", all, unknown_reference("host_id"), 422),
             ("POST", "/api/changes/bulk".to_owned(), bulk, 201),
         ]
     }
 
-    /// Changes every field of a change, one at a time.
+    /// Returns updates of every field of a change.
     fn patches(&self, round: usize) -> Vec<Write> {
         let unknown = Uuid::now_v7();
         let (risk, status) = match round % 2 {
@@ -219,7 +218,7 @@ impl Fixture {
             (json!({ "tags": [self.tag, text] }), 200),
             (json!({ "links": links }), 200),
             (json!({ "scheduled_for": moment }), 200),
-            // Nothing is different.
+            // The same value.
             (json!({ "service_id": self.service }), 200),
             (json!({ "service_id": unknown }), 422),
             (json!({ "host_id": unknown }), 422),
@@ -233,13 +232,13 @@ impl Fixture {
     }
 }
 
-/// Sends requests, and says after each what it was.
+/// Sends requests, and calls `after` with each.
 pub(super) struct RequestSender<'w, F> {
     app: &'w TestApp,
     key: TestClient,
     browser: TestClient,
     after: F,
-    /// Methods and paths of all that was sent.
+    /// The methods and paths of all requests.
     sent: BTreeSet<String>,
 }
 
@@ -254,7 +253,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Sends every shape of request so many times.
+    /// Sends every kind of request `times` times.
     pub(super) async fn send_all(&mut self, fixture: &Fixture, times: usize) {
         for path in fixture.lists() {
             self.read(&path, 200, times).await;
@@ -286,7 +285,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.assert_complete().await;
     }
 
-    /// Sends what a key reads so many times.
+    /// Sends a GET request `times` times.
     pub(super) async fn read(&mut self, path: &str, status: u16, times: usize) {
         for _ in 0..times {
             let request = self.key.request("GET", path);
@@ -294,8 +293,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Opens streams, and listens to each until a change has come that was
-    /// recorded before it began, and one that was recorded then.
+    /// Opens streams, and waits in each for a change from before it was opened, and for a
+    /// later one.
     async fn watch(&mut self, fixture: &Fixture, times: usize) {
         let selection = format!(
             "q={}&service_id={}&host_id={}&risk_level=low&status=planned&tag={}",
@@ -336,7 +335,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             if answer.status != 429 {
                 break answer;
             }
-            // Whoever signs in so often has to wait.
+            // Sign-ins are throttled.
             sleep(Duration::from_secs(1)).await;
         };
         answer.is(status);
@@ -344,15 +343,15 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.sent.insert(name.clone());
         if let Some(body) = body {
             name.push(' ');
-            // As much as tells it from others.
+            // Enough to identify the request.
             name.extend(body.to_string().chars().take(100));
         }
         (self.after)(&name);
         answer
     }
 
-    /// Sends creates again under their idempotency key: for the answer, with
-    /// another body, and when the answer has outlived its time.
+    /// Repeats creates with their idempotency key: with the same body, with another one,
+    /// and after the key has expired.
     async fn send_again(&mut self, times: usize) {
         for round in 0..times {
             for (path, body) in [
@@ -397,7 +396,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 let request = anonymous.request("POST", "/sign-in");
                 let request = form(request.header("cookie", &browser), &fields);
                 let answer = self.send("POST", "/sign-in", None, request, status).await;
-                // Known from then on.
+                // The browser is known from now on.
                 let mut cookies = answer.headers.get_all("set-cookie").iter();
                 if let Some(fixture) = cookies.next_back().and_then(|cookie| cookie.to_str().ok()) {
                     browser = fixture.split(';').next().unwrap_or_default().to_owned();
@@ -412,7 +411,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// What a person reads in a browser.
+    /// Returns the paths of pages.
     fn pages(&self, fixture: &Fixture) -> Vec<String> {
         let owner = &self.app.organization.owner_id;
         let mut pages: Vec<String> = [
@@ -449,7 +448,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         ] {
             pages.push(format!("/changes{query}"));
         }
-        // Whatever their size: of few changes, here.
+        // Downloads, here of few changes.
         for query in [
             format!("tag={}&tag={}", fixture.tag, fixture.other_tag),
             format!("q={}&service_id={}", fixture.other_word, fixture.service),
@@ -482,7 +481,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.send("POST", path, None, request, status).await
     }
 
-    /// Sends every form, each so that something comes of it.
+    /// Sends every form, so that each has an effect.
     async fn send_forms(&mut self, fixture: &Fixture, round: usize) {
         let name = format!("by a form {round}");
         let title = [("title", name.as_str())];
@@ -495,7 +494,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.send("GET", &change, None, page, 200).await;
         self.form(&format!("{change}/delete"), &[], 303).await;
         self.form(&format!("{change}/delete"), &[], 404).await;
-        // One that was found by everything that it has.
+        // A change with every indexed field.
         let full = [
             ("title", name.as_str()),
             ("service_id", &fixture.service),
@@ -540,13 +539,14 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.form(&path, &[], 303).await;
     }
 
-    /// Invites, withdraws, joins, promotes, switches and removes.
+    /// Invites, withdraws, joins, changes the role, switches the organization, and
+    /// removes.
     async fn send_forms_about_people(&mut self, round: usize) {
         let anonymous = self.app.anonymous();
         let email = format!("guest-{round}@example.org");
         let invitation = [("email", email.as_str()), ("role", "member")];
         let invite = "/settings/members/invite";
-        // After thirty invitations it is one in a minute.
+        // After a burst of thirty, invitations are limited to one a minute.
         if round < 5 {
             let page = self.form(invite, &invitation, 200).await.text;
             let start = "/settings/members/invitations/";
@@ -621,7 +621,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Sends few and many requests at once, so that some share a statement.
+    /// Sends few and many requests concurrently, so that some share a statement.
     async fn send_concurrently(&mut self, fixture: &Fixture) {
         for count in [4, 16, 64, 128] {
             for (path, most) in [
@@ -641,7 +641,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             });
             let creates = (0..count).map(|number| {
                 let request = self.key.request("POST", "/api/changes").json(&body);
-                // Each twice, so that the second has to be looked for.
+                // Each key twice, so that the second request is a repetition.
                 send(request.header("idempotency-key", format!("{count} {}", number / 2)))
             });
             for answer in join_all(creates).await {
@@ -651,7 +651,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Makes so many changes of one millisecond that two of them want one place.
+    /// Creates so many changes of one millisecond that sort keys collide.
     async fn fill_a_millisecond(&mut self, fixture: &Fixture) {
         let changes = vec![json!({ "title": "Crowded", "occurred_at": fixture.until }); 500];
         let body = json!({ "changes": changes });
@@ -662,8 +662,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Requires that every operation of the API was asked for, and each list by
-    /// each of its parameters.
+    /// Requires that every operation of the API was sent, with each of its parameters.
     async fn assert_complete(&self) {
         let document = Document::of(self.app).await;
         let paths = document.0["paths"].as_object().expect("paths");
@@ -689,14 +688,14 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     }
 }
 
-/// Returns what stands between two texts.
+/// Returns the text between two strings.
 fn between(text: &str, before: &str, after: &str) -> String {
-    let (_, rest) = text.split_once(before).expect("what comes before");
-    let (found, _) = rest.split_once(after).expect("what comes after");
+    let (_, rest) = text.split_once(before).expect("the text before");
+    let (found, _) = rest.split_once(after).expect("the text after");
     found.to_owned()
 }
 
-/// Makes every answer that is kept older than answers are kept.
+/// Makes all idempotency keys expire.
 async fn expire_idempotency_keys(app: &TestApp) {
     let statement = "UPDATE idempotency SET created_at = 0 WHERE organization_id = $1";
     let organization: Uuid = app.organization.id.parse().expect("an id");
@@ -705,13 +704,13 @@ async fn expire_idempotency_keys(app: &TestApp) {
             let connection = SqliteConnection::connect(&app.database).await;
             let mut connection = connection.expect("a database");
             let update = sqlx::query(statement).bind(organization);
-            update.execute(&mut connection).await.expect("answers");
+            update.execute(&mut connection).await.expect("an update");
         }
         Engine::Postgres => {
             let connection = PgConnection::connect(&app.database).await;
             let mut connection = connection.expect("a database");
             let update = sqlx::query(statement).bind(organization);
-            update.execute(&mut connection).await.expect("answers");
+            update.execute(&mut connection).await.expect("an update");
         }
     }
 }

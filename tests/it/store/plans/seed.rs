@@ -1,6 +1,6 @@
-//! A million changes of one organization on PostgreSQL, put into the tables as
-//! the store would have done it: through the API it would take too long. That
-//! they are put in well is shown by the API, which finds and counts them.
+//! Inserts a million changes of one organization on PostgreSQL directly into the tables,
+//! because the API would take too long. `assert_seeded` checks through the API that they
+//! are found and counted.
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -10,27 +10,25 @@ use super::requests::Fixture;
 use changelog_tests::shapes;
 use changelog_tests::{TestApp, keys};
 
-/// What makes the values.
+/// Functions that compute the values.
 const FUNCTIONS: [&str; 4] = [
     "CREATE FUNCTION dice(number bigint, which bigint) RETURNS int LANGUAGE sql IMMUTABLE AS $$
         SELECT (hashint8extended(number, which) & 1073741823)::int $$",
-    // One of 500 words, none of which begins with n: 6,000 changes have it.
+    // One of 500 words, none of which starts with n; each is in 6,000 titles.
     "CREATE FUNCTION word(number bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
         SELECT translate(lpad((number % 500)::text, 4, '0'), '0123456789', 'bdfgklmnrt') $$",
     "CREATE FUNCTION moment(millis bigint) RETURNS text LANGUAGE sql STABLE AS $$
         SELECT to_char(to_timestamp(millis / 1000.0) AT TIME ZONE 'UTC',
             'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') $$",
-    // A UUID version 7; of the twenty bits that a sort key has of it, eight come
-    // after the variant.
+    // A UUID version 7; eight of the twenty bits of the sort key are after the variant.
     "CREATE FUNCTION id_at(millis bigint, twenty bigint, rest bigint) RETURNS uuid
         LANGUAGE sql IMMUTABLE AS $$
         SELECT (lpad(to_hex(millis), 12, '0') || '7' || lpad(to_hex(twenty >> 8), 3, '0')
             || to_hex(32768 | ((twenty & 255) << 6)) || lpad(to_hex(rest), 12, '0'))::uuid $$",
 ];
 
-/// 20,000 organizations, each with a person, a key and a session; fifty of them
-/// with services, hosts and, later, changes. A table that is small may be
-/// scanned, so none is.
+/// 20,000 organizations, each with a person, a key and a session; fifty of them also have
+/// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
 const OTHER_ORGANIZATIONS: [&str; 11] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
@@ -64,7 +62,7 @@ const OTHER_ORGANIZATIONS: [&str; 11] = [
         FROM others, generate_series(1, 5) AS m",
 ];
 
-/// 5,000 services and 500 hosts, and more of the others.
+/// 5,000 services and 500 hosts, and those of the other organizations.
 const SERVICES_AND_HOSTS: [&str; 2] = [
     "INSERT INTO services (organization_id, id, name, name_folded, color, created_at, reference)
         SELECT organization_id, id, name, name, '#6b7280', 0,
@@ -85,8 +83,8 @@ const SERVICES_AND_HOSTS: [&str; 2] = [
                 WHERE n <= 50) AS numbers) AS hosts",
 ];
 
-/// What is known of each change: a year of them, in bursts of ten that are of
-/// one risk and status, so that there are fewer kept counts than changes.
+/// The values of each change: a year of them, in groups of ten with one risk and status,
+/// so that there are fewer stored counts than changes.
 const SEED: &str = "
 CREATE UNLOGGED TABLE seed AS
 SELECT organization_id, right(replace(organization_id::text, '-', ''), 16) AS prefix, number,
@@ -115,7 +113,7 @@ FROM (SELECT organization_id, number, is_large,
             FROM others, generate_series(0, 9::bigint) AS number WHERE n <= 50) AS numbers
     ) AS thrown";
 
-/// What the store keeps of them.
+/// The rows of the changes.
 const CHANGES: [&str; 4] = [
     r#"INSERT INTO changes
         (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
@@ -159,8 +157,7 @@ const CHANGES: [&str; 4] = [
         GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6",
 ];
 
-/// The activity log: a tenth of it by a person, and little of it about others
-/// than changes.
+/// The activity log: a tenth by a person, and little about other resources than changes.
 const ACTIVITY: &str =
     "INSERT INTO activity (organization_id, id, actor_id, actor_name, action, resource_type,
             resource_id, resource_label, metadata, created_at)
@@ -171,7 +168,7 @@ const ACTIVITY: &str =
             id, title, json_build_object('risk_level', risk_level, 'status', status), millis
         FROM seed ORDER BY organization_id, id";
 
-/// Puts everything in, and returns what there is to ask for.
+/// Inserts everything, and returns the fixture of the requests.
 pub(super) async fn fill(app: &TestApp) -> Fixture {
     let mut connection = connect(app).await;
     let organization: Uuid = app.organization.id.parse().expect("an id");
@@ -183,7 +180,7 @@ pub(super) async fn fill(app: &TestApp) -> Fixture {
         execute(&mut connection, statement, Some(organization)).await;
     }
     execute(&mut connection, SEED, Some(organization)).await;
-    // An index that is made at the end takes a fraction of the time.
+    // Creating the indexes at the end is much faster.
     let indexes: Vec<(String, String)> = sqlx::query_as(
         "SELECT indexname::text, indexdef FROM pg_indexes
         WHERE tablename IN ('changes', 'change_search', 'activity') AND indexname NOT LIKE '%_pkey'",
@@ -208,8 +205,8 @@ pub(super) async fn fill(app: &TestApp) -> Fixture {
     fixture
 }
 
-/// Connects in a way that looks up no foreign keys, which are right, and leaves
-/// a core to the other stories.
+/// Connects without checks of foreign keys, which are right, and without parallel
+/// workers, for other tests.
 async fn connect(app: &TestApp) -> PgConnection {
     let connection = PgConnection::connect(&app.database).await;
     let mut connection = connection.expect("a connection to PostgreSQL");
@@ -225,7 +222,7 @@ async fn connect(app: &TestApp) -> PgConnection {
 }
 
 async fn execute(connection: &mut PgConnection, statement: &str, value: Option<Uuid>) {
-    // CREATE TABLE takes no values.
+    // CREATE TABLE takes no parameters.
     let text = match value {
         Some(value) => statement.replace("$1", &format!("'{value}'::uuid")),
         None => statement.to_owned(),
@@ -257,8 +254,7 @@ async fn fixture(connection: &mut PgConnection) -> Fixture {
     }
 }
 
-/// Requires that the service finds and counts what was put in, by each of the
-/// ways to a list.
+/// Requires that the service finds and counts the changes, in each way to read a list.
 pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
     let key = app.key();
     let path = format!("/api/changes/{}", fixture.change);
@@ -277,7 +273,7 @@ pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
     ] {
         assert_eq!(count(query.to_owned()).await, expected, "{query}");
     }
-    // The search index knows of the marks what the kept counts do.
+    // The facets in the search index match the stored counts.
     let by_word = |query: &str| format!("q={}&{query}", fixture.word);
     let (mut sum, all) = (0, count(by_word("")).await);
     for status in ["planned", "in_progress", "completed", "rolled_back"] {

@@ -1,13 +1,13 @@
-//! As much of SQL as it takes to see what a statement asks of each table.
+//! Parses as much of SQL as is needed to find the conditions on each table.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What a statement wants of the rows of a table.
+/// The conditions of a statement on a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Conditions {
     pub(super) table: String,
-    /// What the statement calls it.
+    /// The alias of the table in the statement.
     pub(super) alias: String,
     /// The columns that it compares.
     pub(super) columns: BTreeSet<String>,
@@ -20,7 +20,7 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// Cuts a text into statements, at the semicolons outside of quotes.
+/// Splits a text into statements at semicolons outside of quotes.
 pub(super) fn split(text: &str) -> Vec<String> {
     let mut statements = vec![String::new()];
     let mut quote = None;
@@ -71,8 +71,8 @@ fn split_row(text: &str) -> (&str, &str) {
     end.map_or((text, ""), |end| (&text[..end], &text[end + 1..]))
 }
 
-/// Returns what a statement compares in WHERE and ON, for each select of it and
-/// each table there. What stands in parentheses of its own, an OR, is left out.
+/// Returns the conditions in WHERE and ON for each table of each select. Conditions in
+/// parentheses, such as an OR, are ignored.
 pub(super) fn conditions(statement: &str) -> Vec<Conditions> {
     let spaced: String = statement
         .chars()
@@ -84,12 +84,12 @@ pub(super) fn conditions(statement: &str) -> Vec<Conditions> {
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let word = |number: usize| words.get(number).copied().unwrap_or_default();
     let mut all = Vec::new();
-    // One a pair of parentheses that is open: its tables, and whether what is
-    // read are conditions.
+    // One per open pair of parentheses: its tables, and whether the parser is within
+    // conditions.
     let mut open: Vec<(Vec<Conditions>, bool)> = vec![(Vec::new(), false)];
     for number in 0..words.len() {
         let Some((tables, compares)) = open.last_mut() else {
-            panic!("more is closed than was opened: {statement}");
+            panic!("unbalanced parentheses: {statement}");
         };
         match word(number) {
             "(" => open.push((Vec::new(), false)),
@@ -132,7 +132,7 @@ pub(super) fn conditions(statement: &str) -> Vec<Conditions> {
     all
 }
 
-/// Tells whether a word is a name: those of the language are in capitals.
+/// Returns whether a word is a name: keywords are in capitals.
 fn is_name(word: &str) -> bool {
     let mut characters = word.chars();
     let first = characters.next();

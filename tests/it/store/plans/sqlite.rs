@@ -1,6 +1,5 @@
-//! SQLite: the service logs its statements, and `EXPLAIN QUERY PLAN` tells how
-//! each is run. A plan depends on the schema alone and not on the rows, because
-//! nothing has counted them (`ANALYZE`).
+//! SQLite: the service logs its statements, and `EXPLAIN QUERY PLAN` returns their plans.
+//! A plan depends on the schema only, because there are no statistics (`ANALYZE`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,7 +13,7 @@ use super::sql::{Conditions, conditions, shorten, split};
 use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
-/// Conditions that an index need not answer, and why.
+/// Conditions that need no index, with the reason.
 const UNINDEXED_COLUMNS: [(&str, &str, &str); 5] = [
     (
         "change_counts",
@@ -25,14 +24,14 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 5] = [
     (
         "changes",
         "id",
-        "the sort keys of a millisecond are asked for with it",
+        "it is together with the sort keys of a millisecond",
     ),
     ("memberships", "role", "an organization has few members"),
     ("sessions", "organization_id", "a person has few sessions"),
 ];
 
-/// Spans that are short, and are read as a whole: what made a thing is found by
-/// the moment of its id, the busiest services in a week of days.
+/// Ranges that are short enough to be read completely: the creation of a resource is
+/// found by the time of its id, the busiest services by the days of a week.
 const SHORT_RANGES: [(&str, [&str; 2]); 2] = [
     ("activity", ["id>?", "id<?"]),
     ("change_counts", ["start>?", "start<?"]),
@@ -41,7 +40,7 @@ const SHORT_RANGES: [(&str, [&str; 2]); 2] = [
 /// A condition that needs no index: nearly all changes are logged by API keys.
 const UNINDEXED_CONDITION: &str = "resource_type = 'change' AND actor_id IS NULL";
 
-/// Tables of which an organization has so few rows that they may be sorted.
+/// Tables with so few rows per organization that they may be sorted.
 const SMALL_TABLES: [&str; 6] = [
     "activity_actors",
     "hosts",
@@ -54,7 +53,7 @@ const SMALL_TABLES: [&str; 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_scans_a_table() {
     let app = TestApp::with_process(Engine::Sqlite).await;
-    let mut app = app.expect("SQLite is always there");
+    let mut app = app.expect("SQLite is built in");
     let statements = logged_statements(&mut app).await;
     let mut schema = Schema::read(&app.database).await;
     let problems = schema.problems(&statements).await;
@@ -67,7 +66,7 @@ async fn no_statement_scans_a_table() {
     );
     let again = prepared::again(&app.database, &statements).await;
     assert!(again.is_empty(), "SQLite prepares again: {again:#?}");
-    // A log that is off would have nothing to find fault with.
+    // Without the log there would be no statements to check.
     let different: BTreeSet<String> = statements.iter().map(|text| shorten(text)).collect();
     assert!(different.len() >= 70, "only {different:#?}");
     for table in &schema.tables {
@@ -78,7 +77,7 @@ async fn no_statement_scans_a_table() {
     schema.assert_lost_indexes_are_noticed(&statements).await;
 }
 
-/// Asks for everything, and returns what the service has run for it.
+/// Sends every request, and returns the statements of the service.
 async fn logged_statements(app: &mut TestApp) -> BTreeSet<String> {
     let mut command = app.serve_command();
     command
@@ -90,24 +89,24 @@ async fn logged_statements(app: &mut TestApp) -> BTreeSet<String> {
     let fixture = Fixture::create(app).await;
     let mut sender = RequestSender::new(app, |_| {}).await;
     sender.send_all(&fixture, 2).await;
-    // So that the whole log is there.
+    // The log is complete when the server has exited.
     app.server.terminate();
     let ended = app.server.wait_for_exit(Duration::from_mins(1)).await;
     assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
     let log = app.server.log();
-    // What comes before, the migrations, is run for nobody's request.
+    // Earlier statements are those of migrations.
     let (_, log) = log.split_once("listening on http://").expect("it listened");
     log.lines().flat_map(statements).collect()
 }
 
-/// Reads the statements, if any, of a line of the log.
+/// Returns the statements of a line of the log.
 fn statements(line: &str) -> Vec<String> {
     let line: Value = serde_json::from_str(line).unwrap_or_default();
     if line["target"] != "sqlx::query" {
         return Vec::new();
     }
     let fields = &line["fields"];
-    // A short one stands in the summary alone.
+    // A short statement is only in the summary.
     let text = [&fields["db.statement"], &fields["summary"]]
         .into_iter()
         .filter_map(Value::as_str)
@@ -137,12 +136,12 @@ struct Step {
 }
 
 impl Step {
-    /// Returns the name of what is searched.
+    /// Returns the name of the searched table.
     fn searches(&self) -> Option<&str> {
         self.detail.strip_prefix("SEARCH ")?.split(' ').next()
     }
 
-    /// Returns the conditions that the search is for, such as `sort_key>?`.
+    /// Returns the terms of the search, such as `sort_key>?`.
     fn terms(&self) -> BTreeSet<&str> {
         let (_, terms) = self.detail.rsplit_once('(').unwrap_or_default();
         let (terms, _) = terms.rsplit_once(')').unwrap_or_default();
@@ -150,13 +149,13 @@ impl Step {
     }
 }
 
-/// The database, and what its schema says.
+/// A connection to the database, and its schema.
 struct Schema {
     connection: SqliteConnection,
     tables: Vec<String>,
-    /// The columns of each index; `None` where several rows may have the same.
+    /// The columns of each unique index; `None` for other indexes.
     indexes: BTreeMap<String, Option<BTreeSet<String>>>,
-    /// The columns that are the same in every row of an index.
+    /// The columns with the same value in every row of a partial index.
     same: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -164,7 +163,7 @@ impl Schema {
     async fn read(database: &str) -> Self {
         let connection = SqliteConnection::connect(database).await;
         let mut connection = connection.expect("a database");
-        // Without the tables that the search index consists of.
+        // Without the internal tables of the search index.
         let tables: Vec<(String,)> = sqlx::query_as(
             "SELECT name FROM pragma_table_list WHERE type IN ('table', 'virtual') \
              AND schema = 'main' AND name NOT LIKE 'sqlite%' \
@@ -215,7 +214,7 @@ impl Schema {
             .unwrap_or_else(|error| panic!("{error}: {statement}"))
     }
 
-    /// Returns what is wrong with the plans of statements.
+    /// Returns the problems in the plans of statements.
     async fn problems(&mut self, statements: &BTreeSet<String>) -> Vec<String> {
         let mut all = Vec::new();
         for statement in statements {
@@ -227,7 +226,7 @@ impl Schema {
             problems.push(shorten(statement));
             let mut text = problems.join("\n  ");
             for Step { detail, .. } in plan {
-                // Writing to a text cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "\n    {detail}");
             }
             all.push(text);
@@ -252,7 +251,7 @@ impl Schema {
             }
         }
         for wanted in conditions(statement) {
-            // Each of the steps answers one.
+            // Equal conditions need a step each.
             let alike = conditions(statement);
             let alike = alike.iter().filter(|other| **other == wanted).count();
             let answering = plan.iter().filter(|step| self.answers(step, &wanted));
@@ -270,7 +269,7 @@ impl Schema {
         problems
     }
 
-    /// Tells whether a step finds the rows without looking at others.
+    /// Returns whether a step reads only matching rows.
     fn answers(&self, step: &Step, wanted: &Conditions) -> bool {
         if step.searches() != Some(&wanted.alias) {
             return false;
@@ -307,8 +306,8 @@ impl Schema {
             || wanted.columns.iter().all(is_answered)
     }
 
-    /// Requires that without any of the indexes that lists are read off, there
-    /// is something wrong: otherwise none of this would find a fault.
+    /// Requires that the plans have problems when an index of lists is dropped: otherwise
+    /// the check would find nothing.
     async fn assert_lost_indexes_are_noticed(&mut self, statements: &BTreeSet<String>) {
         let names: Vec<String> = self.indexes.keys().cloned().collect();
         let lists =
@@ -318,11 +317,11 @@ impl Schema {
             self.execute("BEGIN").await;
             self.execute(&format!("DROP INDEX {name}")).await;
             let problems = self.problems(statements).await;
-            assert!(!problems.is_empty(), "nobody misses {name}");
+            assert!(!problems.is_empty(), "no problem without {name}");
             self.execute("ROLLBACK").await;
             lost += 1;
         }
-        assert!(lost >= 8, "there are more indexes than {names:?}");
+        assert!(lost >= 8, "too few indexes: {names:?}");
     }
 
     async fn execute(&mut self, statement: &str) {
@@ -333,10 +332,10 @@ impl Schema {
     }
 }
 
-/// Tells whether what is scanned is no table, or no more of it than is wanted.
+/// Returns whether a scan reads no table, or only the requested rows.
 fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
     let name = what.split(' ').next().unwrap_or_default();
-    // The rows of a statement's own select, whose steps are looked at too.
+    // The rows of a subselect, whose steps are checked too.
     let is_select = plan.iter().any(|step| {
         let made = ["CO-ROUTINE ", "MATERIALIZE "].map(|how| step.detail.strip_prefix(how));
         made.contains(&Some(name))
@@ -348,16 +347,16 @@ fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
     is_select || is_values || is_one || is_oldest || is_lookup(what)
 }
 
-/// Tells whether a virtual table is asked for words or rows, and not for all.
+/// Returns whether a virtual table is searched by words or rows, and not scanned.
 fn is_lookup(what: &str) -> bool {
     let Some((name, index)) = what.split_once(" VIRTUAL TABLE INDEX ") else {
         return false;
     };
     let (number, text) = index.split_once(':').unwrap_or_default();
     match name {
-        // M is a match, = a row by its number.
+        // M is a match, = a rowid.
         "change_search" => text.contains(['M', '=']),
-        // One word, or those between two.
+        // One word, or a range of words.
         "change_search_words" => {
             let number: u32 = number.parse().unwrap_or_default();
             number & 0x100 != 0 || number & 0x600 == 0x600
@@ -366,13 +365,13 @@ fn is_lookup(what: &str) -> bool {
     }
 }
 
-/// Tells whether a search is for a span that is short.
+/// Returns whether a search is for a short range.
 fn is_short_range(table: &str, terms: &BTreeSet<&str>) -> bool {
     let span = SHORT_RANGES.iter().find(|(name, _)| *name == table);
     span.is_some_and(|(_, ends)| ends.iter().all(|end| terms.contains(end)))
 }
 
-/// Tells whether what is sorted is a page, or rows of a table that is small.
+/// Returns whether the sorted rows are a page, or of a small table.
 fn sorts_few_rows(sort: &Step, statement: &str, plan: &[Step]) -> bool {
     // The steps that a sort belongs to have the same parent.
     let first = plan.iter().find(|step| {

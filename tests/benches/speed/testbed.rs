@@ -1,4 +1,4 @@
-//! A database, the service on it, and the bare handlers beside it.
+//! A database, the service on it, and the process of the bare handlers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,36 +10,36 @@ use serde_json::Value;
 use sqlx::{Connection, PgConnection};
 use tempfile::TempDir;
 
+use crate::http_connection::HttpConnection;
 use crate::lists::Expected;
 use crate::server::Process;
 use crate::settings::{Engine, Settings};
-use crate::wire::Wire;
 use crate::{Failure, bare, disk, text, watchdog, work};
 
-/// What is measured; gone when dropped, with everything that it stored.
-pub(crate) struct World {
+/// The measured processes; stopped and removed with their data when dropped.
+pub(crate) struct Testbed {
     pub(crate) engine: Engine,
     pub(crate) service: Process,
     pub(crate) bare: Process,
-    /// How many changes are to be stored.
+    /// The number of changes to store.
     pub(crate) changes: u64,
-    /// How long a measure takes.
+    /// The time of a measurement.
     pub(crate) window: Duration,
-    home: Home,
+    home: Installation,
     postgres: Option<Postgres>,
     // After the processes that use it.
     _folder: TempDir,
 }
 
-/// Where the program finds its things.
-struct Home {
+/// The program, its folder and its database.
+struct Installation {
     folder: PathBuf,
     program: PathBuf,
     database: String,
 }
 
-impl World {
-    /// Starts everything; none where the database's program is not installed.
+impl Testbed {
+    /// Starts the processes; `None` if the database is not installed.
     pub(crate) async fn new(
         engine: Engine,
         changes: u64,
@@ -60,12 +60,12 @@ impl World {
                 (postgres.default_database(), Some(postgres))
             }
         };
-        let home = Home {
+        let home = Installation {
             folder: folder.path().to_owned(),
             program: folder.path().join("changelog-server"),
             database,
         };
-        // A copy: a build meanwhile must not change what is measured.
+        // A copy, because a build may replace the program.
         fs::copy(program, &home.program)?;
         let service = home.command(&["serve", "--listen", "127.0.0.1:0"]);
         Ok(Some(Self {
@@ -86,15 +86,15 @@ impl World {
             Engine::Postgres => "PostgreSQL on the same machine, its default settings",
         };
         let (changes, seconds) = (text::grouped(self.changes), self.window.as_secs());
-        format!("{engine}: {changes} changes, {seconds} s a measure")
+        format!("{engine}: {changes} changes, {seconds} s per measurement")
     }
 
-    /// The folder on the disk that the data is on.
+    /// Returns a folder on the disk of the data.
     pub(crate) fn folder(&self) -> &Path {
         &self.home.folder
     }
 
-    /// Makes an organization and returns its key.
+    /// Creates an organization and returns its key.
     pub(crate) fn organization(&self, name: &str) -> Result<String, Failure> {
         let made = self
             .home
@@ -106,7 +106,7 @@ impl World {
         Ok(key["key"].as_str().ok_or("no key")?.to_owned())
     }
 
-    /// Requires a list to count what was stored, and to be a page of that.
+    /// Requires the expected count of a list, and a full page.
     pub(crate) async fn expect(&self, expected: &Expected) -> Result<(), Failure> {
         let Expected {
             name,
@@ -116,8 +116,8 @@ impl World {
         } = expected;
         let and = if query.is_empty() { "" } else { "&" };
         let request = work::get(key, &format!("/api/changes?per_page=25{and}{query}"));
-        let mut wire = Wire::connect(&self.service.address).await?;
-        let answer = wire.exchange(&request).await?;
+        let mut http = HttpConnection::connect(&self.service.address).await?;
+        let answer = http.exchange(&request).await?;
         answer.is(200, &request)?;
         let list: Value = serde_json::from_slice(answer.body)?;
         let listed = list["data"].as_array().map_or(0, Vec::len);
@@ -128,10 +128,11 @@ impl World {
         Err(format!("{name}: expected {count}, the list counts {said} and shows {listed}").into())
     }
 
-    /// Ends what an import left behind, so that no measure pays for it.
+    /// Completes the background work of an import, so that it does not affect
+    /// measurements.
     pub(crate) async fn settle(&self) -> Result<(), Failure> {
         if let Some(postgres) = &self.postgres {
-            // It would do so by itself a minute later, in the middle of a measure.
+            // Otherwise it would run during a measurement.
             let mut connection = PgConnection::connect(&postgres.default_database()).await?;
             for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {
                 sqlx::query(statement).execute(&mut connection).await?;
@@ -143,8 +144,8 @@ impl World {
     }
 }
 
-impl Home {
-    /// Begins a command that knows nothing of this machine's own settings.
+impl Installation {
+    /// Returns a command that does not inherit the settings of this machine.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -158,7 +159,7 @@ impl Home {
         command
     }
 
-    /// Runs an admin command to its end and returns what it prints.
+    /// Runs an admin command and returns what it prints.
     fn admin(&self, arguments: &[&str]) -> Result<Value, Failure> {
         let output = self.command(arguments).arg("--json").output()?;
         if !output.status.success() {
@@ -169,8 +170,8 @@ impl Home {
     }
 }
 
-/// Makes a folder below the target folder: on a disk, where the system's
-/// temporary folder may be memory.
+/// Creates a folder in the target folder, which is on a disk; the temporary folder may be
+/// in memory.
 pub(crate) fn folder() -> Result<TempDir, Failure> {
     let mut builder = tempfile::Builder::new();
     Ok(builder

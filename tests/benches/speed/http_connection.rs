@@ -1,61 +1,61 @@
-//! One connection that is kept alive, spoken to in bytes.
+//! A keep-alive HTTP connection that sends and receives bytes.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::Failure;
-use crate::work::ANY;
+use crate::work::ANY_STATUS;
 
-/// Large enough for every answer that is measured.
+/// The size of the buffer, in bytes: enough for every measured response.
 const BUFFER: usize = 64 * 1024;
-const MOST_HEADERS: usize = 32;
+const MAX_HEADERS: usize = 32;
 
-pub(crate) struct Wire {
+pub(crate) struct HttpConnection {
     stream: TcpStream,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
-/// What a request was answered.
+/// A response.
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
 }
 
-impl Wire {
+impl HttpConnection {
     /// Connects to an address such as `127.0.0.1:8080`.
     pub(crate) async fn connect(address: &str) -> Result<Self, Failure> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,
-            heard: Vec::with_capacity(BUFFER),
+            received: Vec::with_capacity(BUFFER),
         })
     }
 
-    /// Sends one request and reads its whole answer.
+    /// Sends a request and reads the whole response.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<Answer<'_>, Failure> {
         self.stream.write_all(request).await?;
-        self.heard.clear();
+        self.received.clear();
         let head = loop {
-            self.hear().await?;
-            if let Some(head) = head(&self.heard)? {
+            self.receive().await?;
+            if let Some(head) = head(&self.received)? {
                 break head;
             }
         };
         let end = head.length + head.body;
-        while self.heard.len() < end {
-            self.hear().await?;
+        while self.received.len() < end {
+            self.receive().await?;
         }
         Ok(Answer {
             status: head.status,
-            body: &self.heard[head.length..end],
+            body: &self.received[head.length..end],
         })
     }
 
-    async fn hear(&mut self) -> Result<(), Failure> {
-        if self.stream.read_buf(&mut self.heard).await? == 0 {
-            let heard = String::from_utf8_lossy(&self.heard);
-            return Err(format!("the connection was closed after {heard:?}").into());
+    async fn receive(&mut self) -> Result<(), Failure> {
+        if self.stream.read_buf(&mut self.received).await? == 0 {
+            let received = String::from_utf8_lossy(&self.received);
+            return Err(format!("the connection was closed after {received:?}").into());
         }
         Ok(())
     }
@@ -65,9 +65,9 @@ impl Answer<'_> {
     /// Requires this status.
     ///
     /// # Errors
-    /// With the request and the body: errors that count as work are worthless.
+    /// With the request and the body.
     pub(crate) fn is(&self, status: u16, request: &[u8]) -> Result<(), Failure> {
-        if self.status == status || status == ANY {
+        if self.status == status || status == ANY_STATUS {
             return Ok(());
         }
         let request: String = String::from_utf8_lossy(request).chars().take(400).collect();
@@ -79,15 +79,15 @@ impl Answer<'_> {
 
 struct Head {
     status: u16,
-    /// Of the head itself, in bytes.
+    /// The length of the head, in bytes.
     length: usize,
-    /// Of the body, in bytes.
+    /// The length of the body, in bytes.
     body: usize,
 }
 
-/// Reads the head of an answer, once all of it is there.
+/// Parses the head of a response, if it is complete.
 fn head(bytes: &[u8]) -> Result<Option<Head>, Failure> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(length) = response.parse(bytes)? else {
         return Ok(None);
@@ -97,8 +97,8 @@ fn head(bytes: &[u8]) -> Result<Option<Head>, Failure> {
         .iter()
         .find(|header| header.name.eq_ignore_ascii_case("content-length"))
         .and_then(|header| std::str::from_utf8(header.value).ok()?.parse().ok())
-        .ok_or("an answer without a content-length")?;
-    let status = response.code.ok_or("an answer without a status")?;
+        .ok_or("a response without a content-length")?;
+    let status = response.code.ok_or("a response without a status")?;
     Ok(Some(Head {
         status,
         length,
