@@ -10,13 +10,12 @@ use chrono::{DateTime, Utc};
 use crate::change_streams::ChangeStreams;
 use crate::clock::Clock;
 use crate::config::Settings;
-use crate::key_last_used::KeyLastUsed;
+use crate::last_used::LastUsed;
 use crate::markdown::Markdown;
 use crate::open_files;
 use crate::passwords::Passwords;
 use crate::rate_limits::RateLimits;
 use crate::response_memory::{self, ResponseMemory};
-use crate::setup_token::SetupToken;
 use crate::store::Store;
 
 /// The store, the clock, the settings; cheap to clone.
@@ -40,25 +39,17 @@ pub struct Parts {
     pub memory: ResponseMemory,
     /// The password hasher.
     pub passwords: Passwords,
-    /// The token that allows creating the first organization.
-    pub setup_token: SetupToken,
     /// The address that the service listens on.
     address: SocketAddr,
-    /// The recorder of the last use of keys.
-    pub(crate) key_last_used: KeyLastUsed,
+    /// The last uses of keys and sessions that are not written yet.
+    pub(crate) last_used: LastUsed,
     /// The renderer of descriptions.
     pub(crate) markdown: Markdown,
 }
 
 impl App {
     /// Creates the state; must be called within a tokio runtime.
-    pub fn new(
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        setup_token: SetupToken,
-        address: SocketAddr,
-    ) -> Self {
+    pub fn new(store: Store, clock: Clock, settings: Settings, address: SocketAddr) -> Self {
         let mebibytes = settings
             .response_memory
             .map_or(response_memory::DEFAULT_MIB, NonZeroU32::get);
@@ -73,13 +64,12 @@ impl App {
                 open_files::max_connections(),
             ),
             memory,
-            key_last_used: KeyLastUsed::start(store.clone()),
+            last_used: LastUsed::default(),
             passwords: Passwords::new(),
             markdown: Markdown::new(),
             store,
             clock,
             settings,
-            setup_token,
             address,
         }))
     }

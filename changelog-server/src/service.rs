@@ -7,7 +7,6 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Serve;
-use crate::setup_token::SetupToken;
 use crate::store::{OpenError, Purpose, Store, StoreError};
 use crate::web::session::new_token;
 
@@ -45,15 +44,10 @@ impl Service {
         let listener = crate::serve::bind(serve.listen).await?;
         let address = listener.local_addr()?;
         // The first organization is created by the holder of this token.
-        let is_new = !store.has_organizations().await?;
-        let setup_token = is_new.then(new_token);
-        let expected = setup_token
-            .as_deref()
-            .map(SetupToken::new)
-            .unwrap_or_default();
+        let setup_token = store.setup_token(&new_token()).await?;
         let clock = clock(&store, serve.trust_clock).await?;
         Ok(Self {
-            app: App::new(store, clock, serve.settings, expected, address),
+            app: App::new(store, clock, serve.settings, address),
             listener,
             address,
             setup_token,

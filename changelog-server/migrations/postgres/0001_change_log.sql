@@ -265,3 +265,29 @@ CREATE TABLE latest_time (
     id      integer PRIMARY KEY CHECK (id = 1),
     seen_at bigint NOT NULL
 );
+
+-- The token of the link that creates the first organization, in one row, which is
+-- deleted with the creation. It is kept as it is, so that each server of an empty
+-- database prints the same link.
+CREATE TABLE setup_token (
+    id    integer PRIMARY KEY CHECK (id = 1),
+    token text COLLATE "C" NOT NULL
+);
+
+-- Entries about keys and members that were not moved to the activity log yet. They
+-- are recorded here with what they are about, so that neither waits for the log;
+-- this table must be where `api_keys` and `memberships` are. The columns are those
+-- of `activity`.
+CREATE TABLE pending_activity (
+    id              uuid NOT NULL PRIMARY KEY,
+    organization_id uuid NOT NULL,
+    actor_id        uuid,
+    actor_name      text COLLATE "C" NOT NULL,
+    action          text COLLATE "C" NOT NULL,
+    resource_type   text COLLATE "C" NOT NULL,
+    resource_id     uuid NOT NULL,
+    resource_label  text COLLATE "C" NOT NULL,
+    metadata        jsonb NOT NULL,
+    address         text COLLATE "C",
+    created_at      bigint NOT NULL
+);

@@ -262,3 +262,28 @@ CREATE TABLE latest_time (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
     seen_at INTEGER NOT NULL
 ) STRICT;
+
+-- The token of the link that creates the first organization, in one row, which is
+-- deleted with the creation. It is kept as it is, so that each server of an empty
+-- database prints the same link.
+CREATE TABLE setup_token (
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    token TEXT NOT NULL
+) STRICT;
+
+-- Entries about keys and members that were not moved to the activity log yet. They
+-- are recorded here with what they are about, so that neither waits for the log.
+-- The columns are those of `activity`.
+CREATE TABLE pending_activity (
+    id              BLOB NOT NULL PRIMARY KEY,
+    organization_id BLOB NOT NULL,
+    actor_id        BLOB,
+    actor_name      TEXT NOT NULL,
+    action          TEXT NOT NULL,
+    resource_type   TEXT NOT NULL,
+    resource_id     BLOB NOT NULL,
+    resource_label  TEXT NOT NULL,
+    metadata        TEXT NOT NULL,
+    address         TEXT,
+    created_at      INTEGER NOT NULL
+) STRICT;

@@ -49,7 +49,7 @@ impl App {
             let _ = request.context.state.rate_limit.set(state);
         }
         let _ = request.context.state.tenant.set(owner.tenant);
-        self.key_last_used.note(owner.key, owner.last_used_at, now);
+        self.last_used.note_key(owner.key, owner.last_used_at, now);
         Ok(Caller {
             tenant: owner.tenant,
             key: owner.key,

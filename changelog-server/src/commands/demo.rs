@@ -21,7 +21,6 @@ use crate::app::{App, reachable};
 use crate::config::{Demo, Settings};
 use crate::passwords;
 use crate::service::clock;
-use crate::setup_token::SetupToken;
 use crate::store::{Actor, Capacity, Purpose, Store, Tenant};
 
 /// The characters that a path in a database address percent-encodes.
@@ -59,7 +58,6 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
         store.clone(),
         clock(&store, false).await?,
         Settings::default(),
-        SetupToken::default(),
         listening,
     );
     let shutdown = serve::signals()?;

@@ -31,7 +31,7 @@ struct ReadyPage<'a> {
 
 /// Requires the printed token, and that there is no organization yet.
 async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
-    if app.setup_token.matches(token) && !app.store.has_organizations().await? {
+    if app.store.is_setup_token(token).await? {
         return Ok(());
     }
     Err(setup_refused())
@@ -39,7 +39,7 @@ async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
 
 fn setup_refused() -> ApiError {
     let detail = "the service is set up already, or this is not the link that it printed on its \
-                  first start; a restart on an empty database prints a new one";
+                  first start; each start on an empty database prints it";
     ApiError::new(ProblemCode::Forbidden, detail)
 }
 
@@ -69,12 +69,10 @@ pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     };
     let hash = ticket.hash(owner.password.clone(), None).await?;
     let now = app.now();
-    // Of two concurrent requests only one gets the claim. If the claim is dropped
-    // before `use_up`, the token is valid again.
-    let Some(claim) = app.setup_token.claim(&token) else {
-        return Err(setup_refused());
-    };
     let mut tx = app.store.begin().await?;
+    if !tx.use_setup_token().await? {
+        return Err(setup_refused());
+    }
     let (tenant, organization, user) = tx
         .create_organization(&new, Some((&owner, &hash)), now)
         .await?;
@@ -88,7 +86,6 @@ pub(super) async fn set_up(app: App, mut request: Request) -> ApiResult {
     let key = tx.insert_api_key(tenant, &actor, &key, now).await?;
     let tokens = begin_session(&app, &mut tx, &request, &user, tenant).await?;
     tx.commit().await?;
-    claim.use_up();
     let page = ReadyPage {
         organization: &organization.name,
         key: &key.key,

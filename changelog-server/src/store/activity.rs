@@ -1,4 +1,5 @@
-//! The activity log. An entry is written in the transaction of what it records.
+//! The activity log. An entry is written in the transaction of what it records, except
+//! those about [keys and members](super::pending_activity).
 
 use changelog_core::activity::ActorFilter;
 use changelog_core::ids::first_uuid_at;
@@ -107,6 +108,7 @@ pub(crate) fn changed(changes: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// An entry that is about to be recorded.
+#[derive(Debug)]
 pub(super) struct NewEntry<'a> {
     tenant: Tenant,
     id: ActivityId,
@@ -139,8 +141,13 @@ impl<'a> NewEntry<'a> {
     }
 }
 
-/// Adds the statement that writes entries.
-pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>]) {
+/// Adds the statement that inserts entries into a table with the columns of the
+/// activity log.
+pub(super) fn push_rows<DB: Dialect>(
+    script: &mut Script<DB>,
+    table: &'static str,
+    entries: &[NewEntry<'_>],
+) {
     let rows: Vec<[Sent<'_>; 11]> = entries
         .iter()
         .map(|new| {
@@ -159,27 +166,31 @@ pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>
             ]
         })
         .collect();
-    script.insert(
-        "INSERT INTO activity (organization_id, id, actor_id, actor_name, action, resource_type, \
-         resource_id, resource_label, metadata, created_at, address) ",
-        &rows,
-        "",
+    let before = format!(
+        "INSERT INTO {table} (organization_id, id, actor_id, actor_name, action, resource_type, \
+         resource_id, resource_label, metadata, created_at, address) "
     );
+    script.insert(&before, &rows, "");
+}
+
+/// Adds the statement that writes entries.
+pub(super) fn push<DB: Dialect>(script: &mut Script<DB>, entries: &[NewEntry<'_>]) {
+    push_rows(script, "activity", entries);
 }
 
 #[derive(FromRow)]
-struct Row {
+pub(super) struct Row {
     #[sqlx(try_from = "Uuid")]
-    id: ActivityId,
-    actor_id: Option<Uuid>,
-    actor_name: String,
-    action: Text<Action>,
-    resource_type: Text<ResourceType>,
-    resource_id: Uuid,
-    resource_label: String,
-    metadata: Json<Value>,
-    created_at: i64,
-    address: Option<String>,
+    pub(super) id: ActivityId,
+    pub(super) actor_id: Option<Uuid>,
+    pub(super) actor_name: String,
+    pub(super) action: Text<Action>,
+    pub(super) resource_type: Text<ResourceType>,
+    pub(super) resource_id: Uuid,
+    pub(super) resource_label: String,
+    pub(super) metadata: Json<Value>,
+    pub(super) created_at: i64,
+    pub(super) address: Option<String>,
 }
 
 /// An entry of the activity log with the fields that the API does not return.
@@ -347,7 +358,13 @@ impl Tx {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let new = NewEntry::new(tenant, new_id(now).into(), actor, entry, now);
-        let actors = self.known_actors.unknown([(tenant, actor)].into_iter());
+        self.insert_entry(new).await
+    }
+
+    /// Inserts an entry, and its actor.
+    pub(super) async fn insert_entry(&mut self, new: NewEntry<'_>) -> Result<(), StoreError> {
+        let actor = [(new.tenant, new.actor)];
+        let actors = self.database.known_actors.unknown(actor.into_iter());
         match &mut self.connection {
             Engine::Sqlite(db) => script::<Sqlite>(new, &actors).run(&mut **db).await?,
             Engine::Postgres(db) => script::<Postgres>(new, &actors).run(&mut **db).await?,

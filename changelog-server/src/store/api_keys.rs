@@ -16,7 +16,6 @@ use sqlx::{FromRow, QueryBuilder};
 use super::activity::Entry;
 use super::engine::Results;
 use super::engine::{execute, on, push_values};
-use super::sessions::MAX_CLOCK_SKEW;
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
@@ -40,10 +39,6 @@ SELECT id, organization_id, name, masked, created_at, created_by, expires_at, re
 FROM api_keys WHERE organization_id = $1 AND id = $2";
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-
-const TOUCH: &str = "
-UPDATE api_keys SET last_used_at = $2
-WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < $2 OR last_used_at > $3)";
 
 /// A key as requests are authenticated with it.
 #[derive(Clone, Debug)]
@@ -243,7 +238,7 @@ impl Tx {
                 .bind(&actor.name)
         )?;
         self.check_quota(tenant, Quota::ApiKeys).await?;
-        self.record(
+        self.record_pending(
             tenant,
             actor,
             key_entry(Action::Created, created.id, &created.name),
@@ -269,7 +264,7 @@ impl Tx {
                 .bind(now.timestamp_millis())
         )?;
         if revoked > 0 {
-            self.record(
+            self.record_pending(
                 tenant,
                 actor,
                 key_entry(Action::Revoked, key.id, &key.name),
@@ -278,20 +273,6 @@ impl Tx {
             .await?;
         }
         Ok(revoked > 0)
-    }
-
-    /// Records that a key was used.
-    pub async fn touch_api_key(&mut self, id: ApiKeyId, at: Timestamp) -> Result<(), StoreError> {
-        // A use in the future was recorded while a clock was wrong.
-        let latest = at.plus(MAX_CLOCK_SKEW);
-        execute!(
-            self,
-            sqlx::query(TOUCH)
-                .bind(id.0)
-                .bind(at.millis())
-                .bind(latest.millis())
-        )?;
-        Ok(())
     }
 }
 

@@ -2,10 +2,12 @@
 //! writes. Both have their methods in one file a noun, next to the SQL. Every
 //! method that touches rows of an organization takes a [`Tenant`].
 
+use std::fmt;
 use std::path::Path;
 
 use changelog_core::ids::uuid_v7;
 use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
 use sqlx::types::Uuid;
 use tokio::sync::mpsc;
 
@@ -31,24 +33,30 @@ const EXACT_COUNT_MARGIN: i64 = 100;
 pub struct Database {
     pub(super) connections: Connections,
     pub(super) quotas: Quotas,
-    /// Announces what was recorded here.
+    /// Notifies of the changes that are recorded.
     pub(super) notifier: CreationNotifier,
     pub(super) known_actors: KnownActors,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
-#[derive(Debug)]
 pub struct Tx {
     pub(super) connection: TxConnection,
+    pub(super) database: Database,
     /// Which row of a kept count this transaction adds to.
     pub(super) slot: i64,
     /// Returned when this transaction is about to commit, so that another one of
     /// the organization, or of another, may begin.
     permit: Option<Permit>,
-    pub(super) quotas: Quotas,
-    pub(super) known_actors: KnownActors,
     /// The actors that this transaction has written.
     pub(super) new_actors: Vec<NewActor>,
+    /// What is run once this transaction is committed, before its caller goes on.
+    pub(super) after_commit: Vec<BoxFuture<'static, ()>>,
+}
+
+impl fmt::Debug for Tx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tx").finish_non_exhaustive()
+    }
 }
 
 impl Database {
@@ -85,11 +93,11 @@ impl Database {
     async fn begin_with(&self, permit: Option<Permit>) -> Result<Tx, StoreError> {
         Ok(Tx {
             connection: self.connections.begin().await?,
+            database: self.clone(),
             slot: self.draw_slot(),
             permit,
-            quotas: self.quotas,
-            known_actors: self.known_actors.clone(),
             new_actors: Vec::new(),
+            after_commit: Vec::new(),
         })
     }
 
@@ -167,9 +175,15 @@ impl Tx {
                 drop(self.permit);
                 committed.await?;
             }
-            Engine::Postgres(transaction) => engine::committed(transaction.commit()).await?,
+            Engine::Postgres(transaction) => {
+                engine::committed(transaction.commit()).await?;
+                drop(self.permit);
+            }
         }
-        self.known_actors.add(self.new_actors);
+        self.database.known_actors.add(self.new_actors);
+        for next in self.after_commit {
+            next.await;
+        }
         Ok(())
     }
 }
@@ -185,7 +199,7 @@ impl Tx {
         tenant: Tenant,
         quota: Quota,
     ) -> Result<(), StoreError> {
-        let Some(limit) = quota.limit(&self.quotas) else {
+        let Some(limit) = quota.limit(&self.database.quotas) else {
             return Ok(());
         };
         let most = i64::from(limit);

@@ -172,7 +172,7 @@ impl Tx {
         self.check_quota(tenant, Quota::Members).await?;
         let role = json!({ "role": invitation.role });
         let entry = entry(Action::Invited, &invitation, &role);
-        self.record(tenant, actor, entry, now).await?;
+        self.record_pending(tenant, actor, entry, now).await?;
         Ok(invitation)
     }
 
@@ -197,7 +197,7 @@ impl Tx {
         let (tenant, invitation) = row.into();
         let metadata = json!({ "role": invitation.role, "invitation": "withdrawn" });
         let entry = entry(Action::Removed, &invitation, &metadata);
-        self.record(tenant, actor, entry, now).await
+        self.record_pending(tenant, actor, entry, now).await
     }
 
     /// Deletes the invitation of a link and returns it. The caller creates the account

@@ -159,7 +159,7 @@ impl Tx {
             return Err(StoreError::Conflict);
         }
         let entry = entry(Action::Joined, user, &json!({ "role": role }));
-        self.record(tenant, actor, entry, now).await
+        self.record_pending(tenant, actor, entry, now).await
     }
 
     /// Sets the role of a member and records it, unless the member has it already.
@@ -195,7 +195,7 @@ impl Tx {
         )?;
         let change = json!({ "changes": { "role": { "from": member.role, "to": to } } });
         let entry = entry(Action::RoleChanged, &member.user, &change);
-        self.record(tenant, actor, entry, now).await
+        self.record_pending(tenant, actor, entry, now).await
     }
 
     /// Removes a member, ends their sessions in this organization and records it.
@@ -223,7 +223,7 @@ impl Tx {
         self.end_sessions_in(tenant, user).await?;
         let role = json!({ "role": member.role });
         let entry = entry(Action::Removed, &member.user, &role);
-        self.record(tenant, actor, entry, now).await
+        self.record_pending(tenant, actor, entry, now).await
     }
 
     /// Reads a member. The members of the organization do not change until this
@@ -266,7 +266,7 @@ impl Tx {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let entry = entry(Action::SignedIn, user, &json!({}));
-        self.record(tenant, actor, entry, now).await
+        self.record_pending(tenant, actor, entry, now).await
     }
 }
 

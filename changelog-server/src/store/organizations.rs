@@ -18,7 +18,7 @@ SELECT id, name, plan, created_at FROM organizations ORDER BY name, id";
 
 const SELECT_BY_ID: &str = "SELECT id, name, plan, created_at FROM organizations WHERE id = $1";
 
-const SELECT_ANY: &str = "SELECT id FROM organizations LIMIT 1";
+pub(super) const SELECT_ANY: &str = "SELECT id FROM organizations LIMIT 1";
 
 const RENAME: &str = "UPDATE organizations SET name = $2 WHERE id = $1";
 
@@ -133,6 +133,7 @@ impl Tx {
                 .bind(organization.plan.as_str())
                 .bind(now.timestamp_millis())
         )?;
+        self.delete_setup_token().await?;
         Ok((Tenant(organization.id), organization))
     }
 

@@ -19,7 +19,7 @@ const OF_ORGANIZATIONS: [&str; 9] = [
 ];
 
 /// All other tables, in the same order.
-const OF_COORDINATOR: [&str; 10] = [
+const OF_COORDINATOR: [&str; 12] = [
     "_sqlx_migrations",
     "organizations",
     "users",
@@ -29,7 +29,9 @@ const OF_COORDINATOR: [&str; 10] = [
     "sign_in_failures",
     "known_browsers",
     "api_keys",
+    "pending_activity",
     "latest_time",
+    "setup_token",
 ];
 
 /// Without this, Citus would convert the tables that a reference table has foreign keys

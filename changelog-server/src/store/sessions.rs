@@ -46,7 +46,6 @@ const SWITCH_ORGANIZATION: &str = "
 UPDATE sessions SET organization_id = $3 WHERE token_hash = $1 AND user_id = $2 AND EXISTS
     (SELECT 1 FROM memberships WHERE organization_id = $3 AND user_id = $2)";
 
-const TOUCH: &str = "UPDATE sessions SET last_seen_at = $2 WHERE token_hash = $1";
 const DELETE: &str = "DELETE FROM sessions WHERE token_hash = $1";
 const DELETE_OF_USER: &str = "DELETE FROM sessions WHERE user_id = $1";
 const DELETE_OTHERS: &str = "DELETE FROM sessions WHERE user_id = $1 AND token_hash <> $2";
@@ -72,6 +71,8 @@ pub struct Person {
 /// A valid session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
+    /// The hash of its token, by which it is stored.
+    pub id: Vec<u8>,
     /// The organization that it acts in.
     pub tenant: Tenant,
     /// The name of that organization.
@@ -150,6 +151,7 @@ impl Database {
             let created = Timestamp::from_millis(row.created_at);
             let seen = Timestamp::from_millis(row.last_seen_at);
             (!has_ended(created, seen, now)).then(|| Session {
+                id: hash,
                 tenant: Tenant(row.organization_id),
                 organization_name: row.organization_name,
                 person: Person {
@@ -240,15 +242,6 @@ impl Tx {
         } else {
             Ok(())
         }
-    }
-
-    /// Records that a session was used.
-    pub async fn touch_session(&mut self, token: &str, now: Timestamp) -> Result<(), StoreError> {
-        execute!(
-            self,
-            sqlx::query(TOUCH).bind(hash(token)).bind(now.millis())
-        )?;
-        Ok(())
     }
 
     /// Ends one session.

@@ -8,7 +8,7 @@ use warp::reply::Response;
 
 use super::{ApiError, Request};
 use crate::app::App;
-use crate::store::{Session, StoreError};
+use crate::store::Session;
 
 /// A cookie of this service. Over https its name has the `__Host-` prefix, which
 /// keeps other hosts of the domain from setting it.
@@ -114,12 +114,7 @@ pub(crate) async fn find(app: &App, request: &Request) -> Result<Option<Session>
     if let Some(session) = &session {
         // A second lookup in the same request finds the same organization.
         let _ = request.context.state.tenant.set(session.tenant);
-    }
-    if session.as_ref().is_some_and(|session| session.is_stale)
-        && let Err(error) = touch(app, token).await
-    {
-        // Pages stay readable while the database refuses writes.
-        tracing::warn!(%error, "the use of a session could not be recorded");
+        app.last_used.note_session(session, now);
     }
     Ok(session)
 }
@@ -131,12 +126,6 @@ pub(crate) async fn require(app: &App, request: &Request) -> Result<Session, Api
         ApiError::new(ProblemCode::Unauthorized, detail)
             .with_header(header::WWW_AUTHENTICATE, "Session realm=\"change log\"")
     })
-}
-
-async fn touch(app: &App, token: &str) -> Result<(), StoreError> {
-    let mut tx = app.store.begin().await?;
-    tx.touch_session(token, app.clock.for_expiry()).await?;
-    tx.commit().await
 }
 
 #[cfg(test)]

@@ -323,7 +323,7 @@ impl Tx {
         creations: &[&Creation],
         expired_keys: &[IdempotencyRow],
     ) -> Result<(), StoreError> {
-        let actors = self.known_actors.unknown(actors_of(creations));
+        let actors = self.database.known_actors.unknown(actors_of(creations));
         let new = NewRows {
             creations,
             expired_keys,

@@ -117,6 +117,19 @@ impl PostgresPool {
         self.pool.begin_with(self.begin.clone()).await
     }
 
+    /// Makes a pool for notifications, with a connection that listens and one that
+    /// notifies; `None` behind a pooler, which may give the session that listens to
+    /// another client.
+    pub(crate) fn for_notifications(&self) -> Option<PgPool> {
+        let options = self.pool.connect_options();
+        (self.route == Route::Direct).then(|| {
+            PgPoolOptions::new()
+                .max_connections(2)
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                .connect_lazy_with(PgConnectOptions::clone(&options))
+        })
+    }
+
     /// Closes the connections.
     pub(super) async fn close(&self) {
         self.pool.close().await;

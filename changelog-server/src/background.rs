@@ -1,0 +1,74 @@
+//! What a server does besides answering requests.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::interval;
+
+use crate::app::App;
+
+/// How often expired rows are deleted.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
+/// How often the current time is saved in the database.
+const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
+/// How often pending entries are moved to the activity log.
+const PENDING_ACTIVITY_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Starts the tasks, which run until they are aborted.
+pub(crate) fn start(app: &App) -> [JoinHandle<()>; 5] {
+    [
+        tokio::spawn(run_maintenance(app.clone())),
+        tokio::spawn(save_clock(app.clone())),
+        tokio::spawn(move_pending_activity(app.clone())),
+        tokio::spawn({
+            let app = app.clone();
+            async move { app.last_used.write_each_minute(&app.store).await }
+        }),
+        tokio::spawn({
+            let store = app.store.clone();
+            async move { store.exchange_notifications().await }
+        }),
+    ]
+}
+
+async fn run_maintenance(app: App) {
+    let mut interval = interval(MAINTENANCE_INTERVAL);
+    loop {
+        interval.tick().await;
+        app.rate_limits.forget_idle();
+        match app.store.purge(app.now().into()).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "deleted expired rows"),
+            Err(error) => tracing::warn!(%error, "expired rows could not be deleted"),
+        }
+    }
+}
+
+/// Saves the current time for the next process: the clock may be set back meanwhile.
+async fn save_clock(app: App) {
+    let mut interval = interval(CLOCK_SAVE_INTERVAL);
+    loop {
+        interval.tick().await;
+        if let Some(latest) = app.clock.latest_confirmed()
+            && let Err(error) = app.store.save_latest_time(latest).await
+        {
+            tracing::warn!(%error, "the time could not be saved");
+        }
+    }
+}
+
+/// Moves entries to the activity log that could not be moved when they were recorded,
+/// by this server, another one or a command.
+async fn move_pending_activity(app: App) {
+    let mut interval = interval(PENDING_ACTIVITY_INTERVAL);
+    loop {
+        interval.tick().await;
+        match app.store.move_pending_activity().await {
+            Ok((0, 0)) => {}
+            Ok((moved, pending)) => {
+                tracing::info!(moved, pending, "moved pending entries to the activity log");
+            }
+            Err(error) => tracing::warn!(%error, "pending entries could not be read"),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! When keys and sessions were last used, written for many of them by one statement.
+
+use std::collections::BTreeMap;
+
+use changelog_core::{ApiKeyId, Timestamp};
+use sqlx::{Postgres, Sqlite};
+
+use super::engine::{Dialect, Engine, Script, Value};
+use super::sessions::MAX_CLOCK_SKEW;
+use super::{Database, StoreError};
+
+/// A use in the future was recorded while a clock was wrong.
+const KEYS: [&str; 2] = [
+    "UPDATE api_keys SET last_used_at = used.column2 FROM (",
+    ") AS used WHERE api_keys.id = used.column1 AND (api_keys.last_used_at IS NULL \
+     OR api_keys.last_used_at < used.column2 OR api_keys.last_used_at > used.column3)",
+];
+
+const SESSIONS: [&str; 2] = [
+    "UPDATE sessions SET last_seen_at = used.column2 FROM (",
+    ") AS used WHERE sessions.token_hash = used.column1 AND sessions.last_seen_at < used.column2",
+];
+
+/// The last uses of keys and sessions. In the order of their ids, so that servers that
+/// write the same rows do not wait for each other in a circle.
+#[derive(Debug, Default)]
+pub struct LastUses {
+    /// When each key was used.
+    pub keys: BTreeMap<ApiKeyId, Timestamp>,
+    /// When each session was used, by the hash of its token.
+    pub sessions: BTreeMap<Vec<u8>, Timestamp>,
+}
+
+impl LastUses {
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.sessions.is_empty()
+    }
+
+    /// Adds earlier uses.
+    pub fn add_earlier(&mut self, earlier: Self) {
+        for (key, at) in earlier.keys {
+            self.keys.entry(key).or_insert(at);
+        }
+        for (session, at) in earlier.sessions {
+            self.sessions.entry(session).or_insert(at);
+        }
+    }
+}
+
+impl Database {
+    /// Records when keys and sessions were last used.
+    pub async fn record_last_uses(&self, uses: &LastUses) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        match &mut tx.connection {
+            Engine::Sqlite(db) => script::<Sqlite>(uses).run(&mut **db).await,
+            Engine::Postgres(db) => script::<Postgres>(uses).run(&mut **db).await,
+        }?;
+        tx.commit().await
+    }
+}
+
+fn script<DB: Dialect>(uses: &LastUses) -> Script<DB> {
+    let mut script = Script::new();
+    let keys: Vec<[Value<'_>; 3]> = uses
+        .keys
+        .iter()
+        .map(|(key, at)| {
+            let latest = at.plus(MAX_CLOCK_SKEW);
+            [key.0.into(), at.millis().into(), latest.millis().into()]
+        })
+        .collect();
+    script.insert(KEYS[0], &keys, KEYS[1]);
+    let sessions: Vec<[Value<'_>; 2]> = uses
+        .sessions
+        .iter()
+        .map(|(session, at)| [session.as_slice().into(), at.millis().into()])
+        .collect();
+    script.insert(SESSIONS[0], &sessions, SESSIONS[1]);
+    script
+}
