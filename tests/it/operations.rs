@@ -14,4 +14,5 @@ mod several_servers;
 mod sqlite_other_processes;
 mod sqlite_wal;
 mod startup;
+mod three_servers;
 mod unread_responses;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use super::{MENU, between};
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{Server, TestApp, TestClient, on_one, programs};
+use changelog_tests::{Engine, Server, TestApp, TestClient, on_one, programs};
 
 on_one!(
     setup_leads_to_the_first_change,
@@ -164,4 +164,30 @@ async fn concurrent_setups_create_one_organization(app: TestApp) {
     let mut statuses: Vec<u16> = both.await.iter().map(|answer| answer.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 403, 403, 403]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_servers_of_a_database_have_one_link() {
+    let Some(app) = TestApp::new(Engine::Postgres).await else {
+        return;
+    };
+    let database = app.empty_database().await;
+    let servers = [start(&app, &database).await, start(&app, &database).await];
+    let links = servers.each_ref().map(link);
+    let tokens = links
+        .each_ref()
+        .map(|link| link.split_once('=').expect("a token").1);
+    assert_eq!(tokens[0], tokens[1]);
+    let fields = [&FIELDS[..], &[("token", tokens[0])]].concat();
+    let clients = servers
+        .each_ref()
+        .map(|server| TestClient::new(&server.address));
+    let all = clients.iter().cycle().take(6);
+    let all = futures_util::future::join_all(all.map(|client| client.post_form("/setup", &fields)));
+    let mut statuses: Vec<u16> = all.await.iter().map(|response| response.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 403, 403, 403, 403, 403]);
+    // A server that starts afterwards has none.
+    let server = start(&app, &database).await;
+    assert!(!server.log().contains("/setup?token="), "{}", server.log());
 }

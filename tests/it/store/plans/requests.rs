@@ -610,6 +610,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 (&anonymous, "/api/health", 200),
                 (&anonymous, "/api/openapi.json", 200),
                 (&anonymous, "/sign-in", 200),
+                (&anonymous, "/setup", 403),
                 (&anonymous, "/", 303),
                 (&signed_out, "/", 303),
                 (&signed_out, "/api/activity", 401),
