@@ -36,7 +36,7 @@ async fn fill(key: &TestClient) -> Vec<String> {
             "risk_level": (["low", "medium", "high"])[number % 3],
             "status": (["planned", "completed"])[number % 2],
             "tags": [(["web", "data", "edge"])[number / 2 % 3], (["blue", "green"])[number % 2]],
-            "service_id": (number % 4 == 0).then_some(&service),
+            "service_id": number.is_multiple_of(4).then_some(&service),
         })
     };
     for numbers in [0..100, 100..200, 200..300] {
@@ -171,11 +171,11 @@ async fn requires_no_traces(database: &str, pooler: &TransactionPooler) {
     for _ in 0..SESSIONS {
         let options: sqlx::postgres::PgConnectOptions = pooler.database.parse().expect("one");
         let options = options.extra_float_digits(None);
-        let mut pooled = PgConnection::connect_with(&options)
+        let mut session = PgConnection::connect_with(&options)
             .await
             .expect("it answers");
         // Begins in one session and ends in it.
-        let mut transaction = pooled.begin().await.expect("it begins");
+        let mut transaction = session.begin().await.expect("it begins");
         let found: Vec<(String, String)> = sqlx::query_as(settings)
             .fetch_all(&mut *transaction)
             .await
@@ -348,8 +348,8 @@ async fn run_servers(app: &TestApp, database: &str) {
     }
     let id = clients[0].change("behind the pooler").await;
     let path = format!("/api/changes/{id}");
-    let patch = json!({ "title": "Behind pgbouncer" });
-    clients[1].patch(&path, patch).await.is(200);
+    let title = json!({ "title": "Behind pgbouncer" });
+    clients[1].patch(&path, title).await.is(200);
     for client in [&clients[0], &clients[1], &app.key()] {
         let change = client.get(&path).await.data(200);
         assert_eq!(change["title"], "Behind pgbouncer");
