@@ -123,12 +123,12 @@ mod tests {
                 .map(|(number, actor)| (tenant(*number), *actor));
             known.unknown(actors)
         };
-        let names = |actors: &[NewActor]| -> Vec<String> {
+        let actor_names = |actors: &[NewActor]| -> Vec<String> {
             actors.iter().map(|actor| actor.name.clone()).collect()
         };
         let (ci, ada) = (named("ci"), person("Ada"));
         let first = unknown(&[(1, &ci), (1, &ada), (1, &ci)]);
-        assert_eq!(names(&first), ["Ada", "ci"]);
+        assert_eq!(actor_names(&first), ["Ada", "ci"]);
         // A transaction that fails adds nothing.
         assert_eq!(unknown(&[(1, &ci)]).len(), 1);
         known.add(first);
@@ -136,7 +136,7 @@ mod tests {
         // The same name in another organization, and another name.
         assert_eq!(unknown(&[(2, &ci)]).len(), 1);
         let renamed = unknown(&[(1, &person("Ada L."))]);
-        assert_eq!(names(&renamed), ["Ada L."]);
+        assert_eq!(actor_names(&renamed), ["Ada L."]);
         known.add(renamed);
         assert_eq!(unknown(&[(1, &ada)]).len(), 1);
     }

@@ -29,7 +29,7 @@ const OVERLAP: Duration = Duration::from_mins(1);
 /// The number of entries that one statement reads; the statement repeats it.
 const MAX_ENTRIES: usize = 1_000;
 
-/// CreationBatch about changes, in the order of the primary key. The caller selects the
+/// Entries about changes, in the order of the primary key. The caller selects the
 /// creations, so that one statement reads no more rows than its limit.
 const SINCE: &str = "
 SELECT id, resource_id, action FROM activity

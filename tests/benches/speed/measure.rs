@@ -144,7 +144,12 @@ impl<'a> Gauge<'a> {
         let after = service.usage()?;
         let answered = text::float(latencies[0].answered);
         Ok(Cost {
-            micros: (after.processor - before.processor).as_secs_f64() * 1e6 / answered,
+            micros: after
+                .processor
+                .saturating_sub(before.processor)
+                .as_secs_f64()
+                * 1e6
+                / answered,
             kilobytes: text::float(after.written - before.written) / 1_000.0 / answered,
         })
     }

@@ -257,11 +257,11 @@ async fn create_many_creates_all_or_none(app: TestApp) {
         .send()
         .await
         .expect("created");
-    let titles: Vec<String> = made.iter().map(|made| made.title.clone()).collect();
+    let received: Vec<String> = made.iter().map(|made| made.title.clone()).collect();
     let expected: Vec<String> = (0..MAX_BULK_CHANGES)
         .map(|index| number(index).title)
         .collect();
-    assert_eq!(titles, expected, "in the order given");
+    assert_eq!(received, expected, "in the order given");
     let stream = client.changes().list().stream();
     let listed: Vec<_> = stream
         .map_ok(|change| change.id)

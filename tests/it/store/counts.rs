@@ -186,10 +186,15 @@ async fn the_busiest_services_are_found(app: TestApp) {
 async fn services_and_hosts_have_summaries(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
-    let empty = store
-        .service_page(tenant, 5, 0)
-        .await
-        .expect("the store responds");
+    let service_page = async |limit, offset| {
+        let page = store.service_page(tenant, limit, offset).await;
+        page.expect("the store responds")
+    };
+    let host_page = async |limit, offset| {
+        let page = store.host_page(tenant, limit, offset).await;
+        page.expect("the store responds")
+    };
+    let empty = service_page(5, 0).await;
     assert_eq!(empty, []);
     let mut services = Vec::new();
     let mut hosts = Vec::new();
@@ -210,10 +215,7 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     }
     let newest: ChangeId = newest.parse().expect("an id");
     let at = |day| moment(day, 11).parse::<Timestamp>().expect("a time");
-    let page = store
-        .service_page(tenant, 9, 0)
-        .await
-        .expect("the store responds");
+    let page = service_page(9, 0).await;
     let seen: Vec<_> = page
         .iter()
         .map(|one| {
@@ -244,16 +246,10 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let records: Vec<Service> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(ids(&records), ids(&all));
     assert_eq!(records, all);
-    let some = store
-        .service_page(tenant, 2, 1)
-        .await
-        .expect("the store responds");
+    let some = service_page(2, 1).await;
     assert_eq!(some, page[1..3]);
 
-    let page = store
-        .host_page(tenant, 9, 0)
-        .await
-        .expect("the store responds");
+    let page = host_page(9, 0).await;
     let seen: Vec<_> = page
         .iter()
         .map(|one| {
@@ -276,10 +272,7 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let all = store.hosts(tenant).await.expect("the store responds");
     let records: Vec<_> = page.iter().map(|one| one.item.clone()).collect();
     assert_eq!(records, all);
-    let some = store
-        .host_page(tenant, 9, 3)
-        .await
-        .expect("the store responds");
+    let some = host_page(9, 3).await;
     assert_eq!(some, page[3..]);
     let _: HostId = some[0].item.id;
 
@@ -287,10 +280,7 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let mut tx = store.begin().await.expect("a transaction");
     tx.delete_change(tenant, newest).await.expect("it exists");
     tx.commit().await.expect("a commit");
-    let page = store
-        .service_page(tenant, 1, 0)
-        .await
-        .expect("the store responds");
+    let page = service_page(1, 0).await;
     assert_eq!(page[0].changes, 2);
     assert_eq!(page[0].last.map(|last| last.1), Some(at(3)));
     store.close().await;

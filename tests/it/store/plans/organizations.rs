@@ -143,7 +143,7 @@ async fn execute(connection: &mut PgConnection, statement: &str) {
 async fn send_for_both(app: &TestApp, second: &Organization) {
     let keys = [app.key(), app.with_key(&second.key)];
     for round in 0..4 {
-        let creates = (0..64).map(|number| {
+        let requests = (0..64).map(|number| {
             let key = &keys[number % 2];
             // Each twice, so that the second has to be looked for.
             let name = format!("both {round} {}", number / 4);
@@ -151,7 +151,7 @@ async fn send_for_both(app: &TestApp, second: &Organization) {
             let request = key.request("POST", "/api/changes").json(&body);
             send(request.header("idempotency-key", name))
         });
-        let created = join_all(creates).await;
+        let created = join_all(requests).await;
         let reads = created.iter().enumerate().map(|(number, answer)| {
             let id = text(&answer.data(201)["id"]);
             send(keys[number % 2].request("GET", &format!("/api/changes/{id}")))
