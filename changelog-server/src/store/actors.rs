@@ -108,13 +108,13 @@ mod tests {
     #[test]
     fn only_unknown_actors_are_written() {
         let tenant = |number| Tenant(Uuid::from_u128(number).into());
-        let named = |name: &str| Actor {
+        let api_key = |name: &str| Actor {
             name: name.to_owned(),
             ..Actor::operator()
         };
         let person = |name: &str| Actor {
             person: Some(Uuid::from_u128(7).into()),
-            ..named(name)
+            ..api_key(name)
         };
         let known = KnownActors::default();
         let unknown = |actors: &[(u128, &Actor)]| {
@@ -126,7 +126,7 @@ mod tests {
         let actor_names = |actors: &[NewActor]| -> Vec<String> {
             actors.iter().map(|actor| actor.name.clone()).collect()
         };
-        let (ci, ada) = (named("ci"), person("Ada"));
+        let (ci, ada) = (api_key("ci"), person("Ada"));
         let first = unknown(&[(1, &ci), (1, &ada), (1, &ci)]);
         assert_eq!(actor_names(&first), ["Ada", "ci"]);
         // A transaction that fails adds nothing.
