@@ -2,10 +2,9 @@
 -- the same tables and columns. Keys and indexes differ, and so does the search
 -- index: see docs/decisions/sort-key.md and docs/decisions/search.md.
 --
--- Accounts, keys and organizations come first, what organizations record after
--- them. The latter can be distributed by organization: every unique constraint and
--- foreign key includes the organization, and none refers to a table of the former
--- (`store/placement.rs` has the list).
+-- What organizations record can be distributed by organization: every unique
+-- constraint and foreign key of such a table includes the organization, and none
+-- refers to a table of another kind (`store/placement.rs` has the list).
 -- Times are milliseconds since 1970 in UTC. `*_folded` columns hold a name in the
 -- form in which names are compared. Text sorts by code point, as in SQLite.
 
