@@ -69,16 +69,7 @@ async fn each_statement_is_about_one_organization() {
     let problems = log.problems();
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
     log.is_complete();
-    let creations = log.creations();
-    assert!(creations.len() >= 50, "only {} creations", creations.len());
-    for creation in creations {
-        let tables = log.tables(&creation);
-        let others: Vec<_> = tables.difference(&placement.of_organizations).collect();
-        assert!(others.is_empty(), "{others:?} in {creation:#?}");
-        let partitions = creation.iter().flat_map(|one| log.organizations(one));
-        let partitions: BTreeSet<_> = partitions.collect();
-        assert_eq!(partitions.len(), 1, "{creation:#?}");
-    }
+    log.check_transactions();
     mistakes_are_found(&app, &postgres, &placement, &ids).await;
 }
 
@@ -269,17 +260,37 @@ impl<'p> Log<'p> {
         ids.filter(|id| one.parameters.contains(id)).collect()
     }
 
-    /// Returns the statements of each transaction that creates changes.
-    fn creations(&self) -> Vec<Vec<&Explained>> {
+    /// Requires that transactions need one node: those that create changes the node of
+    /// one organization, and those about accounts and keys the coordinator. Only moving
+    /// an entry to the activity log needs both.
+    fn check_transactions(&self) {
         let mut transactions: BTreeMap<&str, Vec<&Explained>> = BTreeMap::new();
         for one in &self.statements {
             transactions.entry(&one.session).or_default().push(one);
         }
-        let creates = |statements: &Vec<&Explained>| {
-            let mut statements = statements.iter();
-            statements.any(|one| one.statement.contains("INSERT INTO changes "))
-        };
-        transactions.into_values().filter(creates).collect()
+        let mut creations = 0;
+        for statements in transactions.values() {
+            let has = |start| {
+                let mut texts = statements.iter().map(|one| spaced(&one.statement));
+                texts.any(|text| text.starts_with(start))
+            };
+            let tables = self.tables(statements);
+            let of_organizations = &self.placement.of_organizations;
+            let needs_one_node =
+                tables.is_subset(of_organizations) || tables.is_disjoint(of_organizations);
+            assert!(
+                needs_one_node || has("DELETE FROM pending_activity "),
+                "{tables:?} in {statements:#?}"
+            );
+            if has("INSERT INTO changes ") {
+                creations += 1;
+                let organizations = statements.iter().flat_map(|one| self.organizations(one));
+                let organizations: BTreeSet<_> = organizations.collect();
+                assert_eq!(organizations.len(), 1, "{statements:#?}");
+                assert!(tables.is_subset(of_organizations), "{tables:?}");
+            }
+        }
+        assert!(creations >= 50, "only {creations} creations");
     }
 
     /// Requires that each table is used, and that each exception is needed: a log that
