@@ -68,7 +68,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
     let common = arguments.common;
     match arguments.command {
         Command::Serve(serve) => serve::run(&common, serve).await,
-        Command::Demo(demo) => demo::run(demo).await,
+        Command::Demo(demo) => Box::pin(demo::run(demo)).await,
         Command::Org(command) => org::run(&common, command).await,
         Command::Key(command) => key::run(&common, command).await,
         Command::User(command) => user::run(&common, command).await,

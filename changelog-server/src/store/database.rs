@@ -41,7 +41,8 @@ pub struct Database {
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
 pub struct Tx {
     pub(super) connection: TxConnection,
-    pub(super) database: Database,
+    /// Boxed, because a transaction is moved from call to call.
+    pub(super) database: Box<Database>,
     /// Which row of a kept count this transaction adds to.
     pub(super) slot: i64,
     /// Returned when this transaction is about to commit, so that another one of
@@ -93,7 +94,7 @@ impl Database {
     async fn begin_with(&self, permit: Option<Permit>) -> Result<Tx, StoreError> {
         Ok(Tx {
             connection: self.connections.begin().await?,
-            database: self.clone(),
+            database: Box::new(self.clone()),
             slot: self.draw_slot(),
             permit,
             new_actors: Vec::new(),

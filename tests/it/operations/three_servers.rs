@@ -256,7 +256,7 @@ async fn an_event_reaches_the_other_servers_at_once() {
     }
     delays.sort();
     let median = delays[delays.len() / 2];
-    println!(
+    eprintln!(
         "an event took {median:?} at the median, {:?} at most",
         delays[delays.len() - 1]
     );
