@@ -8,12 +8,12 @@
 use std::ops::Range;
 
 use changelog_core::{Change, ChangeFilter, Timestamp};
-use sqlx::{QueryBuilder, Sqlite};
+use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, groups_of_equal, on,
+    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, bounded, groups_of_equal,
     push_limit,
 };
 use crate::store::index::counts::{RiskStatusFilter, Scope, Start};
@@ -75,8 +75,7 @@ enum Source {
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Lists {
     database: Database,
-    /// Pages are read together on SQLite only, where this is faster.
-    pages: Option<Batcher<Tenant, Page, ChangeList>>,
+    pages: Batcher<Tenant, Page, ChangeList>,
 }
 
 impl Lists {
@@ -89,14 +88,13 @@ impl Lists {
             weight: MAX_BATCH,
             mixes_lanes: false,
         };
-        let is_sqlite = matches!(database.connections.writes, Engine::Sqlite(_));
+        let weigh = match database.connections.writes {
+            Engine::Sqlite(_) => Page::weight::<Sqlite>,
+            Engine::Postgres(_) => Page::weight::<Postgres>,
+        };
         Self {
             database: database.clone(),
-            pages: is_sqlite.then(|| {
-                Batcher::new(limits, Page::weight, move |pages| {
-                    read_pages(work.clone(), pages)
-                })
-            }),
+            pages: Batcher::new(limits, weigh, move |pages| read_pages(work.clone(), pages)),
         }
     }
 
@@ -116,10 +114,7 @@ impl Lists {
         if page.is_far() {
             page.start = self.database.start_of_page(page.kind(), page.start).await?;
         }
-        match &self.pages {
-            Some(pages) => pages.read(tenant, page).await,
-            None => page.read(&self.database).await,
-        }
+        self.pages.read(tenant, page).await
     }
 }
 
@@ -146,16 +141,19 @@ async fn source(
     Ok(Source::Search(terms))
 }
 
-/// Reads pages of one organization on SQLite. Pages whose statements differ only in
-/// their values are read together: a list takes the thread of its connection 55 µs,
-/// and switching to that thread and back takes as long.
+/// Reads pages of one organization. Pages whose statements differ only in their
+/// values are read together: on SQLite a list takes the thread of its connection
+/// 55 µs, and switching to that thread and back takes as long, as does a round trip to
+/// PostgreSQL.
 async fn read_pages(database: Database, pages: Vec<Page>) -> Results<ChangeList> {
-    let texts = pages
-        .iter()
-        .map(|page| page.query::<Sqlite>().into_string());
+    let texts = pages.iter().map(|page| match &database.connections.writes {
+        Engine::Sqlite(_) => page.query::<Sqlite>().into_string(),
+        Engine::Postgres(_) => page.query::<Postgres>().into_string(),
+    });
     let mut results = vec![Err(StoreError::NotFound); pages.len()];
     for numbers in groups_of_equal(texts) {
-        let rows = read_alike(&database, numbers.iter().map(|number| &pages[*number])).await;
+        let alike: Vec<&Page> = numbers.iter().map(|number| &pages[*number]).collect();
+        let rows = read_alike(&database, &alike).await;
         for (row, number) in numbers.into_iter().enumerate() {
             results[number] = match &rows {
                 Ok(rows) => rows.get(row).cloned().ok_or(StoreError::NotFound),
@@ -167,24 +165,54 @@ async fn read_pages(database: Database, pages: Vec<Page>) -> Results<ChangeList>
 }
 
 /// Reads pages of one organization whose statements differ only in their values.
-async fn read_alike<'p>(
-    database: &Database,
-    pages: impl Iterator<Item = &'p Page>,
-) -> Result<Vec<ChangeList>, StoreError> {
-    let mut script = Script::new();
-    let mut tenant = None;
-    for page in pages {
-        page.push(script.statement(""));
-        tenant = Some(page.tenant);
-    }
-    let Some(tenant) = tenant else {
+async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<ChangeList>, StoreError> {
+    let Some(first) = pages.first() else {
         return Ok(Vec::new());
     };
-    let rows: Vec<Row> = match database.reader(tenant).await? {
-        Engine::Sqlite(mut lease) => script.fetch_all(&mut lease).await?,
-        Engine::Postgres(_) => Vec::new(),
+    // Whether an index of words or the order of the list serves better depends on
+    // the words; a statement that is planned without knowing them reads a million
+    // rows for a rare one.
+    let planning = match first.source {
+        Source::Search(_) => Planning::ForValues,
+        Source::Changes | Source::Tag(_) => Planning::Automatic,
+    };
+    let rows: Vec<Row> = match database.reader_with(first.tenant, planning).await? {
+        Engine::Sqlite(mut lease) => {
+            let mut script = Script::new();
+            for page in pages {
+                page.push(script.statement(""));
+            }
+            script.fetch_all(&mut lease).await?
+        }
+        Engine::Postgres(mut lease) => {
+            let mut query = union_of(pages);
+            let query = query.build_query_as();
+            bounded(query.fetch_all(&mut *lease)).await?
+        }
     };
     Ok(rows.into_iter().map(ChangeList::from_row).collect())
+}
+
+/// Writes the statement of several pages on PostgreSQL, with a row for each, in
+/// their order.
+fn union_of(pages: &[&Page]) -> QueryBuilder<Postgres> {
+    let mut query = QueryBuilder::default();
+    if let [page] = pages {
+        page.push(&mut query);
+        return query;
+    }
+    query.push("SELECT count, json FROM (");
+    for (number, page) in pages.iter().enumerate() {
+        query.push(if number > 0 { " UNION ALL " } else { "" });
+        query
+            .push("SELECT ")
+            .push(number)
+            .push(" AS number, page.* FROM (");
+        page.push(&mut query);
+        query.push(") AS page (count, json)");
+    }
+    query.push(") AS pages ORDER BY number");
+    query
 }
 
 /// A page to be read.
@@ -218,11 +246,10 @@ impl Page {
     }
 
     /// Returns its share of [`MAX_BATCH`]: all of it if reading the page may take much
-    /// of the time limit of a statement, because many words of the index may start
-    /// with a word of the search.
-    fn weight(&self) -> usize {
+    /// of the time limit of a statement.
+    fn weight<DB: SearchDialect>(&self) -> usize {
         match &self.source {
-            Source::Search(terms) if search::has_prefix(terms) => MAX_BATCH,
+            Source::Search(terms) if DB::may_be_slow(terms) => MAX_BATCH,
             _ => 1,
         }
     }
@@ -265,22 +292,6 @@ impl Page {
             (None, None, [tag]) => Some(Scope::Tag(tag)),
             _ => None,
         }
-    }
-
-    /// Reads the page by a statement of its own.
-    async fn read(&self, database: &Database) -> Result<ChangeList, StoreError> {
-        // Whether an index of words or the order of the list serves better
-        // depends on the words; a statement that is planned without knowing them
-        // reads a million rows for a rare one.
-        let planning = match self.source {
-            Source::Search(_) => Planning::ForValues,
-            Source::Changes | Source::Tag(_) => Planning::Automatic,
-        };
-        let mut lease = database.reader_with(self.tenant, planning).await?;
-        let row = on!(&mut lease, |db| async {
-            self.query().build_query_as().fetch_one(&mut **db).await
-        })?;
-        Ok(ChangeList::from_row(row))
     }
 
     /// Returns the statement that selects the count and the changes of the page.

@@ -37,6 +37,9 @@ pub(in crate::store) trait SearchDialect: Dialect {
     /// Appends FROM and WHERE for the changes that match a [`match_query`].
     fn push_matches(query: &mut QueryBuilder<Self>, tenant: Tenant, match_query: &str);
 
+    /// Returns whether a [`match_query`] may take much longer than a list.
+    fn may_be_slow(match_query: &str) -> bool;
+
     /// Adds changes to the index, or replaces their terms.
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]);
 
@@ -50,6 +53,11 @@ impl SearchDialect for Sqlite {
     fn push_matches(query: &mut QueryBuilder<Self>, _: Tenant, match_query: &str) {
         query.push(" FROM change_search WHERE change_search MATCH ");
         query.push_bind(match_query.to_owned());
+    }
+
+    /// A prefix is expanded to all words of the index that begin with it.
+    fn may_be_slow(match_query: &str) -> bool {
+        match_query.contains("\" *")
     }
 
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
@@ -80,6 +88,11 @@ impl SearchDialect for Postgres {
             .push(" AND words @@ CAST(")
             .push_bind(match_query.to_owned());
         query.push(" AS tsquery)");
+    }
+
+    /// Each word is a prefix, and the index returns all its matches before the first.
+    fn may_be_slow(_: &str) -> bool {
+        true
     }
 
     fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
@@ -162,10 +175,4 @@ pub(in crate::store) async fn match_query(
         }
     }
     Ok(query)
-}
-
-/// Returns whether a query of SQLite contains a prefix, which FTS5 expands to all
-/// its words.
-pub(in crate::store) fn has_prefix(match_query: &str) -> bool {
-    match_query.contains("\" *")
 }
