@@ -155,12 +155,12 @@ impl Exchange<'_> {
         if text.starts_with(&self.server) {
             return;
         }
-        match from_text(text) {
-            Some(entries) => self
-                .database
+        if let Some(entries) = from_text(text) {
+            self.database
                 .notifier
-                .notify_subscribers(entries.into_iter()),
-            None => tracing::debug!("a notification could not be read"),
+                .notify_subscribers(entries.into_iter());
+        } else {
+            tracing::debug!("a notification could not be read");
         }
     }
 }
