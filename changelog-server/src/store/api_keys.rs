@@ -14,8 +14,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
-use super::engine::Results;
-use super::engine::{execute, on, push_values};
+use super::engine::{Results, end_lease, execute, on, push_values};
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const INSERT: &str = "
@@ -115,7 +114,8 @@ pub(super) fn hash(key: &str) -> KeyHash {
 pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<Option<KeyOwner>> {
     // Most concurrent requests use the same key.
     let distinct: BTreeSet<&KeyHash> = hashes.iter().collect();
-    let rows: Vec<OwnerRow> = on!(&mut database.system().await?, |db| async {
+    let mut lease = database.system().await?;
+    let rows: Vec<OwnerRow> = on!(&mut lease, |db| async {
         let mut query = QueryBuilder::new(
             "SELECT k.key_hash, k.id, k.organization_id, k.name, k.expires_at, k.revoked_at, \
              k.last_used_at, o.plan FROM (",
@@ -130,6 +130,7 @@ pub(super) async fn owners(database: Database, hashes: Vec<KeyHash>) -> Results<
         );
         query.build_query_as().fetch_all(&mut **db).await
     })?;
+    end_lease(lease);
     let found: HashMap<KeyHash, KeyOwner> = rows
         .into_iter()
         .map(|row| (row.key_hash.clone(), row.into()))

@@ -17,8 +17,8 @@ use super::draft::Draft;
 use crate::store::activity::{self, NewEntry};
 use crate::store::actors::{self, NewActor};
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Results, Script, Writer, bounded, on, push_organization,
-    push_values,
+    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, Writer, bounded, on,
+    push_organization, push_values,
 };
 use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
@@ -360,8 +360,9 @@ impl Database {
                 if self.connections.joins_scripts && changes <= MAX_CHANGES_JOINED =>
             {
                 let script = new.script(Script::joined());
-                let mut connection = bounded(pool.acquire()).await?;
-                script.run_joined(&mut connection).await?;
+                let mut session = bounded(pool.session(Planning::Automatic)).await?;
+                script.run_joined(&mut session).await?;
+                session.keep();
                 self.known_actors.add(actors);
             }
             Engine::Postgres(_) => {

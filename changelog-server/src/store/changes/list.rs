@@ -13,8 +13,8 @@ use sqlx::{Postgres, QueryBuilder, Sqlite};
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, bounded, groups_of_equal,
-    push_limit,
+    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, bounded, end_lease,
+    groups_of_equal, push_limit,
 };
 use crate::store::index::counts::{RiskStatusFilter, Scope, Start};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
@@ -176,20 +176,21 @@ async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<ChangeLi
         Source::Search(_) => Planning::ForValues,
         Source::Changes | Source::Tag(_) => Planning::Automatic,
     };
-    let rows: Vec<Row> = match database.reader_with(first.tenant, planning).await? {
-        Engine::Sqlite(mut lease) => {
+    let mut lease = database.reader_with(first.tenant, planning).await?;
+    let rows: Vec<Row> = match &mut lease {
+        Engine::Sqlite(connection) => {
             let mut script = Script::new();
             for page in pages {
                 page.push(script.statement(""));
             }
-            script.fetch_all(&mut lease).await?
+            script.fetch_all(connection).await?
         }
-        Engine::Postgres(mut lease) => {
+        Engine::Postgres(connection) => {
             let mut query = union_of(pages);
-            let query = query.build_query_as();
-            bounded(query.fetch_all(&mut *lease)).await?
+            bounded(query.build_query_as().fetch_all(&mut **connection)).await?
         }
     };
+    end_lease(lease);
     Ok(rows.into_iter().map(ChangeList::from_row).collect())
 }
 

@@ -20,7 +20,9 @@ use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Tim
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-use super::engine::{BatchLimits, Batcher, Dialect, Results, Script, Value, execute, on};
+use super::engine::{
+    BatchLimits, Batcher, Dialect, Results, Script, Value, end_lease, execute, on,
+};
 use super::index::counts::{self, CountDelta};
 use super::index::search::{self, Facets, SearchDialect};
 use super::index::sort_key;
@@ -116,7 +118,7 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         let mut query = select_by_ids(*tenant, ids);
         query.build_query_as().fetch_all(&mut **db).await
     })?;
-    drop(lease);
+    end_lease(lease);
     let found: HashMap<Uuid, String> = rows.into_iter().collect();
     let json = |id: ChangeId| found.get(&id.0).cloned().map(ChangeJson);
     Ok(wanted

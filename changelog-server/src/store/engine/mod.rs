@@ -35,6 +35,6 @@ pub(crate) use generation::{Generation, Generations};
 pub use open::{Capacity, OpenError, Purpose};
 pub(crate) use open::{ServeLock, open};
 pub(crate) use postgres_pool::Planning;
-pub(crate) use readers::Lease;
+pub(crate) use readers::{Lease, end_lease};
 pub(crate) use script::{Script, groups_of_equal};
 pub(crate) use writer::Writer;

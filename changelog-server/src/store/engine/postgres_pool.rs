@@ -5,9 +5,14 @@
 //! transaction mode gives each transaction any session of its own, which has no such
 //! options: behind a pooler every statement runs in a transaction, and the message
 //! that begins the transaction sets its limits as well.
+//!
+//! On a direct connection a statement takes one round trip. sqlx checks a connection
+//! when it leaves its pool and when it comes back, a round trip each; so connections
+//! whose statements have ended are kept here, and checked only after they were idle.
 
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -19,6 +24,12 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 /// For how long a transaction may wait for its next statement.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A connection that was idle for longer, as over a restart of the database, is
+/// checked before it is used.
+const MAX_UNCHECKED_IDLE: Duration = Duration::from_secs(1);
+/// After this time a connection is given back to sqlx, which replaces old ones.
+const MAX_KEPT: Duration = Duration::from_mins(30);
 
 /// A setting of a session or of a transaction.
 pub(super) type Setting = (&'static str, String);
@@ -46,6 +57,8 @@ pub(crate) enum Planning {
 pub(crate) struct PostgresPool {
     pool: PgPool,
     route: Route,
+    /// The connections that are kept, the one that was used last at the end.
+    idle: Idle,
     /// Begin a transaction that writes, one that reads, and one that reads with
     /// [`Planning::ForValues`].
     begin: SqlStr,
@@ -53,13 +66,32 @@ pub(crate) struct PostgresPool {
     begin_reading_for_values: SqlStr,
 }
 
+/// Connections whose statements have ended.
+type Idle = Arc<Mutex<Vec<Kept>>>;
+
+#[derive(Debug)]
+struct Kept {
+    connection: PoolConnection<Postgres>,
+    planning: Planning,
+    taken_from_pool: Instant,
+    used: Instant,
+}
+
 /// A connection for statements that read.
 #[derive(Debug)]
 pub(crate) enum PostgresConnection {
     /// Each statement is a transaction of its own.
-    Single(PoolConnection<Postgres>),
+    Session(Session),
     /// All statements are in a transaction, which ends when this is dropped.
     InTransaction(Transaction<'static, Postgres>),
+}
+
+/// A direct connection.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Taken only when this ends.
+    kept: Option<Kept>,
+    idle: Idle,
 }
 
 impl PostgresPool {
@@ -85,6 +117,7 @@ impl PostgresPool {
                 .acquire_timeout(ACQUIRE_TIMEOUT)
                 .connect_lazy_with(options),
             route,
+            idle: Idle::default(),
             begin,
             begin_reading,
             begin_reading_for_values: beginning("BEGIN READ ONLY", &settings),
@@ -96,24 +129,67 @@ impl PostgresPool {
         &self,
         planning: Planning,
     ) -> Result<PostgresConnection, sqlx::Error> {
-        let begin = match (planning, self.route) {
-            (Planning::Automatic, Route::Direct) => {
-                return Ok(PostgresConnection::Single(self.pool.acquire().await?));
+        let begin = match (self.route, planning) {
+            (Route::Direct, planning) => {
+                return Ok(PostgresConnection::Session(self.session(planning).await?));
             }
-            (Planning::Automatic, Route::Pooler) => &self.begin_reading,
-            (Planning::ForValues, _) => &self.begin_reading_for_values,
+            (Route::Pooler, Planning::Automatic) => &self.begin_reading,
+            (Route::Pooler, Planning::ForValues) => &self.begin_reading_for_values,
         };
         let transaction = self.pool.begin_with(begin.clone()).await?;
         Ok(PostgresConnection::InTransaction(transaction))
     }
 
-    /// Waits for a connection for a single statement that writes, on a direct route.
-    pub(crate) async fn acquire(&self) -> Result<PoolConnection<Postgres>, sqlx::Error> {
-        self.pool.acquire().await
+    /// Waits for a connection on a direct route.
+    pub(crate) async fn session(&self, planning: Planning) -> Result<Session, sqlx::Error> {
+        let mut session = match self.take_idle(planning) {
+            Some(mut session) if session.was_idle_for_long() => match session.ping().await {
+                Ok(()) => session,
+                Err(_) => {
+                    drop(session);
+                    self.new_session().await?
+                }
+            },
+            Some(session) => session,
+            None => self.new_session().await?,
+        };
+        session.set(planning).await?;
+        Ok(session)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Kept>> {
+        lock(&self.idle)
+    }
+
+    /// Takes an idle connection, if possible one that plans in this way already.
+    fn take_idle(&self, planning: Planning) -> Option<Session> {
+        let mut idle = self.idle();
+        let suitable = idle.iter().rposition(|kept| kept.planning == planning);
+        let number = suitable.or(idle.len().checked_sub(1))?;
+        Some(Session {
+            kept: Some(idle.remove(number)),
+            idle: Arc::clone(&self.idle),
+        })
+    }
+
+    async fn new_session(&self) -> Result<Session, sqlx::Error> {
+        let connection = self.pool.acquire().await?;
+        let now = Instant::now();
+        Ok(Session {
+            kept: Some(Kept {
+                connection,
+                planning: Planning::Automatic,
+                taken_from_pool: now,
+                used: now,
+            }),
+            idle: Arc::clone(&self.idle),
+        })
     }
 
     /// Begins a transaction that writes.
     pub(super) async fn begin(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        // A transaction needs a connection of the pool, which may have none left.
+        drop(self.take_idle(Planning::Automatic));
         self.pool.begin_with(self.begin.clone()).await
     }
 
@@ -132,7 +208,80 @@ impl PostgresPool {
 
     /// Closes the connections.
     pub(super) async fn close(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        drop(idle);
         self.pool.close().await;
+    }
+}
+
+fn lock(idle: &Idle) -> MutexGuard<'_, Vec<Kept>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Session {
+    fn was_idle_for_long(&self) -> bool {
+        (self.kept.as_ref()).is_some_and(|kept| kept.used.elapsed() > MAX_UNCHECKED_IDLE)
+    }
+
+    /// Has statements planned in this way from now on.
+    async fn set(&mut self, planning: Planning) -> Result<(), sqlx::Error> {
+        if let Some(kept) = &mut self.kept
+            && kept.planning != planning
+        {
+            let mode = match planning {
+                Planning::Automatic => "SET plan_cache_mode = auto",
+                Planning::ForValues => "SET plan_cache_mode = force_custom_plan",
+            };
+            // Until it is known which mode the session has, it is not kept.
+            kept.planning = Planning::ForValues;
+            sqlx::raw_sql(mode).execute(&mut *kept.connection).await?;
+            kept.planning = planning;
+        }
+        Ok(())
+    }
+
+    /// Keeps the connection for the next caller. Must be called after a statement has
+    /// returned without an error, not while one is running.
+    pub(crate) fn keep(mut self) {
+        if let Some(mut kept) = self
+            .kept
+            .take_if(|kept| kept.taken_from_pool.elapsed() < MAX_KEPT)
+        {
+            kept.used = Instant::now();
+            lock(&self.idle).push(kept);
+        }
+    }
+}
+
+/// After an error, or a statement that was not waited for, sqlx decides whether the
+/// connection can be used again; it does not know how it plans.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(kept) = &mut self.kept
+            && kept.planning != Planning::Automatic
+        {
+            kept.connection.close_on_drop();
+        }
+    }
+}
+
+impl Deref for Session {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        let kept = self.kept.as_ref();
+        &kept
+            .expect("a session has its connection until it ends")
+            .connection
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        let kept = self.kept.as_mut();
+        &mut kept
+            .expect("a session has its connection until it ends")
+            .connection
     }
 }
 
@@ -169,7 +318,7 @@ impl Deref for PostgresConnection {
 
     fn deref(&self) -> &PgConnection {
         match self {
-            Self::Single(connection) => connection,
+            Self::Session(session) => session,
             Self::InTransaction(transaction) => transaction,
         }
     }
@@ -178,7 +327,7 @@ impl Deref for PostgresConnection {
 impl DerefMut for PostgresConnection {
     fn deref_mut(&mut self) -> &mut PgConnection {
         match self {
-            Self::Single(connection) => connection,
+            Self::Session(session) => session,
             Self::InTransaction(transaction) => transaction,
         }
     }
