@@ -3,6 +3,7 @@
 //! `CHANGELOG_TEST_REQUIRE=postgres,pgbouncer,chromium` fails tests whose program is
 //! missing, instead of skipping them.
 
+mod all_requests;
 mod api;
 mod chlog;
 mod dashboard;

@@ -7,8 +7,7 @@ mod history;
 mod idempotency;
 mod invitations;
 mod members;
-mod placement;
-mod plans;
+pub(crate) mod placement;
 mod sessions;
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -7,9 +7,9 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use changelog_tests::{Engine, TestApp, run, server_command};
 
 /// Where the tables are, as `schema citus` prints it.
-pub(super) struct Placement {
+pub(crate) struct Placement {
     /// Distributed by organization.
-    pub(super) of_organizations: BTreeSet<String>,
+    pub(crate) of_organizations: BTreeSet<String>,
     /// On the coordinator, or copied to every node.
     of_coordinator: BTreeSet<String>,
     /// All of them in the order of the statements.
@@ -18,7 +18,7 @@ pub(super) struct Placement {
 
 impl Placement {
     /// Reads where every table is.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let mut placement = Self {
             of_organizations: BTreeSet::new(),
             of_coordinator: BTreeSet::new(),
@@ -41,7 +41,7 @@ impl Placement {
     }
 
     /// Whether a name is that of a table.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.of_organizations.contains(name) || self.of_coordinator.contains(name)
     }
 

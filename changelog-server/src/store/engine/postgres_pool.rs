@@ -143,16 +143,14 @@ impl PostgresPool {
     /// Waits for a connection on a direct route.
     pub(crate) async fn session(&self, planning: Planning) -> Result<Session, sqlx::Error> {
         let mut session = match self.take_idle(planning) {
-            Some(mut session) if session.was_idle_for_long() => match session.ping().await {
-                Ok(()) => session,
-                Err(_) => {
-                    drop(session);
-                    self.new_session().await?
-                }
-            },
             Some(session) => session,
             None => self.new_session().await?,
         };
+        if session.was_idle_for_long() && session.ping().await.is_err() {
+            // First, so that the pool can replace it.
+            drop(session);
+            session = self.new_session().await?;
+        }
         session.set(planning).await?;
         Ok(session)
     }

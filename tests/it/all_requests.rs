@@ -1,4 +1,5 @@
-//! No statement of a request scans a table.
+//! Every kind of request: no statement of one scans a table, is prepared twice, or is
+//! about several organizations.
 //!
 //! The tests send every kind of request, and read the statements from the log: of the
 //! service on SQLite, of the database on PostgreSQL.
