@@ -16,7 +16,6 @@ mod fair_share;
 mod files;
 mod generation;
 mod open;
-mod open_postgres;
 mod postgres_pool;
 mod readers;
 mod script;

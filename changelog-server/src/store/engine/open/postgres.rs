@@ -13,15 +13,15 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row};
 use tokio::time::timeout;
 
-use super::backend::{Engine, STATEMENT_TIMEOUT};
-use super::connections::{Connections, ReaderGroups};
-use super::fair_share::FairShare;
-use super::open::{
-    CONNECT_TIMEOUT, Capacity, HEALTH_CONNECTIONS, OpenError, POINT_CONNECTIONS, Purpose,
-    SYSTEM_CONNECTIONS, newest,
-};
-use super::postgres_pool::{PostgresPool, Route, begin_unlimited, limits};
-use super::readers::{READ_TIMEOUT, Readers};
+use crate::store::engine::backend::{Engine, STATEMENT_TIMEOUT};
+use crate::store::engine::connections::{Connections, ReaderGroups};
+use crate::store::engine::fair_share::FairShare;
+use crate::store::engine::postgres_pool::{PostgresPool, Route, begin_unlimited, limits};
+use crate::store::engine::readers::{READ_TIMEOUT, Readers};
+
+use super::capacity::{Capacity, HEALTH_CONNECTIONS, POINT_CONNECTIONS, SYSTEM_CONNECTIONS};
+use super::error::{CONNECT_TIMEOUT, OpenError, Purpose};
+use super::schema::newest;
 
 /// How long a starting server waits for PostgreSQL, which may be starting or
 /// recovering too.
@@ -50,7 +50,7 @@ const MARK: &str = "changelog.session";
 const READ_MARK: &str = "SELECT current_setting('changelog.session', true)";
 
 /// Opens a database on PostgreSQL; a server waits until it answers.
-pub(super) async fn open_postgres(
+pub(super) async fn open(
     address: &str,
     purpose: Purpose,
     capacity: Capacity,

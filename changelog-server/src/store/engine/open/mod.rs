@@ -1,0 +1,32 @@
+//! Opening the database: from an address to connections to the newest schema.
+
+mod capacity;
+mod error;
+mod postgres;
+mod schema;
+mod sqlite;
+
+use super::connections::Connections;
+
+pub use capacity::Capacity;
+pub use error::{OpenError, Purpose};
+pub(crate) use sqlite::ServeLock;
+
+/// Opens the database at an address and migrates its schema. The lock that is
+/// returned with it must be held for as long as the process serves. On PostgreSQL
+/// at most `write_batches` batches of writes run at the same time.
+pub(crate) async fn open(
+    address: &str,
+    purpose: Purpose,
+    capacity: Capacity,
+    write_batches: usize,
+) -> Result<(Connections, ServeLock), OpenError> {
+    if address.starts_with("sqlite:") {
+        sqlite::open(address, purpose, capacity).await
+    } else if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        let connections = postgres::open(address, purpose, capacity, write_batches).await?;
+        Ok((connections, None))
+    } else {
+        Err(OpenError::Address)
+    }
+}
