@@ -2,7 +2,8 @@
 //! CSV, the store, the dashboard and the flags of `chlog` follow.
 //!
 //! To add an optional long text, add a member to [`Change`], [`NewChange`] and
-//! [`ChangePatch`], a line to [`FIELDS`], and a method to the SDK's builders.
+//! [`ChangePatch`], a line to [`NewChange::into_change`] and to [`FIELDS`], and a
+//! method to the SDK's builders.
 
 use super::{Change, ChangePatch, NewChange};
 
