@@ -7,7 +7,7 @@ use crate::limits::MAX_NAME_CHARS;
 use crate::problem::{BadValue, ViolationCode, Violations};
 use crate::text::{composed, is_format, is_joiner};
 
-/// The characters that a text may contain in addition to visible ones.
+/// The characters that a string may contain in addition to visible ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextKind {
     /// No control characters.

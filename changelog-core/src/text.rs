@@ -11,7 +11,7 @@ const MAX_WORD_BYTES: usize = 1_900;
 /// comparing takes as long as the product of the lengths, and no name is longer.
 const MAX_GUESSED_BYTES: usize = 64;
 
-/// Splits a text into the words that search works on: runs of Unicode letters
+/// Splits a string into the words that search works on: runs of Unicode letters
 /// and digits, with case and diacritics folded away (`Überlauf` is
 /// `uberlauf`, `Straße` is `strasse`).
 ///

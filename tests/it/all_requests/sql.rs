@@ -20,7 +20,7 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// Splits a text into statements at semicolons outside of quotes.
+/// Splits a string into statements at semicolons outside of quotes.
 pub(super) fn split(text: &str) -> Vec<String> {
     let mut statements = vec![String::new()];
     let mut quote = None;
@@ -57,7 +57,7 @@ pub(super) fn shorten(statement: &str) -> String {
     short + rest
 }
 
-/// Splits a text, which begins behind an opening parenthesis, at the closing one.
+/// Splits a string, which begins behind an opening parenthesis, at the closing one.
 fn split_row(text: &str) -> (&str, &str) {
     let mut open = 1;
     let end = text.find(|c| {

@@ -27,7 +27,7 @@ fn saved_messages(app: &TestApp) -> Vec<PathBuf> {
     files.map(|file| file.path()).collect()
 }
 
-/// Runs `chlog` with an editor that writes a text and exits with a code.
+/// Runs `chlog` with an editor that writes a message and exits with a code.
 fn chlog_with_editor(app: &TestApp, text: &str, code: u8, arguments: &[&str]) -> ChlogOutput {
     let script = app.folder().join("editor.sh");
     let body = format!("printf '{text}' >\"$1\"; echo opened >>opened; exit {code}\n");

@@ -125,7 +125,7 @@ async fn a_search_behind_a_pooler_is_answered_as_a_direct_one() {
     let creating = async {
         let mut created = 0;
         while !is_done.load(Ordering::Relaxed) {
-            client.change("beside the others").await;
+            client.change("concurrent").await;
             created += 1;
         }
         created
@@ -145,7 +145,7 @@ async fn a_search_behind_a_pooler_is_answered_as_a_direct_one() {
         failed.first()
     );
     assert!(created > 10, "{created}");
-    let list = client.get("/api/changes?q=beside").await.body(200);
+    let list = client.get("/api/changes?q=concurrent").await.body(200);
     assert_eq!(list["count"], created);
     requires_no_traces(&app.database, &pooler).await;
 }

@@ -102,7 +102,7 @@ pub(crate) fn visible(text: &str) -> String {
     changelog_core::text::printable(text).into_owned()
 }
 
-/// Shortens a text to 160 characters.
+/// Shortens a string to 160 characters.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut characters = text.chars();
     let mut start: String = characters.by_ref().take(EXCERPT_CHARS).collect();

@@ -111,7 +111,7 @@ async fn lanes_run_at_the_same_time_within_their_limits() {
     assert_eq!(batches, [vec![1], vec![2], vec![5]]);
     assert!(bench.begun.try_recv().is_err(), "two of a lane at most");
     begun.swap_remove(0).1.send(()).unwrap();
-    // What waits is for both batches that a lane may have.
+    // The waiting requests are for both batches that a lane may have.
     assert_eq!(bench.begun.recv().await.unwrap().0, [3]);
 }
 
