@@ -204,14 +204,16 @@ CREATE TABLE change_search (
 CREATE INDEX change_search_by_words ON change_search USING gin (words)
     WITH (gin_pending_list_limit = 256);
 
--- `actor_id` is the user, NULL for an API key and the operator. `address` is the
--- caller's IP address as text, NULL for the operator. The primary key begins with
--- the type, so that an entry is found by its type without another index: creating
--- a change with an API key writes to none of the indexes below.
+-- `actor_id` is the user, NULL for an API key and the operator. `key_id` is the API
+-- key, NULL for a user and the operator. `address` is the caller's IP address as
+-- text, NULL for the operator. The primary key begins with the type, so that an
+-- entry is found by its type without another index: creating a change with an API
+-- key writes to none of the indexes below.
 CREATE TABLE activity (
     organization_id uuid NOT NULL,
     id              uuid NOT NULL,
     actor_id        uuid,
+    key_id          uuid,
     actor_name      text COLLATE "C" NOT NULL,
     action          text COLLATE "C" NOT NULL,
     resource_type   text COLLATE "C" NOT NULL,
@@ -281,6 +283,7 @@ CREATE TABLE pending_activity (
     id              uuid NOT NULL PRIMARY KEY,
     organization_id uuid NOT NULL,
     actor_id        uuid,
+    key_id          uuid,
     actor_name      text COLLATE "C" NOT NULL,
     action          text COLLATE "C" NOT NULL,
     resource_type   text COLLATE "C" NOT NULL,

@@ -201,14 +201,16 @@ CREATE VIRTUAL TABLE change_search USING fts5 (
 -- The distinct words of the index.
 CREATE VIRTUAL TABLE change_search_words USING fts5vocab (change_search, row);
 
--- `actor_id` is the user, NULL for an API key and the operator. `address` is the
--- caller's IP address as text, NULL for the operator. The primary key begins with
--- the type, so that an entry is found by its type without another index: creating
--- a change with an API key writes to none of the indexes below.
+-- `actor_id` is the user, NULL for an API key and the operator. `key_id` is the API
+-- key, NULL for a user and the operator. `address` is the caller's IP address as
+-- text, NULL for the operator. The primary key begins with the type, so that an
+-- entry is found by its type without another index: creating a change with an API
+-- key writes to none of the indexes below.
 CREATE TABLE activity (
     organization_id BLOB NOT NULL,
     id              BLOB NOT NULL,
     actor_id        BLOB,
+    key_id          BLOB,
     actor_name      TEXT NOT NULL,
     action          TEXT NOT NULL,
     resource_type   TEXT NOT NULL,
@@ -278,6 +280,7 @@ CREATE TABLE pending_activity (
     id              BLOB NOT NULL PRIMARY KEY,
     organization_id BLOB NOT NULL,
     actor_id        BLOB,
+    key_id          BLOB,
     actor_name      TEXT NOT NULL,
     action          TEXT NOT NULL,
     resource_type   TEXT NOT NULL,

@@ -55,6 +55,7 @@ impl App {
             key: owner.key,
             actor: Actor {
                 person: None,
+                key: Some(owner.key),
                 name: format!("API key: {}", owner.name),
                 address: Some(request.context.address),
             },

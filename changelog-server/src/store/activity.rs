@@ -19,8 +19,8 @@ use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 const COLUMNS: &str = "
-SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
-       a.metadata, a.created_at, a.address
+SELECT a.id, a.actor_id, a.key_id, a.actor_name, a.action, a.resource_type, a.resource_id,
+       a.resource_label, a.metadata, a.created_at, a.address
 FROM (";
 
 const ACTORS: &str = "
@@ -33,8 +33,8 @@ const MAX_HISTORY: usize = 200;
 /// The last 200 entries of a resource, without its creation. The condition on the
 /// action must be the one of the partial index that finds them.
 const HISTORY: &str = "
-SELECT a.id, a.actor_id, a.actor_name, a.action, a.resource_type, a.resource_id, a.resource_label,
-       a.metadata, a.created_at, a.address
+SELECT a.id, a.actor_id, a.key_id, a.actor_name, a.action, a.resource_type, a.resource_id,
+       a.resource_label, a.metadata, a.created_at, a.address
 FROM (SELECT id FROM activity
       WHERE organization_id = $1 AND resource_id = $2 AND resource_type = $3
           AND action <> 'created'
@@ -44,8 +44,8 @@ ORDER BY page.id DESC";
 
 /// The creation of a resource, among the entries of a millisecond.
 const CREATED: &str = "
-SELECT id, actor_id, actor_name, action, resource_type, resource_id, resource_label, metadata,
-       created_at, address
+SELECT id, actor_id, key_id, actor_name, action, resource_type, resource_id, resource_label,
+       metadata, created_at, address
 FROM activity
 WHERE organization_id = $1 AND id >= $4 AND id < $5
     AND resource_id = $2 AND resource_type = $3 AND action = 'created'";
@@ -139,6 +139,10 @@ impl<'a> NewEntry<'a> {
     fn person(&self) -> Option<Uuid> {
         self.actor.person.map(|person| person.0)
     }
+
+    fn key(&self) -> Option<Uuid> {
+        self.actor.key.map(|key| key.0)
+    }
 }
 
 /// Adds the statement that inserts entries into a table with the columns of the
@@ -148,13 +152,14 @@ pub(super) fn push_rows<DB: Dialect>(
     table: &'static str,
     entries: &[NewEntry<'_>],
 ) {
-    let rows: Vec<[Sent<'_>; 11]> = entries
+    let rows: Vec<[Sent<'_>; 12]> = entries
         .iter()
         .map(|new| {
             [
                 new.tenant.uuid().into(),
                 new.id.0.into(),
                 new.person().into(),
+                new.key().into(),
                 new.actor.name.as_str().into(),
                 new.entry.action.as_str().into(),
                 new.entry.resource_type.as_str().into(),
@@ -167,8 +172,8 @@ pub(super) fn push_rows<DB: Dialect>(
         })
         .collect();
     let before = format!(
-        "INSERT INTO {table} (organization_id, id, actor_id, actor_name, action, resource_type, \
-         resource_id, resource_label, metadata, created_at, address) "
+        "INSERT INTO {table} (organization_id, id, actor_id, key_id, actor_name, action, \
+         resource_type, resource_id, resource_label, metadata, created_at, address) "
     );
     script.insert(&before, &rows, "");
 }
@@ -183,6 +188,7 @@ pub(super) struct Row {
     #[sqlx(try_from = "Uuid")]
     pub(super) id: ActivityId,
     pub(super) actor_id: Option<Uuid>,
+    pub(super) key_id: Option<Uuid>,
     pub(super) actor_name: String,
     pub(super) action: Text<Action>,
     pub(super) resource_type: Text<ResourceType>,

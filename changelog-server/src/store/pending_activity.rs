@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::slice;
 use std::time::Duration;
 
-use changelog_core::{ActivityId, Timestamp, UserId};
+use changelog_core::{ActivityId, ApiKeyId, Timestamp, UserId};
 use chrono::{DateTime, Utc};
 use sqlx::types::Uuid;
 use sqlx::{FromRow, Postgres, Sqlite};
@@ -31,8 +31,8 @@ SELECT id, organization_id FROM pending_activity WHERE id > $1 ORDER BY id LIMIT
 
 const TAKE: &str = "
 DELETE FROM pending_activity WHERE id = $1
-RETURNING organization_id, id, actor_id, actor_name, action, resource_type, resource_id,
-          resource_label, metadata, created_at, address";
+RETURNING organization_id, id, actor_id, key_id, actor_name, action, resource_type,
+          resource_id, resource_label, metadata, created_at, address";
 
 #[derive(FromRow)]
 struct PendingRow {
@@ -82,6 +82,7 @@ impl Tx {
         } = row;
         let actor = Actor {
             person: row.actor_id.map(UserId),
+            key: row.key_id.map(ApiKeyId),
             name: row.actor_name,
             address: row.address.and_then(|address| address.parse().ok()),
         };

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use changelog_core::{OrganizationId, UserId};
+use changelog_core::{ApiKeyId, OrganizationId, UserId};
 use sqlx::types::Uuid;
 
 /// The organization that a request acts in. Only the store makes one, when it
@@ -27,6 +27,8 @@ impl Tenant {
 pub struct Actor {
     /// The user; `None` for an API key and for the operator.
     pub person: Option<UserId>,
+    /// The API key; `None` for a user and for the operator.
+    pub key: Option<ApiKeyId>,
     /// The name of the user, or `API key: ` and the key's name.
     pub name: String,
     /// From where; `None` for the operator, who needs no network.
@@ -38,6 +40,7 @@ impl Actor {
     pub fn person(person: UserId, name: &str, address: IpAddr) -> Self {
         Self {
             person: Some(person),
+            key: None,
             name: name.to_owned(),
             address: Some(address),
         }
@@ -47,6 +50,7 @@ impl Actor {
     pub fn operator() -> Self {
         Self {
             person: None,
+            key: None,
             name: "Operator".to_owned(),
             address: None,
         }
