@@ -187,6 +187,27 @@ impl<'a> ObjectReader<'a> {
         Some(texts)
     }
 
+    /// Takes an array of at most `max` strings and parses each; null counts as
+    /// absent. The elements of a longer array are not read.
+    pub fn parsed_list<T: FromStr<Err = BadValue>>(
+        &mut self,
+        name: &str,
+        max: usize,
+    ) -> Option<Vec<T>> {
+        let texts = self.strings(name, max)?;
+        let mut values = Vec::with_capacity(texts.len());
+        for (index, text) in texts.iter().enumerate() {
+            match text.parse::<T>() {
+                Ok(value) => values.push(value),
+                Err(bad) => {
+                    let pointer = self.pointer(&format!("{name}/{index}"));
+                    self.problems.add(pointer, bad.code, bad.message);
+                }
+            }
+        }
+        Some(values)
+    }
+
     /// Takes an array of at most `max` objects, each read by `read`; null counts
     /// as absent. The elements of a longer array are not read.
     pub fn objects<T>(

@@ -23,6 +23,8 @@ pub const MAX_LINKS: usize = 10;
 
 /// The shortest name of a service, in characters.
 pub const MIN_SERVICE_NAME_CHARS: usize = 2;
+/// The most services that a service depends on.
+pub const MAX_DEPENDENCIES: usize = 50;
 /// The longest fully qualified domain name of a host, in characters.
 pub const MAX_FQDN_CHARS: usize = 253;
 /// The longest description of a host, in characters.

@@ -7,10 +7,11 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::ids::ServiceId;
 use crate::limits::{
-    MAX_BULK_CHANGES, MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS, MAX_LONG_TEXT_CHARS,
-    MAX_NAME_CHARS, MAX_ROLES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS, MIN_SERVICE_NAME_CHARS,
-    MIN_TITLE_CHARS,
+    MAX_BULK_CHANGES, MAX_DEPENDENCIES, MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS,
+    MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_ROLES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS,
+    MIN_SERVICE_NAME_CHARS, MIN_TITLE_CHARS,
 };
 
 /// Matches a string without control characters.
@@ -72,6 +73,10 @@ schemas! {
         .items(Name::schema())
         .max_items(Some(MAX_ROLES))
         .examples([serde_json::json!(["web", "cache"])]);
+    /// The services that a service depends on.
+    Dependencies = ArrayBuilder::new()
+        .items(ServiceId::schema())
+        .max_items(Some(MAX_DEPENDENCIES));
     /// The links of a change.
     Links = ArrayBuilder::new().items(Ref::from_schema_name("Link")).max_items(Some(MAX_LINKS));
     /// The changes of a bulk request.

@@ -1,11 +1,15 @@
 //! Services: logical applications that changes are made to.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{OrganizationId, ServiceId};
 use crate::input::{Input, ObjectReader};
-use crate::limits::{MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MIN_SERVICE_NAME_CHARS};
-use crate::problem::Violations;
+use crate::limits::{
+    MAX_DEPENDENCIES, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MIN_SERVICE_NAME_CHARS,
+};
+use crate::problem::{Invalid, ViolationCode, Violations};
 use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
@@ -27,6 +31,9 @@ pub struct Service {
     /// The color, `#rgb` or `#rrggbb`.
     #[cfg_attr(feature = "openapi", schema(example = "#6366f1"))]
     pub color: String,
+    /// The ids of the services that this one depends on, in the order given. Services
+    /// may depend on each other.
+    pub depends_on: Vec<ServiceId>,
     /// The organization that the service belongs to.
     pub organization_id: OrganizationId,
     /// The time at which the service was created.
@@ -49,16 +56,23 @@ pub struct NewService {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,
+    /// The ids of the services that this one depends on; duplicates are removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Dependencies>))]
+    pub depends_on: Vec<ServiceId>,
 }
 
 impl Input for NewService {
-    const FIELDS: &'static [&'static str] = &["name", "description", "color"];
+    const FIELDS: &'static [&'static str] = &["name", "description", "color", "depends_on"];
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
         Self {
             name: object.required_string("name"),
             description: object.string("description"),
             color: object.string("color"),
+            depends_on: object
+                .parsed_list("depends_on", MAX_DEPENDENCIES)
+                .unwrap_or_default(),
         }
     }
 
@@ -68,6 +82,7 @@ impl Input for NewService {
         if let Some(color) = &mut self.color {
             rules::color(problems, "/color", color);
         }
+        check_depends_on(problems, &mut self.depends_on);
     }
 }
 
@@ -88,6 +103,50 @@ pub struct ServicePatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Color>))]
     pub color: Option<String>,
+    /// As on create; replaces the whole list. Null empties it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Dependencies>))]
+    pub depends_on: Option<Vec<ServiceId>>,
+}
+
+impl ServicePatch {
+    /// Replaces the fields of a service that this patch has.
+    ///
+    /// # Errors
+    /// [`Invalid`] when the service would depend on itself.
+    pub fn apply(self, service: &mut Service) -> Result<(), Invalid> {
+        let Self {
+            name,
+            description,
+            color,
+            depends_on,
+        } = self;
+        let mut problems = Violations::default();
+        let itself = depends_on.iter().flatten().position(|id| *id == service.id);
+        if let Some(index) = itself {
+            problems.add(
+                format!("/depends_on/{index}"),
+                ViolationCode::UnknownValue,
+                format!(
+                    "must be another service, got the id of {} itself",
+                    service.name
+                ),
+            );
+        }
+        if let Some(name) = name {
+            service.name = name;
+        }
+        if let Some(description) = description {
+            service.description = description;
+        }
+        if let Some(color) = color {
+            service.color = color;
+        }
+        if let Some(depends_on) = depends_on {
+            service.depends_on = depends_on;
+        }
+        problems.into_result(())
+    }
 }
 
 impl Input for ServicePatch {
@@ -98,6 +157,11 @@ impl Input for ServicePatch {
             name: object.patch_required_string("name"),
             description: object.patch("description", ObjectReader::string),
             color: object.string("color"),
+            depends_on: object
+                .patch("depends_on", |object, name| {
+                    object.parsed_list(name, MAX_DEPENDENCIES)
+                })
+                .map(Option::unwrap_or_default),
         }
     }
 
@@ -110,6 +174,9 @@ impl Input for ServicePatch {
         }
         if let Some(color) = &mut self.color {
             rules::color(problems, "/color", color);
+        }
+        if let Some(depends_on) = &mut self.depends_on {
+            check_depends_on(problems, depends_on);
         }
     }
 }
@@ -134,9 +201,18 @@ fn check_description(problems: &mut Violations, description: &mut Option<String>
     );
 }
 
+/// Checks the length of the list, which may come from code, and removes duplicates.
+fn check_depends_on(problems: &mut Violations, ids: &mut Vec<ServiceId>) {
+    if rules::at_most(problems, "/depends_on", ids, MAX_DEPENDENCIES) {
+        let mut seen = HashSet::new();
+        ids.retain(|id| seen.insert(*id));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use uuid::Uuid;
 
     use super::*;
     use crate::input::{InputError, from_json};
@@ -211,5 +287,43 @@ mod tests {
         ] {
             both("color", &json!(bad), Some(&ViolationCode::InvalidFormat));
         }
+    }
+
+    #[test]
+    fn dependencies_are_ids_of_other_services() {
+        let id = |number: u128| ServiceId(Uuid::from_u128(number));
+        let many: Vec<ServiceId> = (0..=MAX_DEPENDENCIES as u128).map(id).collect();
+        both("depends_on", &json!(null), None);
+        both("depends_on", &json!(many[1..]), None);
+        both("depends_on", &json!(many), Some(&ViolationCode::TooMany));
+        both("depends_on", &json!(id(1)), Some(&ViolationCode::WrongType));
+        both("depends_on", &json!([1]), Some(&ViolationCode::WrongType));
+        both(
+            "depends_on",
+            &json!(["x"]),
+            Some(&ViolationCode::InvalidFormat),
+        );
+
+        let read = |list: Value| -> ServicePatch {
+            let body = json!({ "depends_on": list }).to_string();
+            from_json(body.as_bytes(), Timestamp::EPOCH).unwrap()
+        };
+        assert_eq!(read(json!(null)).depends_on, Some(vec![]));
+        let patch = read(json!([id(2), id(1), id(2)]));
+        assert_eq!(patch.depends_on, Some(vec![id(2), id(1)]));
+        let mut service = Service {
+            id: id(3),
+            name: "payments".to_owned(),
+            description: None,
+            color: DEFAULT_COLOR.to_owned(),
+            depends_on: vec![],
+            organization_id: OrganizationId(Uuid::nil()),
+            created_at: Timestamp::EPOCH,
+        };
+        patch.apply(&mut service).unwrap();
+        assert_eq!(service.depends_on, [id(2), id(1)]);
+        let invalid = read(json!([id(1), id(3)])).apply(&mut service).unwrap_err();
+        let expected = "depends_on/1: must be another service, got the id of payments itself";
+        assert_eq!(invalid.violations[0].to_string(), expected);
     }
 }

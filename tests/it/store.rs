@@ -1,6 +1,7 @@
 //! The store, for what only pages of the dashboard use: a store on the same database as a
 //! running service.
 
+mod catalog;
 mod changes;
 mod counts;
 mod history;

@@ -21,9 +21,10 @@ pub const HOST: [&str; 11] = [
 ];
 
 /// The members of a service, sorted.
-pub const SERVICE: [&str; 6] = [
+pub const SERVICE: [&str; 7] = [
     "color",
     "created_at",
+    "depends_on",
     "description",
     "id",
     "name",

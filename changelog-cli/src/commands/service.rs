@@ -64,6 +64,7 @@ pub(crate) async fn run(mut app: App, command: ServiceCommand) -> Outcome {
                 name,
                 description,
                 color,
+                ..NewService::default()
             }
             .checked(now)?;
             let service = app.client()?.services().create_from(new).send().await?;

@@ -228,7 +228,7 @@ mod tests {
         let service = |name: &str| {
             serde_json::from_value(serde_json::json!({
                 "id": "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90", "name": name,
-                "description": null, "color": "#fff",
+                "description": null, "color": "#fff", "depends_on": [],
                 "organization_id": "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
                 "created_at": "2026-11-21T08:30:00.000Z",
             }))

@@ -110,11 +110,25 @@ CREATE TABLE services (
     name_folded     text COLLATE "C" NOT NULL,
     description     text COLLATE "C",
     color           text COLLATE "C" NOT NULL,
+    depends_on      jsonb NOT NULL,
     reference       text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
 );
+
+-- What `services.depends_on` lists, for looking up both directions. Services may
+-- depend on each other in a circle.
+CREATE TABLE service_dependencies (
+    organization_id uuid NOT NULL,
+    service_id      uuid NOT NULL,
+    depends_on_id   uuid NOT NULL,
+    PRIMARY KEY (organization_id, service_id, depends_on_id),
+    FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
+    FOREIGN KEY (organization_id, depends_on_id) REFERENCES services (organization_id, id)
+);
+CREATE INDEX service_dependencies_by_dependency ON service_dependencies
+    (organization_id, depends_on_id, service_id);
 
 CREATE TABLE hosts (
     organization_id uuid NOT NULL,
@@ -132,6 +146,16 @@ CREATE TABLE hosts (
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, hostname_folded)
+);
+
+-- The folded words of the names of services and hosts. `kind` is 'service' or 'host',
+-- and `id` is of a row of that table.
+CREATE TABLE catalog_words (
+    organization_id uuid NOT NULL,
+    kind            text COLLATE "C" NOT NULL,
+    word            text COLLATE "C" NOT NULL,
+    id              uuid NOT NULL,
+    PRIMARY KEY (organization_id, kind, word, id)
 );
 
 -- `document` is the change as the API returns it, except for service and host,

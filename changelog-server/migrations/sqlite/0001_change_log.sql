@@ -107,11 +107,25 @@ CREATE TABLE services (
     name_folded     TEXT NOT NULL,
     description     TEXT,
     color           TEXT NOT NULL,
+    depends_on      TEXT NOT NULL,
     reference       TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
 ) STRICT;
+
+-- What `services.depends_on` lists, for looking up both directions. Services may
+-- depend on each other in a circle.
+CREATE TABLE service_dependencies (
+    organization_id BLOB NOT NULL,
+    service_id      BLOB NOT NULL,
+    depends_on_id   BLOB NOT NULL,
+    PRIMARY KEY (organization_id, service_id, depends_on_id),
+    FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
+    FOREIGN KEY (organization_id, depends_on_id) REFERENCES services (organization_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX service_dependencies_by_dependency ON service_dependencies
+    (organization_id, depends_on_id, service_id);
 
 CREATE TABLE hosts (
     organization_id BLOB NOT NULL,
@@ -130,6 +144,16 @@ CREATE TABLE hosts (
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, hostname_folded)
 ) STRICT;
+
+-- The folded words of the names of services and hosts. `kind` is 'service' or 'host',
+-- and `id` is of a row of that table.
+CREATE TABLE catalog_words (
+    organization_id BLOB NOT NULL,
+    kind            TEXT NOT NULL,
+    word            TEXT NOT NULL,
+    id              BLOB NOT NULL,
+    PRIMARY KEY (organization_id, kind, word, id)
+) STRICT, WITHOUT ROWID;
 
 -- `document` is the change as the API returns it, except for service and host,
 -- whose names can change. The other columns are those that changes are found by.

@@ -7,6 +7,7 @@ use sqlx::FromRow;
 use sqlx::types::{Json, Text, Uuid};
 
 use super::activity::difference;
+use super::catalog_words::Named;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on};
 use super::summaries::{Summarized, Summary, page, page_after};
@@ -209,6 +210,8 @@ impl Tx {
         if inserted == 0 {
             return Err(StoreError::Conflict);
         }
+        self.write_words(tenant, Named::Host(host.id), None, &host.hostname)
+            .await?;
         self.check_quota(tenant, Quota::Hosts).await?;
         Ok(host)
     }
@@ -269,6 +272,13 @@ impl Tx {
                     .bind(&host.description)
                     .bind(reference(&host))
             ))?;
+            self.write_words(
+                tenant,
+                Named::Host(id),
+                Some(&before.hostname),
+                &host.hostname,
+            )
+            .await?;
         }
         Ok((host, changes))
     }

@@ -6,9 +6,11 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 9] = [
+const OF_ORGANIZATIONS: [&str; 11] = [
     "services",
+    "service_dependencies",
     "hosts",
+    "catalog_words",
     "changes",
     "change_tags",
     "change_counts",

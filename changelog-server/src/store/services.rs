@@ -6,47 +6,49 @@ use changelog_core::service::DEFAULT_COLOR;
 use changelog_core::{NewService, Service, ServiceId, ServicePatch, ServiceRef, Timestamp};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
-use sqlx::types::Uuid;
+use sqlx::types::{Json, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::difference;
+use super::catalog_words::Named;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on, push_values};
 use super::summaries::{Summarized, Summary, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const SELECT_ALL: &str = "
-SELECT id, name, description, color, created_at
+SELECT id, name, description, color, depends_on, created_at
 FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 
 const SELECT_NAMES: &str = "
 SELECT id, name FROM services WHERE organization_id = $1 ORDER BY name_folded, id";
 
 const SELECT_BY_ID: &str = "
-SELECT id, name, description, color, created_at
+SELECT id, name, description, color, depends_on, created_at
 FROM services WHERE organization_id = $1 AND id = $2";
 
 const SELECT_BY_NAME: &str = "
-SELECT id, name, description, color, created_at
+SELECT id, name, description, color, depends_on, created_at
 FROM services WHERE organization_id = $1 AND name_folded = $2";
 
 /// The start of the statement that reads a page.
 const SELECT_PAGE: &str = "
-SELECT id, name, description, color, created_at FROM services WHERE organization_id = ";
+SELECT id, name, description, color, depends_on, created_at FROM services WHERE organization_id = ";
 
 /// Inserts no row on a conflict: an error would end the transaction on PostgreSQL,
 /// which still has to record the outcome.
 const INSERT: &str = "
-INSERT INTO services (organization_id, id, name, name_folded, description, color, created_at,
-                      reference)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO services (organization_id, id, name, name_folded, description, color, depends_on,
+                      created_at, reference)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (organization_id, name_folded) DO NOTHING";
 
 /// Locks the row on PostgreSQL between reading and updating it.
 const LOCK: &str = "UPDATE services SET name = name WHERE organization_id = $1 AND id = $2";
 
 const UPDATE: &str = "
-UPDATE services SET name = $3, name_folded = $4, description = $5, color = $6, reference = $7
+UPDATE services SET name = $3, name_folded = $4, description = $5, color = $6, depends_on = $7,
+                    reference = $8
 WHERE organization_id = $1 AND id = $2";
 
 #[derive(FromRow)]
@@ -56,6 +58,7 @@ struct ServiceRow {
     name: String,
     description: Option<String>,
     color: String,
+    depends_on: Json<Vec<ServiceId>>,
     created_at: i64,
 }
 
@@ -66,6 +69,7 @@ impl ServiceRow {
             name: self.name,
             description: self.description,
             color: self.color,
+            depends_on: self.depends_on.0,
             organization_id: tenant.id(),
             created_at: Timestamp::from_millis(self.created_at),
         }
@@ -151,7 +155,8 @@ impl Database {
         }
         let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new(
-                "SELECT s.id, s.name, s.description, s.color, s.created_at FROM (",
+                "SELECT s.id, s.name, s.description, s.color, s.depends_on, s.created_at \
+                 FROM (",
             );
             push_values(&mut query, ids.map(|id| [id.0.into()]));
             query
@@ -197,6 +202,7 @@ impl Tx {
     /// Creates a service.
     ///
     /// # Errors
+    /// [`StoreError::Invalid`] when a service that it depends on does not exist,
     /// [`StoreError::Conflict`] when its name is taken,
     /// [`StoreError::QuotaExceeded`] when the organization has too many services.
     pub async fn insert_service(
@@ -213,9 +219,11 @@ impl Tx {
                 .color
                 .clone()
                 .unwrap_or_else(|| DEFAULT_COLOR.to_owned()),
+            depends_on: new.depends_on.clone(),
             organization_id: tenant.id(),
             created_at: now.into(),
         };
+        self.check_dependencies(tenant, &service.depends_on).await?;
         let inserted = execute!(
             self,
             sqlx::query(INSERT)
@@ -225,12 +233,16 @@ impl Tx {
                 .bind(service.name.to_ascii_lowercase())
                 .bind(&service.description)
                 .bind(&service.color)
+                .bind(Json(&service.depends_on))
                 .bind(now.timestamp_millis())
                 .bind(reference(&service))
         )?;
         if inserted == 0 {
             return Err(StoreError::Conflict);
         }
+        self.write_words(tenant, Named::Service(service.id), None, &service.name)
+            .await?;
+        self.write_dependencies(tenant, &[], &service).await?;
         self.check_quota(tenant, Quota::Services).await?;
         Ok(service)
     }
@@ -238,7 +250,8 @@ impl Tx {
     /// Updates a service and returns it with the differences, `{field: {from, to}}`.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when its new name is taken.
+    /// [`StoreError::Invalid`] when a service that it is to depend on does not exist or
+    /// is this one, [`StoreError::Conflict`] when its new name is taken.
     pub async fn update_service(
         &mut self,
         tenant: Tenant,
@@ -254,14 +267,10 @@ impl Tx {
         })?;
         let before = row.into_service(tenant);
         let mut service = before.clone();
-        let ServicePatch {
-            name,
-            description,
-            color,
-        } = patch.clone();
-        service.name = name.unwrap_or(service.name);
-        service.description = description.unwrap_or(service.description);
-        service.color = color.unwrap_or(service.color);
+        patch.clone().apply(&mut service)?;
+        if service.depends_on != before.depends_on {
+            self.check_dependencies(tenant, &service.depends_on).await?;
+        }
 
         let changes = difference(&before, &service);
         if !changes.is_empty() {
@@ -274,8 +283,18 @@ impl Tx {
                     .bind(service.name.to_ascii_lowercase())
                     .bind(&service.description)
                     .bind(&service.color)
+                    .bind(Json(&service.depends_on))
                     .bind(reference(&service))
             ))?;
+            self.write_words(
+                tenant,
+                Named::Service(id),
+                Some(&before.name),
+                &service.name,
+            )
+            .await?;
+            self.write_dependencies(tenant, &before.depends_on, &service)
+                .await?;
         }
         Ok((service, changes))
     }

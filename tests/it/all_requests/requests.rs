@@ -22,6 +22,7 @@ type Write = (&'static str, String, Value, u16);
 pub(super) struct Fixture {
     pub(super) change: String,
     pub(super) service: String,
+    pub(super) other_service: String,
     pub(super) host: String,
     pub(super) tag: String,
     pub(super) other_tag: String,
@@ -39,6 +40,8 @@ impl Fixture {
         let key = app.key();
         let service = json!({ "name": "payments" });
         let service = key.create("/api/services", service).await;
+        let other_service = json!({ "name": "ledger" });
+        let other_service = key.create("/api/services", other_service).await;
         let host = json!({ "hostname": "web-1" });
         let host = key.create("/api/hosts", host).await;
         let body = json!({
@@ -50,6 +53,7 @@ impl Fixture {
         Self {
             change: key.create("/api/changes", body).await,
             service,
+            other_service,
             host,
             tag: "often".to_owned(),
             other_tag: "seldom".to_owned(),
@@ -163,7 +167,24 @@ impl Fixture {
                 ("PATCH", format!("/api/{path}/{unknown}"), described, 404),
             ]);
         }
+        writes.extend(self.dependencies(round));
         writes
+    }
+
+    /// Returns the requests that write which services a service depends on.
+    fn dependencies(&self, round: usize) -> Vec<Write> {
+        let all = "/api/services".to_owned();
+        let one = format!("/api/services/{}", self.service);
+        let needs = |ids: &[&str]| json!({ "depends_on": ids });
+        let mut new = needs(&[&self.service]);
+        new["name"] = json!(format!("depends-{round}"));
+        let unknown = Uuid::now_v7().to_string();
+        vec![
+            ("POST", all, new, 201),
+            ("PATCH", one.clone(), needs(&[&self.other_service]), 200),
+            ("PATCH", one.clone(), needs(&[&unknown]), 422),
+            ("PATCH", one, needs(&[]), 200),
+        ]
     }
 
     fn new_changes(&self) -> Vec<Write> {

@@ -62,10 +62,11 @@ const OTHER_ORGANIZATIONS: [&str; 11] = [
         FROM others, generate_series(1, 5) AS m",
 ];
 
-/// 5,000 services and 500 hosts, and those of the other organizations.
-const SERVICES_AND_HOSTS: [&str; 2] = [
-    "INSERT INTO services (organization_id, id, name, name_folded, color, created_at, reference)
-        SELECT organization_id, id, name, name, '#6b7280', 0,
+/// 5,000 services and 500 hosts, and those of the other organizations, with the words of
+/// their names. Each service depends on three others.
+const SERVICES_AND_HOSTS: [&str; 4] = [
+    "INSERT INTO services (organization_id, id, name, name_folded, color, depends_on, created_at, reference)
+        SELECT organization_id, id, name, name, '#6b7280', '[]', 0,
             json_build_object('id', id, 'name', name, 'color', '#6b7280')
         FROM (SELECT organization_id, id_at(1600000000000 + n, 0, n) AS id, 'service-' || n AS name
             FROM (SELECT $1 AS organization_id, n FROM generate_series(1, 5000) AS n
@@ -81,6 +82,15 @@ const SERVICES_AND_HOSTS: [&str; 2] = [
                 UNION ALL SELECT organization_id, m
                 FROM others, generate_series(5000 + 1000 * n, 5999 + 1000 * n) AS m
                 WHERE n <= 50) AS numbers) AS hosts",
+    "INSERT INTO service_dependencies (organization_id, service_id, depends_on_id)
+        SELECT organization_id, id, next FROM (SELECT organization_id, id,
+                lead(id, k) OVER (PARTITION BY organization_id, k ORDER BY id) AS next
+            FROM services, generate_series(1, 3) AS k) AS numbers
+        WHERE next IS NOT NULL",
+    "INSERT INTO catalog_words (organization_id, kind, word, id)
+        SELECT organization_id, kind, unnest(string_to_array(name, '-')), id
+        FROM (SELECT organization_id, 'service' AS kind, name, id FROM services
+            UNION ALL SELECT organization_id, 'host', hostname, id FROM hosts) AS names",
 ];
 
 /// The values of each change: a year of them, in groups of ten with one risk and status,
@@ -232,10 +242,18 @@ async fn execute(connection: &mut PgConnection, statement: &str, value: Option<U
 }
 
 async fn fixture(connection: &mut PgConnection) -> Fixture {
-    let (change, service, host, since, until): (Uuid, Uuid, Uuid, String, String) = sqlx::query_as(
-        "SELECT c.id, s.id, h.id, moment(c.millis - 7654321), moment(c.millis + 1234567890)
-        FROM seed c, services s, hosts h
-        WHERE c.number = 500007 AND s.name = 'service-1234' AND h.hostname = 'host-123'",
+    let (change, service, other_service, host, since, until): (
+        Uuid,
+        Uuid,
+        Uuid,
+        Uuid,
+        String,
+        String,
+    ) = sqlx::query_as(
+        "SELECT c.id, s.id, o.id, h.id, moment(c.millis - 7654321), moment(c.millis + 1234567890)
+        FROM seed c, services s, services o, hosts h
+        WHERE c.number = 500007 AND s.name = 'service-1234' AND
+            o.name = 'service-2345' AND h.hostname = 'host-123'",
     )
     .fetch_one(connection)
     .await
@@ -243,6 +261,7 @@ async fn fixture(connection: &mut PgConnection) -> Fixture {
     Fixture {
         change: change.to_string(),
         service: service.to_string(),
+        other_service: other_service.to_string(),
         host: host.to_string(),
         tag: "seldom".to_owned(),
         other_tag: "rare".to_owned(),

@@ -16,6 +16,10 @@ on_both!(
     every_field_can_be_updated,
     null_clears_optional_fields,
     renaming_to_a_used_name_is_refused,
+    services_depend_on_services,
+    dependencies_are_in_the_activity_log,
+    dependencies_must_exist,
+    dependencies_are_limited,
 );
 
 fn full() -> Value {
@@ -147,4 +151,117 @@ async fn renaming_to_a_used_name_is_refused(app: TestApp) {
     let answer = key.patch(&path, json!({ "name": "Taken" })).await;
     answer.problem(409, "conflict");
     assert_eq!(key.get(&path).await.data(200)["name"], "free");
+}
+
+/// Creates a service with nothing but a name, and returns its id.
+async fn named(app: &TestApp, name: &str) -> String {
+    app.key()
+        .create("/api/services", json!({ "name": name }))
+        .await
+}
+
+async fn services_depend_on_services(app: TestApp) {
+    let key = app.key();
+    let (ledger, mail) = (named(&app, "ledger").await, named(&app, "mail").await);
+    // In the order given, each once.
+    let ids = json!([mail, ledger, mail]);
+    let new = json!({ "name": "payments", "depends_on": ids });
+    let payments = key.post("/api/services", new).await.data(201);
+    assert_eq!(payments["depends_on"], json!([mail, ledger]));
+    let path = format!("/api/services/{}", text(&payments["id"]));
+    assert_eq!(key.get(&path).await.data(200), payments);
+    for list in ["", "?limit=3"] {
+        let list = key.get(&format!("/api/services{list}")).await.data(200);
+        assert_eq!(list[2], payments);
+        assert_eq!(list[0]["depends_on"], json!([]));
+    }
+    // In a circle, and again without another field.
+    let circle = json!({ "depends_on": [payments["id"]] });
+    let answer = key.patch(&format!("/api/services/{ledger}"), circle).await;
+    assert_eq!(answer.data(200)["depends_on"], json!([payments["id"]]));
+    for (patch, expected) in [
+        (json!({ "depends_on": [ledger] }), json!([ledger])),
+        (json!({ "color": "#fff" }), json!([ledger])),
+        (
+            json!({ "depends_on": [mail, ledger] }),
+            json!([mail, ledger]),
+        ),
+        (json!({ "depends_on": null }), json!([])),
+        (json!({ "depends_on": [mail] }), json!([mail])),
+        (json!({ "depends_on": [] }), json!([])),
+    ] {
+        let updated = key.patch(&path, patch.clone()).await.data(200);
+        assert_eq!(updated["depends_on"], expected, "{patch}");
+        assert_eq!(key.get(&path).await.data(200), updated, "{patch}");
+    }
+}
+
+async fn dependencies_are_in_the_activity_log(app: TestApp) {
+    let key = app.key();
+    let (ledger, mail) = (named(&app, "ledger").await, named(&app, "mail").await);
+    let path = format!("/api/services/{ledger}");
+    for _ in 0..2 {
+        // The second time nothing changes.
+        key.patch(&path, json!({ "depends_on": [mail] }))
+            .await
+            .is(200);
+    }
+    let browser = app.browser().await;
+    let entries = browser
+        .get("/api/activity?resource=service")
+        .await
+        .body(200)["items"]
+        .take();
+    let expected = json!({ "changes": { "depends_on": { "from": [], "to": [mail] } } });
+    assert_eq!(entries[0]["metadata"], expected);
+    assert_eq!(entries[1]["action"], "created");
+}
+
+async fn dependencies_must_exist(app: TestApp) {
+    let key = app.key();
+    let ledger = named(&app, "ledger").await;
+    let other = app.with_key(&app.second_organization().key);
+    let foreign = other
+        .create("/api/services", json!({ "name": "mail" }))
+        .await;
+    let unknown = Uuid::now_v7().to_string();
+    let host = key
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let path = format!("/api/services/{ledger}");
+    for id in [foreign, unknown, host] {
+        let body = json!({ "name": "payments", "depends_on": [ledger, id] });
+        let answers = [
+            key.post("/api/services", body).await,
+            key.patch(&path, json!({ "name": "renamed", "depends_on": [id] }))
+                .await,
+        ];
+        for (answer, place) in answers.into_iter().zip([1, 0]) {
+            let pointer = format!("/depends_on/{place}");
+            answer.violates(&[(&pointer, "not_found")]);
+            let expected =
+                format!("must be a service of the organization, which has none with the id {id}");
+            assert_eq!(answer.json()["errors"][0]["message"], expected);
+        }
+    }
+    let itself = json!({ "depends_on": [ledger] });
+    key.patch(&path, itself)
+        .await
+        .violates(&[("/depends_on/0", "unknown_value")]);
+    let list = key.get("/api/services").await.data(200);
+    assert_eq!(each(&list, "name"), ["ledger"]);
+    assert_eq!(list[0]["depends_on"], json!([]));
+}
+
+async fn dependencies_are_limited(app: TestApp) {
+    let key = app.key();
+    let mut ids = Vec::new();
+    for number in 0..51 {
+        ids.push(named(&app, &format!("service {number}")).await);
+    }
+    let new = |ids: &[String]| json!({ "name": "payments", "depends_on": ids });
+    let answer = key.post("/api/services", new(&ids)).await;
+    answer.violates(&[("/depends_on", "too_many")]);
+    let service = key.post("/api/services", new(&ids[..50])).await.data(201);
+    assert_eq!(service["depends_on"], json!(ids[..50]));
 }

@@ -1,0 +1,178 @@
+//! The words of the names of services and hosts, by which a search finds them.
+
+use std::collections::BTreeSet;
+
+use changelog_core::text::words;
+use changelog_core::{HostId, ServiceId};
+use sqlx::types::Uuid;
+use sqlx::{Postgres, QueryBuilder, Sqlite};
+
+use super::engine::{Dialect, Engine, Script, on, push_limit};
+use super::{Database, StoreError, Tenant, Tx};
+
+/// What has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    Service(ServiceId),
+    Host(HostId),
+}
+
+impl Named {
+    /// Returns the column `kind`.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Service(_) => SERVICE,
+            Self::Host(_) => HOST,
+        }
+    }
+
+    fn uuid(self) -> Uuid {
+        match self {
+            Self::Service(id) => id.0,
+            Self::Host(id) => id.0,
+        }
+    }
+}
+
+const SERVICE: &str = "service";
+const HOST: &str = "host";
+
+impl Database {
+    /// Finds the services and hosts whose names have a word that begins with `prefix`, in
+    /// the order of these words. Reads at most `limit` words of services and as many
+    /// of hosts.
+    ///
+    /// `prefix` must be folded: one of the words that [`words`] returns, or its beginning.
+    pub async fn catalog_matches(
+        &self,
+        tenant: Tenant,
+        prefix: &str,
+        limit: u64,
+    ) -> Result<(Vec<ServiceId>, Vec<HostId>), StoreError> {
+        let rows: Vec<(String, Uuid)> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = select_matches(tenant, prefix, limit);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let (mut services, mut hosts) = (Vec::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        // An id is there once for each of its words.
+        for (kind, id) in rows.into_iter().filter(|(_, id)| seen.insert(*id)) {
+            if kind == SERVICE {
+                services.push(id.into());
+            } else {
+                hosts.push(id.into());
+            }
+        }
+        Ok((services, hosts))
+    }
+}
+
+impl Tx {
+    /// Replaces the words of a service or host whose name was `before`, if it had one.
+    pub(super) async fn write_words(
+        &mut self,
+        tenant: Tenant,
+        named: Named,
+        before: Option<&str>,
+        after: &str,
+    ) -> Result<(), StoreError> {
+        let before = before.map(words).unwrap_or_default();
+        let (before, after) = (
+            BTreeSet::from_iter(before),
+            BTreeSet::from_iter(words(after)),
+        );
+        match &mut self.connection {
+            Engine::Sqlite(db) => {
+                let script = replace::<Sqlite>(tenant, named, &before, &after);
+                script.run(&mut **db).await
+            }
+            Engine::Postgres(db) => {
+                let script = replace::<Postgres>(tenant, named, &before, &after);
+                script.run(&mut **db).await
+            }
+        }
+    }
+}
+
+/// Returns the statements that replace the words of a name.
+fn replace<DB: Dialect>(
+    tenant: Tenant,
+    named: Named,
+    before: &BTreeSet<String>,
+    after: &BTreeSet<String>,
+) -> Script<DB> {
+    let mut script = Script::new();
+    for word in before.difference(after) {
+        let query = script.statement("DELETE FROM catalog_words WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND kind = ");
+        DB::bind(query, named.kind().into());
+        query.push(" AND word = ");
+        DB::bind(query, word.as_str().into());
+        query.push(" AND id = ");
+        DB::bind(query, named.uuid().into());
+    }
+    let added = after.difference(before).map(|word| {
+        [
+            tenant.uuid().into(),
+            named.kind().into(),
+            word.as_str().into(),
+            named.uuid().into(),
+        ]
+    });
+    let rows: Vec<_> = added.collect();
+    script.insert(
+        "INSERT INTO catalog_words (organization_id, kind, word, id) ",
+        &rows,
+        "",
+    );
+    script
+}
+
+/// Selects the first rows of each kind whose words begin with a prefix.
+fn select_matches<DB: Dialect>(tenant: Tenant, prefix: &str, limit: u64) -> QueryBuilder<DB> {
+    // Folded words have letters and digits only, which all come before it.
+    let end = format!("{prefix}{}", char::MAX);
+    let mut query = QueryBuilder::new("");
+    for kind in [SERVICE, HOST] {
+        if kind != SERVICE {
+            query.push(" UNION ALL ");
+        }
+        query.push("SELECT * FROM (SELECT kind, id FROM catalog_words WHERE organization_id = ");
+        DB::bind(&mut query, tenant.uuid().into());
+        query.push(" AND kind = ");
+        DB::bind(&mut query, kind.into());
+        query.push(" AND word >= ");
+        DB::bind(&mut query, prefix.into());
+        query.push(" AND word < ");
+        DB::bind(&mut query, end.as_str().into());
+        query.push(" ORDER BY word, id");
+        push_limit(&mut query, limit, 0);
+        query.push(") AS ").push(kind).push("s");
+    }
+    query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::explain;
+
+    #[tokio::test]
+    async fn the_words_of_each_kind_are_read_as_a_range() {
+        let id = Uuid::from_u128(1);
+        let query = select_matches::<Sqlite>(Tenant(id.into()), "pay", 200);
+        let plan = explain::of(&query.into_string()).await;
+        let range = "SEARCH catalog_words USING PRIMARY KEY \
+                     (organization_id=? AND kind=? AND word>? AND word<?)";
+        assert_eq!(
+            plan.iter().filter(|step| *step == range).count(),
+            2,
+            "{plan:?}"
+        );
+        assert!(
+            !plan.iter().any(|step| step.contains("TEMP B-TREE")),
+            "{plan:?}"
+        );
+    }
+}

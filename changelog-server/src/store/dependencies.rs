@@ -1,0 +1,195 @@
+//! Which services a service depends on.
+//!
+//! `services.depends_on` has the list as it was given, so that reading services needs
+//! no other table; `service_dependencies` has the same for looking up both directions.
+
+use std::collections::HashSet;
+
+use changelog_core::{Service, ServiceId, ServiceRef, ViolationCode, Violations};
+use sqlx::types::Uuid;
+use sqlx::{Postgres, QueryBuilder, Sqlite};
+
+use super::engine::{Dialect, Engine, Script, on, push_limit, push_values};
+use super::{Database, StoreError, Tenant, Tx};
+
+/// How many of the services that depend on one service are read.
+const MAX_DEPENDENTS: u64 = 200;
+
+/// The services that a service depends on and that depend on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// The services that it depends on, ordered by name.
+    pub depends_on: Vec<ServiceRef>,
+    /// The services that depend on it, ordered by name; at most 200, those created
+    /// first.
+    pub needed_by: Vec<ServiceRef>,
+}
+
+impl Database {
+    /// Finds the services that a service depends on and those that depend on it, each
+    /// one step away.
+    pub async fn dependencies_of(
+        &self,
+        tenant: Tenant,
+        id: ServiceId,
+    ) -> Result<Dependencies, StoreError> {
+        let rows: Vec<(bool, Uuid, String, String)> =
+            on!(&mut self.reader(tenant).await?, |db| async {
+                let mut query = select_both(tenant, id);
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
+        let mut found = Dependencies::default();
+        for (is_dependency, id, name, color) in rows {
+            let id = id.into();
+            let service = ServiceRef { id, name, color };
+            match is_dependency {
+                true => found.depends_on.push(service),
+                false => found.needed_by.push(service),
+            }
+        }
+        for services in [&mut found.depends_on, &mut found.needed_by] {
+            services.sort_by_cached_key(|service| service.name.to_ascii_lowercase());
+        }
+        Ok(found)
+    }
+}
+
+impl Tx {
+    /// Checks that the services that a service is to depend on exist, and reports all
+    /// that do not.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] with their places in `depends_on`.
+    pub(super) async fn check_dependencies(
+        &mut self,
+        tenant: Tenant,
+        ids: &[ServiceId],
+    ) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<(Uuid,)> = on!(&mut self.connection, |db| async {
+            let mut query = select_existing(tenant, ids);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let existing: HashSet<Uuid> = rows.into_iter().map(|(id,)| id).collect();
+        let mut missing = Violations::default();
+        for (index, id) in ids.iter().enumerate() {
+            if !existing.contains(&id.0) {
+                missing_service(&mut missing, format!("/depends_on/{index}"), *id);
+            }
+        }
+        Ok(missing.into_result(())?)
+    }
+
+    /// Replaces the rows of a service that depended on the services `before`.
+    pub(super) async fn write_dependencies(
+        &mut self,
+        tenant: Tenant,
+        before: &[ServiceId],
+        service: &Service,
+    ) -> Result<(), StoreError> {
+        if before == service.depends_on {
+            return Ok(());
+        }
+        match &mut self.connection {
+            Engine::Sqlite(db) => {
+                let script = replace::<Sqlite>(tenant, before, service);
+                script.run(&mut **db).await
+            }
+            Engine::Postgres(db) => {
+                let script = replace::<Postgres>(tenant, before, service);
+                script.run(&mut **db).await
+            }
+        }
+    }
+}
+
+/// Reports a service that the organization does not have.
+pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: ServiceId) {
+    let message = format!("must be a service of the organization, which has none with the id {id}");
+    missing.add(pointer, ViolationCode::NotFound, message);
+}
+
+/// Selects those of some services that exist.
+fn select_existing<DB: Dialect>(tenant: Tenant, ids: &[ServiceId]) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT s.id FROM (");
+    push_values(&mut query, ids.iter().map(|id| [id.0.into()]));
+    query.push(") AS wanted JOIN services s ON s.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND s.id = wanted.column1");
+    query
+}
+
+/// Selects the references to the services in both directions.
+fn select_both<DB: Dialect>(tenant: Tenant, id: ServiceId) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT found.is_dependency, s.id, s.name, s.color FROM (");
+    let half = |query: &mut QueryBuilder<DB>, select: &str, by: &str| {
+        query.push("SELECT * FROM (SELECT ").push(select);
+        query.push(" FROM service_dependencies WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND ").push(by).push(" = ");
+        DB::bind(query, id.0.into());
+        query.push(" ORDER BY id");
+    };
+    half(
+        &mut query,
+        "depends_on_id AS id, TRUE AS is_dependency",
+        "service_id",
+    );
+    query.push(") AS dependencies UNION ALL ");
+    half(
+        &mut query,
+        "service_id AS id, FALSE AS is_dependency",
+        "depends_on_id",
+    );
+    push_limit(&mut query, MAX_DEPENDENTS, 0);
+    query.push(") AS dependents) AS found JOIN services s ON s.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND s.id = found.id");
+    query
+}
+
+/// Returns the statements that replace the rows of a service.
+fn replace<DB: Dialect>(tenant: Tenant, before: &[ServiceId], service: &Service) -> Script<DB> {
+    let mut script = Script::new();
+    if !before.is_empty() {
+        let query = script.statement("DELETE FROM service_dependencies WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND service_id = ");
+        DB::bind(query, service.id.0.into());
+    }
+    let rows = service.depends_on.iter();
+    let rows: Vec<_> = rows
+        .map(|id| [tenant.uuid().into(), service.id.0.into(), id.0.into()])
+        .collect();
+    script.insert(
+        "INSERT INTO service_dependencies (organization_id, service_id, depends_on_id) ",
+        &rows,
+        "",
+    );
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::explain;
+
+    #[tokio::test]
+    async fn both_directions_are_looked_up_by_indexes() {
+        let id = Uuid::from_u128(1);
+        let query = select_both::<Sqlite>(Tenant(id.into()), id.into());
+        let plan = explain::of(&query.into_string()).await;
+        for step in [
+            "SEARCH service_dependencies USING PRIMARY KEY (organization_id=? AND service_id=?)",
+            "SEARCH service_dependencies USING COVERING INDEX service_dependencies_by_dependency \
+             (organization_id=? AND depends_on_id=?)",
+        ] {
+            assert!(plan.iter().any(|found| found == step), "{step}: {plan:?}");
+        }
+        let slow = ["SCAN service", "TEMP B-TREE"];
+        let is_slow = |step: &String| slow.iter().any(|part| step.contains(part));
+        assert!(!plan.iter().any(is_slow), "{plan:?}");
+    }
+}
