@@ -58,8 +58,9 @@ impl Changes {
         ListChanges::new(self.transport.clone())
     }
 
-    /// Prepares to receive changes as they are recorded: all of them, or those
-    /// that match a [`ChangeQuery`].
+    /// Prepares to receive changes as they are recorded, and
+    /// [updated](WatchChanges::updates): all of them, or those that match a
+    /// [`ChangeQuery`].
     pub fn watch(&self) -> WatchChanges {
         WatchChanges::new(self.transport.clone())
     }

@@ -1,6 +1,9 @@
 //! The activity log: who did what, and when.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::ids::{ActivityId, UserId};
@@ -90,9 +93,46 @@ pub struct ActivityEntry {
     /// update, as `{field: {from, to}}`. A value of more than 300 characters is
     /// `{excerpt, length}` with its first 200 characters.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
-    pub metadata: serde_json::Value,
+    pub metadata: Value,
     /// The time of the action.
     pub created_at: Timestamp,
+}
+
+/// The old and the new value of a field that an update changed. A string of more than
+/// 300 characters is `{excerpt, length}` with its first 200 characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Difference {
+    /// The value before the update.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value, example = "planned"))]
+    pub from: Value,
+    /// The value after the update.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value, example = "in_progress"))]
+    pub to: Value,
+}
+
+/// What an update changed, by the names of the fields.
+pub type Differences = BTreeMap<String, Difference>;
+
+/// Returns a value of the activity log as one string: a service, a host and a link by
+/// name, the values of a list separated by commas, `nothing` for an absent value.
+/// `string` formats each string.
+pub fn value_text(value: &Value, string: &dyn Fn(&str) -> String) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => string(text),
+        Value::Array(values) if values.is_empty() => "nothing".to_owned(),
+        Value::Array(values) => {
+            let all: Vec<String> = values.iter().map(|one| value_text(one, string)).collect();
+            all.join(", ")
+        }
+        Value::Object(fields) => {
+            let names = ["name", "hostname", "label", "excerpt"];
+            let name = names.iter().find_map(|name| fields.get(*name));
+            name.map_or_else(|| value.to_string(), |name| value_text(name, string))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// A user, or an API key, with entries in the activity log.

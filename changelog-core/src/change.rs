@@ -1,6 +1,7 @@
 //! Changes to the infrastructure, done or planned.
 
 pub mod around;
+mod event;
 pub mod fields;
 mod filter;
 mod imported_change;
@@ -14,6 +15,7 @@ use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
+pub use event::{ChangeEvent, ChangeUpdate, StreamFilter};
 pub use filter::ChangeFilter;
 pub use imported_change::ImportedChange;
 pub use input::{ChangePatch, NewChange, NewChanges};

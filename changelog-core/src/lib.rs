@@ -34,12 +34,14 @@ pub mod time;
 pub mod user;
 mod wire_enum;
 
-pub use activity::{Action, ActivityEntry, ActivityFilter, Actor, ResourceType};
+pub use activity::{
+    Action, ActivityEntry, ActivityFilter, Actor, Difference, Differences, ResourceType,
+};
 pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
 pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
-    Change, ChangeCreated, ChangeFilter, ChangePatch, HostRef, ImportedChange, Link, NewChange,
-    NewChanges, RiskLevel, ServiceRef, Status,
+    Change, ChangeCreated, ChangeEvent, ChangeFilter, ChangePatch, ChangeUpdate, HostRef,
+    ImportedChange, Link, NewChange, NewChanges, RiskLevel, ServiceRef, Status, StreamFilter,
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};

@@ -1,16 +1,18 @@
-//! The open streams of recorded changes.
+//! The open streams of changes.
 //!
-//! One task per watched organization reads each recorded change once and passes it to
-//! all streams of that organization. The store notifies the task of the commits of
+//! One task per watched organization reads each change that is created or updated once
+//! and passes it to all streams of that organization; updates only while a stream sends
+//! them. The store notifies the task of the commits of
 //! this process; the task finds the commits of other processes within a second, by
 //! reading the latest entries of the activity log again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use changelog_core::{ActivityId, Timestamp};
+use changelog_core::{ActivityId, ChangeEvent, Timestamp};
 use chrono::TimeDelta;
 use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
@@ -19,8 +21,8 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::client_limit::{ClientLimit, ClientPermit};
 use crate::clock::Clock;
 use crate::response_memory::{Holder, Permit, ResponseMemory};
-use crate::store::creation_log::{RecordedChange, first_id_at, overlap_start};
-use crate::store::creation_notifier::CreationEntry;
+use crate::store::change_notifier::ChangeEntry;
+use crate::store::recorded_changes::{RecordedChange, first_id_at, overlap_start};
 use crate::store::{Store, StoreError, Tenant};
 
 /// The limit on streams of this process; less if that is more than half of the
@@ -32,12 +34,12 @@ const MAX_STREAMS_PER_ORGANIZATION: usize = 50;
 /// requests, so that its streams leave room for its other requests.
 const MAX_STREAMS_PER_CLIENT: usize = 200;
 
-/// How often the task reads the changes that other processes have recorded.
+/// How often the task reads what other processes have recorded.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How far back most reads go; commits rarely take longer.
 const POLL_OVERLAP: TimeDelta = TimeDelta::seconds(3);
 /// One in this many reads goes back by the full overlap, see
-/// [`crate::store::creation_log`].
+/// [`crate::store::recorded_changes`].
 const FULL_OVERLAP_EVERY: u32 = 10;
 /// How many changes are buffered for a slow stream. A stream that falls further
 /// behind reads from the database at its own pace.
@@ -74,6 +76,8 @@ struct Streams {
 #[derive(Debug)]
 struct WatchedOrganization {
     streams: usize,
+    /// How many of them send updates.
+    streams_of_updates: Arc<AtomicUsize>,
     events: broadcast::Sender<StreamEvent>,
     progress: watch::Receiver<Option<Timestamp>>,
     task: AbortHandle,
@@ -82,10 +86,10 @@ struct WatchedOrganization {
 /// What a stream receives.
 #[derive(Clone, Debug)]
 pub(crate) enum StreamEvent {
-    /// A change that was recorded.
+    /// A change that was created or updated.
     Change(Arc<BufferedChange>),
     /// A change that is too large for the buffer; each stream reads it from the database.
-    Unbuffered(CreationEntry),
+    Unbuffered(ChangeEntry),
 }
 
 /// A change that is buffered until all streams have sent it.
@@ -115,7 +119,7 @@ pub(crate) enum SubscribeError {
 /// An open stream; it no longer counts towards the limits when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    /// The changes that are recorded from now on.
+    /// What is recorded from now on.
     pub(crate) events: broadcast::Receiver<StreamEvent>,
     progress: watch::Receiver<Option<Timestamp>>,
     shutdown: watch::Receiver<bool>,
@@ -127,6 +131,7 @@ pub(crate) struct Subscription {
 struct Slot {
     streams: Arc<Mutex<Streams>>,
     tenant: Tenant,
+    sends_updates: bool,
 }
 
 fn lock(streams: &Mutex<Streams>) -> MutexGuard<'_, Streams> {
@@ -152,14 +157,15 @@ impl ChangeStreams {
         }
     }
 
-    /// Opens a stream for a client. It receives the changes that are recorded after
-    /// this returns.
+    /// Opens a stream for a client. It receives what is recorded after this returns:
+    /// the changes that are created, and those that are updated if it sends updates.
     pub(crate) async fn subscribe(
         &self,
         tenant: Tenant,
         address: IpAddr,
+        sends_updates: bool,
     ) -> Result<Subscription, SubscribeError> {
-        let mut subscription = self.add_stream(tenant, address)?;
+        let mut subscription = self.add_stream(tenant, address, sends_updates)?;
         let first_read = subscription.progress.wait_for(Option::is_some);
         if !matches!(timeout(FIRST_READ_TIMEOUT, first_read).await, Ok(Ok(_))) {
             return Err(SubscribeError::NotReady);
@@ -167,7 +173,12 @@ impl ChangeStreams {
         Ok(subscription)
     }
 
-    fn add_stream(&self, tenant: Tenant, address: IpAddr) -> Result<Subscription, SubscribeError> {
+    fn add_stream(
+        &self,
+        tenant: Tenant,
+        address: IpAddr,
+        sends_updates: bool,
+    ) -> Result<Subscription, SubscribeError> {
         let too_many = |holder, limit| SubscribeError::TooMany { holder, limit };
         let client = self.clients.take(address);
         let client = client.ok_or_else(|| too_many("your address has", MAX_STREAMS_PER_CLIENT))?;
@@ -186,6 +197,11 @@ impl ChangeStreams {
             ));
         }
         organization.streams += 1;
+        if sends_updates {
+            organization
+                .streams_of_updates
+                .fetch_add(1, Ordering::Relaxed);
+        }
         let subscription = Subscription {
             events: organization.events.subscribe(),
             progress: organization.progress.clone(),
@@ -193,6 +209,7 @@ impl ChangeStreams {
             _slot: Slot {
                 streams: Arc::clone(&self.streams),
                 tenant,
+                sends_updates,
             },
             _client: client,
         };
@@ -203,9 +220,11 @@ impl ChangeStreams {
     fn watch_organization(&self, tenant: Tenant) -> WatchedOrganization {
         let (events, _) = broadcast::channel(STREAM_BUFFER);
         let (report, progress) = watch::channel(None);
+        let streams_of_updates = Arc::default();
         let reader = OrganizationReader {
             store: self.store.clone(),
             tenant,
+            streams_of_updates: Arc::clone(&streams_of_updates),
             events: events.clone(),
             memory: self.memory.clone(),
             seen: BTreeSet::new(),
@@ -213,6 +232,7 @@ impl ChangeStreams {
         let task = tokio::spawn(reader.follow(self.clock.clone(), report));
         WatchedOrganization {
             streams: 0,
+            streams_of_updates,
             events,
             progress,
             task: task.abort_handle(),
@@ -231,6 +251,11 @@ impl Drop for Slot {
         streams.count -= 1;
         if let Some(organization) = streams.organizations.get_mut(&self.tenant) {
             organization.streams -= 1;
+            if self.sends_updates {
+                organization
+                    .streams_of_updates
+                    .fetch_sub(1, Ordering::Relaxed);
+            }
             if organization.streams == 0 {
                 organization.task.abort();
                 streams.organizations.remove(&self.tenant);
@@ -255,8 +280,9 @@ impl Subscription {
         }
     }
 
-    /// Returns the position of a stream that has received every event so far. All
-    /// changes recorded before it were sent, except for late ones within the overlap.
+    /// Returns the position of a stream that has received every event so far.
+    /// Everything recorded before it was sent, except for late entries within the
+    /// overlap.
     pub(crate) fn progress(&self) -> ActivityId {
         let progress = *self.progress.borrow();
         first_id_at(progress.unwrap_or(Timestamp::EPOCH))
@@ -267,16 +293,17 @@ impl Subscription {
 struct OrganizationReader {
     store: Store,
     tenant: Tenant,
+    streams_of_updates: Arc<AtomicUsize>,
     events: broadcast::Sender<StreamEvent>,
     memory: ResponseMemory,
-    /// The entries within the full overlap that were sent, or were there before the
-    /// task started.
+    /// The entries within the full overlap that were sent, that no stream sends, or
+    /// that were there before the task started.
     seen: BTreeSet<ActivityId>,
 }
 
 impl OrganizationReader {
     async fn follow(mut self, clock: Clock, progress: watch::Sender<Option<Timestamp>>) {
-        let mut notifications = self.store.subscribe_to_creations(self.tenant);
+        let mut notifications = self.store.subscribe_to_changes(self.tenant);
         let mut poll = interval(POLL_INTERVAL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Everything before `read_until` was read. After a failed read, the next one
@@ -294,13 +321,13 @@ impl OrganizationReader {
         loop {
             tokio::select! {
                 Some(notification) = notifications.recv() => {
-                    let mut created = vec![notification];
-                    while created.len() < NOTIFICATION_BATCH
+                    let mut entries = vec![notification];
+                    while entries.len() < NOTIFICATION_BATCH
                         && let Ok(notification) = notifications.try_recv()
                     {
-                        created.push(notification);
+                        entries.push(notification);
                     }
-                    if let Err(error) = self.send(created).await {
+                    if let Err(error) = self.send(entries).await {
                         log_failure(&error);
                         reads = 0;
                     }
@@ -333,35 +360,44 @@ impl OrganizationReader {
     async fn mark_seen(&mut self, from: ActivityId) -> Result<(), StoreError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let entries = self.store.creations_from(self.tenant, from).await?;
-            next = entries.next;
-            self.seen.extend(entries.created.iter().map(|one| one.id));
+            let batch = self.store.change_entries_from(self.tenant, from).await?;
+            next = batch.next;
+            self.seen.extend(batch.entries.iter().map(|entry| entry.id));
         }
         Ok(())
     }
 
-    /// Sends the changes of the entries from an id onwards that were not sent yet.
+    /// Sends the entries from an id onwards that were not sent yet.
     async fn send_from(&mut self, from: ActivityId) -> Result<(), StoreError> {
         let mut next = Some(from);
         while let Some(from) = next {
-            let entries = self.store.creations_from(self.tenant, from).await?;
-            next = entries.next;
-            self.send(entries.created).await?;
+            let batch = self.store.change_entries_from(self.tenant, from).await?;
+            next = batch.next;
+            self.send(batch.entries).await?;
         }
         Ok(())
     }
 
-    /// Sends the changes of the given entries that were not sent yet.
-    async fn send(&mut self, mut created: Vec<CreationEntry>) -> Result<(), StoreError> {
-        created.retain(|entry| !self.seen.contains(&entry.id));
-        created.sort_by_key(|entry| entry.id);
-        created.dedup();
-        for created in created.chunks(READ_BATCH) {
-            for recorded in self.store.recorded_changes(self.tenant, created).await? {
+    /// Sends those of the given entries that were not sent yet.
+    async fn send(&mut self, mut entries: Vec<ChangeEntry>) -> Result<(), StoreError> {
+        let sends_updates = self.streams_of_updates.load(Ordering::Relaxed) > 0;
+        entries.retain(|entry| {
+            let is_sent = sends_updates || entry.event == ChangeEvent::Created;
+            // A stream that is opened later does not get earlier updates.
+            let is_new = is_sent && !self.seen.contains(&entry.id);
+            if !is_sent {
+                self.seen.insert(entry.id);
+            }
+            is_new
+        });
+        entries.sort_by_key(|entry| entry.id);
+        entries.dedup();
+        for entries in entries.chunks(READ_BATCH) {
+            for recorded in self.store.recorded_changes(self.tenant, entries).await? {
                 // Fails when no stream is left, which is not an error.
                 let _ = self.events.send(self.buffer(recorded));
             }
-            self.seen.extend(created.iter().map(|entry| entry.id));
+            self.seen.extend(entries.iter().map(|entry| entry.id));
         }
         Ok(())
     }
@@ -369,13 +405,13 @@ impl OrganizationReader {
     /// Returns the event for a change. A large change is buffered only if its
     /// organization has response memory for it.
     fn buffer(&self, recorded: RecordedChange) -> StreamEvent {
-        let size = recorded.json.len();
+        let size = recorded.size();
         let mut permit = None;
         if size > LARGE_DOCUMENT {
             let holder = Holder::Organization(self.tenant);
             permit = self.memory.take_for_later(holder, size).ok();
             if permit.is_none() || self.events.len() >= LARGE_BUFFER {
-                return StreamEvent::Unbuffered(recorded.creation);
+                return StreamEvent::Unbuffered(recorded.entry);
             }
         }
         StreamEvent::Change(Arc::new(BufferedChange {

@@ -1,4 +1,4 @@
-//! `chlog watch`: prints changes as they are recorded.
+//! `chlog watch`: prints changes as they are recorded and updated.
 
 use changelog_core::Change;
 use clap::Args;
@@ -7,11 +7,15 @@ use futures_util::TryStreamExt;
 use crate::base::failure::{Outcome, note};
 use crate::environment::app::App;
 use crate::input::filter::SelectArgs;
-use crate::output::detail;
+use crate::output::watched::{self, Watched};
 
 /// Prints changes as they are recorded: one line each, or NDJSON to a pipe.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
+    /// Print updates of changes, too, with what was changed; JSON and CSV get an `event`
+    /// (`created` or `updated`) and the `changes`
+    #[arg(long)]
+    updates: bool,
     #[command(flatten)]
     select: SelectArgs,
 }
@@ -20,15 +24,26 @@ pub(crate) struct WatchArgs {
 pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
     let client = app.client()?;
     let query = args.select.query(&client).await?;
-    app.output.begin_live::<Change>()?;
+    if args.updates {
+        app.output.begin_live::<Watched>()?;
+    } else {
+        app.output.begin_live::<Change>()?;
+    }
     let mut changes = client
         .changes()
         .watch()
         .matching(query)
+        .updates(args.updates)
         .on_disconnect(|error| note(&format!("{error}; connecting again")))
         .stream();
     while let Some(watched) = changes.try_next().await? {
-        app.output.next_live(&watched.change, detail::line)?;
+        if args.updates {
+            app.output
+                .next_live(&Watched::from(watched), watched::line)?;
+        } else {
+            app.output
+                .next_live(&watched.change, watched::line_of_change)?;
+        }
     }
     Ok(())
 }

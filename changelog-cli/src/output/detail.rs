@@ -6,7 +6,6 @@ use anstyle::{AnsiColor, Style};
 use changelog_core::change::fields::long_texts;
 use changelog_core::text::printable;
 use changelog_core::{Change, Environment, Host, Service, Timestamp};
-use chrono::Local;
 use comfy_table::Color;
 
 use super::table::{risk_color, status_color};
@@ -74,26 +73,6 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     text
 }
 
-/// Formats a change on one line, for an endless list: columns of fixed width
-/// first.
-pub(crate) fn line(change: &Change) -> String {
-    let at = change.occurred_at.to_datetime().with_timezone(&Local);
-    let risk = format!("{:<6}", change.risk_level);
-    let status = format!("{:<11}", change.status);
-    let service = change.service.as_ref().map(|service| &*service.name);
-    let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-    let target: Vec<&str> = service.into_iter().chain(host).collect();
-    format!(
-        "{}  {}  {}  {:<16}  {}  {}",
-        at.format("%Y-%m-%d %H:%M:%S"),
-        colored(&risk, risk_color(&change.risk_level)),
-        colored(&status, status_color(&change.status)),
-        one_line(&target.join("/")),
-        one_line(&change.title),
-        change.id
-    )
-}
-
 /// Formats a service in full.
 pub(crate) fn service(service: &Service, now: Timestamp) -> String {
     let fields = [
@@ -153,7 +132,7 @@ fn exact(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// Colors a word as the tables do.
-fn colored(word: &str, color: Color) -> String {
+pub(super) fn colored(word: &str, color: Color) -> String {
     let color = match color {
         Color::DarkGreen => AnsiColor::Green,
         Color::DarkYellow => AnsiColor::Yellow,

@@ -2,9 +2,11 @@
 //! may be closed at any time. Nothing else prints there.
 
 pub(crate) mod detail;
+pub(crate) mod differences;
 pub(crate) mod fields;
 pub(crate) mod format;
 pub(crate) mod table;
+pub(crate) mod watched;
 
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};

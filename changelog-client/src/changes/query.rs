@@ -1,6 +1,8 @@
 //! Which changes to list or to watch.
 
-use changelog_core::{ChangeFilter, HostId, RiskLevel, ServiceId, Status, Timestamp};
+use changelog_core::{
+    ChangeEvent, ChangeFilter, HostId, RiskLevel, ServiceId, Status, StreamFilter, Timestamp,
+};
 
 /// Which changes to [list](crate::Changes::list) or to
 /// [watch](crate::Changes::watch): those that meet all conditions.
@@ -88,9 +90,16 @@ impl ChangeQuery {
         self.filter
     }
 
-    /// Returns the query string of a watch.
-    pub(super) fn to_stream_query(&self) -> String {
-        self.filter.to_stream_query()
+    /// Returns the parameters of a watch, which has no times and pages.
+    pub(super) fn into_watch(self, updates: bool) -> StreamFilter {
+        let mut filter = StreamFilter {
+            changes: self.filter,
+            ..StreamFilter::default()
+        };
+        if updates {
+            filter.events.insert(ChangeEvent::Updated);
+        }
+        filter
     }
 }
 
@@ -116,7 +125,9 @@ mod tests {
             "q=50%25+%26+more&service_id={ID}&host_id={ID}&risk_level=high&status=rolled_back\
              &tag=a+b&tag=c&tag=%C3%A4%26%3D"
         );
-        assert_eq!(query.to_stream_query(), conditions);
+        assert_eq!(query.clone().into_watch(false).to_query(), conditions);
+        let with_updates = format!("{conditions}&events=created%2Cupdated");
+        assert_eq!(query.clone().into_watch(true).to_query(), with_updates);
         assert_eq!(
             query.into_filter().to_query(),
             format!(
@@ -130,6 +141,6 @@ mod tests {
     fn none_removes_a_condition() {
         let query = ChangeQuery::new().status(Status::Planned).status(None);
         assert_eq!(query, ChangeQuery::new());
-        assert_eq!(query.to_stream_query(), "");
+        assert_eq!(query.into_watch(false).to_query(), "");
     }
 }

@@ -1,12 +1,13 @@
-//! Receives changes as they are recorded.
+//! Receives changes as they are created and updated.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
 
 use backon::ExponentialBackoff;
-use changelog_core::{Change, ChangeId};
+use changelog_core::{ActivityId, Change, ChangeEvent, ChangeUpdate, Differences};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
+use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 
 use super::events::{Event, EventParser};
@@ -15,17 +16,19 @@ use crate::error::{Error, TransportError, TransportErrorKind, UnexpectedResponse
 use crate::request::ApiRequest;
 use crate::transport::{ByteStream, Transport};
 
-/// How many of the last changes are remembered, to drop repetitions.
+/// How many of the last events are remembered, to drop repetitions.
 const MAX_REMEMBERED: usize = 20_000;
 
 type OnDisconnect = Box<dyn FnMut(&Error) + Send>;
 
-/// A change that was recorded.
+/// A change that was created or updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchedChange {
     /// The change, as it was when the service sent it.
     pub change: Change,
+    /// What the update changed; `None` when the change was created.
+    pub update: Option<Differences>,
     /// The position after this change, for [`WatchChanges::after`].
     pub cursor: String,
 }
@@ -36,6 +39,7 @@ pub struct WatchedChange {
 pub struct WatchChanges {
     transport: Transport,
     query: ChangeQuery,
+    updates: bool,
     after: Option<String>,
     on_disconnect: Option<OnDisconnect>,
 }
@@ -45,6 +49,7 @@ impl WatchChanges {
         Self {
             transport,
             query: ChangeQuery::new(),
+            updates: false,
             after: None,
             on_disconnect: None,
         }
@@ -57,10 +62,17 @@ impl WatchChanges {
         self
     }
 
-    /// Continues after an earlier change, with the changes that were recorded
-    /// since then; with new ones only by default. Changes that were recorded in
-    /// the minute before the cursor may be repeated. A cursor is valid for 7
-    /// days.
+    /// Sets whether to receive updates of changes, too; new changes only by default.
+    /// Each update is received once, with the change in its present state, if that
+    /// matches.
+    pub fn updates(mut self, updates: bool) -> Self {
+        self.updates = updates;
+        self
+    }
+
+    /// Continues after an earlier change, with what was recorded since then; with what
+    /// is new only by default. What was recorded in the minute before the cursor may be
+    /// repeated. A cursor is valid for 7 days.
     pub fn after(mut self, cursor: impl Into<String>) -> Self {
         self.after = Some(cursor.into());
         self
@@ -73,19 +85,19 @@ impl WatchChanges {
         self
     }
 
-    /// Returns a stream of changes in the order in which they are recorded. It
-    /// has no end, but ends after an error.
+    /// Returns a stream of changes in the order in which they, and their updates, are
+    /// recorded. It has no end, but ends after an error.
     ///
     /// If the connection is lost, or nothing arrives for 45 s, the stream
-    /// connects again and continues where it was: it misses no change, and drops
-    /// those that are repeated. The first connection is retried like any request,
+    /// connects again and continues where it was: it misses nothing, and drops
+    /// what is repeated. The first connection is retried like any request,
     /// later ones without a limit. An error that is not
     /// [transient](Error::is_transient) is returned.
     pub fn stream(self) -> impl Stream<Item = Result<WatchedChange, Error>> + Send + Unpin {
         let watcher = Watcher {
             delays: self.transport.settings().retry.delays(),
             transport: self.transport,
-            query: self.query.to_stream_query(),
+            query: self.query.into_watch(self.updates).to_query(),
             cursor: self.after,
             connection: None,
             recent: RecentIds::default(),
@@ -104,6 +116,7 @@ impl fmt::Debug for WatchChanges {
         f.debug_struct("WatchChanges")
             .field("transport", &self.transport)
             .field("query", &self.query)
+            .field("updates", &self.updates)
             .field("after", &self.after)
             .finish_non_exhaustive()
     }
@@ -168,14 +181,22 @@ impl Watcher {
         if !event.id.is_empty() {
             self.cursor = Some(event.id);
         }
-        if event.name != "change" {
+        let (change, update) = if event.name == ChangeEvent::Created.event_name() {
+            (read::<Change>(&event.data)?, None)
+        } else if event.name == ChangeEvent::Updated.event_name() {
+            let ChangeUpdate { change, changes } = read(&event.data)?;
+            (change, Some(changes))
+        } else {
             return Ok(None);
-        }
-        let change: Change = serde_json::from_str(&event.data)
-            .map_err(|error| unexpected_event(error.to_string(), &event.data))?;
-        Ok(self.recent.insert(change.id).then(|| WatchedChange {
+        };
+        let cursor = self.cursor.clone().unwrap_or_default();
+        let id: ActivityId = cursor
+            .parse()
+            .map_err(|_| unexpected_event("the id is not that of an event".to_owned(), &cursor))?;
+        Ok(self.recent.insert(id).then_some(WatchedChange {
             change,
-            cursor: self.cursor.clone().unwrap_or_default(),
+            update,
+            cursor,
         }))
     }
 
@@ -214,6 +235,11 @@ impl Connection {
     }
 }
 
+/// Reads the data of an event.
+fn read<T: DeserializeOwned>(data: &str) -> Result<T, Error> {
+    serde_json::from_str(data).map_err(|error| unexpected_event(error.to_string(), data))
+}
+
 fn unexpected_event(message: String, data: &str) -> Error {
     UnexpectedResponse {
         status: 200,
@@ -224,16 +250,16 @@ fn unexpected_event(message: String, data: &str) -> Error {
     .into()
 }
 
-/// The ids of the changes that were received last.
+/// The ids of the events that were received last.
 #[derive(Default)]
 struct RecentIds {
-    ids: HashSet<ChangeId>,
-    oldest_first: VecDeque<ChangeId>,
+    ids: HashSet<ActivityId>,
+    oldest_first: VecDeque<ActivityId>,
 }
 
 impl RecentIds {
     /// Adds an id, and returns whether it is new.
-    fn insert(&mut self, id: ChangeId) -> bool {
+    fn insert(&mut self, id: ActivityId) -> bool {
         if !self.ids.insert(id) {
             return false;
         }

@@ -80,7 +80,7 @@ impl ChangeFilter {
     }
 
     /// Takes the parameters that say which changes.
-    fn selection(query: &mut Query) -> Self {
+    pub(super) fn selection(query: &mut Query) -> Self {
         let filter = Self {
             q: query.one("q"),
             service_id: query.parsed("service_id"),
@@ -131,7 +131,7 @@ impl ChangeFilter {
         pairs.finish()
     }
 
-    fn push_selection(&self, pairs: &mut Pairs) {
+    pub(super) fn push_selection(&self, pairs: &mut Pairs) {
         pairs.push_some("q", self.q.as_ref());
         pairs.push_some("service_id", self.service_id);
         pairs.push_some("host_id", self.host_id);

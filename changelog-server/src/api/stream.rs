@@ -1,4 +1,5 @@
-//! `/api/changes/stream`: changes as they are recorded, as server-sent events.
+//! `/api/changes/stream`: changes as they are created and updated, as server-sent
+//! events.
 //!
 //! A stream sends those events of [`crate::change_streams`] that match its filter. A
 //! stream that starts at an earlier position, or that has become too slow, first reads
@@ -12,7 +13,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use changelog_core::headers::{API_KEY, LAST_EVENT_ID};
 use changelog_core::{
-    ActivityId, ChangeFilter, HostId, ProblemCode, RiskLevel, ServiceId, Status, Timestamp,
+    ActivityId, ChangeEvent, HostId, ProblemCode, RiskLevel, ServiceId, Status, StreamFilter,
+    Timestamp,
 };
 use chrono::TimeDelta;
 use futures_util::stream::try_unfold;
@@ -23,8 +25,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::app::App;
 use crate::change_streams::{StreamEvent, SubscribeError, Subscription};
 use crate::response_memory::{self, Holder};
-use crate::store::creation_log::{RecordedChange, overlap_start, time_of};
-use crate::store::creation_notifier::CreationEntry;
+use crate::store::change_notifier::ChangeEntry;
+use crate::store::recorded_changes::{RecordedChange, overlap_start, time_of};
 use crate::store::{ChangeMatcher, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
@@ -36,21 +38,25 @@ const MAX_POSITION_AGE: TimeDelta = TimeDelta::days(7);
 const KEY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A stream that has sent nothing for this long sends a comment.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
-/// The limit on changes that are read and sent together.
+/// The limit on events that are read and sent together.
 const MAX_BATCH: usize = 64;
+/// The largest event, in bytes: a change, and what an update changed, of which the
+/// activity log has excerpts.
+const MAX_EVENT_BYTES: usize = response_memory::MAX_CHANGE_BYTES + 64 * 1024;
 /// How many sent entries are remembered, so that they are not sent again when the
 /// overlap is read.
 const MAX_REMEMBERED: usize = 10_000;
 /// The `Retry-After` of a client that gets no stream, in seconds.
 const RETRY_AFTER: u64 = 10;
 
-/// Streams changes as they are recorded, in the order of recording.
+/// Streams changes as they are created and updated, in the order of recording.
 ///
-/// Server-sent events: `event: change` with the change in full as `data` and a
-/// position as `id`; `event: position` at the beginning and from time to time,
-/// without a change; a comment every 15 s. Reconnecting with the header
-/// `Last-Event-ID` loses nothing, but may repeat changes that were recorded in the
-/// minute before that position.
+/// Server-sent events with a position as `id`: `event: change` with a new change in
+/// full as `data`; `event: updated` with `{"change": …, "changes": {field: {"from": …,
+/// "to": …}}}`, the change in its present state and what this update changed;
+/// `event: position` at the beginning and from time to time, without a change; a
+/// comment every 15 s. Reconnecting with the header `Last-Event-ID` loses nothing, but
+/// may repeat events of the minute before that position, with the same ids.
 #[utoipa::path(get, path = "/api/changes/stream", tag = "changes", operation_id = "watch_changes",
     params(
         ("q" = Option<String>, Query,
@@ -62,6 +68,10 @@ const RETRY_AFTER: u64 = 10;
         ("status" = Option<Status>, Query, description = "Only changes of this status"),
         ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
             description = "Only changes with this tag; repeat it to require several tags"),
+        ("events" = Option<String>, Query,
+            description = "What to stream, separated by commas: `created`, the default, and `updated`. \
+                           The other parameters compare the change in its present state.",
+            example = "created,updated"),
         ("Last-Event-ID" = Option<ActivityId>, Header,
             description = "Continue after this position: the id of the last event received, at most \
                            7 days old; a position in the future means now"),
@@ -70,17 +80,21 @@ const RETRY_AFTER: u64 = 10;
         content_type = "text/event-stream")))]
 pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
-    let filter = request.filter(ChangeFilter::from_stream_query)?;
+    let filter = request.filter(StreamFilter::from_query)?;
     let after = last_event_id(&request, app.now().into())?;
     let mut response = if request.method == Method::HEAD {
         reply::text(200, EVENT_STREAM, String::new())
     } else {
         let subscription = app
             .change_streams
-            .subscribe(caller.tenant, request.context.address)
+            .subscribe(
+                caller.tenant,
+                request.context.address,
+                filter.events.contains(&ChangeEvent::Updated),
+            )
             .await?;
         let key = request.header(API_KEY).unwrap_or_default();
-        let stream = EventStream::new(app, caller.tenant, key, &filter, subscription, after);
+        let stream = EventStream::new(app, caller.tenant, key, filter, subscription, after);
         let chunks = try_unfold(stream, |mut stream| async move {
             Ok(stream.next().await?.map(|chunk| (chunk, stream)))
         });
@@ -141,6 +155,8 @@ struct EventStream {
     tenant: Tenant,
     key: String,
     matcher: ChangeMatcher,
+    /// Which events it sends.
+    kinds: BTreeSet<ChangeEvent>,
     subscription: Subscription,
     /// What was missed and has to be read, if anything.
     missed: Option<Missed>,
@@ -157,7 +173,7 @@ struct EventStream {
 
 /// What a stream has missed: some entries, and all entries from `next` onwards.
 struct Missed {
-    entries: VecDeque<CreationEntry>,
+    entries: VecDeque<ChangeEntry>,
     next: Option<ActivityId>,
 }
 
@@ -175,7 +191,7 @@ impl EventStream {
         app: App,
         tenant: Tenant,
         key: &str,
-        filter: &ChangeFilter,
+        filter: StreamFilter,
         subscription: Subscription,
         after: Option<ActivityId>,
     ) -> Self {
@@ -186,7 +202,8 @@ impl EventStream {
             app,
             tenant,
             key: key.to_owned(),
-            matcher: ChangeMatcher::new(filter),
+            matcher: ChangeMatcher::new(&filter.changes),
+            kinds: filter.events,
             missed: after.map(|_| Missed::from(overlap_start(time_of(position)))),
             unsent: None,
             subscription,
@@ -257,23 +274,30 @@ impl EventStream {
         if missed.entries.is_empty()
             && let Some(next) = missed.next.take()
         {
-            let entries = self.app.store.creations_from(self.tenant, next).await?;
-            missed.next = entries.next;
-            missed.entries = entries.created.into();
+            let batch = self
+                .app
+                .store
+                .change_entries_from(self.tenant, next)
+                .await?;
+            missed.next = batch.next;
+            missed.entries = batch.entries.into();
+            missed
+                .entries
+                .retain(|entry| self.kinds.contains(&entry.event));
         }
         let memory = &self.app.memory;
         let count = missed
             .entries
             .len()
             .min(MAX_BATCH)
-            .min(memory.items_per_reservation(response_memory::MAX_CHANGE_BYTES));
+            .min(memory.items_per_reservation(MAX_EVENT_BYTES));
         let holder = Holder::Organization(self.tenant);
-        let permit = memory.reserve(holder, count * response_memory::MAX_CHANGE_BYTES, 0);
+        let permit = memory.reserve(holder, count * MAX_EVENT_BYTES, 0);
         let Ok(permit) = timeout_at(self.next_key_check, permit).await else {
             self.missed = Some(missed);
             return Ok(Bytes::new());
         };
-        let mut entries: Vec<CreationEntry> = missed.entries.drain(..count).collect();
+        let mut entries: Vec<ChangeEntry> = missed.entries.drain(..count).collect();
         entries.retain(|entry| !self.sent.contains(&entry.id));
         let mut text = String::new();
         for recorded in self
@@ -326,22 +350,38 @@ impl EventStream {
     fn write_event(&mut self, text: &mut String, event: StreamEvent) {
         match event {
             StreamEvent::Change(buffered) => self.write_change(text, &buffered.recorded),
-            StreamEvent::Unbuffered(entry) => {
+            StreamEvent::Unbuffered(entry) if self.kinds.contains(&entry.event) => {
                 self.missed = Some(Missed {
                     entries: [entry].into(),
                     next: None,
                 });
             }
+            StreamEvent::Unbuffered(_) => {}
         }
     }
 
     /// Writes the event of a change, if it matches and was not sent yet.
     fn write_change(&mut self, text: &mut String, recorded: &RecordedChange) {
-        let id = recorded.creation.id;
-        self.position = self.position.max(id);
-        if self.matcher.matches(&recorded.terms) && self.sent.insert(id) {
+        let RecordedChange {
+            entry: ChangeEntry { id, event, .. },
+            change,
+            differences,
+        } = recorded;
+        self.position = self.position.max(*id);
+        if self.kinds.contains(event)
+            && self.matcher.matches(&change.terms)
+            && self.sent.insert(*id)
+        {
+            let (name, json) = (event.event_name(), &change.json);
             // The JSON has no line feeds; writing to a string cannot fail.
-            let _ = write!(text, "id: {id}\nevent: change\ndata: {}\n\n", recorded.json);
+            let _ = match differences {
+                None => write!(text, "id: {id}\nevent: {name}\ndata: {json}\n\n"),
+                Some(differences) => write!(
+                    text,
+                    "id: {id}\nevent: {name}\n\
+                     data: {{\"change\":{json},\"changes\":{differences}}}\n\n"
+                ),
+            };
             if self.sent.len() > MAX_REMEMBERED {
                 self.sent.pop_first();
             }

@@ -5,8 +5,8 @@ use changelog_core::activity::ActorFilter;
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
-    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, Change, Host,
-    ResourceType, Service, Timestamp, UserId,
+    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, Change, ChangeEvent,
+    Host, ResourceType, Service, Timestamp, UserId,
 };
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use sqlx::types::{Json, Text, Uuid};
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
 use super::actors::{self, NewActor};
+use super::change_notifier::ChangeEntry;
 use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
@@ -134,6 +135,16 @@ impl<'a> NewEntry<'a> {
             entry,
             now,
         }
+    }
+
+    /// Returns the entry as streams of changes send it, if they do.
+    fn change_entry(&self) -> Option<ChangeEntry> {
+        (self.entry.resource_type == ResourceType::Change).then_some(())?;
+        Some(ChangeEntry {
+            id: self.id,
+            change: self.entry.resource_id.into(),
+            event: ChangeEvent::of_action(&self.entry.action)?,
+        })
     }
 
     fn person(&self) -> Option<Uuid> {
@@ -364,7 +375,15 @@ impl Tx {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let new = NewEntry::new(tenant, new_id(now).into(), actor, entry, now);
-        self.insert_entry(new).await
+        let streamed = new.change_entry();
+        self.insert_entry(new).await?;
+        if let Some(entry) = streamed {
+            let notifier = self.database.notifier.clone();
+            self.after_commit.push(Box::pin(async move {
+                notifier.notify([(tenant, entry)].into_iter());
+            }));
+        }
+        Ok(())
     }
 
     /// Inserts an entry, and its actor.

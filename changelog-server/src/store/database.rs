@@ -12,7 +12,7 @@ use sqlx::types::Uuid;
 use tokio::sync::mpsc;
 
 use super::actors::{KnownActors, NewActor};
-use super::creation_notifier::{CreationEntry, CreationNotifier};
+use super::change_notifier::{ChangeEntry, ChangeNotifier};
 use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, Planning, StoreError, TxConnection,
     execute, on,
@@ -33,8 +33,8 @@ const EXACT_COUNT_MARGIN: i64 = 100;
 pub struct Database {
     pub(super) connections: Connections,
     pub(super) quotas: Quotas,
-    /// Notifies of the changes that are recorded.
-    pub(super) notifier: CreationNotifier,
+    /// Notifies of the changes that are created and updated.
+    pub(super) notifier: ChangeNotifier,
     pub(super) known_actors: KnownActors,
 }
 
@@ -65,7 +65,7 @@ impl Database {
         Self {
             connections,
             quotas: Quotas::default(),
-            notifier: CreationNotifier::default(),
+            notifier: ChangeNotifier::default(),
             known_actors: KnownActors::default(),
         }
     }
@@ -149,9 +149,9 @@ impl Database {
         self.connections.ping().await
     }
 
-    /// Subscribes to the changes that this process records for an organization. This
-    /// replaces an earlier subscriber of that organization.
-    pub fn subscribe_to_creations(&self, tenant: Tenant) -> mpsc::Receiver<CreationEntry> {
+    /// Subscribes to what this process records about the changes of an organization.
+    /// This replaces an earlier subscriber of that organization.
+    pub fn subscribe_to_changes(&self, tenant: Tenant) -> mpsc::Receiver<ChangeEntry> {
         self.notifier.subscribe(tenant)
     }
 

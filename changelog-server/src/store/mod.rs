@@ -9,7 +9,7 @@
 //! The layers, each of which imports only from those above it in this list:
 //!
 //! - `engine`: connections, dialects, the writer, locks, batches;
-//! - `tenant`, `quotas`, `creation_notifier`, `database`: used by all nouns;
+//! - `tenant`, `quotas`, `change_notifier`, `database`: used by all nouns;
 //! - `index`: sort keys, counts and the search index;
 //! - the nouns;
 //! - this file.
@@ -18,9 +18,8 @@ pub(crate) mod activity;
 mod actors;
 mod api_keys;
 mod catalog_words;
+pub(crate) mod change_notifier;
 mod changes;
-pub(crate) mod creation_log;
-pub(crate) mod creation_notifier;
 mod database;
 mod dependencies;
 pub(crate) mod engine;
@@ -36,6 +35,7 @@ mod organizations;
 mod pending_activity;
 mod placement;
 mod quotas;
+pub(crate) mod recorded_changes;
 mod server_notifications;
 mod services;
 mod sessions;

@@ -1,5 +1,5 @@
 //! Notifications between the servers of one PostgreSQL database: which changes a server
-//! has recorded.
+//! has created and updated.
 //!
 //! They only make streams faster. Some are lost: while a connection is down, and when
 //! there are very many. Behind a pooler there are none. Each server reads the database
@@ -18,11 +18,11 @@ use sqlx::{PgPool, Postgres};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::creation_notifier::CreationEntry;
+use super::change_notifier::ChangeEntry;
 use super::engine::{Engine, bounded};
 use super::{Database, StoreError, Tenant};
 
-const CHANNEL: &str = "changelog_created";
+const CHANNEL: &str = "changelog_changes";
 
 const NOTIFY: &str = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text";
 
@@ -30,8 +30,8 @@ const NOTIFY: &str = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text
 const SEND_INTERVAL: Duration = Duration::from_millis(50);
 /// The most entries that are sent together.
 const MAX_SENT_ENTRIES: usize = 1_024;
-/// How many entries one text has: 119 bytes each, of at most 7,999.
-const ENTRIES_PER_TEXT: usize = 64;
+/// How many entries one text has: 129 bytes each, of at most 7,999.
+const ENTRIES_PER_TEXT: usize = 60;
 /// After this time without any notification, a server sends itself one.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a server waits for the notification that it has sent itself.
@@ -60,8 +60,8 @@ impl Database {
             pool,
             server: Uuid::from_u128(rand::random()).to_string(),
         };
-        let created = self.notifier.for_other_servers();
-        tokio::join!(exchange.send(created), exchange.receive());
+        let entries = self.notifier.for_other_servers();
+        tokio::join!(exchange.send(entries), exchange.receive());
     }
 }
 
@@ -73,9 +73,9 @@ struct Exchange<'d> {
 }
 
 impl Exchange<'_> {
-    async fn send(&self, mut created: mpsc::Receiver<(Tenant, CreationEntry)>) {
+    async fn send(&self, mut entries: mpsc::Receiver<(Tenant, ChangeEntry)>) {
         let mut batch = Vec::new();
-        while created.recv_many(&mut batch, MAX_SENT_ENTRIES).await > 0 {
+        while entries.recv_many(&mut batch, MAX_SENT_ENTRIES).await > 0 {
             let texts = batch
                 .chunks(ENTRIES_PER_TEXT)
                 .map(|entries| to_text(&self.server, entries))
@@ -165,35 +165,40 @@ impl Exchange<'_> {
     }
 }
 
-/// An entry as it is sent: organization, activity entry, change.
-type SentEntry = (Uuid, Uuid, Uuid);
+/// An entry as it is sent: organization, activity entry, change, event.
+type SentEntry<'t> = (Uuid, Uuid, Uuid, &'t str);
 
 /// Writes the name of the server, a space, and the entries as JSON.
-fn to_text(server: &str, entries: &[(Tenant, CreationEntry)]) -> String {
-    let entries: Vec<SentEntry> = entries
+fn to_text(server: &str, entries: &[(Tenant, ChangeEntry)]) -> String {
+    let entries: Vec<SentEntry<'_>> = entries
         .iter()
-        .map(|(tenant, entry)| (tenant.uuid(), entry.id.0, entry.change.0))
+        .map(|(tenant, entry)| {
+            let event = entry.event.as_str();
+            (tenant.uuid(), entry.id.0, entry.change.0, event)
+        })
         .collect();
     let json = serde_json::to_string(&entries).unwrap_or_default();
     format!("{server} {json}")
 }
 
-fn from_text(text: &str) -> Option<Vec<(Tenant, CreationEntry)>> {
+fn from_text(text: &str) -> Option<Vec<(Tenant, ChangeEntry)>> {
     let (_, json) = text.split_once(' ')?;
-    let entries: Vec<SentEntry> = serde_json::from_str(json).ok()?;
-    let entry = |(organization, id, change): SentEntry| {
-        let entry = CreationEntry {
+    let entries: Vec<SentEntry<'_>> = serde_json::from_str(json).ok()?;
+    let entry = |(organization, id, change, event): SentEntry<'_>| {
+        let entry = ChangeEntry {
             id: ActivityId(id),
             change: ChangeId(change),
+            event: event.parse().ok()?,
         };
-        (Tenant(organization.into()), entry)
+        Some((Tenant(organization.into()), entry))
     };
-    Some(entries.into_iter().map(entry).collect())
+    entries.into_iter().map(entry).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use changelog_core::ChangeEvent;
 
     /// PostgreSQL refuses a longer text.
     const MAX_TEXT_BYTES: usize = 7_999;
@@ -201,9 +206,10 @@ mod tests {
     #[test]
     fn entries_survive_the_text_and_fit_into_it() {
         let id = || Uuid::from_u128(rand::random());
-        let entry = || CreationEntry {
+        let entry = || ChangeEntry {
             id: ActivityId(id()),
             change: ChangeId(id()),
+            event: ChangeEvent::Updated,
         };
         let entries: Vec<_> = (0..ENTRIES_PER_TEXT)
             .map(|_| (Tenant(id().into()), entry()))
@@ -212,7 +218,8 @@ mod tests {
         let text = to_text(&server, &entries);
         assert!(text.len() <= MAX_TEXT_BYTES, "{}", text.len());
         assert_eq!(from_text(&text), Some(entries));
-        for text in ["", "server", "server [1]", "server [[\"\"]]"] {
+        let unknown = text.replace("updated", "deleted");
+        for text in ["", "server", "server [1]", "server [[\"\"]]", &unknown] {
             assert_eq!(from_text(text), None, "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! Rows of the activity log.
 
+use changelog_core::activity::value_text;
 use changelog_core::{ResourceType, Status, Timestamp};
 use serde_json::Value;
 
@@ -80,22 +81,9 @@ fn details(metadata: &Value) -> Vec<Detail> {
 
 /// Formats a value of the log in one line.
 fn display(value: &Value) -> String {
-    match value {
-        Value::Null => "nothing".to_owned(),
-        Value::String(text) if Status::WORDS.contains(&text.as_str()) => format::label(text),
-        Value::String(text) => format::visible(&format::excerpt(text)),
-        Value::Array(values) if values.is_empty() => "nothing".to_owned(),
-        Value::Array(values) => {
-            let all: Vec<String> = values.iter().map(display).collect();
-            format::excerpt(&all.join(", "))
-        }
-        // A service, a host, a link, or the excerpt of a long text.
-        Value::Object(fields) => {
-            let name = fields.get("name").or_else(|| fields.get("hostname"));
-            name.or_else(|| fields.get("label"))
-                .or_else(|| fields.get("excerpt"))
-                .map_or_else(|| format::excerpt(&value.to_string()), display)
-        }
-        other => other.to_string(),
-    }
+    let string = |text: &str| match text {
+        status if Status::WORDS.contains(&status) => format::label(status),
+        text => format::visible(&format::excerpt(text)),
+    };
+    format::excerpt(&value_text(value, &string))
 }

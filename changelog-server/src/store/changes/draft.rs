@@ -4,8 +4,8 @@
 use changelog_core::change::fields::{FIELDS, FieldKind};
 use changelog_core::ids::uuid_v7;
 use changelog_core::{
-    Action, ActivityId, Change, ChangeCreated, ChangeId, HostId, NewChange, ResourceType,
-    ServiceId, Timestamp,
+    Action, ActivityId, Change, ChangeCreated, ChangeEvent, ChangeId, HostId, NewChange,
+    ResourceType, ServiceId, Timestamp,
 };
 use chrono::{DateTime, Utc};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::ChangeRow;
 use crate::store::activity::{Entry, NewEntry};
-use crate::store::creation_notifier::CreationEntry;
+use crate::store::change_notifier::ChangeEntry;
 use crate::store::idempotency::CreatedChange;
 use crate::store::index::search;
 use crate::store::index::sort_key;
@@ -105,10 +105,11 @@ impl Draft {
     }
 
     /// Returns the entry of the activity log that records it.
-    pub(super) fn creation_entry(&self) -> (Tenant, CreationEntry) {
-        let entry = CreationEntry {
+    pub(super) fn creation_entry(&self) -> (Tenant, ChangeEntry) {
+        let entry = ChangeEntry {
             id: self.activity_id,
             change: self.change.id,
+            event: ChangeEvent::Created,
         };
         (self.tenant, entry)
     }

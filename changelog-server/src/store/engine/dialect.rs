@@ -3,7 +3,7 @@
 
 use serde_json::Map;
 use sqlx::types::{Json, Uuid};
-use sqlx::{Database, Postgres, QueryBuilder, Sqlite};
+use sqlx::{Database, Encode, Postgres, QueryBuilder, Sqlite, Type};
 
 /// The differences of the two databases, for statements that are built from parts.
 pub(crate) trait Dialect: Database {
@@ -25,6 +25,9 @@ pub(crate) trait Dialect: Database {
 
     /// Adds the condition that the column before it has one of some values.
     fn push_in(query: &mut QueryBuilder<Self>, values: Vec<i64>);
+
+    /// Adds the condition that the column before it has one of some ids.
+    fn push_in_ids(query: &mut QueryBuilder<Self>, ids: Vec<Uuid>);
 
     /// Runs a query; `keep` says whether to keep the prepared statement.
     fn execute(
@@ -79,6 +82,10 @@ macro_rules! dialect {
                 $push_in(query, values);
             }
 
+            fn push_in_ids(query: &mut QueryBuilder<Self>, ids: Vec<Uuid>) {
+                $push_in(query, ids);
+            }
+
             async fn execute(
                 query: &mut QueryBuilder<Self>,
                 keep: bool,
@@ -94,7 +101,10 @@ dialect!(Sqlite, scripts: true, shared: true, words: ("", ""), in: push_list);
 dialect!(Postgres, scripts: false, shared: false,
     words: ("array_to_tsvector(string_to_array(", ", ' '))"), in: push_array);
 
-fn push_list(query: &mut QueryBuilder<Sqlite>, values: Vec<i64>) {
+fn push_list<T>(query: &mut QueryBuilder<Sqlite>, values: Vec<T>)
+where
+    T: for<'q> Encode<'q, Sqlite> + Type<Sqlite>,
+{
     query.push(" IN (");
     let mut list = query.separated(", ");
     for value in values {
@@ -104,7 +114,10 @@ fn push_list(query: &mut QueryBuilder<Sqlite>, values: Vec<i64>) {
 }
 
 /// One array, so that the statement is the same for any number of values.
-fn push_array(query: &mut QueryBuilder<Postgres>, values: Vec<i64>) {
+fn push_array<T>(query: &mut QueryBuilder<Postgres>, values: Vec<T>)
+where
+    Vec<T>: for<'q> Encode<'q, Postgres> + Type<Postgres>,
+{
     query.push(" = ANY(").push_bind(values).push(")");
 }
 

@@ -1,10 +1,10 @@
-//! Notifies the tasks of this process of the changes that were recorded, by it or by
-//! [another server](super::server_notifications).
+//! Notifies the tasks of this process of the changes that were created and updated, by
+//! it or by [another server](super::server_notifications).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use changelog_core::{ActivityId, ChangeId};
+use changelog_core::{ActivityId, ChangeEvent, ChangeId};
 use tokio::sync::mpsc;
 
 use super::tenant::Tenant;
@@ -12,55 +12,57 @@ use super::tenant::Tenant;
 /// The limit on entries that wait for a subscriber; later ones are dropped.
 const MAX_WAITING_ENTRIES: usize = 4_096;
 
-/// The entry of the activity log that records the creation of a change.
+/// An entry of the activity log that a stream of changes sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CreationEntry {
+pub struct ChangeEntry {
     /// Its id, which orders by the time of recording.
     pub id: ActivityId,
     /// The change.
     pub change: ChangeId,
+    /// What happened to the change.
+    pub event: ChangeEvent,
 }
 
 /// Who is notified. A notification is only a hint: some are dropped, so a subscriber
 /// must also read the database periodically.
 #[derive(Clone, Debug, Default)]
-pub(super) struct CreationNotifier(Arc<Mutex<Receivers>>);
+pub(super) struct ChangeNotifier(Arc<Mutex<Receivers>>);
 
 #[derive(Debug, Default)]
 struct Receivers {
     /// The subscribers in this process, one per organization.
-    subscribers: HashMap<Tenant, mpsc::Sender<CreationEntry>>,
+    subscribers: HashMap<Tenant, mpsc::Sender<ChangeEntry>>,
     /// The task that notifies the other servers.
-    other_servers: Option<mpsc::Sender<(Tenant, CreationEntry)>>,
+    other_servers: Option<mpsc::Sender<(Tenant, ChangeEntry)>>,
 }
 
-impl CreationNotifier {
+impl ChangeNotifier {
     fn lock(&self) -> MutexGuard<'_, Receivers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Subscribes to the changes that are recorded for an organization. This replaces
-    /// an earlier subscriber of that organization.
-    pub(super) fn subscribe(&self, tenant: Tenant) -> mpsc::Receiver<CreationEntry> {
+    /// Subscribes to what happens to the changes of an organization. This replaces an
+    /// earlier subscriber of that organization.
+    pub(super) fn subscribe(&self, tenant: Tenant) -> mpsc::Receiver<ChangeEntry> {
         let (subscriber, entries) = mpsc::channel(MAX_WAITING_ENTRIES);
         self.lock().subscribers.insert(tenant, subscriber);
         entries
     }
 
     /// Returns what this process records from now on, for the other servers.
-    pub(super) fn for_other_servers(&self) -> mpsc::Receiver<(Tenant, CreationEntry)> {
+    pub(super) fn for_other_servers(&self) -> mpsc::Receiver<(Tenant, ChangeEntry)> {
         let (sender, entries) = mpsc::channel(MAX_WAITING_ENTRIES);
         self.lock().other_servers = Some(sender);
         entries
     }
 
-    /// Notifies of creations that this process has committed.
-    pub(super) fn notify(&self, created: impl Iterator<Item = (Tenant, CreationEntry)>) {
+    /// Notifies of entries that this process has committed.
+    pub(super) fn notify(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
         let mut receivers = self.lock();
         if receivers.subscribers.is_empty() && receivers.other_servers.is_none() {
             return;
         }
-        for (tenant, entry) in created {
+        for (tenant, entry) in entries {
             receivers.notify_subscriber(tenant, entry);
             if let Some(sender) = &receivers.other_servers {
                 // What does not fit is found by the other servers' own reads.
@@ -69,20 +71,17 @@ impl CreationNotifier {
         }
     }
 
-    /// Notifies the subscribers of creations that another server has committed.
-    pub(super) fn notify_subscribers(
-        &self,
-        created: impl Iterator<Item = (Tenant, CreationEntry)>,
-    ) {
+    /// Notifies the subscribers of entries that another server has committed.
+    pub(super) fn notify_subscribers(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
         let mut receivers = self.lock();
-        for (tenant, entry) in created {
+        for (tenant, entry) in entries {
             receivers.notify_subscriber(tenant, entry);
         }
     }
 }
 
 impl Receivers {
-    fn notify_subscriber(&mut self, tenant: Tenant, entry: CreationEntry) {
+    fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
         if let Some(subscriber) = self.subscribers.get(&tenant)
             && let Err(mpsc::error::TrySendError::Closed(_)) = subscriber.try_send(entry)
         {
