@@ -95,6 +95,13 @@ impl CreateService {
         self
     }
 
+    /// Sets the services that it depends on: at most
+    /// [`MAX_DEPENDENCIES`](crate::limits::MAX_DEPENDENCIES).
+    pub fn depends_on(mut self, ids: impl IntoIterator<Item = ServiceId>) -> Self {
+        self.service.depends_on = ids.into_iter().collect();
+        self
+    }
+
     /// Sets the idempotency key: 1 to 255 printable ASCII characters; a new one
     /// by default.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
@@ -136,6 +143,13 @@ impl UpdateService {
     /// Sets the color, `#rgb` or `#rrggbb`.
     pub fn color(mut self, color: impl Into<String>) -> Self {
         self.patch.color = Some(color.into());
+        self
+    }
+
+    /// Replaces the list of the services that it depends on (at most
+    /// [`MAX_DEPENDENCIES`](crate::limits::MAX_DEPENDENCIES)); an empty list clears it.
+    pub fn depends_on(mut self, ids: impl IntoIterator<Item = ServiceId>) -> Self {
+        self.patch.depends_on = Some(ids.into_iter().collect());
         self
     }
 

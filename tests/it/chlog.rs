@@ -13,6 +13,7 @@ mod output;
 mod run;
 mod run_signals;
 mod saved_input;
+mod service;
 mod spool;
 mod spool_organizations;
 mod terraform;

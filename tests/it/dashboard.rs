@@ -4,6 +4,7 @@ mod accounts;
 mod api_keys;
 mod changes;
 mod cross_site_requests;
+mod dependencies;
 mod keyboard;
 mod list_filters;
 mod live_updates;

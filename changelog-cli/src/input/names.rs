@@ -137,7 +137,7 @@ pub(crate) async fn resolve<T: Named>(
     if let Ok(id) = name.parse() {
         return Ok(Some(id));
     }
-    match (pick(T::list(client).await?, name), missing) {
+    match (pick(&T::list(client).await?, name), missing) {
         (Ok(found), _) => return Ok(Some(found.id())),
         (Err(failure), Missing::Refuse) => return Err(failure),
         (Err(failure), Missing::Offer) => {
@@ -166,7 +166,9 @@ pub(crate) async fn resolve_filter<T: Named>(
 
 /// Finds what has a name.
 pub(crate) async fn find<T: Named>(client: &Client, name: &str) -> Outcome<T> {
-    pick(T::list(client).await?, name)
+    let mut all = T::list(client).await?;
+    let found = position(&all, name)?;
+    Ok(all.swap_remove(found))
 }
 
 /// Creates a service or host, and prints that it did.
@@ -197,14 +199,19 @@ pub(crate) fn non_empty(name: Option<&str>) -> Option<&str> {
     name.map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// Picks what has a name, or fails with the closest name as a suggestion.
-fn pick<T: Named>(mut all: Vec<T>, name: &str) -> Outcome<T> {
+/// Picks what has a name or an id, or fails with the closest name as a suggestion.
+pub(crate) fn pick<'a, T: Named>(all: &'a [T], name: &str) -> Outcome<&'a T> {
+    position(all, name).map(|index| &all[index])
+}
+
+fn position<T: Named>(all: &[T], name: &str) -> Outcome<usize> {
     let name = name.trim();
+    let id = name.parse().ok();
     let found = all
         .iter()
-        .position(|one| one.name().eq_ignore_ascii_case(name));
+        .position(|one| one.name().eq_ignore_ascii_case(name) || Some(one.id()) == id);
     if let Some(index) = found {
-        return Ok(all.swap_remove(index));
+        return Ok(index);
     }
     let message = unknown(T::KIND, name, all.iter().map(Named::name));
     let kind = T::KIND;
@@ -239,13 +246,16 @@ mod tests {
 
     #[test]
     fn names_are_found_in_any_case() {
-        let found = pick(services(), " payments ").unwrap();
+        let services = services();
+        let found = pick(&services, " payments ").unwrap();
         assert_eq!(found.name, "Payments");
+        let id = found.id.to_string();
+        assert_eq!(pick(&services, &id).unwrap().name, "Payments");
     }
 
     #[test]
     fn an_unknown_name_fails_with_a_suggestion() {
-        let failure = pick(services(), "paymnets").unwrap_err();
+        let failure = pick(&services(), "paymnets").unwrap_err();
         assert_eq!(failure.exit, Exit::NotFound);
         assert!(format!("{failure:?}").contains("did you mean Payments?"));
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use changelog_core::change::fields::long_texts;
 use changelog_core::text::printable;
-use changelog_core::{Change, Environment, Host, Service, Timestamp};
+use changelog_core::{Change, Environment, Host, Service, ServiceId, Timestamp};
 use comfy_table::Color;
 
 use super::table::{risk_color, status_color};
@@ -73,16 +73,35 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     text
 }
 
-/// Formats a service in full.
-pub(crate) fn service(service: &Service, now: Timestamp) -> String {
-    let fields = [
+/// Formats a service in full. `all` has the services that it depends on and those that
+/// depend on it.
+pub(crate) fn service(service: &Service, all: &[Service], now: Timestamp) -> String {
+    let mut fields = vec![
         ("id", service.id.to_string()),
         ("color", one_line(&service.color)),
-        ("created", exact(service.created_at, now)),
     ];
+    if !service.depends_on.is_empty() {
+        let names = names(all, &service.depends_on);
+        fields.push(("depends on", one_line(&names.join(", "))));
+    }
+    let needs_it = |one: &&Service| one.depends_on.contains(&service.id);
+    let needed_by: Vec<&str> = all.iter().filter(needs_it).map(|one| &*one.name).collect();
+    if !needed_by.is_empty() {
+        fields.push(("needed by", one_line(&needed_by.join(", "))));
+    }
+    fields.push(("created", exact(service.created_at, now)));
     let mut text = titled(&service.name, &fields);
     section(&mut text, "Description", service.description.as_deref());
     text
+}
+
+/// Returns the names of services, or an id where the service is not among `all`.
+pub(super) fn names(all: &[Service], ids: &[ServiceId]) -> Vec<String> {
+    let name = |id: &ServiceId| {
+        let found = all.iter().find(|service| service.id == *id);
+        found.map_or_else(|| id.to_string(), |service| service.name.clone())
+    };
+    ids.iter().map(name).collect()
 }
 
 /// Formats a host in full.

@@ -103,6 +103,7 @@ impl Record for Service {
         "name",
         "description",
         "color",
+        "depends_on",
         "organization_id",
         "created_at",
     ];
@@ -112,11 +113,13 @@ impl Record for Service {
     }
 
     fn cells(&self) -> Vec<String> {
+        let ids: Vec<String> = self.depends_on.iter().map(ToString::to_string).collect();
         vec![
             self.id.to_string(),
             self.name.clone(),
             or_empty(self.description.as_ref()),
             self.color.clone(),
+            ids.join(";"),
             self.organization_id.to_string(),
             self.created_at.to_string(),
         ]

@@ -5,6 +5,7 @@ use comfy_table::{
     Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
 };
 
+use super::detail::names;
 use super::fields::reasons;
 use crate::base::text::one_line;
 use crate::base::time::relative;
@@ -185,12 +186,13 @@ pub(crate) fn services(services: &[Service], width: Option<u16>, now: Timestamp)
             text(&service.name),
             text(service.description.as_deref().unwrap_or_default()),
             text(&service.color),
+            text(&names(services, &service.depends_on).join(", ")),
             Cell::new(relative(service.created_at, now)),
         ];
         (cells, service.id.to_string())
     };
     let table = FittedTable {
-        header: vec!["NAME", "DESCRIPTION", "COLOR", "CREATED"],
+        header: vec!["NAME", "DESCRIPTION", "COLOR", "DEPENDS ON", "CREATED"],
         main: 0,
         rows: services.iter().map(row).collect(),
     };

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use askama::Template;
 use changelog_core::problem::BadValue;
-use changelog_core::{Action, Change, ChangeFilter, Input, Timestamp};
+use changelog_core::{Action, Change, ChangeFilter, Input, ServiceRef, Timestamp};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
@@ -44,10 +44,20 @@ pub(super) struct ItemView {
     /// The second column of the list.
     pub(super) summary: String,
     pub(super) facts: Vec<(&'static str, String)>,
+    /// Lists of services, each with its heading.
+    pub(super) related: Vec<Related>,
     pub(super) description: Option<String>,
     pub(super) created_at: Timestamp,
     /// The form with the present values.
     pub(super) form: Form,
+}
+
+/// The services that an item has to do with in one way.
+pub(super) struct Related {
+    pub(super) heading: &'static str,
+    pub(super) services: Vec<ServiceRef>,
+    /// Whether there are more.
+    pub(super) has_more: bool,
 }
 
 /// What differs between services and hosts.
@@ -99,6 +109,21 @@ pub(super) trait CatalogPage: 'static {
     fn changes_of(id: Self::Id) -> (ChangeFilter, Scope<'static>);
 
     fn view(item: Self::Item) -> ItemView;
+
+    /// Adds to the view of an item what its page shows besides the item itself.
+    fn complete(
+        store: &Store,
+        tenant: Tenant,
+        id: Self::Id,
+        view: &mut ItemView,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Replaces names in a form by the ids that the API has in their place.
+    fn with_ids(
+        store: &Store,
+        tenant: Tenant,
+        form: &Form,
+    ) -> impl Future<Output = Result<Form, StoreError>> + Send;
 }
 
 #[derive(Template)]
@@ -168,6 +193,7 @@ async fn insert<P: CatalogPage>(
     form: &Form,
 ) -> Result<String, StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
+    let form = P::with_ids(&app.store, tenant, form).await?;
     let new: P::New = form.create(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
     let item = P::create(&mut tx, tenant, &new, now).await?;
@@ -209,6 +235,7 @@ async fn item_page<P: CatalogPage>(
 ) -> ApiResult {
     let tenant = viewer.tenant();
     let mut item = P::view(P::get(&app.store, tenant, id).await?);
+    P::complete(&app.store, tenant, id, &mut item).await?;
     let (filter, scope) = P::changes_of(id);
     let filter = ChangeFilter {
         per_page: CHANGES_SHOWN,
@@ -263,6 +290,7 @@ async fn save<P: CatalogPage>(
     form: &Form,
 ) -> Result<(), StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
+    let form = P::with_ids(&app.store, tenant, form).await?;
     let patch: P::Patch = form.patch(P::FIELDS, now.into()).await?;
     let mut tx = app.store.begin_for(tenant).await?;
     let (item, changes) = P::update(&mut tx, tenant, id, &patch).await?;

@@ -131,10 +131,19 @@ impl CatalogPage for Hosts {
                     or_none(Some(roles).filter(|roles| !roles.is_empty())),
                 ),
             ],
+            related: Vec::new(),
             name: host.hostname,
             description: host.description,
             created_at: host.created_at,
             form,
         }
+    }
+
+    async fn complete(_: &Store, _: Tenant, _: HostId, _: &mut ItemView) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn with_ids(_: &Store, _: Tenant, form: &Form) -> Result<Form, StoreError> {
+        Ok(form.clone())
     }
 }

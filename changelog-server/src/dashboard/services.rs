@@ -1,15 +1,24 @@
 //! `/services`
 
-use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch};
+use std::collections::HashMap;
+
+use changelog_core::text::composed;
+use changelog_core::{
+    Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch, ViolationCode, Violations,
+    list,
+};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::catalog::{CatalogPage, ItemView, Texts};
+use super::catalog::{CatalogPage, ItemView, Related, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::format;
 use crate::dashboard::parts::viewer::Section;
 use crate::store::activity::Entry;
 use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
+
+/// The field with the services that a service depends on.
+const DEPENDS_ON: &str = "depends_on";
 
 pub(super) struct Services;
 
@@ -28,6 +37,8 @@ impl CatalogPage for Services {
         Field::new("name", FieldKind::Required, "Name")
             .hint("Must be unique; case does not matter."),
         Field::new("color", FieldKind::Optional, "Color").hint("#rgb or #rrggbb."),
+        Field::new(DEPENDS_ON, FieldKind::List, "Depends on")
+            .hint("Names or ids of services, separated by commas."),
         Field::new("description", FieldKind::LongText, "Description"),
     ];
 
@@ -81,9 +92,11 @@ impl CatalogPage for Services {
 
     fn view(service: Service) -> ItemView {
         let description = service.description.as_deref().unwrap_or_default();
+        let ids: Vec<String> = service.depends_on.iter().map(ToString::to_string).collect();
         let form = Form::with_values([
             ("name", service.name.clone()),
             ("color", service.color.clone()),
+            (DEPENDS_ON, list::format(&ids)),
             ("description", description.to_owned()),
         ]);
         ItemView {
@@ -91,9 +104,66 @@ impl CatalogPage for Services {
             summary: format::excerpt(description),
             name: service.name,
             facts: vec![("Color", service.color)],
+            related: Vec::new(),
             description: service.description,
             created_at: service.created_at,
             form,
         }
+    }
+
+    async fn complete(
+        store: &Store,
+        tenant: Tenant,
+        id: ServiceId,
+        view: &mut ItemView,
+    ) -> Result<(), StoreError> {
+        let found = store.dependencies_of(tenant, id).await?;
+        // The form has them in their order.
+        let name_of = |id: &String| {
+            let mut services = found.depends_on.iter();
+            let service = services.find(|service| service.id.to_string() == *id);
+            service.map_or_else(|| id.clone(), |service| service.name.clone())
+        };
+        let ids = list::parse(view.form.value(DEPENDS_ON));
+        let names: Vec<String> = ids.iter().map(name_of).collect();
+        view.form.set(DEPENDS_ON, list::format(&names));
+        view.related = vec![
+            Related {
+                heading: "Depends on",
+                services: found.depends_on,
+                has_more: false,
+            },
+            Related {
+                heading: "Needed by",
+                services: found.needed_by,
+                has_more: found.has_more,
+            },
+        ];
+        Ok(())
+    }
+
+    async fn with_ids(store: &Store, tenant: Tenant, form: &Form) -> Result<Form, StoreError> {
+        let mut given = list::parse(form.value(DEPENDS_ON));
+        let is_id = |text: &String| text.parse::<ServiceId>().is_ok();
+        let mut form = form.clone();
+        if given.iter().all(is_id) {
+            return Ok(form);
+        }
+        let services = store.service_names(tenant).await?;
+        let folded = |name: &str| composed(name).to_ascii_lowercase();
+        let services = services.iter().map(|(id, name)| (folded(name), id));
+        let services: HashMap<String, &ServiceId> = services.collect();
+        let mut unknown = Violations::default();
+        for (index, text) in given.iter_mut().enumerate() {
+            if let Some(id) = services.get(&folded(text)) {
+                *text = id.to_string();
+            } else if !is_id(text) {
+                let pointer = format!("/{DEPENDS_ON}/{index}");
+                let message = format!("there is no service {}", format::excerpt(text));
+                unknown.add(pointer, ViolationCode::NotFound, message);
+            }
+        }
+        form.set(DEPENDS_ON, list::format(&given));
+        Ok(unknown.into_result(form)?)
     }
 }

@@ -13,7 +13,7 @@ use super::engine::{Dialect, Engine, Script, on, push_limit, push_values};
 use super::{Database, StoreError, Tenant, Tx};
 
 /// How many of the services that depend on one service are read.
-const MAX_DEPENDENTS: u64 = 200;
+const MAX_DEPENDENTS: usize = 200;
 
 /// The services that a service depends on and that depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Dependencies {
     /// The services that depend on it, ordered by name; at most 200, those created
     /// first.
     pub needed_by: Vec<ServiceRef>,
+    /// Whether more services depend on it.
+    pub has_more: bool,
 }
 
 impl Database {
@@ -47,6 +49,10 @@ impl Database {
                 false => found.needed_by.push(service),
             }
         }
+        // In the order of the ids: the statement has no other.
+        found.needed_by.sort_by_key(|service| service.id);
+        found.has_more = found.needed_by.len() > MAX_DEPENDENTS;
+        found.needed_by.truncate(MAX_DEPENDENTS);
         for services in [&mut found.depends_on, &mut found.needed_by] {
             services.sort_by_cached_key(|service| service.name.to_ascii_lowercase());
         }
@@ -143,7 +149,8 @@ fn select_both<DB: Dialect>(tenant: Tenant, id: ServiceId) -> QueryBuilder<DB> {
         "service_id AS id, FALSE AS is_dependency",
         "depends_on_id",
     );
-    push_limit(&mut query, MAX_DEPENDENTS, 0);
+    // One more reveals whether there are more.
+    push_limit(&mut query, MAX_DEPENDENTS as u64 + 1, 0);
     query.push(") AS dependents) AS found JOIN services s ON s.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND s.id = found.id");

@@ -107,14 +107,25 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .await
         .expect("updated");
     assert_eq!(host.os.as_deref(), Some("Debian 12"));
+    let ledger = client
+        .services()
+        .create("ledger")
+        .depends_on([service.id, service.id])
+        .send()
+        .await
+        .expect("created");
+    assert_eq!(ledger.depends_on, [service.id]);
     let service = client
         .services()
         .update(service.id)
         .name("billing")
+        .depends_on([ledger.id])
         .send()
         .await
         .expect("updated");
-    assert_eq!(client.services().list().await.expect("a list"), [service]);
+    assert_eq!(service.depends_on, [ledger.id]);
+    let services = client.services().list().await.expect("a list");
+    assert_eq!(services, [service, ledger]);
     assert_eq!(client.hosts().list().await.expect("a list"), [host]);
     let page = client
         .changes()

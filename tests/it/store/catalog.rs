@@ -10,6 +10,7 @@ use changelog_tests::{TestApp, on_both};
 on_both!(
     process:
     dependencies_are_found_in_both_directions,
+    many_dependents_are_cut,
     services_and_hosts_are_found_by_words,
     renaming_replaces_the_words,
     words_match_per_organization_and_limit,
@@ -159,4 +160,23 @@ async fn words_match_per_organization_and_limit(app: TestApp) {
         (first, first_hosts),
         (services[..2].to_vec(), hosts[..2].to_vec())
     );
+}
+
+async fn many_dependents_are_cut(app: TestApp) {
+    let key = app.key();
+    let (store, ours) = open(&app).await;
+    let shared = key
+        .create("/api/services", json!({ "name": "shared" }))
+        .await;
+    for number in 0..201 {
+        let found = store.dependencies_of(ours, parsed(&shared)).await;
+        let found = found.expect("the store responds");
+        assert_eq!((found.needed_by.len(), found.has_more), (number, false));
+        let new = json!({ "name": format!("user {number}"), "depends_on": [shared] });
+        key.create("/api/services", new).await;
+    }
+    let found = store.dependencies_of(ours, parsed(&shared)).await;
+    let found = found.expect("the store responds");
+    assert_eq!((found.needed_by.len(), found.has_more), (200, true));
+    assert!(!names(&found.needed_by).contains(&"user 200"));
 }

@@ -150,6 +150,12 @@ impl Form {
         }
     }
 
+    /// Replaces the value of a field.
+    pub(crate) fn set(&mut self, name: &str, value: String) {
+        self.values.retain(|(found, _)| found != name);
+        self.values.push((name.to_owned(), value));
+    }
+
     /// Returns the first value of a field; empty when it was not sent.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.sent(name).unwrap_or_default()

@@ -1,0 +1,133 @@
+//! Which services a service depends on, in the form and on the page of a service.
+
+use serde_json::json;
+
+use super::between;
+use changelog_tests::{TestApp, TestClient, on_one, text};
+
+on_one!(
+    a_form_takes_names_and_ids,
+    a_form_names_what_it_does_not_know,
+    the_page_of_a_service_shows_both_directions,
+);
+
+/// Creates services with these names, and returns their ids.
+async fn services<const N: usize>(app: &TestApp, names: [&str; N]) -> [String; N] {
+    let mut ids = names.map(str::to_owned);
+    for id in &mut ids {
+        *id = app
+            .key()
+            .create("/api/services", json!({ "name": id }))
+            .await;
+    }
+    ids
+}
+
+/// Returns the list in the form of a service's page.
+async fn shown(browser: &TestClient, path: &str) -> String {
+    let page = browser.get(path).await;
+    page.is(200);
+    let input = between(&page.text, "<input id=\"depends_on\"", ">");
+    between(input, "value=\"", "\"").to_owned()
+}
+
+async fn a_form_takes_names_and_ids(app: TestApp) {
+    let browser = app.browser().await;
+    let [ledger, cafe, comma] = services(&app, ["Ledger", "café", "a, b"]).await;
+    let typed = format!(" cafe\u{301}, {ledger},, \"A, B\", ledger");
+    let fields = [("name", "payments"), ("depends_on", typed.as_str())];
+    let answer = browser.post_form("/services", &fields).await;
+    answer.is(303);
+    let path = answer.header("location").to_owned();
+    let service = app.key().get(&format!("/api{path}")).await.data(200);
+    assert_eq!(service["depends_on"], json!([cafe, ledger, comma]));
+    let typed = shown(&browser, &path).await;
+    assert_eq!(typed, "café, Ledger, &#34;a, b&#34;");
+
+    // What the form shows is what it takes; without the field the list stays.
+    for fields in [
+        vec![("depends_on", typed.replace("&#34;", "\""))],
+        vec![("name", "Payments".to_owned())],
+    ] {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (*name, &**value))
+            .collect();
+        browser.post_form(&path, &fields).await.is(303);
+        let after = app.key().get(&format!("/api{path}")).await.data(200);
+        assert_eq!(after["depends_on"], service["depends_on"], "{fields:?}");
+    }
+    browser
+        .post_form(&path, &[("depends_on", "")])
+        .await
+        .is(303);
+    let after = app.key().get(&format!("/api{path}")).await.data(200);
+    assert_eq!(after["depends_on"], json!([]));
+    assert_eq!(shown(&browser, &path).await, "");
+}
+
+async fn a_form_names_what_it_does_not_know(app: TestApp) {
+    let browser = app.browser().await;
+    let [ledger] = services(&app, ["ledger"]).await;
+    let other = app.with_key(&app.second_organization().key);
+    let foreign = other
+        .create("/api/services", json!({ "name": "mail" }))
+        .await;
+    let path = format!("/services/{ledger}");
+    for (typed, message) in [
+        ("mail", "number 1: there is no service mail"),
+        ("ledger, mail", "number 2: there is no service mail"),
+        (&foreign, "number 1: must be a service of the organization"),
+        (
+            "ledger",
+            "number 1: must be another service, got the id of ledger itself",
+        ),
+    ] {
+        let answer = browser.post_form(&path, &[("depends_on", typed)]).await;
+        answer.is(422);
+        let error = between(&answer.text, "id=\"depends_on-error-1\">", "</p>");
+        assert!(error.starts_with(message), "{typed}: {error}");
+        let input = between(&answer.text, "<input id=\"depends_on\"", ">");
+        assert_eq!(between(input, "value=\"", "\""), typed);
+    }
+    let fields = [("name", "payments"), ("depends_on", "mail")];
+    browser.post_form("/services", &fields).await.is(422);
+    let list = app.key().get("/api/services").await.data(200);
+    assert_eq!(list.as_array().map(Vec::len), Some(1));
+    assert_eq!(list[0]["depends_on"], json!([]));
+}
+
+async fn the_page_of_a_service_shows_both_directions(app: TestApp) {
+    let browser = app.browser().await;
+    let [ledger, mail] = services(&app, ["ledger", "mail <b>"]).await;
+    let new = json!({ "name": "payments", "depends_on": [ledger, mail] });
+    let payments = app.key().post("/api/services", new).await.data(201);
+    let payments = text(&payments["id"]);
+    for (id, depends_on, needed_by) in [
+        (
+            &payments,
+            vec![(&ledger, "ledger"), (&mail, "mail &#60;b&#62;")],
+            vec![],
+        ),
+        (&ledger, vec![], vec![(&payments, "payments")]),
+    ] {
+        let page = browser.get(&format!("/services/{id}")).await;
+        page.is(200);
+        for (heading, expected) in [("Depends on", depends_on), ("Needed by", needed_by)] {
+            let listed = between(&page.text, &format!("<dt>{heading}</dt><dd>"), "</dd>");
+            if expected.is_empty() {
+                assert_eq!(listed, "none", "{heading}");
+            }
+            for (id, name) in expected {
+                let link = format!("<a href=\"/services/{id}\">{name}</a>");
+                assert!(listed.contains(&link), "{heading}: {listed}");
+            }
+        }
+    }
+    let host = app
+        .key()
+        .create("/api/hosts", json!({ "hostname": "web-1" }))
+        .await;
+    let page = browser.get(&format!("/hosts/{host}")).await;
+    assert!(!page.text.contains("Needed by"), "hosts depend on nothing");
+}
