@@ -10,6 +10,7 @@ mod changes_list;
 mod changes_list_model;
 mod changes_search;
 mod changes_stream;
+mod changes_stream_updates;
 mod concurrent_updates;
 mod early_refusals;
 mod field_limits;

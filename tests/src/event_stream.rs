@@ -57,15 +57,28 @@ impl EventStream {
         }
     }
 
-    /// Waits for the next change.
-    pub async fn change(&mut self) -> Event {
+    /// Waits for the next event that is not a position.
+    pub async fn event(&mut self) -> Event {
         loop {
             let event = self.next().await.expect("another event");
-            if event.name == "change" {
+            if event.name != "position" {
                 return event;
             }
-            assert_eq!(event.name, "position");
         }
+    }
+
+    /// Waits for the next event, which must be a new change.
+    pub async fn change(&mut self) -> Event {
+        let event = self.event().await;
+        assert_eq!(event.name, "change");
+        event
+    }
+
+    /// Waits for the next event, which must be an update.
+    pub async fn update(&mut self) -> Event {
+        let event = self.event().await;
+        assert_eq!(event.name, "updated");
+        event
     }
 
     /// Waits for `count` changes, and returns their titles.

@@ -314,8 +314,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
     }
 
-    /// Opens streams, and waits in each for a change from before it was opened, and for a
-    /// later one.
+    /// Opens streams, and waits in each for what was recorded before it was opened, and
+    /// for what is recorded later.
     async fn watch(&mut self, fixture: &Fixture, times: usize) {
         let selection = format!(
             "q={}&service_id={}&host_id={}&risk_level=low&status=planned&tag={}",
@@ -339,7 +339,27 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 self.sent.insert(format!("GET {path}"));
                 (self.after)(&path);
             }
+            self.watch_updates(&body).await;
         }
+    }
+
+    async fn watch_updates(&mut self, body: &Value) {
+        let change = self.key.create("/api/changes", body.clone()).await;
+        let address = format!("/api/changes/{change}");
+        let update = async |title: &str| {
+            let answer = self.key.patch(&address, json!({ "title": title })).await;
+            answer.is(200);
+        };
+        update("Before").await;
+        let path = "/api/changes/stream?events=updated";
+        let request = self.key.request("GET", path);
+        let now = Uuid::now_v7().to_string();
+        let mut events = EventStream::open(request.header("last-event-id", now)).await;
+        events.update().await;
+        update("After").await;
+        while events.update().await.data["changes"]["title"]["to"] != "After" {}
+        self.sent.insert(format!("GET {path}"));
+        (self.after)(path);
     }
 
     async fn send(

@@ -365,14 +365,14 @@ async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
 }
 
 /// A running `chlog watch`.
-struct ChlogWatch {
+pub(super) struct ChlogWatch {
     child: Child,
     lines: Receiver<String>,
     stderr: Receiver<String>,
 }
 
 impl ChlogWatch {
-    fn start(app: &TestApp, arguments: &[&str]) -> Self {
+    pub(super) fn start(app: &TestApp, arguments: &[&str]) -> Self {
         let mut command = Command::new(changelog_tests::programs::chlog());
         let mut child = command
             .env_clear()
@@ -396,7 +396,7 @@ impl ChlogWatch {
         }
     }
 
-    fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let line = self.lines.recv_timeout(Duration::from_secs(30));
         line.expect("a line")
     }
@@ -420,7 +420,7 @@ fn lines(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
 }
 
 /// Creates changes until a line is printed, so that the stream is known to be open.
-async fn first_line(app: &TestApp, watching: &ChlogWatch, body: Value) -> String {
+pub(super) async fn first_line(app: &TestApp, watching: &ChlogWatch, body: Value) -> String {
     let key = app.key();
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
