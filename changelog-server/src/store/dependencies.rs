@@ -3,9 +3,10 @@
 //! `services.depends_on` has the list as it was given, so that reading services needs
 //! no other table; `service_dependencies` has the same for looking up both directions.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use changelog_core::{Service, ServiceId, ServiceRef, ViolationCode, Violations};
+use serde_json::{Value, json};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
@@ -61,31 +62,52 @@ impl Database {
 }
 
 impl Tx {
-    /// Checks that the services that a service is to depend on exist, and reports all
-    /// that do not.
+    /// Checks that the services that a service is to depend on exist, and returns the
+    /// difference for the activity log: `{from, to}`, with ids and names.
     ///
     /// # Errors
-    /// [`StoreError::Invalid`] with their places in `depends_on`.
+    /// [`StoreError::Invalid`] with the places in `depends_on` of all that do not exist.
     pub(super) async fn check_dependencies(
         &mut self,
         tenant: Tenant,
-        ids: &[ServiceId],
-    ) -> Result<(), StoreError> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let rows: Vec<(Uuid,)> = on!(&mut self.connection, |db| async {
-            let mut query = select_existing(tenant, ids);
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        let existing: HashSet<Uuid> = rows.into_iter().map(|(id,)| id).collect();
+        before: &[ServiceId],
+        after: &[ServiceId],
+    ) -> Result<Value, StoreError> {
+        let names = self
+            .service_names_of(tenant, &[before, after].concat())
+            .await?;
         let mut missing = Violations::default();
-        for (index, id) in ids.iter().enumerate() {
-            if !existing.contains(&id.0) {
+        for (index, id) in after.iter().enumerate() {
+            if !names.contains_key(id) {
                 missing_service(&mut missing, format!("/depends_on/{index}"), *id);
             }
         }
-        Ok(missing.into_result(())?)
+        missing.into_result(())?;
+        let named = |ids: &[ServiceId]| -> Value {
+            let ids = ids.iter();
+            ids.map(|id| json!({ "id": id, "name": names.get(id) }))
+                .collect()
+        };
+        Ok(json!({ "from": named(before), "to": named(after) }))
+    }
+
+    /// Returns the names of those of some services that exist.
+    async fn service_names_of(
+        &mut self,
+        tenant: Tenant,
+        ids: &[ServiceId],
+    ) -> Result<HashMap<ServiceId, String>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<(Uuid, String)> = on!(&mut self.connection, |db| async {
+            let mut query = select_names(tenant, ids);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|(id, name)| (id.into(), name))
+            .collect())
     }
 
     /// Replaces the rows of a service that depended on the services `before`.
@@ -117,9 +139,9 @@ pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: Ser
     missing.add(pointer, ViolationCode::NotFound, message);
 }
 
-/// Selects those of some services that exist.
-fn select_existing<DB: Dialect>(tenant: Tenant, ids: &[ServiceId]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT s.id FROM (");
+/// Selects the names of those of some services that exist.
+fn select_names<DB: Dialect>(tenant: Tenant, ids: &[ServiceId]) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT s.id, s.name FROM (");
     push_values(&mut query, ids.iter().map(|id| [id.0.into()]));
     query.push(") AS wanted JOIN services s ON s.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());

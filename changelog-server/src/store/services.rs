@@ -223,7 +223,8 @@ impl Tx {
             organization_id: tenant.id(),
             created_at: now.into(),
         };
-        self.check_dependencies(tenant, &service.depends_on).await?;
+        self.check_dependencies(tenant, &[], &service.depends_on)
+            .await?;
         let inserted = execute!(
             self,
             sqlx::query(INSERT)
@@ -268,11 +269,13 @@ impl Tx {
         let before = row.into_service(tenant);
         let mut service = before.clone();
         patch.clone().apply(&mut service)?;
-        if service.depends_on != before.depends_on {
-            self.check_dependencies(tenant, &service.depends_on).await?;
-        }
 
-        let changes = difference(&before, &service);
+        let mut changes = difference(&before, &service);
+        if let Some(change) = changes.get_mut("depends_on") {
+            *change = self
+                .check_dependencies(tenant, &before.depends_on, &service.depends_on)
+                .await?;
+        }
         if !changes.is_empty() {
             or_conflict(execute!(
                 self,

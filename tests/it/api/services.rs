@@ -212,7 +212,8 @@ async fn dependencies_are_in_the_activity_log(app: TestApp) {
         .await
         .body(200)["items"]
         .take();
-    let expected = json!({ "changes": { "depends_on": { "from": [], "to": [mail] } } });
+    let to = json!([{ "id": mail, "name": "mail" }]);
+    let expected = json!({ "changes": { "depends_on": { "from": [], "to": to } } });
     assert_eq!(entries[0]["metadata"], expected);
     assert_eq!(entries[1]["action"], "created");
 }

@@ -64,6 +64,9 @@ async fn a_form_takes_names_and_ids(app: TestApp) {
     let after = app.key().get(&format!("/api{path}")).await.data(200);
     assert_eq!(after["depends_on"], json!([]));
     assert_eq!(shown(&browser, &path).await, "");
+    let log = browser.get("/activity?resource=service").await;
+    let entry = between(&log.text, "<main", "</li>");
+    assert_eq!(between(entry, "<del>", "</del>"), "café, Ledger, a, b");
 }
 
 async fn a_form_names_what_it_does_not_know(app: TestApp) {
