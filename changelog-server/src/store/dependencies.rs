@@ -10,11 +10,14 @@ use serde_json::{Value, json};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, on, push_limit, push_values};
-use super::{Database, StoreError, Tenant, Tx};
+use super::engine::{Dialect, Engine, Script, on, push_limit};
+use super::{Database, StoreError, Tenant, Tx, services};
 
 /// How many of the services that depend on one service are read.
 const MAX_DEPENDENTS: usize = 200;
+
+/// The start of the statement that reads names.
+const SELECT_NAMES: &str = "SELECT id, name FROM services WHERE organization_id = ";
 
 /// The services that a service depends on and that depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,9 +48,10 @@ impl Database {
         for (is_dependency, id, name, color) in rows {
             let id = id.into();
             let service = ServiceRef { id, name, color };
-            match is_dependency {
-                true => found.depends_on.push(service),
-                false => found.needed_by.push(service),
+            if is_dependency {
+                found.depends_on.push(service);
+            } else {
+                found.needed_by.push(service);
             }
         }
         // In the order of the ids: the statement has no other.
@@ -83,12 +87,12 @@ impl Tx {
             }
         }
         missing.into_result(())?;
-        let named = |ids: &[ServiceId]| -> Value {
+        let references = |ids: &[ServiceId]| -> Value {
             let ids = ids.iter();
             ids.map(|id| json!({ "id": id, "name": names.get(id) }))
                 .collect()
         };
-        Ok(json!({ "from": named(before), "to": named(after) }))
+        Ok(json!({ "from": references(before), "to": references(after) }))
     }
 
     /// Returns the names of those of some services that exist.
@@ -101,7 +105,7 @@ impl Tx {
             return Ok(HashMap::new());
         }
         let rows: Vec<(Uuid, String)> = on!(&mut self.connection, |db| async {
-            let mut query = select_names(tenant, ids);
+            let mut query = services::by_ids(SELECT_NAMES, tenant, ids.iter().copied());
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows
@@ -137,16 +141,6 @@ impl Tx {
 pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: ServiceId) {
     let message = format!("must be a service of the organization, which has none with the id {id}");
     missing.add(pointer, ViolationCode::NotFound, message);
-}
-
-/// Selects the names of those of some services that exist.
-fn select_names<DB: Dialect>(tenant: Tenant, ids: &[ServiceId]) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT s.id, s.name FROM (");
-    push_values(&mut query, ids.iter().map(|id| [id.0.into()]));
-    query.push(") AS wanted JOIN services s ON s.organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND s.id = wanted.column1");
-    query
 }
 
 /// Selects the references to the services in both directions.

@@ -12,7 +12,7 @@ use sqlx::{FromRow, QueryBuilder};
 use super::activity::difference;
 use super::catalog_words::Named;
 use super::engine::error::or_conflict;
-use super::engine::{execute, on, push_values};
+use super::engine::{Dialect, execute, on};
 use super::summaries::{Summarized, Summary, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
@@ -31,7 +31,7 @@ const SELECT_BY_NAME: &str = "
 SELECT id, name, description, color, depends_on, created_at
 FROM services WHERE organization_id = $1 AND name_folded = $2";
 
-/// The start of the statement that reads a page.
+/// The start of the statements that read a page, or services by their ids.
 const SELECT_PAGE: &str = "
 SELECT id, name, description, color, depends_on, created_at FROM services WHERE organization_id = ";
 
@@ -154,15 +154,7 @@ impl Database {
             return Ok(HashMap::new());
         }
         let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = QueryBuilder::new(
-                "SELECT s.id, s.name, s.description, s.color, s.depends_on, s.created_at \
-                 FROM (",
-            );
-            push_values(&mut query, ids.map(|id| [id.0.into()]));
-            query
-                .push(") AS wanted JOIN services s ON s.organization_id = ")
-                .push_bind(tenant.uuid())
-                .push(" AND s.id = wanted.column1");
+            let mut query = by_ids(SELECT_PAGE, tenant, ids);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows
@@ -303,6 +295,23 @@ impl Tx {
     }
 }
 
+/// Completes a statement that reads services by their ids.
+pub(super) fn by_ids<DB: Dialect>(
+    select: &str,
+    tenant: Tenant,
+    ids: impl Iterator<Item = ServiceId>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(select);
+    DB::bind(&mut query, tenant.uuid().into());
+    // In a join with VALUES, SQLite may read all services of the organization.
+    for (number, id) in ids.enumerate() {
+        query.push(if number == 0 { " AND id IN (" } else { ", " });
+        DB::bind(&mut query, id.0.into());
+    }
+    query.push(")");
+    query
+}
+
 /// Returns the JSON by which changes refer to a service.
 pub(super) fn reference(service: &Service) -> String {
     let reference = ServiceRef {
@@ -311,4 +320,24 @@ pub(super) fn reference(service: &Service) -> String {
         color: service.color.clone(),
     };
     serde_json::to_string(&reference).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Sqlite;
+
+    use super::*;
+    use crate::store::engine::explain;
+
+    #[tokio::test]
+    async fn services_are_looked_up_by_ids() {
+        for count in [1, 2, 100] {
+            let ids = std::iter::repeat_n(ServiceId(Uuid::from_u128(1)), count);
+            let query = by_ids::<Sqlite>(SELECT_PAGE, Tenant(Uuid::from_u128(2).into()), ids);
+            let plan = explain::of(&query.into_string()).await;
+            let expected = "SEARCH services USING INDEX sqlite_autoindex_services_1 \
+                            (organization_id=? AND id=?)";
+            assert_eq!(plan, [expected], "{count}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use changelog_tests::{Engine, Postgres, TestApp, on_both};
 
 on_both!(
     the_sdk_creates_reads_updates_and_lists,
+    the_sdk_declares_dependencies,
     a_list_stream_yields_each_change_once,
     errors_have_kinds_and_violations,
     one_idempotency_key_creates_one_change,
@@ -32,6 +33,23 @@ fn builder(app: &TestApp) -> changelog_client::ClientBuilder {
     Client::builder()
         .url(app.url())
         .api_key(app.organization.key.clone())
+}
+
+async fn the_sdk_declares_dependencies(app: TestApp) {
+    let services = client(&app).services();
+    let mail = services.create("mail").send().await.expect("created");
+    let ledger = services.create("ledger").depends_on([mail.id, mail.id]);
+    let ledger = ledger.send().await.expect("created");
+    assert_eq!(ledger.depends_on, [mail.id]);
+    // In a circle.
+    let mail = services.update(mail.id).depends_on([ledger.id]);
+    let mail = mail.send().await.expect("updated");
+    assert_eq!(mail.depends_on, [ledger.id]);
+    let ledger = services.update(ledger.id).depends_on([]);
+    let ledger = ledger.send().await.expect("updated");
+    assert!(ledger.depends_on.is_empty());
+    let list = services.list().await.expect("a list");
+    assert_eq!(list, [ledger, mail]);
 }
 
 async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
@@ -107,25 +125,14 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .await
         .expect("updated");
     assert_eq!(host.os.as_deref(), Some("Debian 12"));
-    let ledger = client
-        .services()
-        .create("ledger")
-        .depends_on([service.id, service.id])
-        .send()
-        .await
-        .expect("created");
-    assert_eq!(ledger.depends_on, [service.id]);
     let service = client
         .services()
         .update(service.id)
         .name("billing")
-        .depends_on([ledger.id])
         .send()
         .await
         .expect("updated");
-    assert_eq!(service.depends_on, [ledger.id]);
-    let services = client.services().list().await.expect("a list");
-    assert_eq!(services, [service, ledger]);
+    assert_eq!(client.services().list().await.expect("a list"), [service]);
     assert_eq!(client.hosts().list().await.expect("a list"), [host]);
     let page = client
         .changes()

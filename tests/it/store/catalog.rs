@@ -1,7 +1,7 @@
 //! What the store knows about services and hosts besides their fields.
 
 use changelog_core::{HostId, ServiceId, ServiceRef};
-use changelog_server::store::{Store, Tenant};
+use changelog_server::store::{Dependencies, Store, Tenant};
 use serde_json::json;
 
 use super::{open, tenant};
@@ -45,8 +45,8 @@ async fn dependencies_are_found_in_both_directions(app: TestApp) {
         (mail, vec![shop]),
     ] {
         let path = format!("/api/services/{id}");
-        let patch = json!({ "depends_on": depends_on });
-        key.patch(&path, patch).await.is(200);
+        let list = json!({ "depends_on": depends_on });
+        key.patch(&path, list).await.is(200);
     }
     for (id, depends_on, needed_by) in [
         (payments, vec!["Ledger", "mail"], vec!["Ledger", "shop"]),
@@ -63,7 +63,7 @@ async fn dependencies_are_found_in_both_directions(app: TestApp) {
     let second = app.second_organization();
     let theirs = tenant(&store, &second.id).await;
     let found = store.dependencies_of(theirs, parsed(payments)).await;
-    assert_eq!(found.expect("the store responds"), Default::default());
+    assert_eq!(found.expect("the store responds"), Dependencies::default());
 }
 
 /// Finds services and hosts by the beginning of a word.
