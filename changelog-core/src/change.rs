@@ -1,13 +1,20 @@
 //! Changes to the infrastructure, done or planned.
 
+mod agent;
 pub mod around;
+mod author;
+mod checks;
+mod cursor;
 mod event;
 pub mod fields;
 mod filter;
 mod imported_change;
-mod input;
 mod link;
+mod new_change;
+mod patch;
+mod progress;
 
+use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Environment;
@@ -15,11 +22,15 @@ use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
+pub use agent::{Agent, AgentMode};
+pub use author::{Author, AuthorType};
+pub use cursor::ChangeCursor;
 pub use event::{ChangeEvent, ChangeUpdate, StreamFilter};
-pub use filter::ChangeFilter;
+pub use filter::{ChangeFilter, UpcomingFilter};
 pub use imported_change::ImportedChange;
-pub use input::{ChangePatch, NewChange, NewChanges};
 pub use link::Link;
+pub use new_change::{NewChange, NewChanges};
+pub use patch::ChangePatch;
 
 wire_enum! {
     /// The risk level of a change.
@@ -44,6 +55,27 @@ wire_enum! {
         Completed = "completed",
         /// Undone or failed.
         RolledBack = "rolled_back",
+    }
+}
+
+impl Status {
+    /// Returns whether a change of this status has ended.
+    pub fn is_ended(&self) -> bool {
+        matches!(self, Self::Completed | Self::RolledBack)
+    }
+}
+
+wire_enum! {
+    /// How a change ended, in more detail than its status.
+    Outcome, "an outcome", example "succeeded" {
+        /// It did what it should.
+        Succeeded = "succeeded",
+        /// It failed, and may have been made in part.
+        Failed = "failed",
+        /// It was made, and undone later.
+        Undone = "undone",
+        /// Its end was not seen, for example because the pipeline was killed.
+        Indeterminate = "unknown",
     }
 }
 
@@ -100,12 +132,25 @@ pub struct Change {
         schema(required, example = "Two minutes of read-only mode")
     )]
     pub impact: Option<String>,
-    /// The service that was changed.
+    /// How the change ended, if that is known in more detail than the status.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub outcome: Option<Outcome>,
+    /// The first of the services that were changed.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub service: Option<ServiceRef>,
+    /// The ids of all services that were changed.
+    pub service_ids: Vec<ServiceId>,
+    /// All services that were changed, in the order of `service_ids`, if there are
+    /// several; otherwise absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceRef>,
     /// The host that was changed.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub host_ref: Option<HostRef>,
+    /// The environment that was changed. If the client gave none, it is the one that
+    /// the host had when the change was recorded.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub environment: Option<Environment>,
     /// The tags, in the order given.
     #[cfg_attr(feature = "openapi", schema(example = json!(["terraform", "prod"])))]
     pub tags: Vec<String>,
@@ -114,14 +159,91 @@ pub struct Change {
     /// The time for which the change is scheduled.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub scheduled_for: Option<Timestamp>,
-    /// The time at which the change happened.
+    /// The time at which the change was started; null while it is planned.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub started_at: Option<Timestamp>,
+    /// The time at which the change was completed or rolled back.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub ended_at: Option<Timestamp>,
+    /// The person for whom an API key acted, as the client claims.
+    #[cfg_attr(feature = "openapi", schema(required, example = "ada@example.com"))]
+    pub on_behalf_of: Option<String>,
+    /// The automation that acted, as the client claims.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub agent: Option<Agent>,
+    /// The commit that was deployed.
+    #[cfg_attr(feature = "openapi", schema(required, example = "1a2b3c4d5e6f"))]
+    pub commit: Option<String>,
+    /// The time of that commit.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub committed_at: Option<Timestamp>,
+    /// The time for which the change was recorded. Lists are ordered by
+    /// `started_at`, or by this time while the change is planned.
     pub occurred_at: Timestamp,
+    /// Who recorded the change.
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub created_by: Option<Author>,
     /// The organization that the change belongs to.
     pub organization_id: OrganizationId,
     /// The time at which the change was recorded.
     pub created_at: Timestamp,
     /// The time of the last update.
     pub updated_at: Timestamp,
+}
+
+impl Change {
+    /// Returns the time by which changes are listed and counted: when the change was
+    /// started, or else the time for which it was recorded.
+    pub fn effective_at(&self) -> Timestamp {
+        self.started_at.unwrap_or(self.occurred_at)
+    }
+
+    /// Returns the place of the change in lists, to continue after it.
+    pub fn cursor(&self) -> ChangeCursor {
+        ChangeCursor {
+            id: self.id,
+            at: Some(self.effective_at()),
+        }
+    }
+
+    /// Returns how long the change took, if its start and its end are known.
+    pub fn duration(&self) -> Option<TimeDelta> {
+        let duration = self.ended_at?.to_datetime() - self.started_at?.to_datetime();
+        // A change that was recorded when it was over has one time only.
+        (duration > TimeDelta::zero()).then_some(duration)
+    }
+
+    /// Returns all services that were changed.
+    pub fn all_services(&self) -> &[ServiceRef] {
+        if self.services.is_empty() {
+            self.service.as_slice()
+        } else {
+            &self.services
+        }
+    }
+
+    /// Sets all services that were changed.
+    pub fn set_services(&mut self, services: Vec<ServiceRef>) {
+        self.service_ids = services.iter().map(|service| service.id).collect();
+        self.service = services.first().cloned();
+        self.services = if services.len() > 1 {
+            services
+        } else {
+            Vec::new()
+        };
+    }
+
+    /// Returns what people read of the status: a failed change is rolled back on the
+    /// wire, but nobody has rolled it back.
+    pub fn status_label(&self) -> &str {
+        match (&self.status, &self.outcome) {
+            (Status::RolledBack, Some(Outcome::Failed)) => "failed",
+            (Status::RolledBack, _) => "rolled back",
+            (Status::InProgress, _) => "in progress",
+            (Status::Completed, Some(Outcome::Indeterminate)) => "outcome unknown",
+            (status, _) => status.as_str(),
+        }
+    }
 }
 
 /// The response to creating a change.

@@ -1,7 +1,7 @@
 //! Changes as rows of CSV: `chlog` and the dashboard write them, `chlog import`
 //! reads them.
 //!
-//! A list in a cell is a JSON array.
+//! A list in a cell is a JSON array, an object a JSON object.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::change::Change;
-use crate::change::fields::{FIELDS, FieldKind};
+use crate::change::fields::{FIELDS, FieldKind, ShortText};
 use crate::text::is_format;
 
-/// The id, the service and host by name, and what the service sets.
-const COLUMN_COUNT: usize = FIELDS.len() + 6;
+/// The id, services and host by name, and what the service sets.
+const COLUMN_COUNT: usize = FIELDS.len() + 8;
 
 /// The columns of a change.
 pub const COLUMNS: [&str; COLUMN_COUNT] = {
@@ -31,7 +31,8 @@ pub const COLUMNS: [&str; COLUMN_COUNT] = {
     }
     columns[column] = "organization_id";
     columns[column + 1] = "created_at";
-    columns[column + 2] = "updated_at";
+    columns[column + 2] = "created_by";
+    columns[column + 3] = "updated_at";
     columns
 };
 
@@ -39,6 +40,7 @@ pub const COLUMNS: [&str; COLUMN_COUNT] = {
 const fn name_column(kind: &FieldKind) -> Option<&'static str> {
     match kind {
         FieldKind::Service => Some("service"),
+        FieldKind::Services => Some("services"),
         FieldKind::Host => Some("host"),
         _ => None,
     }
@@ -51,13 +53,20 @@ pub fn row(change: &Change) -> Vec<String> {
     for field in FIELDS {
         let cell = match field.kind {
             FieldKind::Title => change.title.clone(),
-            FieldKind::LongText(text) => (text.of)(change).clone().unwrap_or_default(),
+            FieldKind::LongText(text) | FieldKind::ShortText(ShortText { field: text, .. }) => {
+                (text.of)(change).clone().unwrap_or_default()
+            }
             FieldKind::RiskLevel => change.risk_level.to_string(),
             FieldKind::Status => change.status.to_string(),
             FieldKind::Service => {
                 let service = change.service.as_ref();
                 cells.push(or_empty(service.map(|service| service.id)));
                 or_empty(service.map(|service| &service.name))
+            }
+            FieldKind::Services => {
+                cells.push(list(&change.service_ids));
+                let names = change.services.iter().map(|service| service.name.as_str());
+                list(&names.collect::<Vec<_>>())
             }
             FieldKind::Host => {
                 let host = change.host_ref.as_ref();
@@ -66,19 +75,29 @@ pub fn row(change: &Change) -> Vec<String> {
             }
             FieldKind::Tags => list(&change.tags),
             FieldKind::Links => list(&change.links),
-            FieldKind::ScheduledFor => or_empty(change.scheduled_for),
+            FieldKind::Time(time) => or_empty((time.of)(change).as_ref()),
+            FieldKind::Outcome(field) => or_empty((field.of)(change).as_ref()),
+            FieldKind::Environment(field) => or_empty((field.of)(change).as_ref()),
+            FieldKind::Agent(field) => object_cell((field.of)(change).as_ref()),
             FieldKind::OccurredAt => change.occurred_at.to_string(),
         };
         cells.push(cell);
     }
     cells.push(change.organization_id.to_string());
     cells.push(change.created_at.to_string());
+    cells.push(object_cell(change.created_by.as_ref()));
     cells.push(change.updated_at.to_string());
     cells
 }
 
 fn or_empty(value: Option<impl Display>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn object_cell(value: Option<&impl Serialize>) -> String {
+    // Objects of strings always serialize.
+    let cell = value.map(|value| serde_json::to_string(value).unwrap_or_default());
+    cell.unwrap_or_default()
 }
 
 fn list<T: Serialize>(elements: &[T]) -> String {
@@ -101,7 +120,9 @@ pub fn object<'a>(row: impl IntoIterator<Item = (&'a str, &'a str)>) -> Map<Stri
         let value = match column {
             // A cell that is not JSON stays a string, which is then reported as
             // a value of the wrong type.
-            "tags" | "links" => serde_json::from_str(&cell).unwrap_or(cell.as_ref().into()),
+            "tags" | "links" | "service_ids" | "services" | "agent" | "created_by" => {
+                serde_json::from_str(&cell).unwrap_or(cell.as_ref().into())
+            }
             _ => cell.as_ref().into(),
         };
         object.insert(column.to_owned(), value);
@@ -195,7 +216,9 @@ mod tests {
             "id": ID, "title": "=1+1", "description": "a\nb;=c", "risk_level": "high",
             "status": "completed", "impact": null,
             "service": { "id": ID, "name": "payments", "color": "#fff" },
-            "host_ref": null,
+            "service_ids": [ID], "host_ref": null, "environment": "prod",
+            "agent": { "name": "bot", "mode": "autonomous", "run": null },
+            "created_by": { "type": "api_key", "name": "ci", "id": ID },
             "tags": ["a", "b;c", "d\\", "e=f", "\"g\"", ";=1", "-h"],
             "links": [{ "label": "a=b;c", "url": "https://e.com/?a=b;-c" }],
             "scheduled_for": null, "occurred_at": "2026-01-01T00:00:00.000Z",
@@ -209,6 +232,8 @@ mod tests {
         let expected = json!({
             "id": ID, "title": "=1+1", "description": "a\nb;=c", "risk_level": "high",
             "status": "completed", "service_id": ID, "service": "payments",
+            "service_ids": [ID], "environment": "prod",
+            "agent": change.agent, "created_by": change.created_by,
             "tags": change.tags, "links": change.links,
             "occurred_at": change.occurred_at, "organization_id": ID,
             "created_at": change.created_at, "updated_at": change.updated_at,

@@ -239,6 +239,29 @@ impl<'a> ObjectReader<'a> {
         Some(objects)
     }
 
+    /// Takes an object, read by `read`; null counts as absent.
+    pub fn object<T>(
+        &mut self,
+        name: &str,
+        known: &'static [&'static str],
+        read: impl Fn(&mut ObjectReader<'_>) -> T,
+    ) -> Option<T> {
+        match self.take(name)? {
+            Value::Null => None,
+            Value::Object(object) => {
+                let place = self.pointer(name);
+                let mut fields = ObjectReader::new(object, place, known, self.problems);
+                let value = read(&mut fields);
+                fields.finish();
+                Some(value)
+            }
+            other => {
+                self.wrong_type(name, "an object", &other);
+                None
+            }
+        }
+    }
+
     fn list(&mut self, name: &str, max: usize) -> Option<Vec<Value>> {
         match self.take(name)? {
             Value::Null => None,

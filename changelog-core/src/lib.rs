@@ -40,8 +40,9 @@ pub use activity::{
 pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
 pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
-    Change, ChangeCreated, ChangeEvent, ChangeFilter, ChangePatch, ChangeUpdate, HostRef,
-    ImportedChange, Link, NewChange, NewChanges, RiskLevel, ServiceRef, Status, StreamFilter,
+    Agent, AgentMode, Author, AuthorType, Change, ChangeCreated, ChangeCursor, ChangeEvent,
+    ChangeFilter, ChangePatch, ChangeUpdate, HostRef, ImportedChange, Link, NewChange, NewChanges,
+    Outcome, RiskLevel, ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};

@@ -18,6 +18,8 @@ pub const MAX_NAME_CHARS: usize = 100;
 pub const MAX_URL_CHARS: usize = 2_048;
 /// The most tags of a change, and the most tags in a filter.
 pub const MAX_TAGS: usize = 20;
+/// The most services of a change.
+pub const MAX_SERVICES: usize = 20;
 /// The most links of a change.
 pub const MAX_LINKS: usize = 10;
 
@@ -48,6 +50,8 @@ pub const MAX_PER_PAGE: u64 = 100;
 /// The most different words in a search; each is a lookup in the index. See
 /// [`crate::text::query_words`].
 pub const MAX_QUERY_WORDS: usize = 16;
+/// The fewest digits of an id by which `text` finds changes: those of one minute.
+pub const MIN_ID_PREFIX: usize = 8;
 /// The number of entries in a list of the activity log by default.
 pub const DEFAULT_ACTIVITY_ENTRIES: u64 = 50;
 /// The most entries in a list of the activity log; a larger `limit` is reduced

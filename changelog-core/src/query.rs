@@ -76,6 +76,39 @@ impl Query {
         }
     }
 
+    /// Takes and parses several values, separated by commas, each once.
+    pub fn parsed_list<T: FromStr<Err = BadValue> + PartialEq>(
+        &mut self,
+        name: &'static str,
+    ) -> Vec<T> {
+        let mut values = Vec::new();
+        let Some(text) = self.one(name) else {
+            return values;
+        };
+        for word in text.split(',') {
+            match word.trim().parse() {
+                Ok(value) if values.contains(&value) => {}
+                Ok(value) => values.push(value),
+                Err(bad) => {
+                    self.add(name, bad.code, bad.message);
+                    break;
+                }
+            }
+        }
+        values
+    }
+
+    /// Takes `true` or `false`.
+    pub fn boolean(&mut self, name: &'static str) -> Option<bool> {
+        let text = self.one(name)?;
+        let value = text.parse().ok();
+        if value.is_none() {
+            let message = format!("must be true or false, got {}", crate::rules::quoted(&text));
+            self.add(name, ViolationCode::InvalidFormat, message);
+        }
+        value
+    }
+
     /// Takes a whole number in plain digits, at least `least`. Numbers too
     /// large for 64 bits count as the largest that fits.
     pub fn number(&mut self, name: &'static str, least: u64) -> Option<u64> {
@@ -144,6 +177,14 @@ impl Pairs {
     pub fn push_some(&mut self, name: &str, value: Option<impl Display>) {
         if let Some(value) = value {
             self.push(name, value);
+        }
+    }
+
+    /// Adds a parameter with several values, separated by commas, if it has any.
+    pub fn push_list(&mut self, name: &str, values: &[impl Display]) {
+        if !values.is_empty() {
+            let words: Vec<String> = values.iter().map(ToString::to_string).collect();
+            self.push(name, words.join(","));
         }
     }
 

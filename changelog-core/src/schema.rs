@@ -9,9 +9,10 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::ids::ServiceId;
 use crate::limits::{
-    MAX_BULK_CHANGES, MAX_DEPENDENCIES, MAX_FQDN_CHARS, MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS,
-    MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_ROLES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS,
-    MIN_SERVICE_NAME_CHARS, MIN_TITLE_CHARS,
+    MAX_BULK_CHANGES, MAX_DEPENDENCIES, MAX_EMAIL_CHARS, MAX_FQDN_CHARS,
+    MAX_HOST_DESCRIPTION_CHARS, MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_ROLES,
+    MAX_SERVICES, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS, MIN_SERVICE_NAME_CHARS,
+    MIN_TITLE_CHARS,
 };
 
 /// Matches a string without control characters.
@@ -68,6 +69,12 @@ schemas! {
         .items(Name::schema())
         .max_items(Some(MAX_TAGS))
         .examples([serde_json::json!(["terraform", "prod"])]);
+    /// The services of a change.
+    ServiceIds = ArrayBuilder::new().items(ServiceId::schema()).max_items(Some(MAX_SERVICES));
+    /// The person for whom an API key acts.
+    PersonClaim = text(0, MAX_EMAIL_CHARS, ONE_LINE).examples(["ada@example.com"]);
+    /// A commit.
+    Commit = text(0, MAX_NAME_CHARS, ONE_LINE).examples(["1a2b3c4d5e6f"]);
     /// The roles of a host.
     Roles = ArrayBuilder::new()
         .items(Name::schema())

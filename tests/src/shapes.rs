@@ -32,18 +32,28 @@ pub const SERVICE: [&str; 7] = [
 ];
 
 /// The members of a change in full, sorted.
-pub const CHANGE: [&str; 15] = [
+pub const CHANGE: [&str; 25] = [
+    "agent",
+    "commit",
+    "committed_at",
     "created_at",
+    "created_by",
     "description",
+    "ended_at",
+    "environment",
     "host_ref",
     "id",
     "impact",
     "links",
     "occurred_at",
+    "on_behalf_of",
     "organization_id",
+    "outcome",
     "risk_level",
     "scheduled_for",
     "service",
+    "service_ids",
+    "started_at",
     "status",
     "tags",
     "title",

@@ -1,6 +1,6 @@
 //! `chlog update`, and its short forms `start`, `done` and `rollback`.
 
-use changelog_core::change::fields::{FIELDS, Field, FieldKind};
+use changelog_core::change::fields::{FIELDS, Field, FieldKind, ShortText};
 use changelog_core::{Change, ChangeId, ChangePatch, Host, Input, Link, Service, Status};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -199,7 +199,7 @@ fn clear_name(field: &Field) -> &'static str {
     match field.kind {
         FieldKind::Service => "service",
         FieldKind::Host => "host",
-        FieldKind::ScheduledFor => "scheduled-for",
+        FieldKind::Time(_) if field.name == "scheduled_for" => "scheduled-for",
         _ => field.name,
     }
 }
@@ -237,7 +237,7 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
     fields.texts.apply(&mut patch);
     for field in &args.clear {
         let given = match field.kind {
-            FieldKind::LongText(text) => {
+            FieldKind::LongText(text) | FieldKind::ShortText(ShortText { field: text, .. }) => {
                 let text = (text.of_patch_mut)(&mut patch);
                 text.replace(None).flatten().is_some()
             }
@@ -251,7 +251,14 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
             }
             FieldKind::Tags => patch.tags.replace(Vec::new()).is_some() || args.edits_tags(),
             FieldKind::Links => patch.links.replace(Vec::new()).is_some() || args.edits_links(),
-            FieldKind::ScheduledFor => patch.scheduled_for.replace(None).flatten().is_some(),
+            FieldKind::Time(time) => {
+                let time = (time.of_patch_mut)(&mut patch);
+                time.replace(None).flatten().is_some()
+            }
+            FieldKind::Outcome(_) => patch.outcome.replace(None).flatten().is_some(),
+            FieldKind::Environment(_) => patch.environment.replace(None).flatten().is_some(),
+            FieldKind::Agent(_) => patch.agent.replace(None).flatten().is_some(),
+            FieldKind::Services => patch.service_ids.replace(Vec::new()).is_some(),
             // `clearable` does not accept these.
             FieldKind::Title | FieldKind::RiskLevel | FieldKind::Status | FieldKind::OccurredAt => {
                 false

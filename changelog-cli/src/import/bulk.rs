@@ -112,8 +112,8 @@ impl<'a> BulkImport<'a> {
 /// they have any, and otherwise keep the order of the file, which may begin with
 /// the newest.
 fn sort_by_time(records: &mut [ImportRecord]) {
-    let first = records.first().map(|one| one.record.occurred_at());
-    let last = records.last().map(|one| one.record.occurred_at());
+    let first = records.first().map(|one| one.record.effective_at());
+    let last = records.last().map(|one| one.record.effective_at());
     if first > last {
         records.reverse();
     }
@@ -123,7 +123,7 @@ fn sort_by_time(records: &mut [ImportRecord]) {
             (Some(one), Some(other)) => one.cmp(&other),
             _ => std::cmp::Ordering::Equal,
         };
-        one.occurred_at().cmp(&other.occurred_at()).then(by_id)
+        one.effective_at().cmp(&other.effective_at()).then(by_id)
     });
 }
 
@@ -144,7 +144,7 @@ fn batches(records: &[ImportRecord]) -> Vec<Range<usize>> {
             end += 1;
         }
         let time_of = |index: usize| -> Option<Timestamp> {
-            records.get(index).map(|one| one.record.occurred_at())
+            records.get(index).map(|one| one.record.effective_at())
         };
         if time_of(end) == time_of(end - 1) {
             let begin = (start..end)

@@ -29,7 +29,7 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
         let (Some(first), Some(last)) = (span.first(), span.last()) else {
             continue;
         };
-        let (first, last) = (first.record.occurred_at(), last.record.occurred_at());
+        let (first, last) = (first.record.effective_at(), last.record.effective_at());
         let query = ChangeQuery::new()
             .since(first)
             .until(last.plus(TimeDelta::milliseconds(1)));
@@ -42,10 +42,10 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
             spans.extend([earlier, later]);
             continue;
         }
-        let before = page.data.last().map(|change| change.id);
+        let last = page.data.last().map(Change::cursor);
         found.extend(page.data.into_iter().map(|change| (change.id, change)));
-        if !is_whole {
-            let mut rest = request.before(before).stream();
+        if !is_whole && let Some(last) = last {
+            let mut rest = request.before(last).stream();
             while let Some(change) = rest.try_next().await? {
                 found.insert(change.id, change);
             }
@@ -66,7 +66,10 @@ pub(crate) fn find(
     let mut by_time: HashMap<Timestamp, Vec<Change>> = HashMap::new();
     for change in existing {
         if !matched.contains(&change.id) {
-            by_time.entry(change.occurred_at).or_default().push(change);
+            by_time
+                .entry(change.effective_at())
+                .or_default()
+                .push(change);
         }
     }
     let mut exists = vec![false; records.len()];
@@ -74,7 +77,7 @@ pub(crate) fn find(
     // only similar.
     for is_match in [is_exported_from, is_equal, is_similar] {
         for (record, exists) in records.iter().zip(&mut exists) {
-            let Some(candidates) = by_time.get_mut(&record.record.occurred_at()) else {
+            let Some(candidates) = by_time.get_mut(&record.record.effective_at()) else {
                 continue;
             };
             if *exists {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use changelog_core::change::fields::{LongText, long_texts};
+use changelog_core::change::fields::{Optional, long_texts};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{ChangePatch, Link, NewChange, RiskLevel, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -97,7 +97,7 @@ pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
 }
 
 /// Returns the optional long texts of a change except the description.
-fn other_texts() -> impl Iterator<Item = (&'static str, LongText)> {
+fn other_texts() -> impl Iterator<Item = (&'static str, Optional<String>)> {
     long_texts().filter(|(name, _)| *name != "description")
 }
 

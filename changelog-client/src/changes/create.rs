@@ -1,7 +1,8 @@
 //! Creates changes.
 
 use changelog_core::{
-    ChangeCreated, HostId, Link, NewChange, NewChanges, RiskLevel, ServiceId, Status, Timestamp,
+    Agent, ChangeCreated, Environment, HostId, Link, NewChange, NewChanges, Outcome, RiskLevel,
+    ServiceId, Status, Timestamp,
 };
 
 use crate::error::Error;
@@ -92,8 +93,65 @@ impl CreateChange {
         self
     }
 
+    /// Sets all services that were changed: at most 20, the first one first.
+    pub fn services(mut self, ids: impl IntoIterator<Item = ServiceId>) -> Self {
+        self.change.service_ids = ids.into_iter().collect();
+        self
+    }
+
+    /// Sets the environment; that of the host by default.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.change.environment = Some(environment);
+        self
+    }
+
+    /// Sets how the change ended; needs another status than [`Status::Planned`].
+    pub fn outcome(mut self, outcome: Outcome) -> Self {
+        self.change.outcome = Some(outcome);
+        self
+    }
+
+    /// Sets the time at which the change was started; that of the change by default.
+    /// Needs another status than [`Status::Planned`].
+    pub fn started_at(mut self, at: Timestamp) -> Self {
+        self.change.started_at = Some(at);
+        self
+    }
+
+    /// Sets the time at which the change ended, not before its start. Needs the status
+    /// [`Status::Completed`] or [`Status::RolledBack`].
+    pub fn ended_at(mut self, at: Timestamp) -> Self {
+        self.change.ended_at = Some(at);
+        self
+    }
+
+    /// Sets the person for whom the API key acts: a name or an address of at most 254
+    /// characters.
+    pub fn on_behalf_of(mut self, person: impl Into<String>) -> Self {
+        self.change.on_behalf_of = Some(person.into());
+        self
+    }
+
+    /// Sets the automation that acts.
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.change.agent = Some(agent);
+        self
+    }
+
+    /// Sets the commit that is deployed: at most 100 characters.
+    pub fn commit(mut self, commit: impl Into<String>) -> Self {
+        self.change.commit = Some(commit.into());
+        self
+    }
+
+    /// Sets the time of that commit.
+    pub fn committed_at(mut self, at: Timestamp) -> Self {
+        self.change.committed_at = Some(at);
+        self
+    }
+
     /// Sets the time of the change: from 1970, at most 5 minutes in the future;
-    /// now by default.
+    /// its start, or else now, by default.
     pub fn occurred_at(mut self, at: Timestamp) -> Self {
         self.change.occurred_at = Some(at);
         self

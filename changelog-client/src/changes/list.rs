@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeFilter, ChangeId, Page};
+use changelog_core::{Change, ChangeCursor, ChangeFilter, Page};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 
@@ -21,7 +21,7 @@ pub struct ListChanges {
     query: ChangeQuery,
     page: Option<u64>,
     per_page: Option<u64>,
-    before: Option<ChangeId>,
+    before: Option<ChangeCursor>,
 }
 
 impl ListChanges {
@@ -41,9 +41,10 @@ impl ListChanges {
         self
     }
 
-    /// Starts the list after this change, so that it has only older ones.
-    pub fn before(mut self, id: impl Into<Option<ChangeId>>) -> Self {
-        self.before = id.into();
+    /// Starts the list after this change, so that it has only older ones: a
+    /// [`Change::cursor`], or an id, which means the place where the change is now.
+    pub fn before(mut self, change: impl Into<ChangeCursor>) -> Self {
+        self.before = Some(change.into());
         self
     }
 
@@ -76,7 +77,8 @@ impl ListChanges {
     /// do not apply.
     ///
     /// Each request continues after the last change that was read, not at a page
-    /// number. Changes that are recorded meanwhile neither repeat nor skip any.
+    /// number. Changes that are recorded meanwhile, or that move because they are started,
+    /// neither repeat nor skip other changes.
     /// The stream ends after an error.
     pub fn stream(self) -> impl Stream<Item = Result<Change, Error>> + Send + Unpin {
         let reader = Reader {
@@ -115,7 +117,7 @@ struct Reader {
 impl Reader {
     async fn read_more(&mut self) -> Result<(), Error> {
         let page = read_page(&self.transport, &self.filter).await?;
-        let last = page.data.last().map(|change| change.id);
+        let last = page.data.last().map(Change::cursor);
         if last.is_some() && last == self.filter.before {
             // A service that ignores `before` would be read without an end.
             return Err(UnexpectedResponse {

@@ -1,7 +1,8 @@
 //! Which changes to list or to watch.
 
 use changelog_core::{
-    ChangeEvent, ChangeFilter, HostId, RiskLevel, ServiceId, Status, StreamFilter, Timestamp,
+    ChangeEvent, ChangeFilter, Environment, HostId, RiskLevel, ServiceId, Status, StreamFilter,
+    Timestamp,
 };
 
 /// Which changes to [list](crate::Changes::list) or to
@@ -34,7 +35,15 @@ impl ChangeQuery {
         self
     }
 
-    /// Requires this service.
+    /// Requires that each of these words is the start of a word of the title, of a tag,
+    /// or of the name of a service or the host; or that the id of the change starts with
+    /// this. At most 16 different words.
+    pub fn text(mut self, words: impl Into<String>) -> Self {
+        self.filter.text = Some(words.into());
+        self
+    }
+
+    /// Requires this service, whether it is the first of the change or not.
     pub fn service(mut self, id: impl Into<Option<ServiceId>>) -> Self {
         self.filter.service_id = id.into();
         self
@@ -46,15 +55,56 @@ impl ChangeQuery {
         self
     }
 
-    /// Requires this risk level.
-    pub fn risk_level(mut self, risk: impl Into<Option<RiskLevel>>) -> Self {
-        self.filter.risk_level = risk.into();
+    /// Requires this environment.
+    pub fn environment(self, environment: impl Into<Option<Environment>>) -> Self {
+        self.environments(environment.into())
+    }
+
+    /// Requires one of these environments; none removes the condition.
+    pub fn environments(mut self, any_of: impl IntoIterator<Item = Environment>) -> Self {
+        self.filter.environments = any_of.into_iter().collect();
         self
     }
 
+    /// Requires this risk level.
+    pub fn risk_level(self, risk: impl Into<Option<RiskLevel>>) -> Self {
+        self.risk_levels(risk.into())
+    }
+
+    /// Requires one of these risk levels; none removes the condition.
+    pub fn risk_levels(mut self, any_of: impl IntoIterator<Item = RiskLevel>) -> Self {
+        self.filter.risk_levels = any_of.into_iter().collect();
+        self
+    }
+
+    /// Requires this risk level or a higher one.
+    pub fn min_risk(self, least: &RiskLevel) -> Self {
+        let levels = RiskLevel::ALL.iter().filter(|level| *level >= least);
+        self.risk_levels(levels.cloned())
+    }
+
     /// Requires this status.
-    pub fn status(mut self, status: impl Into<Option<Status>>) -> Self {
-        self.filter.status = status.into();
+    pub fn status(self, status: impl Into<Option<Status>>) -> Self {
+        self.statuses(status.into())
+    }
+
+    /// Requires one of these statuses; none removes the condition.
+    pub fn statuses(mut self, any_of: impl IntoIterator<Item = Status>) -> Self {
+        self.filter.statuses = any_of.into_iter().collect();
+        self
+    }
+
+    /// Requires a status other than these.
+    pub fn not_status(self, none_of: &[Status]) -> Self {
+        let statuses = Status::ALL
+            .iter()
+            .filter(|status| !none_of.contains(status));
+        self.statuses(statuses.cloned())
+    }
+
+    /// Requires that this API key or person recorded the change: an id or a name.
+    pub fn created_by(mut self, author: impl Into<String>) -> Self {
+        self.filter.created_by = Some(author.into());
         self
     }
 
@@ -71,15 +121,14 @@ impl ChangeQuery {
         self
     }
 
-    /// Requires that the change occurred at this time or later. Does not apply
-    /// to watching.
+    /// Requires that the change happened at this time or later, or is in progress. Does
+    /// not apply to watching.
     pub fn since(mut self, at: impl Into<Option<Timestamp>>) -> Self {
         self.filter.since = at.into();
         self
     }
 
-    /// Requires that the change occurred before this time. Does not apply to
-    /// watching.
+    /// Requires that the change happened before this time. Does not apply to watching.
     pub fn until(mut self, at: impl Into<Option<Timestamp>>) -> Self {
         self.filter.until = at.into();
         self
@@ -115,15 +164,15 @@ mod tests {
             .q("50% & more")
             .service(ID.parse::<ServiceId>().unwrap())
             .host(ID.parse::<HostId>().unwrap())
-            .risk_level(RiskLevel::High)
+            .risk_levels([RiskLevel::High, RiskLevel::Medium])
             .status(Status::RolledBack)
             .tag("a b")
             .tags(["c", "ä&="])
             .since("2026-11-21T08:30:00Z".parse::<Timestamp>().unwrap())
             .until("2026-11-22T08:30:00Z".parse::<Timestamp>().unwrap());
         let conditions = format!(
-            "q=50%25+%26+more&service_id={ID}&host_id={ID}&risk_level=high&status=rolled_back\
-             &tag=a+b&tag=c&tag=%C3%A4%26%3D"
+            "q=50%25+%26+more&service_id={ID}&host_id={ID}&risk_level=high%2Cmedium\
+             &status=rolled_back&tag=a+b&tag=c&tag=%C3%A4%26%3D"
         );
         assert_eq!(query.clone().into_watch(false).to_query(), conditions);
         let with_updates = format!("{conditions}&events=created%2Cupdated");

@@ -1,7 +1,8 @@
 //! Updates a change.
 
 use changelog_core::{
-    Change, ChangeId, ChangePatch, HostId, Link, RiskLevel, ServiceId, Status, Timestamp,
+    Agent, Change, ChangeId, ChangePatch, Environment, HostId, Link, Outcome, RiskLevel, ServiceId,
+    Status, Timestamp,
 };
 
 use crate::error::Error;
@@ -60,7 +61,7 @@ impl UpdateChange {
         self
     }
 
-    /// Sets the service that is changed, or clears it.
+    /// Sets the first service that is changed, or removes all services.
     pub fn service(mut self, id: Option<ServiceId>) -> Self {
         self.patch.service_id = Some(id);
         self
@@ -87,6 +88,68 @@ impl UpdateChange {
     /// Sets the time for which the change is scheduled, or clears it.
     pub fn scheduled_for(mut self, at: Option<Timestamp>) -> Self {
         self.patch.scheduled_for = Some(at);
+        self
+    }
+
+    /// Replaces all services: at most 20, the first one first; none removes all.
+    pub fn services(mut self, ids: impl IntoIterator<Item = ServiceId>) -> Self {
+        self.patch.service_ids = Some(ids.into_iter().collect());
+        self
+    }
+
+    /// Sets the environment, or sets that of the host.
+    pub fn environment(mut self, environment: Option<Environment>) -> Self {
+        self.patch.environment = Some(environment);
+        self
+    }
+
+    /// Sets how the change ended, or clears it.
+    pub fn outcome(mut self, outcome: Option<Outcome>) -> Self {
+        self.patch.outcome = Some(outcome);
+        self
+    }
+
+    /// Sets why the change was rolled back, for its history; needs the status
+    /// [`Status::RolledBack`].
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.patch.reason = Some(reason.into());
+        self
+    }
+
+    /// Corrects the time at which the change was started; `None` sets the time for which
+    /// it was recorded.
+    pub fn started_at(mut self, at: Option<Timestamp>) -> Self {
+        self.patch.started_at = Some(at);
+        self
+    }
+
+    /// Corrects the time at which the change ended, or clears it.
+    pub fn ended_at(mut self, at: Option<Timestamp>) -> Self {
+        self.patch.ended_at = Some(at);
+        self
+    }
+
+    /// Sets the person for whom an API key acted, or clears it.
+    pub fn on_behalf_of(mut self, person: Option<String>) -> Self {
+        self.patch.on_behalf_of = Some(person);
+        self
+    }
+
+    /// Sets the automation that acted, or clears it.
+    pub fn agent(mut self, agent: Option<Agent>) -> Self {
+        self.patch.agent = Some(agent);
+        self
+    }
+
+    /// Sets the commit, or clears it.
+    pub fn commit(mut self, commit: Option<String>) -> Self {
+        self.patch.commit = Some(commit);
+        self
+    }
+
+    /// Sets the time of the commit, or clears it.
+    pub fn committed_at(mut self, at: Option<Timestamp>) -> Self {
+        self.patch.committed_at = Some(at);
         self
     }
 

@@ -1,8 +1,9 @@
 //! The filter of the list of changes, and its query string.
 
-use super::{RiskLevel, Status};
-use crate::ids::{ChangeId, HostId, ServiceId};
-use crate::limits::{DEFAULT_PER_PAGE, MAX_PER_PAGE, MAX_QUERY_WORDS, MAX_TAGS};
+use super::{ChangeCursor, RiskLevel, Status};
+use crate::host::Environment;
+use crate::ids::{HostId, ServiceId};
+use crate::limits::{DEFAULT_PER_PAGE, MAX_NAME_CHARS, MAX_PER_PAGE, MAX_QUERY_WORDS, MAX_TAGS};
 use crate::problem::{Invalid, ViolationCode};
 use crate::query::{Pairs, Query};
 use crate::time::Timestamp;
@@ -16,23 +17,33 @@ pub struct ChangeFilter {
     pub per_page: u64,
     /// Only titles that contain, for each word, a word that starts with it.
     pub q: Option<String>,
-    /// Only changes of this service.
+    /// Only changes with, for each word, a word that starts with it in the title, a
+    /// tag, or the name of a service or the host; or the changes whose id starts with
+    /// this, if it has at least [`MIN_ID_PREFIX`](crate::limits::MIN_ID_PREFIX) digits.
+    pub text: Option<String>,
+    /// Only changes of this service, whether it is the first or not.
     pub service_id: Option<ServiceId>,
     /// Only changes on this host.
     pub host_id: Option<HostId>,
-    /// Only changes of this risk level.
-    pub risk_level: Option<RiskLevel>,
-    /// Only changes of this status.
-    pub status: Option<Status>,
+    /// Only changes of one of these environments; empty for all.
+    pub environments: Vec<Environment>,
+    /// Only changes of one of these risk levels; empty for all.
+    pub risk_levels: Vec<RiskLevel>,
+    /// Only changes of one of these statuses; empty for all.
+    pub statuses: Vec<Status>,
+    /// Only changes recorded by this API key or person: an id, or a name (ASCII case
+    /// is ignored).
+    pub created_by: Option<String>,
     /// Only changes with all of these tags, matched exactly.
     pub tags: Vec<String>,
-    /// Only changes at or after this time.
+    /// Only changes whose effective time is this or later, and those in progress,
+    /// which happen now.
     pub since: Option<Timestamp>,
-    /// Only changes before this time.
+    /// Only changes whose effective time is before this.
     pub until: Option<Timestamp>,
     /// Continues after this change, towards older ones. Unlike page numbers, new
     /// changes do not shift it. `count` remains that of the whole list.
-    pub before: Option<ChangeId>,
+    pub before: Option<ChangeCursor>,
 }
 
 impl Default for ChangeFilter {
@@ -41,10 +52,13 @@ impl Default for ChangeFilter {
             page: 1,
             per_page: DEFAULT_PER_PAGE,
             q: None,
+            text: None,
             service_id: None,
             host_id: None,
-            risk_level: None,
-            status: None,
+            environments: Vec::new(),
+            risk_levels: Vec::new(),
+            statuses: Vec::new(),
+            created_by: None,
             tags: Vec::new(),
             since: None,
             until: None,
@@ -83,13 +97,25 @@ impl ChangeFilter {
     pub(super) fn selection(query: &mut Query) -> Self {
         let filter = Self {
             q: query.one("q"),
+            text: query.one("text"),
             service_id: query.parsed("service_id"),
             host_id: query.parsed("host_id"),
-            risk_level: query.parsed("risk_level"),
-            status: query.parsed("status"),
+            environments: query.parsed_list("environment"),
+            risk_levels: risk_levels(query),
+            statuses: statuses(query),
+            created_by: query.one("created_by"),
             tags: query.all("tag"),
             ..Self::default()
         };
+        if let Some(name) = &filter.created_by
+            && (name.chars().count() > MAX_NAME_CHARS || name.contains(char::is_control))
+        {
+            let message = format!(
+                "must be the id or the name of an API key or a person, of at most {MAX_NAME_CHARS} \
+                 characters"
+            );
+            query.add("created_by", ViolationCode::InvalidFormat, message);
+        }
         if filter.tags.len() > MAX_TAGS {
             let message = format!(
                 "may be repeated at most {MAX_TAGS} times, got {} values",
@@ -97,13 +123,15 @@ impl ChangeFilter {
             );
             query.add("tag", ViolationCode::TooMany, message);
         }
-        let words = filter.words().len();
-        if words > MAX_QUERY_WORDS {
-            let message = format!(
-                "must have at most {MAX_QUERY_WORDS} different words, got {words}; a word that is a prefix \
-                 of another word does not count"
-            );
-            query.add("q", ViolationCode::TooMany, message);
+        for (name, words) in [("q", filter.words()), ("text", filter.text_words())] {
+            if words.len() > MAX_QUERY_WORDS {
+                let message = format!(
+                    "must have at most {MAX_QUERY_WORDS} different words, got {}; a word that is a \
+                     prefix of another word does not count",
+                    words.len()
+                );
+                query.add(name, ViolationCode::TooMany, message);
+            }
         }
         if filter.tags.iter().any(|tag| tag.contains(char::is_control)) {
             let message = "must not contain control characters";
@@ -133,10 +161,13 @@ impl ChangeFilter {
 
     pub(super) fn push_selection(&self, pairs: &mut Pairs) {
         pairs.push_some("q", self.q.as_ref());
+        pairs.push_some("text", self.text.as_ref());
         pairs.push_some("service_id", self.service_id);
         pairs.push_some("host_id", self.host_id);
-        pairs.push_some("risk_level", self.risk_level.as_ref());
-        pairs.push_some("status", self.status.as_ref());
+        pairs.push_list("environment", &self.environments);
+        pairs.push_list("risk_level", &self.risk_levels);
+        pairs.push_list("status", &self.statuses);
+        pairs.push_some("created_by", self.created_by.as_ref());
         for tag in &self.tags {
             pairs.push("tag", tag);
         }
@@ -149,6 +180,93 @@ impl ChangeFilter {
             .as_deref()
             .map(crate::text::query_words)
             .unwrap_or_default()
+    }
+
+    /// Returns the words of `text`, folded as those of [`Self::words`].
+    pub fn text_words(&self) -> Vec<String> {
+        self.text
+            .as_deref()
+            .map(crate::text::query_words)
+            .unwrap_or_default()
+    }
+}
+
+/// Takes the parameters about risk: `risk_level` with one or several values, and
+/// `min_risk`.
+fn risk_levels(query: &mut Query) -> Vec<RiskLevel> {
+    let mut levels: Vec<RiskLevel> = query.parsed_list("risk_level");
+    if let Some(least) = query.parsed::<RiskLevel>("min_risk") {
+        let all_given = levels.is_empty();
+        let chosen = |level: &&RiskLevel| **level >= least && (all_given || levels.contains(level));
+        levels = RiskLevel::ALL.iter().filter(chosen).cloned().collect();
+        if levels.is_empty() {
+            let message = "must be at most the risk_level, or no change can match";
+            query.add("min_risk", ViolationCode::OutOfRange, message);
+        }
+        if levels.len() == RiskLevel::ALL.len() {
+            levels.clear();
+        }
+    }
+    levels
+}
+
+/// Takes the parameters about the status: `status` and `not_status`, each with one or
+/// several values, and `active`.
+fn statuses(query: &mut Query) -> Vec<Status> {
+    let given: Vec<Status> = query.parsed_list("status");
+    let excluded: Vec<Status> = query.parsed_list("not_status");
+    let active = query.boolean("active");
+    if excluded.is_empty() && active.is_none() {
+        return given;
+    }
+    let chosen = |status: &&Status| {
+        (given.is_empty() || given.contains(status))
+            && !excluded.contains(status)
+            && active.is_none_or(|active| active == (**status == Status::InProgress))
+    };
+    let statuses: Vec<Status> = Status::ALL.iter().filter(chosen).cloned().collect();
+    if statuses.is_empty() {
+        let name = if excluded.is_empty() {
+            "active"
+        } else {
+            "not_status"
+        };
+        let message = "must leave a status, or no change can match";
+        query.add(name, ViolationCode::OutOfRange, message);
+    }
+    statuses
+}
+
+/// Which of the planned changes that have a scheduled time to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpcomingFilter {
+    /// The most changes, 1 to [`MAX_PER_PAGE`].
+    pub limit: u64,
+}
+
+impl Default for UpcomingFilter {
+    fn default() -> Self {
+        Self {
+            limit: DEFAULT_PER_PAGE,
+        }
+    }
+}
+
+impl UpcomingFilter {
+    /// Reads a query string; a `limit` above the maximum becomes the maximum.
+    pub fn from_query(raw: &str) -> Result<Self, Invalid> {
+        let mut query = Query::new(raw);
+        let limit = query.number("limit", 1).unwrap_or(DEFAULT_PER_PAGE);
+        query.finish(Self {
+            limit: limit.min(MAX_PER_PAGE),
+        })
+    }
+
+    /// Writes the query string that [`Self::from_query`] reads.
+    pub fn to_query(&self) -> String {
+        let mut pairs = Pairs::default();
+        pairs.push("limit", self.limit);
+        pairs.finish()
     }
 }
 
@@ -169,12 +287,15 @@ mod tests {
             q: Some("50% & more=?#".into()),
             service_id: id.parse().ok(),
             host_id: id.parse().ok(),
-            risk_level: Some(RiskLevel::High),
-            status: Some(Status::RolledBack),
+            text: Some("ä #1".into()),
+            environments: vec![Environment::Prod, Environment::Staging],
+            risk_levels: vec![RiskLevel::High, RiskLevel::Low],
+            statuses: vec![Status::RolledBack],
+            created_by: Some("deploy & co".into()),
             tags: vec!["a b".into(), "ä&=".into()],
             since: Some(now()),
             until: Some(now()),
-            before: id.parse().ok(),
+            before: format!("{id}@2026-11-21T08:30:00.000Z").parse().ok(),
         };
         let selection = ChangeFilter {
             page: 1,
@@ -222,6 +343,58 @@ mod tests {
             "page=+5",
             "page=%205",
             "per_page=0",
+        ] {
+            assert!(read(query).is_err(), "{query}");
+        }
+    }
+
+    #[test]
+    fn several_values_and_exclusions_become_one_selection() {
+        let read = |query: &str| {
+            ChangeFilter::from_query(query).map(|filter| (filter.risk_levels, filter.statuses))
+        };
+        use RiskLevel::{High, Low, Medium};
+        use Status::{Completed, InProgress, Planned, RolledBack};
+        for (query, risks, statuses) in [
+            ("risk_level=high,medium,high", vec![High, Medium], vec![]),
+            ("min_risk=medium", vec![Medium, High], vec![]),
+            ("min_risk=low", vec![], vec![]),
+            (
+                "min_risk=medium&risk_level=low,medium",
+                vec![Medium],
+                vec![],
+            ),
+            (
+                "not_status=planned",
+                vec![],
+                vec![InProgress, Completed, RolledBack],
+            ),
+            (
+                "status=planned,completed&not_status=planned",
+                vec![],
+                vec![Completed],
+            ),
+            ("active=true", vec![], vec![InProgress]),
+            (
+                "active=false&not_status=planned",
+                vec![],
+                vec![Completed, RolledBack],
+            ),
+            ("status=planned", vec![], vec![Planned]),
+            ("risk_level=low", vec![Low], vec![]),
+        ] {
+            assert_eq!(read(query), Ok((risks, statuses)), "{query}");
+        }
+        for query in [
+            "risk_level=",
+            "risk_level=high,",
+            "risk_level=high;low",
+            "min_risk=high&risk_level=low",
+            "status=planned&not_status=planned",
+            "status=planned&active=true",
+            "active=yes",
+            "environment=production",
+            "before=x@y",
         ] {
             assert!(read(query).is_err(), "{query}");
         }

@@ -25,6 +25,9 @@ pub struct ImportedChange {
     pub change: NewChange,
     /// The service's name.
     pub service: Option<String>,
+    /// The names of the other services, in the order of their ids in `service_ids`,
+    /// if the file has them.
+    pub more_services: Vec<String>,
     /// The service's color, if the file has it.
     pub service_color: Option<String>,
     /// The host's name.
@@ -59,10 +62,17 @@ impl Input for ImportedChange {
             .service_id
             .or_else(|| service.member("id")?.parse().ok());
         change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
+        let services = read_services(object);
         let organization: Option<OrganizationId> = object.parsed("organization_id");
         // The times of recording belong to the other organization.
         for name in ["created_at", "updated_at", "host", "host_ref"] {
             object.take(name);
+        }
+        // So does its author, whose name remains as a claim.
+        if let Some(author) = object.take("created_by") {
+            let name = author.get("name").and_then(Value::as_str);
+            let claim = change.on_behalf_of.take();
+            change.on_behalf_of = claim.or_else(|| name.map(str::to_owned));
         }
         Self {
             id: object.parsed("id"),
@@ -72,6 +82,7 @@ impl Input for ImportedChange {
             host_environment: host
                 .member("environment")
                 .and_then(|environment| environment.parse().ok()),
+            more_services: services.into_iter().skip(1).collect(),
             service: service.name,
             host: host.name,
         }
@@ -93,6 +104,11 @@ impl Input for ImportedChange {
                 TextKind::Key,
             );
         }
+        for (index, name) in self.more_services.iter_mut().enumerate() {
+            let pointer = format!("/services/{}", index + 1);
+            let chars = MIN_SERVICE_NAME_CHARS..=MAX_NAME_CHARS;
+            rules::text(problems, &pointer, name, chars, TextKind::Key);
+        }
         if let Some(name) = &mut self.host {
             rules::text(problems, "/host", name, 1..=MAX_NAME_CHARS, TextKind::Key);
         }
@@ -100,10 +116,27 @@ impl Input for ImportedChange {
 }
 
 impl ImportedChange {
-    /// Returns the time of the change.
-    pub fn occurred_at(&self) -> Timestamp {
-        self.change.occurred_at.unwrap_or(Timestamp::EPOCH)
+    /// Returns the time by which the imported change is listed.
+    pub fn effective_at(&self) -> Timestamp {
+        self.change.effective_at(Timestamp::EPOCH)
     }
+}
+
+/// Reads the names of all services: strings, or the objects that an export has.
+fn read_services(object: &mut ObjectReader<'_>) -> Vec<String> {
+    let services = match object.take("services") {
+        None | Some(Value::Null) => return Vec::new(),
+        Some(Value::Array(services)) => services,
+        Some(other) => {
+            object.wrong_type("services", "an array of names", &other);
+            return Vec::new();
+        }
+    };
+    let name = |service: &Value| {
+        let name = service.as_str().or_else(|| service.get("name")?.as_str());
+        name.unwrap_or_default().trim().to_owned()
+    };
+    services.iter().map(name).collect()
 }
 
 /// A service or a host: its name, or the object that an export has.

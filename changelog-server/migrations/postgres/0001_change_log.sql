@@ -160,18 +160,28 @@ CREATE TABLE catalog_words (
 
 -- `document` is the change as the API returns it, except for service and host,
 -- whose names can change. The other columns are those that changes are found by.
--- `sort_key` is the 64-bit form of the id: the milliseconds and the twenty bits
--- after them.
+-- `sort_key` is the place in lists: the milliseconds of the effective time (when the
+-- change was started, or else for when it was recorded) and twenty bits of the id. It
+-- is the 64-bit form of the id unless the change was started at another time than it
+-- was recorded for: then `moved_id` is its id. `undone_at` is when it was rolled back
+-- without having failed; `author_key` is the person who recorded it, in the form of
+-- `activity_actors.actor_key`; `more_service_ids` are the services after the first.
 CREATE TABLE changes (
-    sort_key        bigint NOT NULL,
-    organization_id uuid NOT NULL,
-    id              uuid NOT NULL,
-    risk_level      text COLLATE "C" NOT NULL,
-    status          text COLLATE "C" NOT NULL,
-    service_id      uuid,
-    host_id         uuid,
-    scheduled_for   bigint,
-    document        text COLLATE "C" NOT NULL,
+    sort_key         bigint NOT NULL,
+    organization_id  uuid NOT NULL,
+    id               uuid NOT NULL,
+    risk_level       text COLLATE "C" NOT NULL,
+    status           text COLLATE "C" NOT NULL,
+    service_id       uuid,
+    host_id          uuid,
+    scheduled_for    bigint,
+    moved_id         uuid,
+    title            text COLLATE "C" NOT NULL,
+    environment      text COLLATE "C",
+    undone_at        bigint,
+    more_service_ids text COLLATE "C",
+    author_key       text COLLATE "C",
+    document         text COLLATE "C" NOT NULL,
     PRIMARY KEY (organization_id, sort_key),
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
     FOREIGN KEY (organization_id, host_id) REFERENCES hosts (organization_id, id)
@@ -186,6 +196,21 @@ CREATE INDEX changes_by_host ON changes (organization_id, host_id, sort_key)
 CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for, sort_key)
     WHERE scheduled_for IS NOT NULL AND status = 'planned';
 
+-- Finds the changes whose sort key does not follow from their id.
+CREATE UNIQUE INDEX changes_moved ON changes (organization_id, moved_id)
+    WHERE moved_id IS NOT NULL;
+
+-- The services of a change after the first, which is in `changes`, with their places.
+CREATE TABLE change_services (
+    organization_id uuid NOT NULL,
+    service_id      uuid NOT NULL,
+    sort_key        bigint NOT NULL,
+    place           bigint NOT NULL,
+    PRIMARY KEY (organization_id, service_id, sort_key),
+    FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id)
+);
+CREATE INDEX change_services_by_change ON change_services (organization_id, sort_key, place);
+
 CREATE TABLE change_tags (
     organization_id uuid NOT NULL,
     tag             text COLLATE "C" NOT NULL,
@@ -194,8 +219,8 @@ CREATE TABLE change_tags (
 );
 
 -- How many changes there are by scope (`organization`, `service/ID`, `host/ID`,
--- `tag/TAG`), time span, risk and status. `span` is the length of the span in
--- milliseconds and `start` the number of the span since 1970. Span 0 is all
+-- `tag/TAG`, `author/ID`), time span, risk, status and environment ('' without one).
+-- `span` is the length of the span in milliseconds and `start` the number of the span since 1970. Span 0 is all
 -- time. Days of services and hosts have the span -86400000: if they had that of
 -- the organization's days, PostgreSQL, which takes scope and span for
 -- independent, would overestimate the organization's days by far. `slot` spreads
@@ -207,16 +232,17 @@ CREATE TABLE change_counts (
     start           bigint NOT NULL,
     risk_level      text COLLATE "C" NOT NULL,
     status          text COLLATE "C" NOT NULL,
+    environment     text COLLATE "C" NOT NULL,
     slot            bigint NOT NULL,
     n               bigint NOT NULL,
-    PRIMARY KEY (organization_id, scope, span, start, risk_level, status, slot)
+    PRIMARY KEY (organization_id, scope, span, start, risk_level, status, environment, slot)
 );
 -- The days of all services. With a range of scopes as the condition, SQLite would
 -- choose the primary key and read the days of all years.
 CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
     WHERE span = -86400000 AND substr(scope, 1, 8) = 'service/';
 
--- The words of the titles, and the facets that changes are filtered by. Each
+-- The words of titles and tags, and the facets that changes are filtered by. Each
 -- begins with its organization, so that a search costs what the organization's
 -- own changes cost. The service folds and splits the titles.
 CREATE TABLE change_search (
@@ -264,11 +290,13 @@ CREATE INDEX activity_by_thing ON activity
 
 -- The distinct actors of the activity log. `actor_key` is the user's id, or the
 -- actor's name for an API key, because a part of a primary key cannot be NULL.
+-- `reference` is the JSON by which changes show a person that recorded them.
 CREATE TABLE activity_actors (
     organization_id uuid NOT NULL,
     actor_key       text COLLATE "C" NOT NULL,
     actor_id        uuid,
     actor_name      text COLLATE "C" NOT NULL,
+    reference       text COLLATE "C",
     PRIMARY KEY (organization_id, actor_key)
 );
 

@@ -157,19 +157,30 @@ CREATE TABLE catalog_words (
 
 -- `document` is the change as the API returns it, except for service and host,
 -- whose names can change. The other columns are those that changes are found by.
--- `sort_key` is the 64-bit form of the id: the milliseconds and the twenty bits
--- after them. As the row's own number it ends every index in the order of lists,
--- and it is the row number in the full-text index.
+-- `sort_key` is the place in lists: the milliseconds of the effective time (when the
+-- change was started, or else for when it was recorded) and twenty bits of the id. It
+-- is the 64-bit form of the id unless the change was started at another time than it
+-- was recorded for: then `moved_id` is its id. As the row's own number it ends every
+-- index in the order of lists, and it is the row number in the full-text index.
+-- `undone_at` is when it was rolled back without having failed; `author_key` is the
+-- person who recorded it, in the form of `activity_actors.actor_key`;
+-- `more_service_ids` are the services after the first.
 CREATE TABLE changes (
-    sort_key        INTEGER PRIMARY KEY,
-    organization_id BLOB NOT NULL,
-    id              BLOB NOT NULL,
-    risk_level      TEXT NOT NULL,
-    status          TEXT NOT NULL,
-    service_id      BLOB,
-    host_id         BLOB,
-    scheduled_for   INTEGER,
-    document        TEXT NOT NULL,
+    sort_key         INTEGER PRIMARY KEY,
+    organization_id  BLOB NOT NULL,
+    id               BLOB NOT NULL,
+    risk_level       TEXT NOT NULL,
+    status           TEXT NOT NULL,
+    service_id       BLOB,
+    host_id          BLOB,
+    scheduled_for    INTEGER,
+    moved_id         BLOB,
+    title            TEXT NOT NULL,
+    environment      TEXT,
+    undone_at        INTEGER,
+    more_service_ids TEXT,
+    author_key       TEXT,
+    document         TEXT NOT NULL,
     FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id),
     FOREIGN KEY (organization_id, host_id) REFERENCES hosts (organization_id, id)
 ) STRICT;
@@ -184,6 +195,21 @@ CREATE INDEX changes_by_host ON changes (organization_id, host_id)
 CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for)
     WHERE scheduled_for IS NOT NULL AND status = 'planned';
 
+-- Finds the changes whose sort key does not follow from their id.
+CREATE UNIQUE INDEX changes_moved ON changes (organization_id, moved_id)
+    WHERE moved_id IS NOT NULL;
+
+-- The services of a change after the first, which is in `changes`, with their places.
+CREATE TABLE change_services (
+    organization_id BLOB NOT NULL,
+    service_id      BLOB NOT NULL,
+    sort_key        INTEGER NOT NULL,
+    place           INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, service_id, sort_key),
+    FOREIGN KEY (organization_id, service_id) REFERENCES services (organization_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX change_services_by_change ON change_services (organization_id, sort_key, place);
+
 CREATE TABLE change_tags (
     organization_id BLOB NOT NULL,
     tag             TEXT NOT NULL,
@@ -192,8 +218,8 @@ CREATE TABLE change_tags (
 ) STRICT, WITHOUT ROWID;
 
 -- How many changes there are by scope (`organization`, `service/ID`, `host/ID`,
--- `tag/TAG`), time span, risk and status. `span` is the length of the span in
--- milliseconds and `start` the number of the span since 1970. Span 0 is all
+-- `tag/TAG`, `author/ID`), time span, risk, status and environment ('' without one).
+-- `span` is the length of the span in milliseconds and `start` the number of the span since 1970. Span 0 is all
 -- time. Days of services and hosts have the span -86400000: if they had that of
 -- the organization's days, PostgreSQL, which takes scope and span for
 -- independent, would overestimate the organization's days by far. `slot` spreads
@@ -205,16 +231,17 @@ CREATE TABLE change_counts (
     start           INTEGER NOT NULL,
     risk_level      TEXT NOT NULL,
     status          TEXT NOT NULL,
+    environment     TEXT NOT NULL,
     slot            INTEGER NOT NULL,
     n               INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, scope, span, start, risk_level, status, slot)
+    PRIMARY KEY (organization_id, scope, span, start, risk_level, status, environment, slot)
 ) STRICT, WITHOUT ROWID;
 -- The days of all services. With a range of scopes as the condition, SQLite would
 -- choose the primary key and read the days of all years.
 CREATE INDEX change_counts_by_day ON change_counts (organization_id, span, start, scope)
     WHERE span = -86400000 AND substr(scope, 1, 8) = 'service/';
 
--- The words of the titles, and the facets that changes are filtered by. Each
+-- The words of titles and tags, and the facets that changes are filtered by. Each
 -- begins with its organization, so that a search costs what the organization's
 -- own changes cost. The service folds the words; the ascii tokenizer only splits
 -- at spaces.
@@ -261,11 +288,13 @@ CREATE INDEX activity_by_thing ON activity
 
 -- The distinct actors of the activity log. `actor_key` is the user's id, or the
 -- actor's name for an API key, because a part of a primary key cannot be NULL.
+-- `reference` is the JSON by which changes show a person that recorded them.
 CREATE TABLE activity_actors (
     organization_id BLOB NOT NULL,
     actor_key       TEXT NOT NULL,
     actor_id        BLOB,
     actor_name      TEXT NOT NULL,
+    reference       TEXT,
     PRIMARY KEY (organization_id, actor_key)
 ) STRICT, WITHOUT ROWID;
 

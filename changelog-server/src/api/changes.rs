@@ -1,8 +1,8 @@
 //! `/api/changes`
 
 use changelog_core::{
-    Action, Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, HostId, NewChange,
-    NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp,
+    Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, Environment, HostId,
+    NewChange, NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp, UpcomingFilter,
 };
 use chrono::TimeDelta;
 use warp::reply::Response;
@@ -10,7 +10,6 @@ use warp::reply::Response;
 use super::idempotency;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::store::activity::{self, Entry};
 use crate::store::{ChangeJson, ChangeList, Creation, Draft};
 use crate::web::{ApiResult, Request, body, reply};
 
@@ -27,16 +26,37 @@ const ID_STEP_NANOS: u32 = 250;
         ("q" = Option<String>, Query,
             description = "Search words; the title must contain a word that starts with each, ignoring case \
                            and diacritics", example = "deploy api"),
-        ("service_id" = Option<ServiceId>, Query, description = "Changes of this service"),
+        ("text" = Option<String>, Query,
+            description = "Search words; the title, a tag, or the name of a service or the host must contain \
+                           a word that starts with each. At least 8 digits of an id also find the changes whose \
+                           id starts with them", example = "payments rollout"),
+        ("service_id" = Option<ServiceId>, Query,
+            description = "Changes of this service, whether it is the first or not"),
         ("host_id" = Option<HostId>, Query, description = "Changes on this host"),
-        ("risk_level" = Option<RiskLevel>, Query, description = "Changes with this risk level"),
-        ("status" = Option<Status>, Query, description = "Changes with this status"),
+        ("environment" = Option<Vec<Environment>>, Query, style = Form, explode = false,
+            description = "Changes of one of these environments, separated by commas"),
+        ("risk_level" = Option<Vec<RiskLevel>>, Query, style = Form, explode = false,
+            description = "Changes with one of these risk levels, separated by commas"),
+        ("min_risk" = Option<RiskLevel>, Query, description = "Changes with this risk level or a higher one"),
+        ("status" = Option<Vec<Status>>, Query, style = Form, explode = false,
+            description = "Changes with one of these statuses, separated by commas"),
+        ("not_status" = Option<Vec<Status>>, Query, style = Form, explode = false,
+            description = "Changes with another status than these, separated by commas"),
+        ("active" = Option<bool>, Query, description = "Changes that are in progress, or that are not"),
+        ("created_by" = Option<String>, Query, max_length = 100,
+            description = "Changes recorded by this API key or person: an id, or a name regardless of ASCII \
+                           case", example = "ci"),
         ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
             description = "Changes with this tag; repeat the parameter to require several tags"),
-        ("since" = Option<Timestamp>, Query, description = "Changes that happened at this time or later"),
-        ("until" = Option<Timestamp>, Query, description = "Changes that happened before this time"),
-        ("before" = Option<ChangeId>, Query,
-            description = "Changes older than this one, to read the next page; `count` stays that of the whole list"),
+        ("since" = Option<Timestamp>, Query,
+            description = "Changes whose effective time (`started_at`, else `occurred_at`) is this or later, and \
+                           those in progress"),
+        ("until" = Option<Timestamp>, Query, description = "Changes whose effective time is before this"),
+        ("before" = Option<String>, Query,
+            description = "Changes after this one in the list, to read the next page: its id, or better its id, `@` \
+                           and its effective time, which holds the place if the change moves meanwhile; `count` \
+                           stays that of the whole list",
+            example = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90@2026-01-15T08:30:00.000Z"),
     ),
     responses((status = 200, description = "A page of changes", body = Page<Change>)))]
 pub(super) async fn list(app: App, request: Request) -> ApiResult {
@@ -44,6 +64,24 @@ pub(super) async fn list(app: App, request: Request) -> ApiResult {
     let filter = request.filter(ChangeFilter::from_query)?;
     let list = app.store.changes(caller.tenant, &filter).await?;
     Ok(page(&filter, list))
+}
+
+/// Lists the planned changes that have a scheduled time, the earliest first: overdue ones,
+/// then those to come.
+#[utoipa::path(get, path = "/api/changes/upcoming", tag = "changes", operation_id = "upcoming_changes",
+    params(
+        ("limit" = Option<u64>, Query, minimum = 1,
+            description = "The maximum number of changes; 25 when absent, at most 100", example = 25),
+    ),
+    responses((status = 200, description = "The planned changes", body = Data<Vec<Change>>)))]
+pub(super) async fn upcoming(app: App, request: Request) -> ApiResult {
+    let caller = app.caller(&request).await?;
+    let filter = request.filter(UpcomingFilter::from_query)?;
+    let changes = app
+        .store
+        .upcoming_changes(caller.tenant, filter.limit)
+        .await?;
+    Ok(reply::raw_json("{\"data\":[", changes.0, "]}".to_owned()))
 }
 
 /// Returns a page of changes, which are JSON already.
@@ -82,8 +120,12 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewChange = body::parse(&bytes, now.into()).await?;
+    let mut new: NewChange = body::parse(&bytes, now.into()).await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
+    let completed = std::slice::from_mut(&mut new);
+    app.store
+        .complete_environments(caller.tenant, completed)
+        .await?;
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
     let created = idempotency::create_changes(&app, Creation::one(draft, keyed), "").await?;
     let data = created.changes.into_iter().next();
@@ -101,7 +143,10 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     request.no_parameters()?;
     let bytes = request.json_body().await?;
     let now = app.now();
-    let new: NewChanges = body::parse(&bytes, now.into()).await?;
+    let mut new: NewChanges = body::parse(&bytes, now.into()).await?;
+    app.store
+        .complete_environments(caller.tenant, &mut new.changes)
+        .await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
     let (tenant, actor) = (caller.tenant, caller.actor.clone());
     // The times in the ids increase, so that sorting by id keeps the order of the list.
@@ -137,14 +182,9 @@ pub(super) async fn update(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let patch: ChangePatch = body::parse(&bytes, app.now().into()).await?;
     let mut tx = app.store.begin_for(caller.tenant).await?;
-    let (change, changes) = tx
-        .update_change(caller.tenant, id, &patch, &app.clock)
+    let change = tx
+        .update_change(caller.tenant, &caller.actor, id, &patch, &app.clock)
         .await?;
-    if !changes.is_empty() {
-        let entry = Entry::of_change(Action::Updated, &change, activity::changed(changes));
-        let now = change.updated_at.to_datetime();
-        tx.record(caller.tenant, &caller.actor, entry, now).await?;
-    }
     tx.commit().await?;
     Ok(reply::json(200, &Data { data: change }))
 }

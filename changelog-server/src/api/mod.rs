@@ -38,6 +38,9 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("api" / "changes" / "stream"))
             .get(stream::watch)
             .filter(app),
+        at(path!("api" / "changes" / "upcoming"))
+            .get(changes::upcoming)
+            .filter(app),
         at(path!("api" / "changes" / "around"))
             .get(around::get)
             .filter(app),

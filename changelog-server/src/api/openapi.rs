@@ -29,7 +29,7 @@ use crate::web::{ApiResult, Request, reply};
         license(name = "MIT", identifier = "MIT"),
     ),
     paths(
-        changes::list, changes::get, changes::create, changes::create_many, changes::update,
+        changes::list, changes::upcoming, changes::get, changes::create, changes::create_many, changes::update,
         stream::watch, around::get,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,

@@ -69,12 +69,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             ..ChangeFilter::default()
         }),
         page_of(ChangeFilter {
-            status: Some(Status::InProgress),
+            statuses: vec![Status::InProgress],
             per_page: RUNNING_SHOWN,
             ..ChangeFilter::default()
         }),
         store.daily_counts(tenant, Scope::Organization, charts::year(today)),
-        store.scheduled_changes(tenant, now, RUNNING_SHOWN),
+        store.upcoming_changes(tenant, RUNNING_SHOWN),
         store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
     )?;
     let newest = match latest.count {
@@ -108,7 +108,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         newest,
         running: running.json.parse()?,
         running_count: running.count,
-        scheduled,
+        scheduled: scheduled.parse()?,
         bars: charts::bars(&days, today),
         rollbacks: RollbackRate::of(recent),
         busiest,

@@ -442,7 +442,8 @@ pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Val
     let before = object(before);
     object(after)
         .into_iter()
-        .filter(|(name, _)| name != "updated_at")
+        // The services with their names say what the ids say.
+        .filter(|(name, _)| name != "updated_at" && name != "service_ids")
         .filter_map(|(name, to)| {
             let from = before.get(&name).cloned().unwrap_or_default();
             (from != to).then(|| {

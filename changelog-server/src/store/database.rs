@@ -17,6 +17,7 @@ use super::engine::{
     self, BackupError, Connections, Engine, Lease, Permit, Planning, StoreError, TxConnection,
     execute, on,
 };
+use super::host_environments::HostEnvironments;
 use super::quotas::{self, Quota, Quotas};
 use super::tenant::Tenant;
 
@@ -36,6 +37,7 @@ pub struct Database {
     /// Notifies of the changes that are created and updated.
     pub(super) notifier: ChangeNotifier,
     pub(super) known_actors: KnownActors,
+    pub(super) host_environments: HostEnvironments,
 }
 
 /// A transaction: dropped without [`Tx::commit`], it leaves nothing.
@@ -67,6 +69,7 @@ impl Database {
             quotas: Quotas::default(),
             notifier: ChangeNotifier::default(),
             known_actors: KnownActors::default(),
+            host_environments: HostEnvironments::default(),
         }
     }
 

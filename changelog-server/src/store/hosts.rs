@@ -255,6 +255,9 @@ impl Tx {
         host.description = description.unwrap_or(host.description);
 
         let changes = difference(&before, &host);
+        if host.environment != before.environment {
+            self.forget_environment(tenant, id);
+        }
         if !changes.is_empty() {
             or_conflict(execute!(
                 self,

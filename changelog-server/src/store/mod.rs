@@ -17,12 +17,14 @@
 pub(crate) mod activity;
 mod actors;
 mod api_keys;
+mod authors;
 mod catalog_words;
 pub(crate) mod change_notifier;
 mod changes;
 mod database;
 mod dependencies;
 pub(crate) mod engine;
+mod host_environments;
 mod hosts;
 mod idempotency;
 pub(crate) mod index;

@@ -6,13 +6,14 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 11] = [
+const OF_ORGANIZATIONS: [&str; 12] = [
     "services",
     "service_dependencies",
     "hosts",
     "catalog_words",
     "changes",
     "change_tags",
+    "change_services",
     "change_counts",
     "change_search",
     "activity",

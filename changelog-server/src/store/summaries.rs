@@ -20,7 +20,7 @@ pub struct Summary<T> {
     pub item: T,
     /// The number of its changes.
     pub changes: u64,
-    /// Its newest change and when it happened.
+    /// The last of its changes that happened, and when.
     pub last: Option<(ChangeId, Timestamp)>,
 }
 
@@ -60,21 +60,24 @@ impl Database {
             return Ok(Vec::new());
         }
         let ids: Vec<Uuid> = items.iter().map(|(id, _)| *id).collect();
-        let rows: Vec<(Uuid, i64, Option<Uuid>)> =
+        let rows: Vec<(Uuid, i64, Option<i64>, Option<Uuid>)> =
             on!(&mut self.reader(tenant).await?, |db| async {
                 let mut query = select(tenant, by, &ids);
                 query.build_query_as().fetch_all(&mut **db).await
             })?;
-        let mut found: HashMap<Uuid, (i64, Option<Uuid>)> = rows
+        let mut found: HashMap<Uuid, (i64, Option<(ChangeId, Timestamp)>)> = rows
             .into_iter()
-            .map(|(id, changes, last)| (id, (changes, last)))
+            .map(|(id, changes, sort_key, last)| {
+                let at = sort_key.map(|key| Timestamp::from_millis(sort_key::millis(key)));
+                (id, (changes, last.map(ChangeId::from).zip(at)))
+            })
             .collect();
         let summary = |(id, item)| {
             let (changes, last) = found.remove(&id).unwrap_or_default();
             Summary {
                 item,
                 changes: unsigned(changes),
-                last: last.map(|id| (id.into(), sort_key::moment(id))),
+                last,
             }
         };
         Ok(items.into_iter().map(summary).collect())
@@ -115,27 +118,48 @@ pub(super) fn page_after<DB: Dialect>(
     query
 }
 
-/// Selects for each id its count, and its last row in the index of changes.
+/// Selects for each id its count, and the last change that happened.
 fn select<DB: Dialect>(tenant: Tenant, by: Summarized, ids: &[Uuid]) -> QueryBuilder<DB> {
     let scopes: Vec<_> = ids.iter().map(|id| by.scope(*id).key()).collect();
     let mut query = QueryBuilder::new(
-        "SELECT wanted.column1, (SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts k \
+        "SELECT found.item, found.total, found.last, c.id FROM (\
+         SELECT wanted.column1 AS item, \
+         (SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM change_counts k \
          WHERE k.organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(
-        " AND k.scope = wanted.column2 AND k.span = 0 AND k.start = 0), \
-         (SELECT c.id FROM changes c WHERE c.organization_id = ",
+        " AND k.scope = wanted.column2 AND k.span = 0 AND k.start = 0) AS total, \
+         (SELECT MAX(newest.sort_key) FROM (\
+         SELECT sort_key FROM (SELECT o.sort_key FROM changes o WHERE o.organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND c.").push(by.column());
-    query.push(" = wanted.column1 ORDER BY c.sort_key DESC LIMIT 1) FROM (");
+    query.push(" AND o.").push(by.column()).push(
+        " = wanted.column1 AND o.status <> 'planned' ORDER BY o.sort_key DESC LIMIT 1) AS first",
+    );
+    if matches!(by, Summarized::Service) {
+        query.push(
+            " UNION ALL SELECT sort_key FROM (SELECT m.sort_key FROM change_services m \
+             JOIN changes o ON o.organization_id = m.organization_id AND o.sort_key = m.sort_key \
+             WHERE m.organization_id = ",
+        );
+        DB::bind(&mut query, tenant.uuid().into());
+        query.push(
+            " AND m.service_id = wanted.column1 AND o.status <> 'planned' \
+             ORDER BY m.sort_key DESC LIMIT 1) AS other",
+        );
+    }
+    query.push(") AS newest) AS last FROM (");
     let rows = ids.iter().zip(&scopes);
     push_values(
         &mut query,
         rows.map(|(id, scope)| [(*id).into(), scope.as_ref().into()]),
     );
-    query.push(") AS wanted");
+    query.push(
+        ") AS wanted) AS found LEFT JOIN changes c \
+         ON c.sort_key = found.last AND c.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
     query
 }
 
@@ -165,7 +189,7 @@ mod tests {
             for step in [
                 "SEARCH k USING PRIMARY KEY \
                  (organization_id=? AND scope=? AND span=? AND start=?)",
-                &format!("SEARCH c USING INDEX {index}"),
+                &format!("SEARCH o USING INDEX {index}"),
             ] {
                 assert!(plan.iter().any(|found| found == step), "{step}: {plan:?}");
             }

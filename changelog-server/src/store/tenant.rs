@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use changelog_core::{ApiKeyId, OrganizationId, UserId};
+use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, UserId};
 use sqlx::types::Uuid;
 
 /// The organization that a request acts in. Only the store makes one, when it
@@ -43,6 +43,23 @@ impl Actor {
             key: None,
             name: name.to_owned(),
             address: Some(address),
+        }
+    }
+
+    /// Returns the author of what the actor records; `None` for the operator.
+    pub(super) fn author(&self) -> Option<Author> {
+        let author = |kind, id, name: &str| Author {
+            kind,
+            name: name.to_owned(),
+            id,
+        };
+        match (self.person, self.key) {
+            (Some(person), _) => Some(author(AuthorType::Person, person.0, &self.name)),
+            (None, Some(key)) => {
+                let name = self.name.strip_prefix("API key: ").unwrap_or(&self.name);
+                Some(author(AuthorType::ApiKey, key.0, name))
+            }
+            (None, None) => None,
         }
     }
 

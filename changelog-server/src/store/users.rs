@@ -170,10 +170,11 @@ impl Tx {
     }
 
     /// Renames a person. No activity log records it, because each belongs to an
-    /// organization and a person does not.
+    /// organization and a person does not. Changes that the person recorded show the new
+    /// name in all organizations of the person.
     pub async fn rename_user(&mut self, user: UserId, name: &str) -> Result<(), StoreError> {
         execute!(self, sqlx::query(RENAME_USER).bind(user.0).bind(name))?;
-        Ok(())
+        self.rename_author(user, name).await
     }
 
     /// Sets a person's password, ends their sessions and forgets their known browsers.

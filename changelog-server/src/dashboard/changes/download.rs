@@ -106,7 +106,7 @@ fn chunks(
         // A page may be 18 MB: parsing it would block an async worker.
         let formatted = blocking_pool::run(move || {
             let changes = json.parse()?;
-            let last = changes.last().map(|change| change.id);
+            let last = changes.last().map(Change::cursor);
             let is_last = (changes.len() as u64) < per_page;
             for change in changes {
                 chunk.extend(line(change));

@@ -5,26 +5,26 @@ use std::sync::LazyLock;
 use askama::Template;
 use changelog_core::change::fields::{self, FieldKind as ChangeField};
 use changelog_core::limits::{MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
-use changelog_core::{Action, Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status, list};
+use changelog_core::{Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status, list};
 
 use super::find;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::activity::{self, Entry};
 use crate::store::{Creation, Draft, StoreError};
 use crate::web::{ApiResult, Request};
 
 /// The fields of the form; [`occurred_at`](ChangeField::OccurredAt) for a new
 /// change only.
 static FIELDS: LazyLock<Vec<Field>> =
-    LazyLock::new(|| fields::FIELDS.iter().map(form_field).collect());
+    LazyLock::new(|| fields::FIELDS.iter().filter_map(form_field).collect());
 
-fn form_field(field: &fields::Field) -> Field {
+/// Returns the field of the form; `None` for what only clients of the API set.
+fn form_field(field: &fields::Field) -> Option<Field> {
     let new = |kind, label| Field::new(field.name, kind, label);
     let choice = |words| FieldKind::Choice { words, none: None };
-    match field.kind {
+    let field = match field.kind {
         ChangeField::Title => new(FieldKind::Required, "Title").hint(
             format!(
                 "What was changed, in one line of {MIN_TITLE_CHARS} to {MAX_TITLE_CHARS} characters."
@@ -42,10 +42,14 @@ fn form_field(field: &fields::Field) -> Field {
             .hint(format!("Separated by commas, at most {MAX_TAGS}.").leak()),
         ChangeField::Links => new(FieldKind::Links, "Links")
             .hint("One label=URL per line: pipeline=https://ci.example.com/runs/42"),
-        ChangeField::ScheduledFor => new(FieldKind::Time, "Scheduled for (UTC)"),
+        ChangeField::Time(_) if field.name == "scheduled_for" => {
+            new(FieldKind::Time, "Scheduled for (UTC)")
+        }
         ChangeField::OccurredAt => new(FieldKind::Time, "Happened at (UTC)")
             .hint("Leave empty if it happened now. This cannot be changed later."),
-    }
+        _ => return None,
+    };
+    Some(field)
 }
 
 #[derive(Template)]
@@ -108,10 +112,14 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let form = request.form().await?;
     let now = app.now();
-    let new: NewChange = match form.create(&FIELDS, now.into()).await {
+    let mut new: NewChange = match form.create(&FIELDS, now.into()).await {
         Ok(new) => new,
         Err(invalid) => return form_page(&app, &viewer, form.refuse(&invalid), None).await,
     };
+    let completed = std::slice::from_mut(&mut new);
+    app.store
+        .complete_environments(viewer.tenant(), completed)
+        .await?;
     let draft = Draft::new(viewer.tenant(), &viewer.actor(), new, now)?;
     match app.store.create_changes(Creation::one(draft, None)).await {
         Ok(created) => {
@@ -164,11 +172,11 @@ fn value_of(change: &Change, field: ChangeField) -> String {
                 .collect();
             lines.join("\n")
         }
-        ChangeField::ScheduledFor => {
-            let at = change.scheduled_for.as_ref();
+        ChangeField::Time(time) => {
+            let at = (time.of)(change).as_ref();
             at.map(format::field).unwrap_or_default()
         }
-        ChangeField::OccurredAt => String::new(),
+        _ => String::new(),
     }
 }
 
@@ -191,10 +199,8 @@ async fn save(app: &App, viewer: &Viewer, id: ChangeId, form: &Form) -> Result<(
     let patch: ChangePatch = form.patch(&FIELDS, app.now().into()).await?;
     let tenant = viewer.tenant();
     let mut tx = app.store.begin_for(tenant).await?;
-    let (change, changes) = tx.update_change(tenant, id, &patch, &app.clock).await?;
-    if !changes.is_empty() {
-        let entry = Entry::of_change(Action::Updated, &change, activity::changed(changes));
-        tx.record(tenant, &viewer.actor(), entry, app.now()).await?;
-    }
+    let actor = viewer.actor();
+    tx.update_change(tenant, &actor, id, &patch, &app.clock)
+        .await?;
     tx.commit().await
 }

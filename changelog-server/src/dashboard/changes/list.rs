@@ -179,8 +179,8 @@ async fn with_filter_values(
         None => None,
     };
     let time = |at: &Option<Timestamp>| at.as_ref().map(format::field).unwrap_or_default();
-    let risk = filter.risk_level.as_ref().map(ToString::to_string);
-    let status = filter.status.as_ref().map(ToString::to_string);
+    let risk = filter.risk_levels.first().map(ToString::to_string);
+    let status = filter.statuses.first().map(ToString::to_string);
     Ok(Form::with_values([
         ("q", filter.q.clone().unwrap_or_default()),
         ("service", service.unwrap_or_default()),

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use changelog_core::change::around::Candidate;
-use changelog_core::{HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status};
+use changelog_core::{HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status, Timestamp};
 use sqlx::QueryBuilder;
 use sqlx::types::{Text, Uuid};
 
@@ -16,6 +16,7 @@ use crate::store::{Database, StoreError, Tenant};
 /// A row of [`select`].
 type CandidateRow = (
     Uuid,
+    i64,
     Text<RiskLevel>,
     Text<Status>,
     Option<String>,
@@ -51,13 +52,13 @@ impl Database {
 }
 
 fn candidate(
-    (id, risk_level, status, service, host): CandidateRow,
+    (id, sort_key, risk_level, status, service, host): CandidateRow,
 ) -> Result<Candidate, StoreError> {
     let service: Option<ServiceRef> = parse(service)?;
     let host_ref: Option<HostRef> = parse(host)?;
     Ok(Candidate {
         id: id.into(),
-        occurred_at: sort_key::moment(id),
+        occurred_at: Timestamp::from_millis(sort_key::millis(sort_key)),
         risk_level: risk_level.0,
         status: status.0,
         service,
@@ -78,7 +79,7 @@ fn select<DB: Dialect>(
     limit: u64,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT c.id, c.risk_level, c.status, s.reference, h.reference \
+        "SELECT c.id, c.sort_key, c.risk_level, c.status, s.reference, h.reference \
          FROM (SELECT sort_key FROM changes WHERE organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());

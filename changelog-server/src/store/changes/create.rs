@@ -241,10 +241,10 @@ impl Lookup {
         let organization = creation.tenant.uuid();
         for (index, draft) in creation.drafts.iter().enumerate() {
             let pointer = creation.pointer(index);
-            if let Some(id) = draft.service_id
-                && !self.services.contains(&(organization, id.0))
-            {
-                no_service(&mut missing, &pointer, id);
+            for (index, id) in draft.change.service_ids.iter().enumerate() {
+                if !self.services.contains(&(organization, id.0)) {
+                    no_service(&mut missing, &pointer, index, draft.has_service_id, *id);
+                }
             }
             if let Some(id) = draft.host_id
                 && !self.hosts.contains(&(organization, id.0))
@@ -256,14 +256,22 @@ impl Lookup {
     }
 }
 
-/// Reports a service that the organization does not have.
-pub(super) fn no_service(missing: &mut Violations, pointer: &str, id: ServiceId) {
+/// Reports a service that the organization does not have: the one at an index of all
+/// services, of which the first may have been given by itself.
+pub(super) fn no_service(
+    missing: &mut Violations,
+    pointer: &str,
+    index: usize,
+    has_service_id: bool,
+    id: ServiceId,
+) {
     let message = format!("must be a service of the organization, which has none with the id {id}");
-    missing.add(
-        format!("{pointer}/service_id"),
-        ViolationCode::NotFound,
-        message,
-    );
+    let pointer = if index == 0 && has_service_id {
+        format!("{pointer}/service_id")
+    } else {
+        format!("{pointer}/service_ids/{index}")
+    };
+    missing.add(pointer, ViolationCode::NotFound, message);
 }
 
 /// Reports a host that the organization does not have.
@@ -291,7 +299,13 @@ impl Tx {
         let mut hosts = HashSet::new();
         for draft in creations.iter().flat_map(|one| &one.drafts) {
             let organization = draft.tenant.uuid();
-            services.extend(draft.service_id.map(|id| (organization, id.0)));
+            services.extend(
+                draft
+                    .change
+                    .service_ids
+                    .iter()
+                    .map(|id| (organization, id.0)),
+            );
             hosts.extend(draft.host_id.map(|id| (organization, id.0)));
         }
         Ok(Lookup {

@@ -3,7 +3,7 @@
 use changelog_core::{Change, ChangeId};
 use sqlx::{Postgres, Sqlite};
 
-use super::ChangeRow;
+use super::{ChangeRow, push_delete_more_services, push_delete_tag};
 use crate::store::engine::{Engine, Script};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
@@ -42,13 +42,9 @@ fn script<DB: SearchDialect>(change: &ChangeRow<'_>, slot: i64) -> Script<DB> {
     DB::bind(query, tenant.uuid().into());
     query.push(" AND sort_key = ");
     DB::bind(query, sort_key.into());
-    for tag in change.tags {
-        let query = script.statement("DELETE FROM change_tags WHERE organization_id = ");
-        DB::bind(query, tenant.uuid().into());
-        query.push(" AND tag = ");
-        DB::bind(query, tag.as_str().into());
-        query.push(" AND sort_key = ");
-        DB::bind(query, sort_key.into());
+    push_delete_more_services(&mut script, change);
+    for tag in &change.change.tags {
+        push_delete_tag(&mut script, change, tag);
     }
     DB::remove(&mut script, tenant, sort_key);
     counts::push(&mut script, slot, [(-1, change.count_delta())].into_iter());

@@ -1,17 +1,18 @@
 //! A change that is about to be created, with everything that can be prepared without
 //! the database, because other creates wait while it is written.
 
-use changelog_core::change::fields::{FIELDS, FieldKind};
+use changelog_core::change::fields::{FIELDS, Field, FieldKind, ShortText};
 use changelog_core::ids::uuid_v7;
 use changelog_core::{
-    Action, ActivityId, Change, ChangeCreated, ChangeEvent, ChangeId, HostId, NewChange,
-    ResourceType, ServiceId, Timestamp,
+    Action, ActivityId, AuthorType, Change, ChangeCreated, ChangeEvent, ChangeId, HostId,
+    NewChange, ResourceType,
 };
 use chrono::{DateTime, Utc};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
+use sqlx::types::Uuid;
 
-use super::ChangeRow;
+use super::{ChangeRow, facets};
 use crate::store::activity::{Entry, NewEntry};
 use crate::store::change_notifier::ChangeEntry;
 use crate::store::idempotency::CreatedChange;
@@ -25,9 +26,10 @@ use crate::store::{Actor, StoreError, Tenant, new_id};
 pub struct Draft {
     pub(super) tenant: Tenant,
     pub(super) actor: Actor,
-    /// The change, without its service and host, whose names are not known yet.
+    /// The change, without its services and host, whose names are not known yet.
     pub(super) change: Change,
-    pub(super) service_id: Option<ServiceId>,
+    /// Whether the first service was given by itself.
+    pub(super) has_service_id: bool,
     pub(super) host_id: Option<HostId>,
     pub(super) now: DateTime<Utc>,
     pub(super) sort_key: i64,
@@ -58,29 +60,19 @@ impl Draft {
         now: DateTime<Utc>,
         nanos: Option<u32>,
     ) -> Result<Self, StoreError> {
-        let id = match new.occurred_at {
+        let id = match new.occurred_at.or(new.started_at) {
             Some(at) => uuid_v7(at, nanos, rand::random()),
             None => new_id(now),
         };
-        let (service_id, host_id) = (new.service_id, new.host_id);
-        let change = new.into_change(id.into(), tenant.id(), now.into());
+        let (has_service_id, host_id) = (new.service_id.is_some(), new.host_id);
+        let change = new.into_change(id.into(), tenant.id(), actor.author(), now.into());
         let metadata = json!({ "risk_level": change.risk_level, "status": change.status });
-        let words = search::indexed_text(
-            tenant,
-            &change.title,
-            &search::Facets {
-                risk_level: &change.risk_level,
-                status: &change.status,
-                service_id,
-                host_id,
-                tags: &change.tags,
-            },
-        );
+        let words = search::indexed_text(tenant, &change.title, &facets(&change, host_id));
         let mut draft = Self {
             tenant,
             actor: actor.clone(),
             change,
-            service_id,
+            has_service_id,
             host_id,
             now,
             sort_key: 0,
@@ -99,9 +91,10 @@ impl Draft {
         self.assign_id(uuid_v7(at, None, rand::random()).into())
     }
 
-    /// Assigns an id that has this sort key.
+    /// Assigns an id with which the change has this sort key.
     pub(super) fn set_sort_key(&mut self, sort_key: i64) -> Result<(), StoreError> {
-        self.assign_id(sort_key::id_at(sort_key, rand::random()).into())
+        let millis = self.change.occurred_at.millis();
+        self.assign_id(sort_key::id_of(millis, sort_key, rand::random()).into())
     }
 
     /// Returns the entry of the activity log that records it.
@@ -129,7 +122,8 @@ impl Draft {
     /// Sets the id of the change, and what depends on it.
     fn assign_id(&mut self, id: ChangeId) -> Result<(), StoreError> {
         self.change.id = id;
-        self.sort_key = sort_key::of(id.0).ok_or_else(|| {
+        let at = self.change.effective_at().millis();
+        self.sort_key = sort_key::at(at, id.0).ok_or_else(|| {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
         self.document = document(&self.change);
@@ -138,19 +132,14 @@ impl Draft {
 
     /// Returns the change as it is stored.
     pub(super) fn row(&self) -> ChangeRow<'_> {
-        ChangeRow {
-            tenant: self.tenant,
-            sort_key: self.sort_key,
-            id: self.change.id,
-            risk_level: &self.change.risk_level,
-            status: &self.change.status,
-            service_id: self.service_id,
-            host_id: self.host_id,
-            scheduled_for: self.change.scheduled_for.map(Timestamp::millis),
-            tags: &self.change.tags,
-            document: self.document.as_str().into(),
-            words: self.words.as_str().into(),
-        }
+        ChangeRow::prepared(
+            self.tenant,
+            self.sort_key,
+            &self.change,
+            self.host_id,
+            self.document.as_str().into(),
+            self.words.as_str().into(),
+        )
     }
 
     /// Returns the part of the change that is stored under an idempotency key.
@@ -174,8 +163,14 @@ impl Draft {
     }
 }
 
-/// Serializes a change as it is stored: without the service and the host, which are
-/// added when it is read because their names may change.
+/// Returns the person that recorded a change.
+pub(super) fn person(change: &Change) -> Option<Uuid> {
+    let author = change.created_by.as_ref()?;
+    (author.kind == AuthorType::Person).then_some(author.id)
+}
+
+/// Serializes a change as it is stored: without the services, the host and the person
+/// that recorded it, which are added when it is read because their names may change.
 struct Document<'c>(&'c Change);
 
 impl Serialize for Document<'_> {
@@ -183,23 +178,32 @@ impl Serialize for Document<'_> {
         let change = self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &change.id)?;
-        for field in FIELDS {
-            match field.kind {
-                FieldKind::Title => map.serialize_entry(field.name, &change.title),
-                FieldKind::LongText(text) => map.serialize_entry(field.name, (text.of)(change)),
-                FieldKind::RiskLevel => map.serialize_entry(field.name, &change.risk_level),
-                FieldKind::Status => map.serialize_entry(field.name, &change.status),
+        for Field { name, kind } in FIELDS {
+            match kind {
+                FieldKind::Title => map.serialize_entry(name, &change.title),
+                FieldKind::LongText(text) | FieldKind::ShortText(ShortText { field: text, .. }) => {
+                    map.serialize_entry(name, (text.of)(change))
+                }
+                FieldKind::RiskLevel => map.serialize_entry(name, &change.risk_level),
+                FieldKind::Status => map.serialize_entry(name, &change.status),
+                FieldKind::Outcome(field) => map.serialize_entry(name, (field.of)(change)),
                 FieldKind::Service | FieldKind::Host => Ok(()),
-                FieldKind::Tags => map.serialize_entry(field.name, &change.tags),
-                FieldKind::Links => map.serialize_entry(field.name, &change.links),
-                FieldKind::ScheduledFor => map.serialize_entry(field.name, &change.scheduled_for),
-                FieldKind::OccurredAt => map.serialize_entry(field.name, &change.occurred_at),
+                FieldKind::Services => map.serialize_entry(name, &change.service_ids),
+                FieldKind::Environment(field) => map.serialize_entry(name, (field.of)(change)),
+                FieldKind::Tags => map.serialize_entry(name, &change.tags),
+                FieldKind::Links => map.serialize_entry(name, &change.links),
+                FieldKind::Time(time) => map.serialize_entry(name, (time.of)(change)),
+                FieldKind::Agent(field) => map.serialize_entry(name, (field.of)(change)),
+                FieldKind::OccurredAt => map.serialize_entry(name, &change.occurred_at),
             }?;
         }
         map.serialize_entry("organization_id", &change.organization_id)?;
+        if person(change).is_none() {
+            map.serialize_entry("created_by", &change.created_by)?;
+        }
         map.serialize_entry("created_at", &change.created_at)?;
-        // A string must be last: the service and the host are inserted between it and
-        // the closing brace.
+        // A string must be last: what is added on reading is inserted between it and the
+        // closing brace.
         map.serialize_entry("updated_at", &change.updated_at)?;
         map.end()
     }

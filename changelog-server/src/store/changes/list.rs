@@ -7,17 +7,18 @@
 
 use std::ops::Range;
 
-use changelog_core::{Change, ChangeFilter, Timestamp};
+use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status, Timestamp};
+use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::{JSON, REFERENCES, broken};
 use crate::store::activity::clamped;
 use crate::store::engine::{
-    BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, bounded, end_lease,
+    BatchLimits, Batcher, Engine, Planning, Results, Script, Value, bounded, end_lease,
     groups_of_equal, push_limit,
 };
-use crate::store::index::counts::{RiskStatusFilter, Scope, Start};
-use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
+use crate::store::index::counts::{KindFilter, Scope, Start};
+use crate::store::index::search::{self, AuthorFilter, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
@@ -60,15 +61,32 @@ impl ChangeList {
     }
 }
 
-/// What a list is read from.
-#[derive(Debug)]
+/// What changes are read from, in the order of lists.
+#[derive(Clone, Debug)]
 enum Source {
-    /// The changes themselves, by their indexes.
-    Changes,
+    /// The changes themselves, by their indexes of risk and status.
+    Changes {
+        risk_level: Option<RiskLevel>,
+        status: Option<Status>,
+    },
+    /// The changes whose first service this is.
+    Service(ServiceId),
+    /// The changes that have this service after the first.
+    FurtherService(ServiceId),
+    /// The changes of this host.
+    Host(HostId),
     /// The changes of one tag.
     Tag(String),
     /// The search index, with this query.
     Search(String),
+}
+
+/// A part of a list: the changes of a source in a range of effective times, in
+/// milliseconds since 1970. No change is in two parts of a list.
+#[derive(Clone, Debug)]
+struct Part {
+    source: Source,
+    time: Range<i64>,
 }
 
 /// Reads lists of changes.
@@ -106,10 +124,24 @@ impl Lists {
         filter: &ChangeFilter,
         counted: bool,
     ) -> Result<ChangeList, StoreError> {
-        let source = source(&self.database, tenant, filter).await?;
-        let mut page = Page::new(tenant, filter, source, counted);
-        if let Some(id) = filter.before {
-            page.start.before = sort_key::of(id.0).unwrap_or(i64::MAX);
+        let matcher = ChangeMatcher::new(filter);
+        if let Some(digits) = &matcher.id_prefix {
+            let named = self.database.changes_named(tenant, digits).await?;
+            if !named.is_empty() {
+                return self
+                    .database
+                    .select_among(tenant, filter, &matcher, named)
+                    .await;
+            }
+        }
+        let parts = parts(&self.database, tenant, filter, matcher).await?;
+        let authors = match filter.created_by.as_deref().map(AuthorFilter::new) {
+            Some(author) => self.database.author_ids(tenant, &author).await?,
+            None => Vec::new(),
+        };
+        let mut page = Page::new(tenant, filter, parts, authors, counted);
+        if let Some(cursor) = filter.before {
+            page.start.before = self.database.sort_key_of(tenant, cursor).await?;
         }
         if page.is_far() {
             page.start = self.database.start_of_page(page.kind(), page.start).await?;
@@ -118,27 +150,98 @@ impl Lists {
     }
 }
 
-/// Chooses what a list is read from.
-async fn source(
+/// Returns the range of effective times of a filter, in milliseconds since 1970.
+pub(super) fn time_of(filter: &ChangeFilter) -> Range<i64> {
+    filter.since.map_or(0, Timestamp::millis)..filter.until.map_or(i64::MAX, Timestamp::millis)
+}
+
+/// Returns the parts that a list consists of.
+///
+/// What is in progress happens now: with `since`, changes in progress that were started
+/// before are a further part.
+async fn parts(
     database: &Database,
     tenant: Tenant,
     filter: &ChangeFilter,
-) -> Result<Source, StoreError> {
-    let matcher = ChangeMatcher::new(filter);
+    matcher: ChangeMatcher,
+) -> Result<Vec<Part>, StoreError> {
+    let time = time_of(filter);
+    let is_running_included = filter.since.is_some()
+        && (filter.statuses.is_empty() || filter.statuses.contains(&Status::InProgress));
+    let earlier = 0..time.start.min(time.end);
+    let mut parts: Vec<Part> = match indexed(filter, &matcher) {
+        Some(sources) => {
+            let part = |source| Part {
+                source,
+                time: time.clone(),
+            };
+            sources.into_iter().map(part).collect()
+        }
+        None => vec![Part {
+            source: Source::Search(search::match_query(database, tenant, &matcher).await?),
+            time,
+        }],
+    };
+    if is_running_included && !earlier.is_empty() {
+        let running = ChangeFilter {
+            statuses: vec![Status::InProgress],
+            ..filter.clone()
+        };
+        let matcher = ChangeMatcher::new(&running);
+        let sources = match indexed(&running, &matcher) {
+            Some(sources) => sources,
+            None => vec![Source::Search(
+                search::match_query(database, tenant, &matcher).await?,
+            )],
+        };
+        let part = |source| Part {
+            source,
+            time: earlier.clone(),
+        };
+        parts.extend(sources.into_iter().map(part));
+    }
+    Ok(parts)
+}
+
+/// Returns the sources whose indexes have exactly the changes of a filter, each change
+/// once; `None` if only the search index has them.
+fn indexed(filter: &ChangeFilter, matcher: &ChangeMatcher) -> Option<Vec<Source>> {
+    if !matcher.is_without_words() || filter.created_by.is_some() {
+        return None;
+    }
+    let has_kinds = !filter.risk_levels.is_empty() || !filter.statuses.is_empty();
     let references = usize::from(filter.service_id.is_some())
         + usize::from(filter.host_id.is_some())
         + filter.tags.len();
-    let kinds = usize::from(filter.risk_level.is_some()) + usize::from(filter.status.is_some());
-    // Risk and status share an index; every other filter has its own.
-    let indexed = references == 0 || (references == 1 && kinds == 0);
-    if matcher.is_without_words() && indexed {
-        return Ok(match filter.tags.first() {
-            Some(tag) => Source::Tag(tag.clone()),
-            None => Source::Changes,
-        });
+    if !filter.environments.is_empty() || references > 1 || (references == 1 && has_kinds) {
+        return None;
     }
-    let terms = search::match_query(database, tenant, &matcher).await?;
-    Ok(Source::Search(terms))
+    if let Some(id) = filter.service_id {
+        return Some(vec![Source::Service(id), Source::FurtherService(id)]);
+    }
+    if let Some(id) = filter.host_id {
+        return Some(vec![Source::Host(id)]);
+    }
+    if let Some(tag) = filter.tags.first() {
+        return Some(vec![Source::Tag(tag.clone())]);
+    }
+    let risk_levels = alternatives(&filter.risk_levels);
+    let statuses = alternatives(&filter.statuses);
+    let each = risk_levels.iter().flat_map(|risk_level| {
+        statuses.iter().map(|status| Source::Changes {
+            risk_level: risk_level.clone(),
+            status: status.clone(),
+        })
+    });
+    Some(each.collect())
+}
+
+/// Returns each of some values, or `None` for any value if there are none.
+fn alternatives<T: Clone>(values: &[T]) -> Vec<Option<T>> {
+    match values {
+        [] => vec![None],
+        values => values.iter().cloned().map(Some).collect(),
+    }
 }
 
 /// Reads pages of one organization. Pages whose statements differ only in their
@@ -172,9 +275,10 @@ async fn read_alike(database: &Database, pages: &[&Page]) -> Result<Vec<ChangeLi
     // Whether an index of words or the order of the list serves better depends on
     // the words; a statement that is planned without knowing them reads a million
     // rows for a rare one.
-    let planning = match first.source {
-        Source::Search(_) => Planning::ForValues,
-        Source::Changes | Source::Tag(_) => Planning::Automatic,
+    let planning = if first.searches().next().is_some() {
+        Planning::ForValues
+    } else {
+        Planning::Automatic
     };
     let mut lease = database.reader_with(first.tenant, planning).await?;
     let rows: Vec<Row> = match &mut lease {
@@ -221,23 +325,28 @@ fn union_of(pages: &[&Page]) -> QueryBuilder<Postgres> {
 pub(in crate::store) struct Page {
     tenant: Tenant,
     filter: ChangeFilter,
-    source: Source,
-    /// The range of `occurred_at`, in milliseconds since 1970.
-    time: Range<i64>,
+    parts: Vec<Part>,
+    /// The API keys and people that the filter names.
+    authors: Vec<Uuid>,
     start: Start,
     /// Whether all matches are counted too.
     counted: bool,
 }
 
 impl Page {
-    fn new(tenant: Tenant, filter: &ChangeFilter, source: Source, counted: bool) -> Self {
+    fn new(
+        tenant: Tenant,
+        filter: &ChangeFilter,
+        parts: Vec<Part>,
+        authors: Vec<Uuid>,
+        counted: bool,
+    ) -> Self {
         let offset = (filter.page - 1).saturating_mul(filter.per_page);
         Self {
             tenant,
             filter: filter.clone(),
-            source,
-            time: filter.since.map_or(0, Timestamp::millis)
-                ..filter.until.map_or(i64::MAX, Timestamp::millis),
+            parts,
+            authors,
             start: Start {
                 before: i64::MAX,
                 offset: clamped(offset),
@@ -246,51 +355,80 @@ impl Page {
         }
     }
 
+    /// Returns the queries of the search index.
+    fn searches(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match &part.source {
+            Source::Search(terms) => Some(terms.as_str()),
+            _ => None,
+        })
+    }
+
     /// Returns its share of [`MAX_BATCH`]: all of it if reading the page may take much
     /// of the time limit of a statement.
     fn weight<DB: SearchDialect>(&self) -> usize {
-        match &self.source {
-            Source::Search(terms) if DB::may_be_slow(terms) => MAX_BATCH,
-            _ => 1,
+        if self.searches().any(DB::may_be_slow) {
+            MAX_BATCH
+        } else {
+            1
         }
     }
 
-    /// Whether the start of the page is found by the stored counts of days, which are
-    /// by risk and status.
+    /// Whether the start of the page is found by the stored counts of days.
     fn is_far(&self) -> bool {
         self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
             && self.filter.before.is_none()
-            && self.filter.until.is_none()
+            && !self.has_time()
             && self.has_kinds_only()
     }
 
-    /// Whether the list is filtered by nothing but risk, status and time.
-    fn has_kinds_only(&self) -> bool {
-        matches!(self.source, Source::Changes)
-            && self.filter.service_id.is_none()
-            && self.filter.host_id.is_none()
+    fn has_time(&self) -> bool {
+        self.filter.since.is_some() || self.filter.until.is_some()
     }
 
-    fn kind(&self) -> RiskStatusFilter<'_> {
-        RiskStatusFilter {
+    /// Whether the list is filtered by nothing but risk, status, environment and time.
+    fn has_kinds_only(&self) -> bool {
+        let filter = &self.filter;
+        filter.service_id.is_none()
+            && filter.host_id.is_none()
+            && filter.tags.is_empty()
+            && filter.created_by.is_none()
+            && !self.has_words()
+    }
+
+    fn has_words(&self) -> bool {
+        !self.filter.words().is_empty() || !self.filter.text_words().is_empty()
+    }
+
+    fn kind(&self) -> KindFilter<'_> {
+        KindFilter {
             tenant: self.tenant,
-            risk_level: self.filter.risk_level.as_ref(),
-            status: self.filter.status.as_ref(),
+            risk_levels: &self.filter.risk_levels,
+            statuses: &self.filter.statuses,
+            environments: &self.filter.environments,
         }
     }
 
-    /// Returns the scope whose stored count is the number of matches; `None` for
-    /// searches, time ranges and combinations of service, host and tags.
-    fn counted_scope(&self) -> Option<Scope<'_>> {
+    /// Returns the scopes whose stored counts add up to the number of matches; `None` for
+    /// searches, time ranges and combinations of service, host, tags and author.
+    fn counted_scopes(&self) -> Option<Vec<Scope<'_>>> {
         let filter = &self.filter;
-        if !filter.words().is_empty() || filter.since.is_some() || filter.until.is_some() {
+        if self.has_words() || self.has_time() {
             return None;
         }
-        match (filter.service_id, filter.host_id, filter.tags.as_slice()) {
-            (None, None, []) => Some(Scope::Organization),
-            (Some(service), None, []) => Some(Scope::Service(service)),
-            (None, Some(host), []) => Some(Scope::Host(host)),
-            (None, None, [tag]) => Some(Scope::Tag(tag)),
+        let author = filter.created_by.is_some();
+        match (
+            filter.service_id,
+            filter.host_id,
+            filter.tags.as_slice(),
+            author,
+        ) {
+            (None, None, [], false) => Some(vec![Scope::Organization]),
+            (Some(service), None, [], false) => Some(vec![Scope::Service(service)]),
+            (None, Some(host), [], false) => Some(vec![Scope::Host(host)]),
+            (None, None, [tag], false) => Some(vec![Scope::Tag(tag)]),
+            (None, None, [], true) => {
+                Some(self.authors.iter().map(|id| Scope::Author(*id)).collect())
+            }
             _ => None,
         }
     }
@@ -304,24 +442,14 @@ impl Page {
 
     fn push<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
         query.push("SELECT ");
-        if !self.counted {
-            query.push("CAST(0 AS BIGINT)");
-        } else if let Some(scope) = self.counted_scope() {
-            self.kind().push_total(query, &scope);
-        } else if self.has_kinds_only() {
-            self.kind().push_within(query, &self.time);
+        if self.counted {
+            self.push_count(query);
         } else {
-            query.push("(SELECT count(*)");
-            self.push_source(query, i64::MAX);
-            query.push(")");
+            query.push("CAST(0 AS BIGINT)");
         }
         query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
-        query.push(JSON).push(" AS json FROM (SELECT ");
-        query.push(self.sort_key::<DB>()).push(" AS sort_key");
-        self.push_source(query, self.start.before);
-        query.push(" ORDER BY ").push(self.sort_key::<DB>());
-        query.push(" DESC");
-        push_limit(query, self.filter.per_page, self.start.offset);
+        query.push(JSON).push(" AS json FROM (");
+        self.push_sort_keys(query);
         query.push(
             ") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
         );
@@ -330,44 +458,118 @@ impl Page {
         query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
     }
 
-    /// Returns the column of the sort key in the source.
-    fn sort_key<DB: SearchDialect>(&self) -> &'static str {
-        match &self.source {
-            Source::Changes | Source::Tag(_) => "sort_key",
-            Source::Search(_) => DB::SORT_KEY,
+    /// Writes the number of all matches.
+    fn push_count<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
+        if let Some(scopes) = self.counted_scopes() {
+            query.push("CAST(0 AS BIGINT)");
+            for scope in scopes {
+                query.push(" + ");
+                self.kind().push_total(query, &scope);
+            }
+        } else if self.has_kinds_only() {
+            let time = time_of(&self.filter);
+            self.kind().push_within(query, &time);
+            // The parts of the changes in progress that were started before.
+            if self.parts.iter().any(|part| part.time != time) {
+                let running = KindFilter {
+                    statuses: &[Status::InProgress],
+                    ..self.kind()
+                };
+                query.push(" + ");
+                running.push_within(query, &(0..time.start.min(time.end)));
+            }
+        } else {
+            query.push("CAST(0 AS BIGINT)");
+            for part in &self.parts {
+                query.push(" + (SELECT count(*)");
+                self.push_part(query, part, i64::MAX);
+                query.push(")");
+            }
         }
     }
 
-    /// Writes FROM and WHERE of the source, for sort keys below `before`.
-    fn push_source<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, before: i64) {
-        match &self.source {
-            Source::Changes => {
-                query.push(" FROM changes WHERE ");
-                self.push_columns(query);
+    /// Writes the statement that selects the sort keys of the page. Several parts are
+    /// merged: SQLite reads each only as far as the page needs; PostgreSQL needs a limit
+    /// for each.
+    fn push_sort_keys<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
+        if let [part] = self.parts.as_slice() {
+            query.push("SELECT ").push(part.source.sort_key::<DB>());
+            query.push(" AS sort_key");
+            self.push_part(query, part, self.start.before);
+            query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
+        } else {
+            let first = self
+                .start
+                .offset
+                .saturating_add(clamped(self.filter.per_page));
+            for (number, part) in self.parts.iter().enumerate() {
+                query.push(if number == 0 { "" } else { " UNION ALL " });
+                query.push("SELECT sort_key FROM (SELECT ");
+                query
+                    .push(part.source.sort_key::<DB>())
+                    .push(" AS sort_key");
+                self.push_part(query, part, self.start.before);
+                if !DB::MERGES_LAZILY {
+                    query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
+                    query.push(" DESC LIMIT ");
+                    DB::bind(query, first.into());
+                }
+                query.push(") AS part").push(number);
             }
-            Source::Tag(tag) => {
-                query.push(" FROM change_tags WHERE organization_id = ");
-                DB::bind(query, self.tenant.uuid().into());
-                query.push(" AND tag = ");
-                DB::bind(query, tag.as_str().into());
-            }
-            Source::Search(terms) => DB::push_matches(query, self.tenant, terms),
+            query.push(" ORDER BY sort_key");
         }
-        let mut sort_keys = sort_key::of_millis(self.time.clone());
+        query.push(" DESC");
+        push_limit(query, self.filter.per_page, self.start.offset);
+    }
+
+    /// Writes FROM and WHERE of a part, for sort keys below `before`.
+    fn push_part<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, part: &Part, before: i64) {
+        part.source.push(query, self.tenant);
+        let mut sort_keys = sort_key::of_millis(part.time.clone());
         sort_keys.end = sort_keys.end.min(before);
-        sort_key::push_range(query, self.sort_key::<DB>(), sort_keys);
+        sort_key::push_range(query, part.source.sort_key::<DB>(), sort_keys);
+    }
+}
+
+impl Source {
+    /// Returns the column of the sort key.
+    fn sort_key<DB: SearchDialect>(&self) -> &'static str {
+        match self {
+            Self::Search(_) => DB::SORT_KEY,
+            _ => "sort_key",
+        }
     }
 
-    /// Writes the conditions on columns of `changes`.
-    fn push_columns<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
-        self.kind().push(query);
-        if let Some(service) = self.filter.service_id {
-            query.push(" AND service_id = ");
-            DB::bind(query, service.0.into());
-        }
-        if let Some(host) = self.filter.host_id {
-            query.push(" AND host_id = ");
-            DB::bind(query, host.0.into());
+    /// Writes FROM and WHERE.
+    fn push<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, tenant: Tenant) {
+        let table = match self {
+            Self::Search(terms) => return DB::push_matches(query, tenant, terms),
+            Self::Changes { .. } | Self::Service(_) | Self::Host(_) => "changes",
+            Self::FurtherService(_) => "change_services",
+            Self::Tag(_) => "change_tags",
+        };
+        query
+            .push(" FROM ")
+            .push(table)
+            .push(" WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        let mut push = |column: &str, value: Value<'_>| {
+            query.push(" AND ").push(column).push(" = ");
+            DB::bind(query, value);
+        };
+        match self {
+            Self::Changes { risk_level, status } => {
+                if let Some(risk_level) = risk_level {
+                    push("risk_level", risk_level.as_str().into());
+                }
+                if let Some(status) = status {
+                    push("status", status.as_str().into());
+                }
+            }
+            Self::Service(id) | Self::FurtherService(id) => push("service_id", id.0.into()),
+            Self::Host(id) => push("host_id", id.0.into()),
+            Self::Tag(tag) => push("tag", tag.as_str().into()),
+            Self::Search(_) => {}
         }
     }
 }

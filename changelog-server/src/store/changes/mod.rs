@@ -1,14 +1,19 @@
 //! Changes.
 //!
 //! A change is stored as the JSON that responses contain, so that reading it needs no
-//! decoding or encoding; the other columns are there to find it. The service and the
-//! host are inserted on reading, because their names may change.
+//! decoding or encoding; the other columns are there to find it. Services, the host and
+//! the person that recorded it are inserted on reading, because their names may change.
+//!
+//! A change is found by its id through the [sort key](super::index::sort_key) that the
+//! id determines. The few changes that were started at another time than they were
+//! recorded for have another sort key; a second statement finds them by `moved_id`.
 
 mod candidates;
 pub(super) mod create;
 mod delete;
 mod draft;
 pub(super) mod list;
+mod named;
 mod replace_taken_ids;
 mod schedule;
 mod update;
@@ -16,7 +21,9 @@ mod update;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use changelog_core::{Change, ChangeId, HostId, RiskLevel, ServiceId, Status, Timestamp};
+use changelog_core::{
+    Change, ChangeCursor, ChangeId, Environment, HostId, Outcome, ServiceId, Status, Timestamp,
+};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
@@ -36,20 +43,41 @@ pub use list::{ChangeList, ChangesJson};
 /// The limit on changes that one statement reads by id.
 const MAX_IDS_PER_STATEMENT: usize = 64;
 
-/// The JSON of a change: the document without its closing brace, the service and the
-/// host. The document ends with a string, so `rtrim` removes only that brace.
-const JSON: &str = "rtrim(c.document, '}') || ',\"service\":' || COALESCE(s.reference, 'null')
+/// The JSON of a change: the document without its closing brace, the person that recorded
+/// it, the service, all services if there are several, and the host. The document ends
+/// with a string, so `rtrim` removes only that brace.
+const JSON: &str = "rtrim(c.document, '}') || COALESCE(',\"created_by\":' || a.reference, '')
+    || ',\"service\":' || COALESCE(s.reference, 'null')
+    || CASE WHEN c.more_service_ids IS NULL THEN '' ELSE ',\"services\":[' || s.reference || (
+        SELECT string_agg(',' || r.reference, '' ORDER BY m.place)
+        FROM change_services m
+        JOIN services r ON r.organization_id = m.organization_id AND r.id = m.service_id
+        WHERE m.organization_id = c.organization_id AND m.sort_key = c.sort_key) || ']' END
     || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}'";
 
-/// Joins the service and the host of a change.
+/// Joins what the JSON of a change refers to.
 const REFERENCES: &str = "
 LEFT JOIN services s ON s.organization_id = c.organization_id AND s.id = c.service_id
-LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id";
+LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id
+LEFT JOIN activity_actors a
+    ON a.organization_id = c.organization_id AND a.actor_key = c.author_key";
 
 /// Locks the row on PostgreSQL between reading and updating it.
 const LOCK: &str = "
 UPDATE changes SET document = document
 WHERE organization_id = $1 AND sort_key = $2 AND id = $3";
+
+/// The same for a change whose sort key does not follow from its id.
+const LOCK_MOVED: &str = "
+UPDATE changes SET document = document
+WHERE organization_id = $1 AND moved_id = $2 RETURNING sort_key";
+
+/// The sort key of such a change.
+const SORT_KEY_OF_MOVED: &str = "
+SELECT sort_key FROM changes WHERE organization_id = $1 AND moved_id = $2";
+
+/// The limit on attempts to lock a change that other requests move meanwhile.
+const MAX_LOCK_ATTEMPTS: usize = 3;
 
 /// A change as JSON, in its detail shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,13 +141,23 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         return Ok(Vec::new());
     };
     let mut lease = database.point_reader(*tenant).await?;
-    let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
-        let ids = wanted.iter().map(|(_, id)| *id);
-        let mut query = select_by_ids(*tenant, ids);
-        query.build_query_as().fetch_all(&mut **db).await
-    })?;
+    let mut found: HashMap<Uuid, String> = HashMap::new();
+    for place in [Place::OfId, Place::Moved] {
+        let missing: Vec<Uuid> = wanted
+            .iter()
+            .map(|(_, id)| id.0)
+            .filter(|id| !found.contains_key(id))
+            .collect();
+        if missing.is_empty() {
+            break;
+        }
+        let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
+            let mut query = select_by_ids(*tenant, place, &missing);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        found.extend(rows);
+    }
     end_lease(lease);
-    let found: HashMap<Uuid, String> = rows.into_iter().collect();
     let json = |id: ChangeId| found.get(&id.0).cloned().map(ChangeJson);
     Ok(wanted
         .iter()
@@ -127,22 +165,52 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         .collect())
 }
 
-/// Selects the changes of one organization that have the sort keys computed from some
-/// ids. The id of a selected change may be another one with the same sort key.
-fn select_by_ids<DB: Dialect>(
-    tenant: Tenant,
-    ids: impl Iterator<Item = ChangeId>,
-) -> QueryBuilder<DB> {
+/// Where a change is looked for.
+#[derive(Clone, Copy)]
+enum Place {
+    /// At the sort key that its id determines.
+    OfId,
+    /// Among the changes that have another sort key.
+    Moved,
+}
+
+/// Selects the changes of one organization that are at some place. A change that is found
+/// at the sort key of an id may have another id.
+fn select_by_ids<DB: Dialect>(tenant: Tenant, place: Place, ids: &[Uuid]) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.id, ");
     query.push(JSON).push(" FROM changes c ").push(REFERENCES);
     query.push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND c.sort_key");
-    DB::push_in(
-        &mut query,
-        ids.map(|id| sort_key::to_look_up(id.0)).collect(),
-    );
+    match place {
+        Place::OfId => {
+            query.push(" AND c.sort_key");
+            let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
+            DB::push_in(&mut query, sort_keys.collect());
+        }
+        Place::Moved => {
+            query.push(" AND c.moved_id");
+            DB::push_in_ids(&mut query, ids.to_vec());
+        }
+    }
     query
+}
+
+impl Database {
+    /// Returns the sort key at which the change of a cursor is, or was when the client
+    /// saw it.
+    async fn sort_key_of(&self, tenant: Tenant, cursor: ChangeCursor) -> Result<i64, StoreError> {
+        let id = cursor.id.0;
+        if let Some(at) = cursor.at {
+            return Ok(sort_key::at(at.millis(), id).unwrap_or(i64::MAX));
+        }
+        let moved: Option<(i64,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(SORT_KEY_OF_MOVED)
+                .bind(tenant.uuid())
+                .bind(id)
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(moved.map_or_else(|| sort_key::of(id).unwrap_or(i64::MAX), |(key,)| key))
+    }
 }
 
 impl Tx {
@@ -155,32 +223,91 @@ impl Tx {
         tenant: Tenant,
         id: ChangeId,
     ) -> Result<(i64, Change), StoreError> {
+        let mut sort_key = None;
+        // Another request may move the change between the two statements.
+        for _ in 0..MAX_LOCK_ATTEMPTS {
+            sort_key = self.lock_place(tenant, id).await?;
+            if sort_key.is_some() {
+                break;
+            }
+        }
+        let sort_key = sort_key.ok_or(StoreError::NotFound)?;
+        let (json,): (String,) = on!(&mut self.connection, |db| async {
+            let mut query = select_one(tenant, sort_key);
+            query.build_query_as().fetch_one(&mut **db).await
+        })?;
+        Ok((sort_key, ChangeJson(json).parse()?))
+    }
+
+    /// Locks a change and returns its sort key; `None` if it was not found.
+    async fn lock_place(
+        &mut self,
+        tenant: Tenant,
+        id: ChangeId,
+    ) -> Result<Option<i64>, StoreError> {
         let sort_key = sort_key::to_look_up(id.0);
-        execute!(
+        let locked = execute!(
             self,
             sqlx::query(LOCK)
                 .bind(tenant.uuid())
                 .bind(sort_key)
                 .bind(id.0)
         )?;
-        let (json,): (String,) = on!(&mut self.connection, |db| async {
-            let mut query = select_one(tenant, id);
-            query.build_query_as().fetch_one(&mut **db).await
+        if locked > 0 {
+            return Ok(Some(sort_key));
+        }
+        let moved: Option<(i64,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(LOCK_MOVED)
+                .bind(tenant.uuid())
+                .bind(id.0)
+                .fetch_optional(&mut **db)
         })?;
-        Ok((sort_key, ChangeJson(json).parse()?))
+        Ok(moved.map(|(sort_key,)| sort_key))
+    }
+
+    /// Returns a sort key for a change at an effective time: that of its id, or another
+    /// one of the same millisecond if a change has it.
+    async fn free_place(
+        &mut self,
+        tenant: Tenant,
+        id: ChangeId,
+        at: Timestamp,
+    ) -> Result<i64, StoreError> {
+        let mut sort_key = sort_key::at(at.millis(), id.0).ok_or_else(|| {
+            StoreError::Unavailable("the time is beyond what a sort key can hold".into())
+        })?;
+        loop {
+            let taken: Option<(i64,)> = on!(&mut self.connection, |db| async {
+                let mut query = select_sort_key(tenant, sort_key);
+                query.build_query_as().fetch_optional(&mut **db).await
+            })?;
+            if taken.is_none() {
+                return Ok(sort_key);
+            }
+            sort_key = sort_key::with_random_rest(sort_key, rand::random());
+        }
     }
 }
 
+/// Selects a sort key that a change has.
+fn select_sort_key<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT sort_key FROM changes WHERE sort_key = ");
+    DB::bind(&mut query, sort_key.into());
+    if !DB::SORT_KEYS_ARE_GLOBAL {
+        query.push(" AND organization_id = ");
+        DB::bind(&mut query, tenant.uuid().into());
+    }
+    query
+}
+
 /// Builds the statement that reads one change.
-fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
+fn select_one<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
     query.push(JSON).push(" FROM changes c");
     query.push(REFERENCES).push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND c.sort_key = ");
-    DB::bind(&mut query, sort_key::to_look_up(id.0).into());
-    query.push(" AND c.id = ");
-    DB::bind(&mut query, id.0.into());
+    DB::bind(&mut query, sort_key.into());
     query
 }
 
@@ -188,14 +315,12 @@ fn select_one<DB: Dialect>(tenant: Tenant, id: ChangeId) -> QueryBuilder<DB> {
 struct ChangeRow<'c> {
     tenant: Tenant,
     sort_key: i64,
-    id: ChangeId,
-    risk_level: &'c RiskLevel,
-    status: &'c Status,
-    service_id: Option<ServiceId>,
+    change: &'c Change,
     host_id: Option<HostId>,
-    /// In milliseconds since 1970.
-    scheduled_for: Option<i64>,
-    tags: &'c [String],
+    /// The ids of the services after the first.
+    more_service_ids: Option<String>,
+    /// The person that recorded it, as `activity_actors` has it.
+    author_key: Option<String>,
     document: Cow<'c, str>,
     /// Its words in the search index.
     words: Cow<'c, str>,
@@ -204,72 +329,165 @@ struct ChangeRow<'c> {
 impl<'c> ChangeRow<'c> {
     /// Returns the row of a change at a sort key.
     fn new(tenant: Tenant, sort_key: i64, change: &'c Change) -> Self {
-        let mut row = Self {
+        let host_id = change.host_ref.as_ref().map(|host| host.id);
+        let words = search::indexed_text(tenant, &change.title, &facets(change, host_id));
+        let document = draft::document(change);
+        Self::prepared(
             tenant,
             sort_key,
-            id: change.id,
-            risk_level: &change.risk_level,
-            status: &change.status,
-            service_id: change.service.as_ref().map(|service| service.id),
-            host_id: change.host_ref.as_ref().map(|host| host.id),
-            scheduled_for: change.scheduled_for.map(Timestamp::millis),
-            tags: &change.tags,
-            document: draft::document(change).into(),
-            words: Cow::default(),
-        };
-        row.words = search::indexed_text(tenant, &change.title, &row.facets()).into();
-        row
+            change,
+            host_id,
+            document.into(),
+            words.into(),
+        )
     }
 
-    /// Returns the facets that it is filtered by.
-    fn facets(&self) -> Facets<'c> {
-        Facets {
-            risk_level: self.risk_level,
-            status: self.status,
-            service_id: self.service_id,
-            host_id: self.host_id,
-            tags: self.tags,
+    /// Returns the row of a change whose document and words are known.
+    fn prepared(
+        tenant: Tenant,
+        sort_key: i64,
+        change: &'c Change,
+        host_id: Option<HostId>,
+        document: Cow<'c, str>,
+        words: Cow<'c, str>,
+    ) -> Self {
+        let more: Vec<String> = change
+            .service_ids
+            .iter()
+            .skip(1)
+            .map(|id| id.0.simple().to_string())
+            .collect();
+        Self {
+            tenant,
+            sort_key,
+            change,
+            host_id,
+            more_service_ids: (!more.is_empty()).then(|| more.join(",")),
+            author_key: draft::person(change).map(|id| id.to_string()),
+            document,
+            words,
         }
+    }
+
+    /// Returns the first service.
+    fn service_id(&self) -> Option<ServiceId> {
+        self.change.service_ids.first().copied()
+    }
+
+    /// Returns the id if the sort key does not follow from it.
+    fn moved_id(&self) -> Option<Uuid> {
+        let id = self.change.id.0;
+        (sort_key::of(id) != Some(self.sort_key)).then_some(id)
+    }
+
+    /// Returns when the change was undone, in milliseconds since 1970; a change that
+    /// failed was not.
+    fn undone_at(&self) -> Option<i64> {
+        let change = self.change;
+        let is_undone =
+            change.status == Status::RolledBack && change.outcome != Some(Outcome::Failed);
+        change.ended_at.filter(|_| is_undone).map(Timestamp::millis)
+    }
+
+    /// Returns the columns that an update may change, except the document.
+    fn updatable_columns(&self) -> [(&'static str, Value<'_>); 11] {
+        let change = self.change;
+        let environment = change.environment.as_ref();
+        [
+            ("sort_key", self.sort_key.into()),
+            ("risk_level", change.risk_level.as_str().into()),
+            ("status", change.status.as_str().into()),
+            ("service_id", self.service_id().map(|id| id.0).into()),
+            ("host_id", self.host_id.map(|id| id.0).into()),
+            (
+                "scheduled_for",
+                change.scheduled_for.map(Timestamp::millis).into(),
+            ),
+            ("moved_id", self.moved_id().into()),
+            ("title", change.title.as_str().into()),
+            ("environment", environment.map(Environment::as_str).into()),
+            ("undone_at", self.undone_at().into()),
+            ("more_service_ids", self.more_service_ids.as_deref().into()),
+        ]
+    }
+
+    /// Returns the rows of the services after the first: service and place.
+    fn more_services(&self) -> impl Iterator<Item = (ServiceId, i64)> {
+        self.change.service_ids.iter().copied().zip(0..).skip(1)
     }
 
     /// Returns the values that it is counted by.
     fn count_delta(&self) -> CountDelta<'c> {
         CountDelta {
             tenant: self.tenant,
-            facets: self.facets(),
+            facets: facets(self.change, self.host_id),
             millis: sort_key::millis(self.sort_key),
         }
     }
 }
 
-/// Adds the statements that insert changes, their tags, search entries and counts.
+/// Returns the facets that a change is filtered by.
+fn facets(change: &Change, host_id: Option<HostId>) -> Facets<'_> {
+    Facets {
+        risk_level: &change.risk_level,
+        status: &change.status,
+        environment: change.environment.as_ref(),
+        services: &change.service_ids,
+        host_id,
+        tags: &change.tags,
+        author: change.created_by.as_ref().map(|author| author.id),
+    }
+}
+
+/// Adds the statements that insert changes, their services, tags, search entries and
+/// counts.
 fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>], slot: i64) {
-    let rows: Vec<[Value<'_>; 9]> = changes
+    let rows: Vec<[Value<'_>; 15]> = changes
         .iter()
-        .map(|change| {
+        .map(|row| {
+            let [sort_key, columns @ ..] = row.updatable_columns().map(|(_, value)| value);
+            let [
+                risk,
+                status,
+                service,
+                host,
+                schedule,
+                moved,
+                title,
+                place,
+                undone,
+                more,
+            ] = columns;
             [
-                change.sort_key.into(),
-                change.tenant.uuid().into(),
-                change.id.0.into(),
-                change.risk_level.as_str().into(),
-                change.status.as_str().into(),
-                change.service_id.map(|id| id.0).into(),
-                change.host_id.map(|id| id.0).into(),
-                change.scheduled_for.into(),
-                change.document.as_ref().into(),
+                sort_key,
+                row.tenant.uuid().into(),
+                row.change.id.0.into(),
+                risk,
+                status,
+                service,
+                host,
+                schedule,
+                moved,
+                title,
+                place,
+                undone,
+                more,
+                row.author_key.as_deref().into(),
+                row.document.as_ref().into(),
             ]
         })
         .collect();
     script.insert(
         "INSERT INTO changes \
          (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
-         document) ",
+         moved_id, title, environment, undone_at, more_service_ids, author_key, document) ",
         &rows,
         "",
     );
-    let tags = changes.iter().flat_map(|change| {
-        let tags = change.tags.iter();
-        tags.map(|tag| (change.tenant, tag.as_str(), change.sort_key))
+    push_more_services(script, changes.iter());
+    let tags = changes.iter().flat_map(|row| {
+        let tags = row.change.tags.iter();
+        tags.map(|tag| (row.tenant, tag.as_str(), row.sort_key))
     });
     push_tags(script, tags);
     let words: Vec<_> = changes
@@ -279,6 +497,65 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
     DB::index(script, &words);
     let counted = changes.iter().map(|change| (1, change.count_delta()));
     counts::push(script, slot, counted);
+}
+
+/// Adds the statement that inserts the services of changes after the first.
+fn push_more_services<'r, 'c: 'r, DB: Dialect>(
+    script: &mut Script<DB>,
+    changes: impl Iterator<Item = &'r ChangeRow<'c>>,
+) {
+    let rows: Vec<[Value<'_>; 4]> = changes
+        .flat_map(|row| {
+            let (tenant, sort_key) = (row.tenant, row.sort_key);
+            row.more_services().map(move |(service, place)| {
+                [
+                    tenant.uuid().into(),
+                    service.0.into(),
+                    sort_key.into(),
+                    place.into(),
+                ]
+            })
+        })
+        .collect();
+    script.insert(
+        "INSERT INTO change_services (organization_id, service_id, sort_key, place) ",
+        &rows,
+        "",
+    );
+}
+
+/// Adds the statement that deletes rows of a table that belong to a change: those with
+/// one of some values in a column of the primary key.
+fn push_delete_of<DB: Dialect>(
+    script: &mut Script<DB>,
+    (table, column): (&str, &str),
+    row: &ChangeRow<'_>,
+    value: Value<'_>,
+) {
+    let query = script.statement("DELETE FROM ");
+    query.push(table).push(" WHERE organization_id = ");
+    DB::bind(query, row.tenant.uuid().into());
+    query.push(" AND ").push(column).push(" = ");
+    DB::bind(query, value);
+    query.push(" AND sort_key = ");
+    DB::bind(query, row.sort_key.into());
+}
+
+/// Adds the statements that delete the services after the first of a change.
+fn push_delete_more_services<DB: Dialect>(script: &mut Script<DB>, row: &ChangeRow<'_>) {
+    for (service, _) in row.more_services() {
+        push_delete_of(
+            script,
+            ("change_services", "service_id"),
+            row,
+            service.0.into(),
+        );
+    }
+}
+
+/// Adds the statement that deletes a tag of a change.
+fn push_delete_tag<DB: Dialect>(script: &mut Script<DB>, row: &ChangeRow<'_>, tag: &str) {
+    push_delete_of(script, ("change_tags", "tag"), row, tag.into());
 }
 
 /// Adds the statement that inserts tags of changes: organization, tag, sort key.

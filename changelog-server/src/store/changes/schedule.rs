@@ -1,41 +1,40 @@
 //! Scheduled changes.
 
-use changelog_core::{Change, Timestamp};
 use sqlx::QueryBuilder;
 
-use super::{ChangeJson, JSON, REFERENCES};
+use super::{ChangesJson, JSON, REFERENCES};
 use crate::store::engine::{Dialect, on, push_limit};
 use crate::store::{Database, StoreError, Tenant};
 
 impl Database {
-    /// Lists the planned changes that are scheduled for `from` or later, soonest first.
-    pub async fn scheduled_changes(
+    /// Lists the planned changes that have a scheduled time, earliest first: those whose
+    /// time has passed, then those to come.
+    pub async fn upcoming_changes(
         &self,
         tenant: Tenant,
-        from: Timestamp,
         limit: u64,
-    ) -> Result<Vec<Change>, StoreError> {
+    ) -> Result<ChangesJson, StoreError> {
         let rows: Vec<(String,)> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = select(tenant, from, limit);
+            let mut query = select(tenant, limit);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        rows.into_iter()
-            .map(|(json,)| ChangeJson(json).parse())
-            .collect()
+        let changes: Vec<String> = rows.into_iter().map(|(json,)| json).collect();
+        Ok(ChangesJson(changes.join(",")))
     }
 }
 
 /// Selects planned changes. The conditions match those of the partial index, so that
 /// it is used.
-fn select<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryBuilder<DB> {
+fn select<DB: Dialect>(tenant: Tenant, limit: u64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
     query
         .push(JSON)
         .push(" FROM (SELECT sort_key, scheduled_for FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND status = 'planned' AND scheduled_for IS NOT NULL AND scheduled_for >= ");
-    DB::bind(&mut query, from.millis().into());
-    query.push(" ORDER BY scheduled_for, sort_key");
+    query.push(
+        " AND status = 'planned' AND scheduled_for IS NOT NULL \
+         ORDER BY scheduled_for, sort_key",
+    );
     push_limit(&mut query, limit, 0);
     query.push(") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
@@ -46,6 +45,7 @@ fn select<DB: Dialect>(tenant: Tenant, from: Timestamp, limit: u64) -> QueryBuil
 
 #[cfg(test)]
 mod tests {
+    use changelog_core::Timestamp;
     use changelog_core::ids::uuid_v7;
     use sqlx::Sqlite;
 
@@ -55,7 +55,7 @@ mod tests {
     #[tokio::test]
     async fn scheduled_changes_are_found_by_their_index() {
         let tenant = Tenant(uuid_v7(Timestamp::EPOCH, None, [0; 10]).into());
-        let query = select::<Sqlite>(tenant, Timestamp::EPOCH, 5);
+        let query = select::<Sqlite>(tenant, 5);
         let plan = explain::of(&query.into_string()).await;
         let steps = plan
             .iter()

@@ -1,83 +1,127 @@
 //! Updating changes.
 
-use changelog_core::{Change, ChangeId, ChangePatch, Violations};
-use serde_json::{Map, Value};
+use changelog_core::{Action, Change, ChangeId, ChangePatch, Timestamp, Violations};
 use sqlx::{Postgres, Sqlite};
 
 use super::create::{no_host, no_service};
-use super::{ChangeRow, push_tags};
+use super::{ChangeRow, push_delete_more_services, push_delete_tag, push_more_services, push_tags};
 use crate::clock::Clock;
-use crate::store::activity::difference;
+use crate::store::activity::{Entry, changed, difference};
 use crate::store::engine::{Engine, Script, on};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
-use crate::store::{StoreError, Tenant, Tx};
+use crate::store::{Actor, StoreError, Tenant, Tx};
 
 const SELECT_SERVICE: &str =
     "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
 const SELECT_HOST: &str = "SELECT reference FROM hosts WHERE organization_id = $1 AND id = $2";
 
 impl Tx {
-    /// Updates a change and returns it with the differences, `{field: {from, to}}`.
+    /// Updates a change, records it in the activity log if a field changed, and returns
+    /// the change. A change whose effective time changes moves in lists, counts and
+    /// search.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] when the change does not exist,
-    /// [`StoreError::Invalid`] when the service or the host does not exist.
+    /// [`StoreError::Invalid`] when a service or the host does not exist, or when a field
+    /// contradicts the status of the change.
     pub async fn update_change(
         &mut self,
         tenant: Tenant,
+        actor: &Actor,
         id: ChangeId,
         patch: &ChangePatch,
         clock: &Clock,
-    ) -> Result<(Change, Map<String, Value>), StoreError> {
+    ) -> Result<Change, StoreError> {
         let (sort_key, before) = self.lock_change(tenant, id).await?;
+        // Read after locking the row, so that `updated_at` never decreases.
+        let now = clock.now();
         let mut change = before.clone();
-        self.apply(tenant, &mut change, patch.clone()).await?;
+        self.apply(tenant, &mut change, patch.clone(), now.into())
+            .await?;
         let changes = difference(&before, &change);
-        if !changes.is_empty() {
-            // Read after locking the row, so that `updated_at` never decreases.
-            change.updated_at = clock.now().into();
-            let update = Update {
-                tenant,
-                sort_key,
-                before: &before,
-                after: &change,
-                slot: self.slot,
-            };
-            match &mut self.connection {
-                Engine::Sqlite(db) => update.script::<Sqlite>().run(&mut **db).await?,
-                Engine::Postgres(db) => update.script::<Postgres>().run(&mut **db).await?,
-            }
+        if changes.is_empty() && patch.reason.is_none() {
+            return Ok(change);
         }
-        Ok((change, changes))
+        change.updated_at = now.into();
+        let at = change.effective_at();
+        let new_sort_key = if at == before.effective_at() {
+            sort_key
+        } else {
+            self.free_place(tenant, id, at).await?
+        };
+        let update = Update {
+            before: ChangeRow::new(tenant, sort_key, &before),
+            after: ChangeRow::new(tenant, new_sort_key, &change),
+            slot: self.slot,
+        };
+        match &mut self.connection {
+            Engine::Sqlite(db) => update.script::<Sqlite>().run(&mut **db).await?,
+            Engine::Postgres(db) => update.script::<Postgres>().run(&mut **db).await?,
+        }
+        let mut metadata = changed(changes);
+        if let Some(reason) = &patch.reason {
+            metadata.insert("reason".to_owned(), reason.as_str().into());
+        }
+        let entry = Entry::of_change(Action::Updated, &change, metadata);
+        self.record(tenant, actor, entry, now).await?;
+        Ok(change)
     }
 
-    /// Applies a patch to a change; reports both a missing service and a missing host.
+    /// Applies a patch to a change; reports everything that is wrong with it.
     async fn apply(
         &mut self,
         tenant: Tenant,
         change: &mut Change,
         patch: ChangePatch,
+        now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut missing = Violations::default();
-        match patch.service_id {
-            None => {}
-            Some(None) => change.service = None,
-            Some(Some(id)) => match self.reference(SELECT_SERVICE, tenant, id.0).await? {
-                None => no_service(&mut missing, "", id),
-                service => change.service = service,
-            },
+        let mut problems = Violations::default();
+        if let Some(ids) = patch.services_after(&change.service_ids) {
+            let mut services = Vec::new();
+            for (index, id) in ids.into_iter().enumerate() {
+                let known = change
+                    .all_services()
+                    .iter()
+                    .find(|service| service.id == id);
+                let found = match known {
+                    Some(service) => Some(service.clone()),
+                    None => self.reference(SELECT_SERVICE, tenant, id.0).await?,
+                };
+                match found {
+                    Some(service) => services.push(service),
+                    None => {
+                        no_service(&mut problems, "", index, patch.service_id.is_some(), id);
+                    }
+                }
+            }
+            change.set_services(services);
         }
+        let host_environment = |change: &Change| {
+            let host = change.host_ref.as_ref();
+            host.and_then(|host| host.environment.clone())
+        };
+        // An environment that is that of the host follows the host.
+        let follows_host =
+            change.environment.is_none() || change.environment == host_environment(change);
         match patch.host_id {
             None => {}
             Some(None) => change.host_ref = None,
             Some(Some(id)) => match self.reference(SELECT_HOST, tenant, id.0).await? {
-                None => no_host(&mut missing, "", id),
+                None => no_host(&mut problems, "", id),
                 host => change.host_ref = host,
             },
         }
-        patch.apply(change);
-        Ok(missing.into_result(())?)
+        match patch.environment.clone() {
+            Some(Some(environment)) => change.environment = Some(environment),
+            Some(None) => change.environment = host_environment(change),
+            None if patch.host_id.is_some() && follows_host => {
+                change.environment = host_environment(change);
+            }
+            None => {}
+        }
+        patch.apply(change, now, &mut problems);
+        Ok(problems.into_result(())?)
     }
 
     /// Reads the reference to a service or a host.
@@ -101,52 +145,47 @@ impl Tx {
 
 /// An update of a change.
 struct Update<'c> {
-    tenant: Tenant,
-    sort_key: i64,
-    before: &'c Change,
-    after: &'c Change,
+    before: ChangeRow<'c>,
+    after: ChangeRow<'c>,
     slot: i64,
 }
 
 impl Update<'_> {
-    /// Returns the statements that update the row, its tags, search entry and counts.
+    /// Returns the statements that update the row, its services, tags, search entry and
+    /// counts.
     fn script<DB: SearchDialect>(&self) -> Script<DB> {
-        let (tenant, sort_key) = (self.tenant, self.sort_key);
-        let before = ChangeRow::new(tenant, sort_key, self.before);
-        let after = ChangeRow::new(tenant, sort_key, self.after);
+        let (before, after) = (&self.before, &self.after);
+        let tenant = after.tenant;
+        let is_moved = before.sort_key != after.sort_key;
         let mut script = Script::new();
         let query = script.statement("UPDATE changes SET document = ");
         DB::bind(query, after.document.as_ref().into());
-        query.push(", risk_level = ");
-        DB::bind(query, after.risk_level.as_str().into());
-        query.push(", status = ");
-        DB::bind(query, after.status.as_str().into());
-        query.push(", service_id = ");
-        DB::bind(query, after.service_id.map(|id| id.0).into());
-        query.push(", host_id = ");
-        DB::bind(query, after.host_id.map(|id| id.0).into());
-        query.push(", scheduled_for = ");
-        DB::bind(query, after.scheduled_for.into());
+        for (column, value) in after.updatable_columns() {
+            query.push(", ").push(column).push(" = ");
+            DB::bind(query, value);
+        }
         query.push(" WHERE organization_id = ");
         DB::bind(query, tenant.uuid().into());
         query.push(" AND sort_key = ");
-        DB::bind(query, sort_key.into());
-        let removed = before.tags.iter().filter(|tag| !after.tags.contains(tag));
-        for tag in removed {
-            let query = script.statement("DELETE FROM change_tags WHERE organization_id = ");
-            DB::bind(query, tenant.uuid().into());
-            query.push(" AND tag = ");
-            DB::bind(query, tag.as_str().into());
-            query.push(" AND sort_key = ");
-            DB::bind(query, sort_key.into());
+        DB::bind(query, before.sort_key.into());
+        if is_moved || before.more_service_ids != after.more_service_ids {
+            push_delete_more_services(&mut script, before);
+            push_more_services(&mut script, [after].into_iter());
         }
-        let added = after.tags.iter().filter(|tag| !before.tags.contains(tag));
+        let (old, new) = (&before.change.tags, &after.change.tags);
+        for tag in old.iter().filter(|tag| is_moved || !new.contains(tag)) {
+            push_delete_tag(&mut script, before, tag);
+        }
+        let added = new.iter().filter(|tag| is_moved || !old.contains(tag));
         push_tags(
             &mut script,
-            added.map(|tag| (tenant, tag.as_str(), sort_key)),
+            added.map(|tag| (tenant, tag.as_str(), after.sort_key)),
         );
-        if before.words != after.words {
-            DB::index(&mut script, &[(tenant, sort_key, &after.words)]);
+        if is_moved {
+            DB::remove(&mut script, tenant, before.sort_key);
+        }
+        if is_moved || before.words != after.words {
+            DB::index(&mut script, &[(tenant, after.sort_key, &after.words)]);
         }
         let deltas = [(-1, before.count_delta()), (1, after.count_delta())];
         counts::push(&mut script, self.slot, deltas.into_iter());

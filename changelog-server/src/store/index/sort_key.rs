@@ -1,7 +1,8 @@
-//! The sort key of a change: the first bits of its id (the milliseconds and the
-//! twenty bits after them) as a number, unique within an organization.
+//! The sort key of a change: the milliseconds of its effective time and twenty bits of
+//! its id as a number, unique within an organization. For a change that was started
+//! when it was recorded, these are the first bits of the id.
 //!
-//! Eight bytes order as the sixteen of the id do. On SQLite the sort key is the
+//! Eight bytes order as the time and the id do. On SQLite the sort key is the
 //! row number, so that every index ends in the order of lists at no cost, and the
 //! full-text index, which knows rows by their numbers, reads newest first.
 
@@ -15,6 +16,8 @@ use crate::store::engine::Dialect;
 
 /// How many bits of an id follow its milliseconds in a sort key.
 const BITS: u32 = 20;
+/// The bits of a sort key that are not of its milliseconds.
+const MASK: i64 = (1 << BITS) - 1;
 /// The milliseconds that a sort key can hold: until the year 2248.
 const LAST_MILLI: i64 = (1 << (63 - BITS)) - 1;
 
@@ -27,8 +30,28 @@ pub(crate) fn of(id: Uuid) -> Option<i64> {
     (millis <= LAST_MILLI).then(|| (millis << BITS) | i64::try_from(rest).unwrap_or_default())
 }
 
+/// Returns the sort key of the change with an id at an effective time, in milliseconds
+/// since 1970; `None` for a time that no sort key can have.
+pub(crate) fn at(millis: i64, id: Uuid) -> Option<i64> {
+    let rest = of(id)? & MASK;
+    (0..=LAST_MILLI)
+        .contains(&millis)
+        .then_some((millis << BITS) | rest)
+}
+
+/// Returns the sort key of another change in the millisecond of a sort key.
+pub(crate) fn with_random_rest(sort_key: i64, random: u32) -> i64 {
+    (sort_key & !MASK) | (i64::from(random) & MASK)
+}
+
+/// Returns an id of a time, in milliseconds since 1970, that ends as a sort key does; its
+/// other bits are random.
+pub(crate) fn id_of(millis: i64, sort_key: i64, random: u64) -> Uuid {
+    id_at((millis << BITS) | (sort_key & MASK), random)
+}
+
 /// Returns an id that has a sort key; its other bits are random.
-pub(crate) fn id_at(sort_key: i64, random: u64) -> Uuid {
+fn id_at(sort_key: i64, random: u64) -> Uuid {
     let bits = sort_key.unsigned_abs();
     let rest = bits & 0xf_ffff;
     let high = ((bits >> BITS) << 16) | 0x7000 | (rest >> 8);
@@ -128,6 +151,12 @@ mod tests {
             }
         }
         let sort_key = (5 << BITS) + 7;
+        let moved = id_of(3, sort_key, 9);
+        assert_eq!(moment(moved), Timestamp::from_millis(3));
+        assert_eq!(at(5, moved), Some(sort_key));
+        assert_eq!(at(3, moved), of(moved));
+        assert_eq!(with_random_rest(sort_key, 0xf00_0008), (5 << BITS) + 8);
+        assert_eq!(at(LAST_MILLI + 1, moved), None);
         assert_eq!(rest_of_millisecond(sort_key), sort_key..6 << BITS);
     }
 

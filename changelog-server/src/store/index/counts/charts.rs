@@ -6,7 +6,7 @@ use changelog_core::{RiskLevel, Service, ServiceId, Status};
 use sqlx::types::Text;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::{DAY, DAY_OF_SERVICE_OR_HOST, RiskStatusFilter, Scope, push_spans, unsigned};
+use super::{DAY, DAY_OF_SERVICE_OR_HOST, KindFilter, Scope, push_spans, unsigned};
 use crate::store::engine::{Dialect, on};
 use crate::store::{Database, StoreError, Tenant};
 
@@ -38,13 +38,13 @@ struct DayRow {
 const BUSIEST: &str = "
 SELECT scope || '', CAST(SUM(n) AS BIGINT) AS total FROM change_counts
 WHERE organization_id = $1 AND span = -86400000 AND substr(scope, 1, 8) = 'service/'
-    AND start >= $2 AND start < $3
+    AND start >= $2 AND start < $3 AND status <> 'planned'
 GROUP BY scope || '' HAVING SUM(n) > 0 ORDER BY total DESC, scope || '' LIMIT ";
 
 impl Database {
     /// Counts the changes of some days, given as numbers since 1970 in UTC, by
-    /// risk and status: oldest first, without days that have none. Tags are not
-    /// counted by day.
+    /// risk and status: oldest first, without planned changes and without days that have
+    /// none. Tags and authors are not counted by day.
     pub async fn daily_counts(
         &self,
         tenant: Tenant,
@@ -66,7 +66,7 @@ impl Database {
 
     /// Counts all changes of a scope.
     pub async fn total(&self, tenant: Tenant, scope: Scope<'_>) -> Result<u64, StoreError> {
-        let filter = RiskStatusFilter::all(tenant);
+        let filter = KindFilter::all(tenant);
         let (total,): (i64,) = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = QueryBuilder::new("SELECT ");
             filter.push_total(&mut query, &scope);
@@ -76,7 +76,8 @@ impl Database {
     }
 
     /// Finds the services with the most changes on some days, given as numbers
-    /// since 1970 in UTC: busiest first, without those that had none.
+    /// since 1970 in UTC: busiest first, without planned changes and without services that
+    /// had none.
     pub async fn busiest_services(
         &self,
         tenant: Tenant,
@@ -112,12 +113,14 @@ impl Database {
 fn daily<DB: Dialect>(tenant: Tenant, scope: &Scope<'_>, days: Range<i64>) -> QueryBuilder<DB> {
     let span = match scope {
         Scope::Organization => DAY,
-        Scope::Service(_) | Scope::Host(_) | Scope::Tag(_) => DAY_OF_SERVICE_OR_HOST,
+        Scope::Service(_) | Scope::Host(_) | Scope::Tag(_) | Scope::Author(_) => {
+            DAY_OF_SERVICE_OR_HOST
+        }
     };
     let mut query = QueryBuilder::new(
         "SELECT start, risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ",
     );
-    RiskStatusFilter::all(tenant).push(&mut query);
+    KindFilter::happened(tenant).push(&mut query);
     push_spans(&mut query, scope, span, days);
     query.push(
         " GROUP BY start, risk_level, status HAVING SUM(n) > 0 ORDER BY start, risk_level, status",

@@ -1,5 +1,5 @@
-//! Stored counts: how many changes there are by service, host or tag, by day, by
-//! risk and status. With them an exact total costs the same for ten changes as
+//! Stored counts: how many changes there are by service, host, tag or author, by day,
+//! by risk, status and environment. With them an exact total costs the same for ten changes as
 //! for ten million, and a page far down a list is found without walking there.
 //!
 //! A count is spread over slots, rows that are added up on reading: on PostgreSQL
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use changelog_core::{HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
@@ -34,7 +34,7 @@ const ALL_TIME: i64 = 0;
 /// hundreds of thousands of the latter.
 const DAY_OF_SERVICE_OR_HOST: i64 = -DAY;
 
-/// What changes are counted by, in addition to risk and status.
+/// What changes are counted by, in addition to risk, status and environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'c> {
     /// All changes of the organization.
@@ -45,6 +45,8 @@ pub enum Scope<'c> {
     Host(HostId),
     /// The changes with a tag, which are not counted by day.
     Tag(&'c str),
+    /// The changes that an API key or a person recorded, which are not counted by day.
+    Author(Uuid),
 }
 
 impl<'c> Scope<'c> {
@@ -55,6 +57,7 @@ impl<'c> Scope<'c> {
             Self::Service(id) => format!("service/{}", id.0.simple()).into(),
             Self::Host(id) => format!("host/{}", id.0.simple()).into(),
             Self::Tag(tag) => format!("tag/{tag}").into(),
+            Self::Author(id) => format!("author/{}", id.simple()).into(),
         }
     }
 
@@ -79,15 +82,14 @@ impl<'c> CountDelta<'c> {
     fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
         let day = self.millis / DAY;
         let things = || {
-            let service = self.facets.service_id.map(Scope::Service);
-            service
-                .into_iter()
-                .chain(self.facets.host_id.map(Scope::Host))
+            let services = self.facets.services.iter().copied().map(Scope::Service);
+            services.chain(self.facets.host_id.map(Scope::Host))
         };
         let totals = [Scope::Organization]
             .into_iter()
             .chain(things())
             .chain(self.facets.tags.iter().map(|tag| Scope::Tag(tag)))
+            .chain(self.facets.author.map(Scope::Author))
             .map(|scope| (scope.key(), ALL_TIME, 0));
         let days = things().map(move |scope| (scope.key(), DAY_OF_SERVICE_OR_HOST, day));
         totals
@@ -97,8 +99,8 @@ impl<'c> CountDelta<'c> {
 }
 
 /// The key of a row of the counts without its slot: organization, scope, span,
-/// start, risk and status.
-type Row<'c> = (Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str);
+/// start, risk, status and environment.
+type Row<'c> = (Uuid, Cow<'c, str>, i64, i64, &'c str, &'c str, &'c str);
 
 /// Appends the statement that adds changes to the counts, or removes them: each
 /// step is 1 or -1 and a change.
@@ -115,14 +117,17 @@ pub(in crate::store) fn push<'c, DB: Dialect>(
                 delta.facets.risk_level.as_str(),
                 delta.facets.status.as_str(),
             );
-            let key = (delta.tenant.uuid(), scope, span, start, risk, status);
+            let environment = delta.facets.environment.map_or("", Environment::as_str);
+            let organization = delta.tenant.uuid();
+            let key = (organization, scope, span, start, risk, status, environment);
             *sums.entry(key).or_default() += step;
         }
     }
-    let rows: Vec<[Value<'_>; 8]> = sums
+    let rows: Vec<[Value<'_>; 9]> = sums
         .iter()
         .filter(|(_, sum)| **sum != 0)
-        .map(|((organization, scope, span, start, risk, status), sum)| {
+        .map(|(row, sum)| {
+            let (organization, scope, span, start, risk, status, environment) = row;
             [
                 (*organization).into(),
                 scope.as_ref().into(),
@@ -130,6 +135,7 @@ pub(in crate::store) fn push<'c, DB: Dialect>(
                 (*start).into(),
                 (*risk).into(),
                 (*status).into(),
+                (*environment).into(),
                 slot.into(),
                 (*sum).into(),
             ]
@@ -137,43 +143,61 @@ pub(in crate::store) fn push<'c, DB: Dialect>(
         .collect();
     script.insert(
         "INSERT INTO change_counts \
-         (organization_id, scope, span, start, risk_level, status, slot, n) ",
+         (organization_id, scope, span, start, risk_level, status, environment, slot, n) ",
         &rows,
-        " ON CONFLICT (organization_id, scope, span, start, risk_level, status, slot) \
-         DO UPDATE SET n = change_counts.n + excluded.n",
+        " ON CONFLICT \
+         (organization_id, scope, span, start, risk_level, status, environment, slot) DO UPDATE SET n = change_counts.n + excluded.n",
     );
 }
 
-/// Selects the counts of an organization by risk and status.
+/// Selects changes of an organization, or their counts, by risk, status and environment:
+/// one of each list, or any if the list is empty.
 #[derive(Clone, Copy)]
-pub(in crate::store) struct RiskStatusFilter<'c> {
+pub(in crate::store) struct KindFilter<'c> {
     pub(in crate::store) tenant: Tenant,
-    pub(in crate::store) risk_level: Option<&'c RiskLevel>,
-    pub(in crate::store) status: Option<&'c Status>,
+    pub(in crate::store) risk_levels: &'c [RiskLevel],
+    pub(in crate::store) statuses: &'c [Status],
+    pub(in crate::store) environments: &'c [Environment],
 }
 
-impl RiskStatusFilter<'_> {
-    /// Selects all risks and statuses.
+/// The statuses of changes that have happened or are happening.
+pub(in crate::store) const HAPPENED: &[Status] =
+    &[Status::InProgress, Status::Completed, Status::RolledBack];
+
+impl KindFilter<'_> {
+    /// Selects all changes.
     fn all(tenant: Tenant) -> Self {
         Self {
             tenant,
-            risk_level: None,
-            status: None,
+            risk_levels: &[],
+            statuses: &[],
+            environments: &[],
         }
     }
 
-    /// Appends the condition on organization, risk and status.
+    /// Selects all changes but the planned ones, which have not happened.
+    fn happened(tenant: Tenant) -> Self {
+        Self {
+            statuses: HAPPENED,
+            ..Self::all(tenant)
+        }
+    }
+
+    /// Appends the condition on organization, risk, status and environment.
     pub(in crate::store) fn push<DB: Dialect>(&self, query: &mut QueryBuilder<DB>) {
         query.push("organization_id = ");
         DB::bind(query, self.tenant.uuid().into());
-        if let Some(risk) = self.risk_level {
-            query.push(" AND risk_level = ");
-            DB::bind(query, risk.as_str().into());
-        }
-        if let Some(status) = self.status {
-            query.push(" AND status = ");
-            DB::bind(query, status.as_str().into());
-        }
+        push_one_of(
+            query,
+            "risk_level",
+            self.risk_levels.iter().map(RiskLevel::as_str),
+        );
+        push_one_of(query, "status", self.statuses.iter().map(Status::as_str));
+        push_one_of(
+            query,
+            "environment",
+            self.environments.iter().map(Environment::as_str),
+        );
     }
 
     /// Appends the sum of the counts of a scope's spans. PostgreSQL's sum of
@@ -221,6 +245,27 @@ impl RiskStatusFilter<'_> {
             query.push(")");
         }
     }
+}
+
+/// Appends the condition that a column has one of some values, if there are any.
+fn push_one_of<'v, DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    column: &str,
+    values: impl Iterator<Item = &'v str>,
+) {
+    let mut values = values.peekable();
+    let Some(first) = values.next() else {
+        return;
+    };
+    let is_only = values.peek().is_none();
+    query.push(" AND ").push(column);
+    query.push(if is_only { " = " } else { " IN (" });
+    DB::bind(query, first.into());
+    for value in values {
+        query.push(", ");
+        DB::bind(query, value.into());
+    }
+    query.push(if is_only { "" } else { ")" });
 }
 
 /// Appends the condition on scope, span and start. The span is a literal, because

@@ -2,7 +2,7 @@
 
 use sqlx::QueryBuilder;
 
-use super::{DAY, END, RiskStatusFilter, Scope, push_spans};
+use super::{DAY, END, KindFilter, Scope, push_spans};
 use crate::store::engine::on;
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError};
@@ -21,7 +21,7 @@ impl Database {
     /// so that only the changes of that day remain to be skipped one by one.
     pub(in crate::store) async fn start_of_page(
         &self,
-        filter: RiskStatusFilter<'_>,
+        filter: KindFilter<'_>,
         start: Start,
     ) -> Result<Start, StoreError> {
         let days: Vec<(i64, i64)> = on!(&mut self.reader(filter.tenant).await?, |db| async {

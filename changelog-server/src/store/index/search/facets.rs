@@ -2,9 +2,12 @@
 //! letters and digits only, and facets (its risk, status, service, host and tags)
 //! begin with a colon, so that nothing in a term is syntax to a database.
 
+use std::collections::BTreeSet;
+
 use changelog_core::text::words;
-use changelog_core::{HostId, RiskLevel, ServiceId, Status};
+use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sha2::{Digest, Sha256};
+use sqlx::types::Uuid;
 
 use crate::store::Tenant;
 
@@ -13,9 +16,12 @@ use crate::store::Tenant;
 pub(in crate::store) struct Facets<'c> {
     pub(in crate::store) risk_level: &'c RiskLevel,
     pub(in crate::store) status: &'c Status,
-    pub(in crate::store) service_id: Option<ServiceId>,
+    pub(in crate::store) environment: Option<&'c Environment>,
+    pub(in crate::store) services: &'c [ServiceId],
     pub(in crate::store) host_id: Option<HostId>,
     pub(in crate::store) tags: &'c [String],
+    /// The API key or the person that recorded the change.
+    pub(in crate::store) author: Option<Uuid>,
 }
 
 /// Returns the terms of a change, each prefixed with its organization, separated
@@ -40,14 +46,26 @@ pub(super) fn for_each_term(title: &str, facets: &Facets<'_>, mut add: impl FnMu
     }
     add(&risk(facets.risk_level));
     add(&status(facets.status));
-    if let Some(id) = facets.service_id {
-        add(&service(id));
+    if let Some(name) = facets.environment {
+        add(&environment(name));
+    }
+    for id in facets.services {
+        add(&service(*id));
     }
     if let Some(id) = facets.host_id {
         add(&host(id));
     }
     for name in facets.tags {
         add(&tag(name));
+    }
+    if let Some(id) = facets.author {
+        add(&author(id));
+    }
+    let title: BTreeSet<String> = words(title).into_iter().collect();
+    let tags: BTreeSet<String> = facets.tags.iter().flat_map(|tag| words(tag)).collect();
+    // A word of the title is found without this.
+    for word in tags.difference(&title) {
+        add(&tag_word(word));
     }
 }
 
@@ -60,6 +78,21 @@ pub(super) fn risk(risk: &RiskLevel) -> String {
 /// split it.
 pub(super) fn status(status: &Status) -> String {
     format!(":s{}", status.as_str().replace('_', ""))
+}
+
+/// Returns the term of an environment.
+pub(super) fn environment(environment: &Environment) -> String {
+    format!(":e{environment}")
+}
+
+/// Returns the term of an API key or a person that recorded changes.
+pub(super) fn author(id: Uuid) -> String {
+    format!(":c{}", id.simple())
+}
+
+/// Returns the term of a word of a tag.
+pub(super) fn tag_word(word: &str) -> String {
+    format!(":w{word}")
 }
 
 /// Returns the term of a service.

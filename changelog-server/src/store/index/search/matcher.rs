@@ -2,30 +2,40 @@
 
 use std::borrow::Cow;
 
-use changelog_core::{ChangeFilter, HostId, RiskLevel, ServiceId, Status};
+use changelog_core::limits::MIN_ID_PREFIX;
+use changelog_core::text::words;
+use changelog_core::{
+    Author, ChangeFilter, ChangeId, Environment, HostRef, RiskLevel, ServiceId, ServiceRef, Status,
+};
 use serde::Deserialize;
+use sqlx::types::Uuid;
 
-use super::facets::{Facets, for_each_term, host, risk, service, status, tag};
+use super::facets::{
+    Facets, author, environment, for_each_term, host, risk, service, status, tag, tag_word,
+};
 
-/// The terms of one change, to compare it without the index.
+/// The terms of one change, to compare it without the index: those of the index, and
+/// what the index does not have because it can change: the words of the names of
+/// services and host as terms of [`tag_word`], the author's name, and the id.
 #[derive(Clone, Debug)]
 pub struct IndexTerms(Vec<String>);
 
-/// The fields of a change's JSON that it is indexed by.
+/// The fields of a change's JSON that it is found by.
 #[derive(Deserialize)]
 struct IndexedFields<'c> {
+    id: ChangeId,
     #[serde(borrow)]
     title: Cow<'c, str>,
     risk_level: RiskLevel,
     status: Status,
-    service: Option<Reference<ServiceId>>,
-    host_ref: Option<Reference<HostId>>,
+    service: Option<ServiceRef>,
+    service_ids: Vec<ServiceId>,
+    #[serde(default)]
+    services: Vec<ServiceRef>,
+    host_ref: Option<HostRef>,
+    environment: Option<Environment>,
     tags: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Reference<I> {
-    id: I,
+    created_by: Option<Author>,
 }
 
 impl IndexTerms {
@@ -38,13 +48,65 @@ impl IndexTerms {
         let facets = Facets {
             risk_level: &fields.risk_level,
             status: &fields.status,
-            service_id: fields.service.map(|service| service.id),
-            host_id: fields.host_ref.map(|host| host.id),
+            environment: fields.environment.as_ref(),
+            services: &fields.service_ids,
+            host_id: fields.host_ref.as_ref().map(|host| host.id),
             tags: &fields.tags,
+            author: fields.created_by.as_ref().map(|author| author.id),
         };
         let mut terms = Vec::new();
         for_each_term(&fields.title, &facets, |term| terms.push(term.to_owned()));
+        let services = fields.service.iter().chain(&fields.services);
+        let names = services
+            .map(|service| &service.name)
+            .chain(fields.host_ref.as_ref().map(|host| &host.hostname));
+        terms.extend(
+            names
+                .flat_map(|name| words(name))
+                .map(|word| tag_word(&word)),
+        );
+        terms.extend(fields.created_by.map(|author| author_name(&author.name)));
+        terms.push(id(&fields.id.0.simple().to_string()));
         Ok(Self(terms))
+    }
+}
+
+impl IndexTerms {
+    /// Returns whether the change has a status.
+    pub(in crate::store) fn has_status(&self, wanted: &Status) -> bool {
+        self.0.contains(&status(wanted))
+    }
+}
+
+/// Returns the term of the name of an author, whose ASCII case is ignored.
+fn author_name(name: &str) -> String {
+    format!(":n{}", name.to_ascii_lowercase())
+}
+
+/// Returns the term of the id of a change, or of its beginning.
+fn id(digits: &str) -> String {
+    format!(":i{digits}")
+}
+
+/// The author that a filter names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::store) enum AuthorFilter {
+    Id(Uuid),
+    /// The name of an API key or a person.
+    Name(String),
+}
+
+impl AuthorFilter {
+    pub(in crate::store) fn new(given: &str) -> Self {
+        Uuid::try_parse(given).map_or_else(|_| Self::Name(given.to_owned()), Self::Id)
+    }
+
+    /// Returns the term that a stream compares.
+    fn term(&self) -> String {
+        match self {
+            Self::Id(id) => author(*id),
+            Self::Name(name) => author_name(name),
+        }
     }
 }
 
@@ -54,40 +116,82 @@ impl IndexTerms {
 pub struct ChangeMatcher {
     /// The title has a word with each of these prefixes.
     pub(super) words: Vec<String>,
-    /// The change has all of these facets.
-    pub(super) facets: Vec<String>,
+    /// The title, a tag, or the name of a service or the host has a word with each of
+    /// these prefixes.
+    pub(super) text: Vec<String>,
+    /// The change has a facet of each of these lists.
+    pub(super) facets: Vec<Vec<String>>,
+    pub(super) author: Option<AuthorFilter>,
+    /// The digits by which `text` may name the change itself.
+    pub(in crate::store) id_prefix: Option<String>,
 }
 
 impl ChangeMatcher {
     /// Creates the matcher of a filter.
     pub fn new(filter: &ChangeFilter) -> Self {
-        let facets = (filter.risk_level.as_ref().map(risk).into_iter())
-            .chain(filter.status.as_ref().map(status))
-            .chain(filter.service_id.map(service))
+        let any_of = [
+            filter.risk_levels.iter().map(risk).collect(),
+            filter.statuses.iter().map(status).collect(),
+            filter.environments.iter().map(environment).collect(),
+        ];
+        let all_of = (filter.service_id.map(service).into_iter())
             .chain(filter.host_id.map(host))
             .chain(filter.tags.iter().map(|name| tag(name)))
-            .collect();
+            .map(|facet| vec![facet]);
         Self {
             words: filter.words(),
-            facets,
+            text: filter.text_words(),
+            facets: any_of
+                .into_iter()
+                .filter(|facets: &Vec<_>| !facets.is_empty())
+                .chain(all_of)
+                .collect(),
+            author: filter.created_by.as_deref().map(AuthorFilter::new),
+            id_prefix: filter.text.as_deref().and_then(id_prefix),
         }
     }
 
     /// Returns whether the filter names no word.
     pub(in crate::store) fn is_without_words(&self) -> bool {
-        self.words.is_empty()
+        self.words.is_empty() && self.text.is_empty()
     }
 
     /// Returns whether the filter selects a change.
-    pub fn matches(&self, IndexTerms(terms): &IndexTerms) -> bool {
+    pub fn matches(&self, terms: &IndexTerms) -> bool {
+        let IndexTerms(terms) = terms;
+        let starts = |with: &str| terms.iter().any(|term| term.starts_with(with));
         // A word cannot be the prefix of a facet, which begins with a colon.
-        let has_word = |word: &String| terms.iter().any(|term| term.starts_with(word));
-        self.words.iter().all(has_word) && self.facets.iter().all(|facet| terms.contains(facet))
+        let in_text = |word: &String| starts(word) || starts(&tag_word(word));
+        let is_named = self
+            .id_prefix
+            .as_ref()
+            .is_some_and(|digits| starts(&id(digits)));
+        self.words.iter().all(|word| starts(word))
+            && (is_named || self.text.iter().all(in_text))
+            && self
+                .facets
+                .iter()
+                .all(|any_of| any_of.iter().any(|facet| terms.contains(facet)))
+            && self
+                .author
+                .as_ref()
+                .is_none_or(|author| terms.contains(&author.term()))
     }
+}
+
+/// Returns the digits of a string that may be the id of a change or its beginning, with
+/// hyphens or without.
+fn id_prefix(text: &str) -> Option<String> {
+    let text = text.trim();
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let is_prefix = (MIN_ID_PREFIX..=32).contains(&digits.len())
+        && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_prefix.then(|| digits.to_ascii_lowercase())
 }
 
 #[cfg(test)]
 mod tests {
+    use changelog_core::HostId;
     use serde_json::json;
 
     use super::*;
@@ -104,16 +208,27 @@ mod tests {
             "tags": ["prod", ":rlow"],
             "links": [{ "label": "a", "url": "b" }],
             "service": { "id": service, "name": "payments", "color": "#fff" },
+            "service_ids": [service, uuid(5)],
+            "services": [
+                { "id": service, "name": "payments", "color": "#fff" },
+                { "id": uuid(5), "name": "Card Vault", "color": "#fff" },
+            ],
             "host_ref": { "id": host, "hostname": "web-1", "environment": null },
+            "environment": "staging",
+            "created_by": { "type": "api_key", "name": "CI Main", "id": uuid(6) },
         });
         let terms = IndexTerms::from_json(&change.to_string()).unwrap();
         let without = json!({
+            "id": uuid(4),
             "title": "other",
             "risk_level": "low",
             "status": "planned",
             "tags": [],
             "service": null,
+            "service_ids": [],
             "host_ref": null,
+            "environment": null,
+            "created_by": null,
         });
         let other_terms = IndexTerms::from_json(&without.to_string()).unwrap();
         for (query, expected) in [
@@ -136,6 +251,21 @@ mod tests {
                 [true, false],
             ),
             (format!("service_id={}", uuid(2)), [false, false]),
+            (format!("service_id={}", uuid(5)), [true, false]),
+            ("risk_level=high,low".to_owned(), [true, true]),
+            ("min_risk=medium".to_owned(), [true, false]),
+            ("not_status=planned".to_owned(), [true, false]),
+            ("environment=staging,prod".to_owned(), [true, false]),
+            ("environment=prod".to_owned(), [false, false]),
+            ("created_by=ci+main".to_owned(), [true, false]),
+            (format!("created_by={}", uuid(6)), [true, false]),
+            ("created_by=ci".to_owned(), [false, false]),
+            ("text=vault+web+prod+deploy+1".to_owned(), [true, false]),
+            ("text=vault+webs".to_owned(), [false, false]),
+            ("q=vault".to_owned(), [false, false]),
+            (format!("text={}", uuid(3)), [true, false]),
+            (format!("text={}", uuid(4).simple()), [false, true]),
+            ("text=0000000".to_owned(), [false, false]),
         ] {
             let filter = ChangeFilter::from_stream_query(&query).unwrap();
             let matcher = ChangeMatcher::new(&filter);

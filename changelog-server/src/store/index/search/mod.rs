@@ -1,4 +1,4 @@
-//! The search index: words of titles, together with everything that changes are
+//! The search index: words of titles and tags, together with everything that changes are
 //! filtered by. It is the one place where the two databases need different SQL.
 //!
 //! A change is indexed under its [`facets`] and the words of its title, so that
@@ -14,6 +14,7 @@ use std::fmt::Write;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 pub(in crate::store) use facets::{Facets, indexed_text};
+pub(in crate::store) use matcher::AuthorFilter;
 pub use matcher::{ChangeMatcher, IndexTerms};
 
 use crate::store::engine::{Dialect, Engine, Script, Value, on};
@@ -120,59 +121,122 @@ impl SearchDialect for Postgres {
     }
 }
 
+/// The limit on services, and on hosts, that a word of `text` finds by their names.
+const MAX_NAMED: u64 = 500;
+
+/// A term that a change must have.
+#[derive(Debug)]
+enum Term {
+    Whole(String),
+    /// The beginning of a term.
+    Prefix(String),
+}
+
 /// Returns the search index's query, in the syntax of the database, for the
 /// changes that a matcher selects.
 pub(in crate::store) async fn match_query(
     database: &Database,
     tenant: Tenant,
-    ChangeMatcher { words, facets }: &ChangeMatcher,
+    matcher: &ChangeMatcher,
 ) -> Result<String, StoreError> {
+    let required = required_terms(database, tenant, matcher).await?;
     let prefix = facets::prefix(tenant);
-    let mut query = String::new();
     match &database.connections.writes {
-        Engine::Sqlite(_) => {
-            for word in words {
-                let word = format!("{prefix}{word}");
-                // Words consist of letters and digits of any script, all of which
-                // sort before the last character of Unicode.
-                let end = format!("{word}{}", char::MAX);
-                let found: Vec<(String,)> = on!(&mut database.reader(tenant).await?, |db| {
-                    sqlx::query_as(WORDS_OF_PREFIX)
-                        .bind(&word)
-                        .bind(end)
-                        .fetch_all(&mut **db)
-                })?;
-                query.push_str(if query.is_empty() { "(" } else { " AND (" });
-                match found.len() {
-                    // Matches nothing: there is no such word.
-                    0 => return Ok(format!("\"{word}\"")),
-                    1..MAX_WORDS_OF_PREFIX => {
-                        for (number, (found,)) in found.iter().enumerate() {
-                            let or = if number > 0 { " OR " } else { "" };
-                            let _ = write!(query, "{or}\"{found}\"");
-                        }
-                    }
-                    _ => {
-                        let _ = write!(query, "\"{word}\" *");
-                    }
+        Engine::Sqlite(_) => sqlite_query(database, tenant, &prefix, &required).await,
+        Engine::Postgres(_) => Ok(postgres_query(&prefix, &required)),
+    }
+}
+
+/// Returns lists of terms; a change must have one of each list.
+async fn required_terms(
+    database: &Database,
+    tenant: Tenant,
+    matcher: &ChangeMatcher,
+) -> Result<Vec<Vec<Term>>, StoreError> {
+    let words = matcher.words.iter().cloned();
+    let mut required: Vec<Vec<Term>> = words.map(|word| vec![Term::Prefix(word)]).collect();
+    for word in &matcher.text {
+        let (services, hosts) = database.catalog_matches(tenant, word, MAX_NAMED).await?;
+        let named = (services.into_iter().map(facets::service))
+            .chain(hosts.into_iter().map(facets::host))
+            .map(Term::Whole);
+        let words = [word.clone(), facets::tag_word(word)].map(Term::Prefix);
+        required.push(words.into_iter().chain(named).collect());
+    }
+    let facets = matcher.facets.iter();
+    required.extend(facets.map(|any_of| any_of.iter().cloned().map(Term::Whole).collect()));
+    if let Some(author) = &matcher.author {
+        let ids = database.author_ids(tenant, author).await?;
+        required.push(
+            ids.into_iter()
+                .map(facets::author)
+                .map(Term::Whole)
+                .collect(),
+        );
+    }
+    Ok(required)
+}
+
+/// Writes the query of FTS5. The beginning of a word is replaced by the words that have
+/// it, unless there are many.
+async fn sqlite_query(
+    database: &Database,
+    tenant: Tenant,
+    prefix: &str,
+    required: &[Vec<Term>],
+) -> Result<String, StoreError> {
+    let mut query = String::new();
+    for any_of in required {
+        let mut terms = Vec::new();
+        for term in any_of {
+            let word = match term {
+                Term::Whole(word) => {
+                    terms.push(format!("\"{prefix}{word}\""));
+                    continue;
                 }
-                query.push(')');
-            }
-            for facet in facets {
-                let and = if query.is_empty() { "" } else { " AND " };
-                let _ = write!(query, "{and}\"{prefix}{facet}\"");
+                Term::Prefix(word) => format!("{prefix}{word}"),
+            };
+            // Words consist of letters and digits of any script, all of which
+            // sort before the last character of Unicode.
+            let end = format!("{word}{}", char::MAX);
+            let found: Vec<(String,)> = on!(&mut database.reader(tenant).await?, |db| {
+                sqlx::query_as(WORDS_OF_PREFIX)
+                    .bind(&word)
+                    .bind(end)
+                    .fetch_all(&mut **db)
+            })?;
+            if found.len() < MAX_WORDS_OF_PREFIX {
+                terms.extend(found.iter().map(|(found,)| format!("\"{found}\"")));
+            } else {
+                terms.push(format!("\"{word}\" *"));
             }
         }
-        Engine::Postgres(_) => {
-            for word in words {
-                let and = if query.is_empty() { "" } else { " & " };
-                let _ = write!(query, "{and}'{prefix}{word}':*");
-            }
-            for facet in facets {
-                let and = if query.is_empty() { "" } else { " & " };
-                let _ = write!(query, "{and}'{prefix}{facet}'");
-            }
+        if terms.is_empty() {
+            // Matches nothing: no term consists of the prefix of an organization only.
+            return Ok(format!("\"{prefix}\""));
         }
+        let and = if query.is_empty() { "" } else { " AND " };
+        let _ = write!(query, "{and}({})", terms.join(" OR "));
     }
     Ok(query)
+}
+
+/// Writes the query of PostgreSQL.
+fn postgres_query(prefix: &str, required: &[Vec<Term>]) -> String {
+    let mut query = String::new();
+    for any_of in required {
+        let mut terms: Vec<String> = any_of
+            .iter()
+            .map(|term| match term {
+                Term::Whole(word) => format!("'{prefix}{word}'"),
+                Term::Prefix(word) => format!("'{prefix}{word}':*"),
+            })
+            .collect();
+        if terms.is_empty() {
+            terms.push(format!("'{prefix}'"));
+        }
+        let and = if query.is_empty() { "" } else { " & " };
+        let _ = write!(query, "{and}({})", terms.join(" | "));
+    }
+    query
 }

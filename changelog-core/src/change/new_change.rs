@@ -1,0 +1,254 @@
+//! Input for creating changes.
+
+use serde::Serialize;
+
+use super::checks::{check_services, check_tags, check_text, check_title, read_services};
+use super::fields::{FIELDS, FieldKind, NAMES};
+use super::progress::{self, Progress};
+use super::{Agent, Author, Change, Link, Outcome, RiskLevel, Status, agent, link};
+use crate::host::Environment;
+use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
+use crate::input::{Input, ObjectReader};
+use crate::limits::{MAX_BULK_CHANGES, MAX_TAGS};
+use crate::problem::{ViolationCode, Violations};
+use crate::rules;
+use crate::time::Timestamp;
+
+/// Input for creating a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewChange {
+    /// What was done, in one line.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::Title))]
+    pub title: String,
+    /// What was done and how to undo it, in Markdown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
+    pub description: Option<String>,
+    /// A service of the organization. With `service_ids`, one of them, which becomes
+    /// the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_id: Option<ServiceId>,
+    /// All services that were changed; duplicates are removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ServiceIds>))]
+    pub service_ids: Vec<ServiceId>,
+    /// A host of the organization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<HostId>,
+    /// The environment; that of the host by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
+    /// The risk level; `low` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub risk_level: Option<RiskLevel>,
+    /// The status; `planned` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// How the change ended; needs another status than `planned`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// What to expect from the change, in Markdown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::LongText>))]
+    pub impact: Option<String>,
+    /// The tags; duplicates are removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Tags>))]
+    pub tags: Vec<String>,
+    /// The links.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Links>))]
+    pub links: Vec<Link>,
+    /// The time for which the change is scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled_for: Option<Timestamp>,
+    /// The time at which the change was started; `occurred_at` by default. From 1970
+    /// until 5 minutes after the server time; needs another status than `planned`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// The time at which the change was completed or rolled back, not before
+    /// `started_at`; by default `occurred_at` or, without it, now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// The name or address of the person for whom the API key acts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::PersonClaim>))]
+    pub on_behalf_of: Option<String>,
+    /// The automation that acts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Agent>,
+    /// The commit that is deployed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Commit>))]
+    pub commit: Option<String>,
+    /// The time of that commit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub committed_at: Option<Timestamp>,
+    /// The time at which the change happened; `started_at` or else now by default. From
+    /// 1970 until 5 minutes after the server time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(example = "2026-01-15T08:30:00.000Z"))]
+    pub occurred_at: Option<Timestamp>,
+}
+
+impl Input for NewChange {
+    const FIELDS: &'static [&'static str] = &NAMES;
+
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        let mut new = Self {
+            title: object.required_string("title"),
+            service_id: object.parsed("service_id"),
+            service_ids: read_services(object).unwrap_or_default(),
+            host_id: object.parsed("host_id"),
+            risk_level: object.parsed("risk_level"),
+            status: object.parsed("status"),
+            tags: object.strings("tags", MAX_TAGS).unwrap_or_default(),
+            links: link::read(object, "links").unwrap_or_default(),
+            occurred_at: object.parsed("occurred_at"),
+            ..Self::default()
+        };
+        for field in FIELDS {
+            let name = field.name;
+            match field.kind {
+                FieldKind::LongText(text) => *(text.of_new_mut)(&mut new) = object.string(name),
+                FieldKind::ShortText(text) => {
+                    *(text.field.of_new_mut)(&mut new) = object.string(name);
+                }
+                FieldKind::Time(time) => *(time.of_new_mut)(&mut new) = object.parsed(name),
+                FieldKind::Outcome(field) => *(field.of_new_mut)(&mut new) = object.parsed(name),
+                FieldKind::Environment(field) => {
+                    *(field.of_new_mut)(&mut new) = object.parsed(name);
+                }
+                FieldKind::Agent(field) => {
+                    *(field.of_new_mut)(&mut new) = agent::read(object, name);
+                }
+                _ => {}
+            }
+        }
+        new
+    }
+
+    fn check(&mut self, problems: &mut Violations, now: Timestamp) {
+        check_title(problems, &mut self.title);
+        for field in FIELDS {
+            check_text(problems, field.name, &field.kind, |text| {
+                (text.of_new_mut)(self).as_mut()
+            });
+        }
+        if let Some(agent) = &mut self.agent {
+            agent::check(problems, agent);
+        }
+        check_services(problems, self.service_id, &mut self.service_ids);
+        check_tags(problems, &mut self.tags);
+        link::check(problems, &mut self.links);
+        progress::check_past(problems, "occurred_at", self.occurred_at, now);
+        progress::check_past(problems, "started_at", self.started_at, now);
+        progress::check_past(problems, "ended_at", self.ended_at, now);
+        Progress::of_new(self).check(problems);
+    }
+}
+
+impl NewChange {
+    /// Returns the ids of all services, the first one first.
+    pub fn all_service_ids(&self) -> Vec<ServiceId> {
+        match (self.service_id, self.service_ids.as_slice()) {
+            (Some(id), []) => vec![id],
+            (_, ids) => ids.to_vec(),
+        }
+    }
+
+    /// Returns the time for which the change is recorded.
+    pub fn recorded_for(&self, now: Timestamp) -> Timestamp {
+        self.occurred_at.or(self.started_at).unwrap_or(now)
+    }
+
+    /// Returns the time by which the created change is listed, see
+    /// [`Change::effective_at`].
+    pub fn effective_at(&self, now: Timestamp) -> Timestamp {
+        let progress = Progress::of_new(self).complete(self.occurred_at, now);
+        progress.started_at.unwrap_or(self.recorded_for(now))
+    }
+
+    /// Returns the change that this input creates, without the names of its services
+    /// and host, which the input does not have.
+    pub fn into_change(
+        self,
+        id: ChangeId,
+        organization_id: OrganizationId,
+        author: Option<Author>,
+        now: Timestamp,
+    ) -> Change {
+        let progress = Progress::of_new(&self).complete(self.occurred_at, now);
+        Change {
+            id,
+            service_ids: self.all_service_ids(),
+            occurred_at: self.recorded_for(now),
+            title: self.title,
+            description: self.description,
+            risk_level: self.risk_level.unwrap_or(RiskLevel::Low),
+            status: progress.status,
+            outcome: progress.outcome,
+            impact: self.impact,
+            service: None,
+            services: Vec::new(),
+            host_ref: None,
+            environment: self.environment,
+            tags: self.tags,
+            links: self.links,
+            scheduled_for: self.scheduled_for,
+            started_at: progress.started_at,
+            ended_at: progress.ended_at,
+            on_behalf_of: self.on_behalf_of,
+            agent: self.agent,
+            commit: self.commit,
+            committed_at: self.committed_at,
+            organization_id,
+            created_at: now,
+            created_by: author,
+            updated_at: now,
+        }
+    }
+}
+
+/// Input for creating several changes: all of them, or none when one is invalid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NewChanges {
+    /// The changes, in the order in which they are created.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NewChanges))]
+    pub changes: Vec<NewChange>,
+}
+
+impl Input for NewChanges {
+    const FIELDS: &'static [&'static str] = &["changes"];
+
+    fn read(object: &mut ObjectReader<'_>) -> Self {
+        let changes = object.objects(
+            "changes",
+            MAX_BULK_CHANGES,
+            NewChange::FIELDS,
+            NewChange::read,
+        );
+        Self {
+            changes: changes.unwrap_or_default(),
+        }
+    }
+
+    fn check(&mut self, problems: &mut Violations, now: Timestamp) {
+        if self.changes.is_empty() {
+            let message = "must contain at least one change";
+            problems.add("/changes", ViolationCode::Required, message);
+        }
+        if !rules::at_most(problems, "/changes", &self.changes, MAX_BULK_CHANGES) {
+            return;
+        }
+        for (index, change) in self.changes.iter_mut().enumerate() {
+            let mut found = Violations::default();
+            change.check(&mut found, now);
+            problems.add_within(&format!("/changes/{index}"), found);
+        }
+    }
+}

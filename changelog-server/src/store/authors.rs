@@ -1,0 +1,76 @@
+//! The API keys and people that recorded changes.
+
+use changelog_core::UserId;
+use sqlx::types::Uuid;
+
+use super::engine::{execute, on};
+use super::index::search::AuthorFilter;
+use super::{Database, StoreError, Tenant, Tx, actors};
+
+const SELECT_KEYS: &str = "SELECT id, name FROM api_keys WHERE organization_id = $1";
+
+/// The people that have ever acted in an organization.
+const SELECT_PEOPLE: &str = "
+SELECT actor_id, actor_name FROM activity_actors
+WHERE organization_id = $1 AND actor_id IS NOT NULL";
+
+const SELECT_ORGANIZATIONS: &str = "
+SELECT organization_id FROM memberships WHERE user_id = $1 ORDER BY organization_id";
+
+const RENAME: &str = "
+UPDATE activity_actors SET actor_name = $3, reference = $4
+WHERE organization_id = $1 AND actor_key = $2";
+
+impl Tx {
+    /// Sets the name by which changes show a person that recorded them.
+    pub(super) async fn rename_author(
+        &mut self,
+        person: UserId,
+        name: &str,
+    ) -> Result<(), StoreError> {
+        let organizations: Vec<(Uuid,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_ORGANIZATIONS)
+                .bind(person.0)
+                .fetch_all(&mut **db)
+        })?;
+        for (organization,) in organizations {
+            execute!(
+                self,
+                sqlx::query(RENAME)
+                    .bind(organization)
+                    .bind(person.to_string())
+                    .bind(name)
+                    .bind(actors::reference(person.0, name))
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Database {
+    /// Returns the ids of the API keys and people that a filter names; the ASCII case of
+    /// a name is ignored.
+    pub(super) async fn author_ids(
+        &self,
+        tenant: Tenant,
+        author: &AuthorFilter,
+    ) -> Result<Vec<Uuid>, StoreError> {
+        let name = match author {
+            AuthorFilter::Id(id) => return Ok(vec![*id]),
+            AuthorFilter::Name(name) => name,
+        };
+        let mut ids = Vec::new();
+        for statement in [SELECT_KEYS, SELECT_PEOPLE] {
+            let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
+                sqlx::query_as(statement)
+                    .bind(tenant.uuid())
+                    .fetch_all(&mut **db)
+            })?;
+            let named = rows
+                .into_iter()
+                .filter(|(_, of)| of.eq_ignore_ascii_case(name));
+            ids.extend(named.map(|(id, _)| id));
+        }
+        Ok(ids)
+    }
+}
