@@ -8,7 +8,7 @@ mod query;
 mod update;
 mod watch;
 
-use changelog_core::{Change, ChangeId, ChangePatch, NewChange};
+use changelog_core::{Change, ChangeHistory, ChangeId, ChangePatch, NewChange};
 
 pub use self::around::AroundChanges;
 pub use self::create::{CreateChange, CreateChanges};
@@ -76,6 +76,18 @@ impl Changes {
         let transport = self.transport.clone();
         async move {
             let request = ApiRequest::get(&["changes", &id.to_string()]);
+            transport.send_for_data(&request).await
+        }
+    }
+
+    /// Gets what was done to a change, when and by whom.
+    pub fn history(
+        &self,
+        id: ChangeId,
+    ) -> impl Future<Output = Result<ChangeHistory, Error>> + Send + use<> {
+        let transport = self.transport.clone();
+        async move {
+            let request = ApiRequest::get(&["changes", &id.to_string(), "history"]);
             transport.send_for_data(&request).await
         }
     }

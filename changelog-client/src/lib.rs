@@ -65,10 +65,11 @@ mod transport;
 
 pub use changelog_core::limits;
 pub use changelog_core::{
-    Around, Change, ChangeCreated, ChangeId, ChangePatch, DbStatus, Difference, Differences,
-    Environment, Health, HealthStatus, Host, HostId, HostPatch, HostRef, KeyInfo, Link, NewChange,
-    NewHost, NewService, OrganizationId, Page, Platform, Problem, ProblemCode, Reason, ReasonCode,
-    RiskLevel, Service, ServiceId, ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
+    ActorType, Around, Change, ChangeCreated, ChangeHistory, ChangeId, ChangePatch, DbStatus,
+    Difference, Differences, Environment, Health, HealthStatus, HistoryActor, HistoryEntry, Host,
+    HostId, HostPatch, HostRef, KeyInfo, Link, NewChange, NewHost, NewService, OrganizationId,
+    Page, Platform, Problem, ProblemCode, Reason, ReasonCode, RiskLevel, Service, ServiceId,
+    ServicePatch, ServiceRef, Status, Suspect, Timestamp, Violation,
 };
 pub use changes::{
     AroundChanges, ChangeQuery, Changes, CreateChange, CreateChanges, ListChanges, UpdateChange,

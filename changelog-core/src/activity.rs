@@ -15,6 +15,10 @@ use crate::wire_enum::wire_enum;
 
 /// The value of `actor_id` that selects the actions of API keys.
 pub const API_KEY_ACTOR: &str = "__api_key__";
+/// The name of the operator at the server's own command line.
+pub const OPERATOR: &str = "Operator";
+/// What the name of an API key follows in the activity log.
+pub const API_KEY_PREFIX: &str = "API key: ";
 
 wire_enum! {
     /// The action.

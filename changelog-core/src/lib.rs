@@ -40,9 +40,10 @@ pub use activity::{
 pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
 pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
 pub use change::{
-    Agent, AgentMode, Author, AuthorType, Change, ChangeCreated, ChangeCursor, ChangeEvent,
-    ChangeFilter, ChangePatch, ChangeUpdate, HostRef, ImportedChange, Link, NewChange, NewChanges,
-    Outcome, RiskLevel, ServiceRef, Status, StreamFilter, UpcomingFilter,
+    ActorType, Agent, AgentMode, Author, AuthorType, Change, ChangeCreated, ChangeCursor,
+    ChangeEvent, ChangeFilter, ChangeHistory, ChangePatch, ChangeUpdate, HistoryActor,
+    HistoryEntry, HostRef, ImportedChange, Link, NewChange, NewChanges, Outcome, RiskLevel,
+    ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};

@@ -6,6 +6,7 @@ mod bounded_work;
 mod changes;
 mod changes_around;
 mod changes_bulk;
+mod changes_history;
 mod changes_list;
 mod changes_list_model;
 mod changes_search;

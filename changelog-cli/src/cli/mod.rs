@@ -12,8 +12,8 @@ use changelog_core::Status;
 
 use crate::base::failure::Outcome;
 use crate::commands::{
-    around, auth, completions, doctor, export, health, host, import, list, log, man, run, service,
-    show, spool, terraform, update, watch,
+    around, auth, completions, doctor, export, health, history, host, import, list, log, man, run,
+    service, show, spool, terraform, update, watch,
 };
 use crate::environment::app::App;
 use crate::environment::global::Global;
@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Around(around::AroundArgs),
     /// Show a change in full
     Show(show::ShowArgs),
+    /// Show what was done to a change, when and by whom
+    History(history::HistoryArgs),
     /// Edit a change
     Update(Box<update::UpdateArgs>),
     /// Set a change's status to `in_progress`
@@ -157,6 +159,7 @@ async fn dispatch(app: App, command: Command) -> Outcome {
         Command::Watch(args) => watch::run(app, args).await,
         Command::Around(args) => around::run(app, args).await,
         Command::Show(args) => show::run(app, &args).await,
+        Command::History(args) => history::run(app, &args).await,
         Command::Update(args) => update::run(app, *args).await,
         Command::Start(args) => update::set_status(app, &args, Status::InProgress).await,
         Command::Done(args) => update::set_status(app, &args, Status::Completed).await,

@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod export;
 pub(crate) mod health;
+pub(crate) mod history;
 pub(crate) mod host;
 pub(crate) mod import;
 pub(crate) mod list;

@@ -5,6 +5,7 @@ pub(crate) mod detail;
 pub(crate) mod differences;
 pub(crate) mod fields;
 pub(crate) mod format;
+pub(crate) mod history;
 pub(crate) mod table;
 pub(crate) mod watched;
 

@@ -1,5 +1,6 @@
 //! Authentication of API keys.
 
+use changelog_core::activity::API_KEY_PREFIX;
 use changelog_core::headers::API_KEY;
 use changelog_core::{ApiKeyId, ProblemCode, Timestamp, api_key};
 use http::header;
@@ -56,7 +57,7 @@ impl App {
             actor: Actor {
                 person: None,
                 key: Some(owner.key),
-                name: format!("API key: {}", owner.name),
+                name: format!("{API_KEY_PREFIX}{}", owner.name),
                 address: Some(request.context.address),
             },
         })

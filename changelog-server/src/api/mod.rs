@@ -6,6 +6,7 @@ mod around;
 mod caller;
 mod changes;
 mod health;
+mod history;
 mod hosts;
 mod idempotency;
 mod key;
@@ -47,6 +48,9 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("api" / "changes" / String))
             .get(changes::get)
             .patch(changes::update)
+            .filter(app),
+        at_id(path!("api" / "changes" / String / "history"))
+            .get(history::get)
             .filter(app),
         at(path!("api" / "hosts"))
             .get(hosts::list)

@@ -14,7 +14,7 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, Securi
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{activity, around, changes, health, hosts, key, services, stream};
+use super::{activity, around, changes, health, history, hosts, key, services, stream};
 use crate::app::App;
 use crate::web::session;
 use crate::web::{ApiResult, Request, reply};
@@ -30,7 +30,7 @@ use crate::web::{ApiResult, Request, reply};
     ),
     paths(
         changes::list, changes::upcoming, changes::get, changes::create, changes::create_many, changes::update,
-        stream::watch, around::get,
+        history::get, stream::watch, around::get,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,
         key::get,

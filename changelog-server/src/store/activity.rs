@@ -1,13 +1,14 @@
 //! The activity log. An entry is written in the transaction of what it records, except
 //! those about [keys and members](super::pending_activity).
 
-use changelog_core::activity::ActorFilter;
+use changelog_core::activity::{API_KEY_PREFIX, ActorFilter, OPERATOR};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
-    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, Change, ChangeEvent,
-    Host, ResourceType, Service, Timestamp, UserId,
+    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, ApiKeyId, Change,
+    ChangeEvent, Host, ResourceType, Service, Timestamp, UserId,
 };
+use changelog_core::{ActorType, HistoryActor};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -27,9 +28,6 @@ FROM (";
 const ACTORS: &str = "
 SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
 ORDER BY actor_name, actor_key";
-
-/// The limit on entries in the history of a resource; [`MAX_HISTORY`] repeats it.
-const MAX_HISTORY: usize = 200;
 
 /// The last 200 entries of a resource, without its creation. The condition on the
 /// action must be the one of the partial index that finds them.
@@ -217,6 +215,28 @@ pub struct StoredEntry {
     pub entry: ActivityEntry,
     /// The caller's IP address; `None` for the operator.
     pub address: Option<String>,
+    /// The API key; `None` for a person and for the operator.
+    pub key: Option<ApiKeyId>,
+}
+
+impl StoredEntry {
+    /// Returns who did it, under the name that is recorded.
+    pub fn actor(&self) -> HistoryActor {
+        let name = self.entry.actor_name.as_str();
+        let (kind, id) = match self.entry.actor_id {
+            Some(person) => (ActorType::Person, Some(person.0)),
+            None if name == OPERATOR => (ActorType::Operator, None),
+            None => (ActorType::ApiKey, self.key.map(|key| key.0)),
+        };
+        let name = name
+            .strip_prefix(API_KEY_PREFIX)
+            .filter(|_| kind == ActorType::ApiKey);
+        HistoryActor {
+            kind,
+            name: name.unwrap_or(&self.entry.actor_name).to_owned(),
+            id,
+        }
+    }
 }
 
 impl From<Row> for StoredEntry {
@@ -235,6 +255,7 @@ impl From<Row> for StoredEntry {
         Self {
             entry,
             address: row.address,
+            key: row.key_id.map(ApiKeyId),
         }
     }
 }
@@ -279,19 +300,17 @@ impl Database {
                 .bind(kind.as_str())
                 .fetch_all(&mut **db)
         })?;
-        if rows.len() < MAX_HISTORY {
-            let next = created_at.plus(TimeDelta::milliseconds(1));
-            let created: Option<Row> = on!(&mut self.reader(tenant).await?, |db| {
-                sqlx::query_as(CREATED)
-                    .bind(tenant.uuid())
-                    .bind(id)
-                    .bind(kind.as_str())
-                    .bind(first_uuid_at(created_at))
-                    .bind(first_uuid_at(next))
-                    .fetch_optional(&mut **db)
-            })?;
-            rows.extend(created);
-        }
+        let next = created_at.plus(TimeDelta::milliseconds(1));
+        let created: Option<Row> = on!(&mut self.reader(tenant).await?, |db| {
+            sqlx::query_as(CREATED)
+                .bind(tenant.uuid())
+                .bind(id)
+                .bind(kind.as_str())
+                .bind(first_uuid_at(created_at))
+                .bind(first_uuid_at(next))
+                .fetch_optional(&mut **db)
+        })?;
+        rows.extend(created);
         Ok(rows.into_iter().map(StoredEntry::from).collect())
     }
 

@@ -19,6 +19,7 @@ mod actors;
 mod api_keys;
 mod authors;
 mod catalog_words;
+mod change_history;
 pub(crate) mod change_notifier;
 mod changes;
 mod database;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR};
 use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, UserId};
 use sqlx::types::Uuid;
 
@@ -56,7 +57,7 @@ impl Actor {
         match (self.person, self.key) {
             (Some(person), _) => Some(author(AuthorType::Person, person.0, &self.name)),
             (None, Some(key)) => {
-                let name = self.name.strip_prefix("API key: ").unwrap_or(&self.name);
+                let name = self.name.strip_prefix(API_KEY_PREFIX).unwrap_or(&self.name);
                 Some(author(AuthorType::ApiKey, key.0, name))
             }
             (None, None) => None,
@@ -68,7 +69,7 @@ impl Actor {
         Self {
             person: None,
             key: None,
-            name: "Operator".to_owned(),
+            name: OPERATOR.to_owned(),
             address: None,
         }
     }

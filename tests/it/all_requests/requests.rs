@@ -141,6 +141,8 @@ impl Fixture {
             reads.push((format!("/api/{path}/{id}"), 200));
             reads.push((format!("/api/{path}/{}", Uuid::now_v7()), 404));
         }
+        reads.push((format!("/api/changes/{}/history", self.change), 200));
+        reads.push((format!("/api/changes/{}/history", Uuid::now_v7()), 404));
         reads
     }
 

@@ -60,6 +60,7 @@ async fn api_requests(key: &TestClient) -> Vec<(&'static str, String, Option<Val
         ),
         ("GET", "/api/changes".to_owned(), None),
         ("GET", format!("/api/changes/{change}"), None),
+        ("GET", format!("/api/changes/{change}/history"), None),
         (
             "POST",
             "/api/changes".to_owned(),

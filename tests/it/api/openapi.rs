@@ -50,6 +50,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
         "GET /api/changes/around",
         "GET /api/changes/stream",
         "GET /api/changes/{id}",
+        "GET /api/changes/{id}/history",
         "GET /api/health",
         "GET /api/hosts",
         "GET /api/hosts/{id}",
@@ -73,7 +74,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
     let key = app.key();
     for operation in &documented {
         let (method, path) = operation.split_once(' ').expect("a method and a path");
-        let list = path.trim_end_matches("/{id}");
+        let list = path.split("/{id}").next().unwrap_or(path);
         let caller = if list.contains("activity") {
             &browser
         } else {
@@ -87,7 +88,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
                 "/api/hosts" => json!({ "hostname": operation }),
                 _ => json!({ "name": operation }),
             };
-            format!("{list}/{}", key.create(list, body).await)
+            path.replace("{id}", &key.create(list, body).await)
         };
         // A stream does not end.
         let method = if list.ends_with("/stream") {
@@ -300,6 +301,8 @@ async fn responses_match_the_document(app: TestApp) {
         ("get", "/api/changes", "?page=0".to_owned(), None),
         ("get", "/api/changes/{id}", change.clone(), None),
         ("get", "/api/changes/{id}", nowhere.clone(), None),
+        ("get", "/api/changes/{id}/history", change.clone(), None),
+        ("get", "/api/changes/{id}/history", nowhere.clone(), None),
         (
             "post",
             "/api/changes",
@@ -328,9 +331,10 @@ async fn responses_match_the_document(app: TestApp) {
         ("get", "/api/activity", "?limit=0".to_owned(), None),
         ("get", "/api/activity/actors", String::new(), None),
     ] {
-        let target = match (path.strip_suffix("/{id}"), target.as_str()) {
-            (Some(list), id) => format!("{list}/{id}"),
-            (None, query) => format!("{path}{query}"),
+        let target = if path.contains("{id}") {
+            path.replace("{id}", &target)
+        } else {
+            format!("{path}{target}")
         };
         let callers = if path.contains("activity") {
             [&browser, &anonymous]

@@ -134,8 +134,8 @@ async fn a_history_is_limited(app: TestApp) {
     };
     for (times, expected, last) in [
         (199, 200, "created"),
-        (1, 200, "updated"),
-        (1, 200, "updated"),
+        (1, 201, "created"),
+        (1, 201, "created"),
     ] {
         let mut tx = store.begin().await.expect("a transaction");
         for _ in 0..times {

@@ -1,5 +1,6 @@
 //! Rows of the activity log.
 
+use changelog_core::ActorType;
 use changelog_core::activity::value_text;
 use changelog_core::{ResourceType, Status, Timestamp};
 use serde_json::Value;
@@ -33,7 +34,13 @@ pub(crate) struct Detail {
 }
 
 impl From<StoredEntry> for ActivityRow {
-    fn from(StoredEntry { entry, address }: StoredEntry) -> Self {
+    fn from(stored: StoredEntry) -> Self {
+        let machine = match stored.actor().kind {
+            ActorType::Operator => Some("operator"),
+            ActorType::ApiKey => Some("key"),
+            _ => None,
+        };
+        let StoredEntry { entry, address, .. } = stored;
         let path = match entry.resource_type {
             ResourceType::Change => Some("changes"),
             ResourceType::Service => Some("services"),
@@ -42,11 +49,7 @@ impl From<StoredEntry> for ActivityRow {
         };
         Self {
             at: entry.created_at,
-            machine: match entry.actor_id {
-                Some(_) => None,
-                None if entry.actor_name == "Operator" => Some("operator"),
-                None => Some("key"),
-            },
+            machine,
             actor: entry.actor_name,
             origin: address,
             action: entry.action.to_string(),

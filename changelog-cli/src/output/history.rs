@@ -1,0 +1,120 @@
+//! The history of a change.
+
+use changelog_core::{Action, ActorType, HistoryActor, HistoryEntry, Timestamp};
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::differences;
+use super::fields::Record;
+use super::table::{GAP, text};
+use crate::base::text::or_empty;
+use crate::base::time::relative;
+
+impl Record for HistoryEntry {
+    const KIND: &'static str = "entry";
+    const COLUMNS: &'static [&'static str] = &[
+        "id", "at", "action", "by", "by_type", "by_id", "changes", "reason",
+    ];
+
+    fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.id.to_string(),
+            self.at.to_string(),
+            self.action.to_string(),
+            self.by.name.clone(),
+            self.by.kind.to_string(),
+            or_empty(self.by.id),
+            differences::summary(&self.changes),
+            or_empty(self.reason.as_ref()),
+        ]
+    }
+}
+
+/// Draws a table that says when who did what.
+pub(crate) fn table(entries: &[HistoryEntry], width: Option<u16>, now: Timestamp) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(["WHEN", "WHO", "WHAT"]);
+    if let Some(width) = width {
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width);
+    }
+    for entry in entries {
+        let when = format!("{} ({})", entry.at, relative(entry.at, now));
+        table.add_row([text(&when), text(&who(&entry.by)), text(&what(entry))]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, GAP));
+    }
+    table.trim_fmt()
+}
+
+fn who(by: &HistoryActor) -> String {
+    match by.kind {
+        ActorType::ApiKey => format!("{} (API key)", by.name),
+        _ => by.name.clone(),
+    }
+}
+
+fn what(entry: &HistoryEntry) -> String {
+    let mut what = match entry.action {
+        Action::Updated => differences::summary(&entry.changes),
+        _ => entry.action.to_string(),
+    };
+    if let Some(reason) = &entry.reason {
+        what.push_str("; reason: ");
+        what.push_str(reason);
+    }
+    what
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::tests::{NOW, plain};
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_table_says_when_who_did_what() {
+        let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+        let entries = json!([
+            {
+                "id": id, "action": "updated", "at": "2026-11-21T08:31:00.000Z",
+                "by": { "type": "person", "name": "Ada", "id": id },
+                "changes": { "status": { "from": "completed", "to": "rolled_back" } },
+                "reason": "errors\u{1b}[2J doubled",
+            },
+            {
+                "id": id, "action": "created", "at": "2026-11-21T08:30:00.000Z",
+                "by": { "type": "api_key", "name": "ci", "id": id },
+                "changes": {}, "reason": null,
+            },
+        ]);
+        let entries: Vec<HistoryEntry> = serde_json::from_value(entries).unwrap();
+        let text = plain(&table(&entries, None, NOW.parse().unwrap()));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1],
+            "2026-11-21T08:31:00.000Z (2m ago)  Ada           \
+             status completed → rolled_back; reason: errors\\u{1b}[2J doubled"
+        );
+        assert_eq!(
+            lines[2],
+            "2026-11-21T08:30:00.000Z (3m ago)  ci (API key)  created"
+        );
+        for entry in &entries {
+            assert_eq!(entry.cells().len(), HistoryEntry::COLUMNS.len());
+        }
+        for width in 50..120 {
+            let text = plain(&table(&entries, Some(width), NOW.parse().unwrap()));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(usize::from(width)), "{width}:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The history of a change as the API returns it: the entries of the activity log, with
+//! the present names of people.
+
+use std::collections::HashMap;
+
+use changelog_core::{Action, Change, ResourceType, UserId};
+use changelog_core::{ActorType, ChangeHistory, HistoryEntry};
+
+use super::activity::StoredEntry;
+use super::engine::on;
+use super::{Database, StoreError, Tenant};
+
+/// The name of a person in an organization.
+const NAME: &str = "
+SELECT actor_name FROM activity_actors WHERE organization_id = $1 AND actor_key = $2";
+
+impl Database {
+    /// Reads the history of a change.
+    pub async fn change_history(
+        &self,
+        tenant: Tenant,
+        change: &Change,
+    ) -> Result<ChangeHistory, StoreError> {
+        let entries = self
+            .history(tenant, ResourceType::Change, change.id.0, change.created_at)
+            .await?;
+        let mut entries: Vec<HistoryEntry> = entries.into_iter().map(history_entry).collect();
+        let mut names = HashMap::new();
+        for by in entries.iter_mut().map(|entry| &mut entry.by) {
+            let (ActorType::Person, Some(person)) = (&by.kind, by.id) else {
+                continue;
+            };
+            let person = UserId(person);
+            if !names.contains_key(&person) {
+                names.insert(person, self.name_of(tenant, person).await?);
+            }
+            if let Some(Some(name)) = names.get(&person) {
+                by.name.clone_from(name);
+            }
+        }
+        let author = |action: &Action| {
+            let entry = entries.iter().find(|entry| entry.action == *action)?;
+            entry.by.author()
+        };
+        Ok(ChangeHistory {
+            created_by: author(&Action::Created),
+            updated_by: author(&Action::Updated),
+            entries,
+        })
+    }
+
+    /// Returns the present name of a person who has entries in the activity log.
+    async fn name_of(&self, tenant: Tenant, person: UserId) -> Result<Option<String>, StoreError> {
+        let name: Option<(String,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(NAME)
+                .bind(tenant.uuid())
+                .bind(person.to_string())
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(name.map(|(name,)| name))
+    }
+}
+
+fn history_entry(stored: StoredEntry) -> HistoryEntry {
+    let by = stored.actor();
+    let entry = stored.entry;
+    let mut metadata = entry.metadata;
+    let changes = serde_json::from_value(metadata["changes"].take());
+    HistoryEntry {
+        id: entry.id,
+        action: entry.action,
+        by,
+        at: entry.created_at,
+        // Creations have none.
+        changes: changes.unwrap_or_default(),
+        reason: metadata["reason"].as_str().map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::engine::explain;
+
+    #[tokio::test]
+    async fn a_name_is_found_by_the_primary_key() {
+        let plan = explain::of(NAME).await;
+        assert_eq!(
+            plan,
+            ["SEARCH activity_actors USING PRIMARY KEY (organization_id=? AND actor_key=?)"]
+        );
+    }
+}

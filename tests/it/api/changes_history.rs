@@ -1,0 +1,206 @@
+//! `/api/changes/{id}/history`: each move of a change with who and when, in the API, the
+//! SDK and `chlog history`.
+
+use changelog_client::{ActorType, Client};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use changelog_tests::shapes::{assert_id, assert_recent};
+use changelog_tests::{TestApp, TestClient, each, keys, on_both, text};
+
+on_both!(
+    each_move_has_who_and_when,
+    the_present_name_of_a_person_is_shown,
+    a_history_has_the_last_200_updates_and_the_creation,
+    only_changes_of_the_organization_have_a_history,
+    the_sdk_and_chlog_show_the_history,
+);
+
+async fn history(caller: &TestClient, id: &str) -> Value {
+    let path = format!("/api/changes/{id}/history");
+    caller.get(&path).await.data(200)
+}
+
+async fn patch(caller: &TestClient, id: &str, body: Value) {
+    let answer = caller.patch(&format!("/api/changes/{id}"), body).await;
+    answer.is(200);
+}
+
+/// Returns the API key of an organization as an actor.
+fn first_key(app: &TestApp) -> Value {
+    json!({ "type": "api_key", "name": changelog_tests::KEY_NAME, "id": app.organization.key_id })
+}
+
+async fn each_move_has_who_and_when(app: TestApp) {
+    let key = app.key();
+    let id = key.change("Switch payments").await;
+    let created = history(&key, &id).await;
+    assert_eq!(keys(&created), ["created_by", "entries", "updated_by"]);
+    assert_eq!(created["created_by"], first_key(&app));
+    assert_eq!(created["updated_by"], Value::Null);
+    assert_eq!(created["entries"][0]["changes"], json!({}));
+
+    // By another key, which is revoked later, and by a person.
+    let second = app.create_key(&[]);
+    let caller = app.with_key(&text(&second["key"]));
+    patch(
+        &caller,
+        &id,
+        json!({ "status": "in_progress", "tags": ["a"] }),
+    )
+    .await;
+    patch(&caller, &id, json!({ "status": "in_progress" })).await;
+    app.admin(&["key", "revoke", &text(&second["id"])]);
+    let browser = app.browser().await;
+    let form = [("title", "Switch payments"), ("status", "completed")];
+    browser
+        .post_form(&format!("/changes/{id}"), &form)
+        .await
+        .is(303);
+
+    let second = json!({ "type": "api_key", "name": second["name"], "id": second["id"] });
+    let organization = &app.organization;
+    let owner = json!({
+        "type": "person", "name": organization.owner_name, "id": organization.owner_id,
+    });
+    let all = history(&key, &id).await;
+    assert_eq!(all["created_by"], first_key(&app));
+    assert_eq!(all["updated_by"], owner);
+    let entries = &all["entries"];
+    assert_eq!(
+        json!(each(entries, "by")),
+        json!([owner, second, first_key(&app)])
+    );
+    assert_eq!(
+        json!(each(entries, "action")),
+        json!(["updated", "updated", "created"])
+    );
+    for entry in entries.as_array().expect("entries") {
+        assert_eq!(
+            keys(entry),
+            ["action", "at", "by", "changes", "id", "reason"]
+        );
+        assert_id(&entry["id"]);
+        assert_recent(&entry["at"]);
+        assert_eq!(entry["reason"], Value::Null);
+    }
+    let newest = &entries[0]["changes"];
+    assert_eq!(
+        newest["status"],
+        json!({ "from": "in_progress", "to": "completed" })
+    );
+    assert_eq!(
+        entries[1]["changes"]["tags"],
+        json!({ "from": [], "to": ["a"] })
+    );
+
+    // The activity log is as the specification has it.
+    let log = browser.get("/api/activity?resource=change").await.body(200);
+    for entry in log["items"].as_array().expect("items") {
+        assert_eq!(keys(entry), changelog_tests::shapes::ACTIVITY);
+        if entry["actor_name"] != organization.owner_name.as_str() {
+            assert_eq!(entry["actor_id"], Value::Null);
+        }
+    }
+}
+
+async fn the_present_name_of_a_person_is_shown(app: TestApp) {
+    let browser = app.browser().await;
+    let id = app.key().change("Deploy").await;
+    let path = format!("/changes/{id}");
+    for (name, title) in [("Ada B.", "Deploy one"), ("Ada C.", "Deploy two")] {
+        let form = [("name", name)];
+        browser.post_form("/account", &form).await.is(303);
+        browser.post_form(&path, &[("title", title)]).await.is(303);
+    }
+    let history = history(&app.key(), &id).await;
+    let names: Vec<&Value> = each(&history["entries"], "by")
+        .into_iter()
+        .map(|by| &by["name"])
+        .collect();
+    assert_eq!(
+        json!(names),
+        json!(["Ada C.", "Ada C.", changelog_tests::KEY_NAME])
+    );
+    assert_eq!(history["updated_by"]["name"], "Ada C.");
+}
+
+async fn a_history_has_the_last_200_updates_and_the_creation(app: TestApp) {
+    let key = app.key();
+    let id = key.change("Deploy 0").await;
+    for round in 1..=202 {
+        patch(&key, &id, json!({ "title": format!("Deploy {round}") })).await;
+    }
+    let history = history(&key, &id).await;
+    let entries = history["entries"].as_array().expect("entries");
+    assert_eq!(entries.len(), 201);
+    assert_eq!(entries[0]["changes"]["title"]["to"], "Deploy 202");
+    assert_eq!(entries[199]["changes"]["title"]["to"], "Deploy 3");
+    assert_eq!(entries[200]["action"], "created");
+    assert_eq!(history["created_by"], first_key(&app));
+}
+
+async fn only_changes_of_the_organization_have_a_history(app: TestApp) {
+    let key = app.key();
+    let id = key.change("Deploy").await;
+    let other = app.with_key(&app.second_organization().key);
+    let unknown = Uuid::now_v7().to_string();
+    for (caller, id) in [(&other, &id), (&key, &unknown)] {
+        let answer = caller.get(&format!("/api/changes/{id}/history")).await;
+        answer.problem(404, "not_found");
+    }
+    let path = format!("/api/changes/{id}/history");
+    key.get("/api/changes/x/history")
+        .await
+        .problem(400, "malformed_id");
+    key.get(&format!("{path}?limit=1"))
+        .await
+        .violates_query(&[("?limit", "unknown_field")]);
+    key.post(&path, json!({}))
+        .await
+        .problem(405, "method_not_allowed");
+    let browser = app.browser().await;
+    browser.get(&path).await.problem(401, "unauthorized");
+    // A deleted change has none.
+    browser
+        .post_form(&format!("/changes/{id}/delete"), &[])
+        .await
+        .is(303);
+    key.get(&path).await.problem(404, "not_found");
+}
+
+async fn the_sdk_and_chlog_show_the_history(app: TestApp) {
+    let key = app.key();
+    let id = key.change("Deploy").await;
+    patch(&key, &id, json!({ "status": "in_progress" })).await;
+    let client = Client::builder()
+        .url(app.url())
+        .api_key(app.organization.key.as_str())
+        .build()
+        .expect("a client");
+    let change = id.parse().expect("an id");
+    let found = client.changes().history(change).await.expect("a history");
+    let raw = history(&key, &id).await;
+    assert_eq!(serde_json::to_value(&found).expect("JSON"), raw);
+    assert_eq!(found.entries[0].by.kind, ActorType::ApiKey);
+    assert_eq!(found.entries[0].changes["status"].to, "in_progress");
+
+    let output = crate::chlog::chlog(&app, &["history", &id, "--format", "table"]);
+    let text = output.succeeds().stdout;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[0].starts_with("WHEN") && lines[0].ends_with("WHAT"),
+        "{text}"
+    );
+    let who = format!("{} (API key)", changelog_tests::KEY_NAME);
+    assert!(lines[1].contains(&who), "{text}");
+    assert!(lines[1].ends_with("status planned → in_progress"), "{text}");
+    assert!(lines[2].ends_with("created"), "{text}");
+    let output = crate::chlog::chlog(&app, &["history", &id, "--json"]).succeeds();
+    let printed: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(printed["data"], raw);
+    let output = crate::chlog::chlog(&app, &["history", &id, "--format", "ndjson"]).succeeds();
+    assert_eq!(output.stdout.lines().count(), 2);
+    crate::chlog::chlog(&app, &["history", &Uuid::now_v7().to_string()]).exits_with(3);
+}
