@@ -14,6 +14,8 @@ const MAX_VALUE_CHARS: usize = 40;
 pub(crate) fn summary(changes: &Differences) -> String {
     let all: Vec<String> = changes
         .iter()
+        // All services begin with this one.
+        .filter(|(name, _)| *name != "service" || !changes.contains_key("services"))
         .map(|(name, Difference { from, to })| {
             let label = name.strip_suffix("_ref").unwrap_or(name);
             let label = one_line(&label.replace('_', " "));
@@ -38,6 +40,8 @@ mod tests {
             "status": { "from": "planned", "to": "in_progress" },
             "description": { "from": null, "to": "long" },
             "host_ref": { "from": null, "to": { "id": "1", "hostname": "web-1" } },
+            "service": { "from": null, "to": { "name": "payments" } },
+            "services": { "from": [], "to": [{ "name": "payments" }, { "name": "search" }] },
             "tags": { "from": ["a", "b"], "to": [] },
             "title": { "from": "a\u{1b}[31m", "to": "x".repeat(50) },
         });
@@ -45,8 +49,8 @@ mod tests {
         assert_eq!(
             summary(&changes),
             format!(
-                "description changed; host nothing → web-1; status planned → in_progress; \
-                 tags a, b → nothing; title a\\u{{1b}}[31m → {}…",
+                "description changed; host nothing → web-1; services nothing → payments, search; \
+                 status planned → in_progress; tags a, b → nothing; title a\\u{{1b}}[31m → {}…",
                 "x".repeat(39)
             )
         );

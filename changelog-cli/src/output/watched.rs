@@ -27,7 +27,7 @@ const COLUMNS: [&str; COLUMN_COUNT] = {
 /// A change with what happened to it.
 #[derive(Serialize)]
 pub(crate) struct Watched {
-    event: &'static str,
+    event: ChangeEvent,
     #[serde(flatten)]
     change: Change,
     /// What an update changed; absent for a new change.
@@ -48,7 +48,7 @@ impl Watched {
             Some(_) => ChangeEvent::Updated,
         };
         Self {
-            event: event.as_str(),
+            event,
             change,
             changes,
         }
@@ -64,7 +64,7 @@ impl Record for Watched {
     }
 
     fn cells(&self) -> Vec<String> {
-        let mut cells = vec![self.event.to_owned()];
+        let mut cells = vec![self.event.to_string()];
         cells.extend(csv::row(&self.change));
         let changes = self.changes.as_ref().map(differences::summary);
         cells.push(changes.unwrap_or_default());

@@ -14,7 +14,9 @@ use crate::query::{Pairs, Query};
 use crate::rules::not_one_of;
 
 /// What happened to a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum ChangeEvent {
     /// The change was recorded.
     Created,
@@ -106,11 +108,9 @@ impl StreamFilter {
             changes: ChangeFilter::selection(&mut query),
             ..Self::default()
         };
-        if let Some(words) = query.one("events") {
-            match words.split(',').map(str::parse).collect() {
-                Ok(events) => filter.events = events,
-                Err(BadValue { code, message }) => query.add("events", code, message),
-            }
+        let events = query.parsed_list("events");
+        if !events.is_empty() {
+            filter.events = events.into_iter().collect();
         }
         query.finish(filter)
     }
@@ -120,8 +120,8 @@ impl StreamFilter {
         let mut pairs = Pairs::default();
         self.changes.push_selection(&mut pairs);
         if self.events != Self::default().events {
-            let words: Vec<&str> = self.events.iter().map(|event| event.as_str()).collect();
-            pairs.push("events", words.join(","));
+            let events: Vec<ChangeEvent> = self.events.iter().copied().collect();
+            pairs.push_list("events", &events);
         }
         pairs.finish()
     }
@@ -157,7 +157,6 @@ mod tests {
             ("events=", ViolationCode::UnknownValue),
             ("events=deleted", ViolationCode::UnknownValue),
             ("events=created,", ViolationCode::UnknownValue),
-            ("events=created, updated", ViolationCode::UnknownValue),
             ("events=created&events=updated", ViolationCode::Duplicate),
             ("page=1", ViolationCode::UnknownField),
             ("since=2026-11-21T08:30:00Z", ViolationCode::UnknownField),

@@ -85,14 +85,6 @@ impl ChangeFilter {
         query.finish(filter)
     }
 
-    /// Reads the query string of a stream, which takes what says which changes,
-    /// and nothing about times and pages.
-    pub fn from_stream_query(raw: &str) -> Result<Self, Invalid> {
-        let mut query = Query::new(raw);
-        let filter = Self::selection(&mut query);
-        query.finish(filter)
-    }
-
     /// Takes the parameters that say which changes.
     pub(super) fn selection(query: &mut Query) -> Self {
         let filter = Self {
@@ -152,13 +144,7 @@ impl ChangeFilter {
         pairs.finish()
     }
 
-    /// Writes the query string that [`Self::from_stream_query`] reads.
-    pub fn to_stream_query(&self) -> String {
-        let mut pairs = Pairs::default();
-        self.push_selection(&mut pairs);
-        pairs.finish()
-    }
-
+    /// Writes the parameters that [`Self::selection`] takes.
     pub(super) fn push_selection(&self, pairs: &mut Pairs) {
         pairs.push_some("q", self.q.as_ref());
         pairs.push_some("text", self.text.as_ref());
@@ -273,6 +259,7 @@ impl UpcomingFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::StreamFilter;
 
     fn now() -> Timestamp {
         "2026-11-21T08:30:00.000Z".parse().unwrap()
@@ -305,17 +292,15 @@ mod tests {
             before: None,
             ..filter.clone()
         };
+        let stream = |changes: &ChangeFilter| StreamFilter {
+            changes: changes.clone(),
+            ..StreamFilter::default()
+        };
         assert_eq!(
-            ChangeFilter::from_stream_query(&filter.to_stream_query()),
-            Ok(selection)
+            StreamFilter::from_query(&stream(&filter).to_query()),
+            Ok(stream(&selection))
         );
         assert_eq!(ChangeFilter::from_query(&filter.to_query()), Ok(filter));
-        for invalid in ["page=1", "since=2026-11-21T08:30:00Z", "tag=%00"] {
-            assert!(
-                ChangeFilter::from_stream_query(invalid).is_err(),
-                "{invalid}"
-            );
-        }
         assert_eq!(ChangeFilter::from_query(""), Ok(ChangeFilter::default()));
         let defaults = ChangeFilter::default();
         assert_eq!(ChangeFilter::from_query(&defaults.to_query()), Ok(defaults));

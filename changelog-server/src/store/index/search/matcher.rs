@@ -191,7 +191,7 @@ fn id_prefix(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use changelog_core::HostId;
+    use changelog_core::{HostId, StreamFilter};
     use serde_json::json;
 
     use super::*;
@@ -267,8 +267,8 @@ mod tests {
             (format!("text={}", uuid(4).simple()), [false, true]),
             ("text=0000000".to_owned(), [false, false]),
         ] {
-            let filter = ChangeFilter::from_stream_query(&query).unwrap();
-            let matcher = ChangeMatcher::new(&filter);
+            let filter = StreamFilter::from_query(&query).unwrap();
+            let matcher = ChangeMatcher::new(&filter.changes);
             let found = [&terms, &other_terms].map(|terms| matcher.matches(terms));
             assert_eq!(found, expected, "{query}");
         }
