@@ -38,7 +38,9 @@ pub use activity::{
     Action, ActivityEntry, ActivityFilter, Actor, Difference, Differences, ResourceType,
 };
 pub use api_key::{ApiKey, CreatedApiKey, KeyInfo, NewApiKey, OrganizationRef};
-pub use change::around::{Around, AroundFilter, Reason, ReasonCode, Suspect};
+pub use change::around::{
+    Around, AroundFacets, AroundFilter, EnvironmentCount, Reason, ReasonCode, ServiceCount, Suspect,
+};
 pub use change::{
     ActorType, Agent, AgentMode, Author, AuthorType, Change, ChangeCreated, ChangeCursor,
     ChangeEvent, ChangeFilter, ChangeHistory, ChangePatch, ChangeUpdate, HistoryActor,

@@ -61,8 +61,9 @@ pub const MAX_ACTIVITY_ENTRIES: u64 = 100;
 pub const DEFAULT_SUSPECTS: u64 = 20;
 /// The most suspects; a larger `limit` is reduced to it.
 pub const MAX_SUSPECTS: u64 = 100;
-/// The period in which suspects are searched by default, in minutes.
-pub const DEFAULT_WINDOW_MINUTES: u64 = 120;
+/// The periods in which suspects are searched by default, in minutes: a day, and if
+/// nothing of weight is in it, 3 days, then 7.
+pub const DEFAULT_WINDOWS_MINUTES: [u64; 3] = [24 * 60, 3 * 24 * 60, MAX_WINDOW_MINUTES];
 /// The longest period in which suspects are searched, in minutes: 7 days.
 pub const MAX_WINDOW_MINUTES: u64 = 7 * 24 * 60;
 

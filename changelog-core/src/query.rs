@@ -133,6 +133,19 @@ impl Query {
         Some(number)
     }
 
+    /// Takes `true` or `false`; an absent parameter is `false`.
+    pub fn flag(&mut self, name: &'static str) -> bool {
+        match self.one(name).as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => {
+                let message = format!("must be true or false, got {}", crate::rules::quoted(other));
+                self.add(name, ViolationCode::InvalidFormat, message);
+                false
+            }
+        }
+    }
+
     /// Reports a value that is well formed but not allowed.
     pub fn add(&mut self, name: &str, code: ViolationCode, message: impl Into<String>) {
         self.problems.add(format!("?{name}"), code, message);

@@ -2,17 +2,21 @@
 //! first.
 
 use changelog_core::limits::{DEFAULT_SUSPECTS, MAX_SUSPECTS};
-use changelog_core::{Host, Service};
+use changelog_core::{Around, Environment, Host, Service};
 use clap::Args;
 
 use crate::base::failure::{Outcome, note};
+use crate::base::text::plural;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::flags::whole_number;
+use crate::input::flags::{environment, whole_number};
 use crate::input::names::resolve_filter;
 use crate::output::format::Format;
 use crate::output::table;
+
+/// The number of services that are listed.
+const MAX_SERVICES: usize = 10;
 
 /// Lists what changed before a given time, ranked by how likely it is the cause
 /// of a problem at that time.
@@ -27,14 +31,25 @@ pub(crate) struct AroundArgs {
     /// Affected host
     #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     host: Option<String>,
-    /// How far to look back; at most 7d
+    /// Affected environment; by default that of the host
     #[arg(
         long,
-        value_name = "LENGTH",
-        default_value = "2h",
-        value_parser = time::parse_minutes
+        visible_alias = "env",
+        value_name = "ENVIRONMENT",
+        ignore_case = true,
+        value_parser = environment()
     )]
-    window: u64,
+    environment: Option<Environment>,
+    /// The symptom, such as an error message; changes that mention its words rank higher
+    #[arg(long, value_name = "TEXT")]
+    symptom: Option<String>,
+    /// How far to look back, at most 7d; by default 1d, and 3d or 7d if nothing there
+    /// carries weight
+    #[arg(long, value_name = "LENGTH", value_parser = time::parse_minutes)]
+    window: Option<u64>,
+    /// Include planned changes
+    #[arg(long)]
+    planned: bool,
     /// Maximum number of changes
     #[arg(
         short = 'L',
@@ -53,8 +68,20 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
         .changes()
         .around()
         .at(args.at.start(time::now()))
-        .window_minutes(args.window)
         .limit(args.limit);
+    if let Some(minutes) = args.window {
+        request = request.window_minutes(minutes);
+    }
+    if args.planned {
+        request = request.with_planned();
+    }
+    if let Some(symptom) = args.symptom {
+        request = request.symptom(symptom);
+    }
+    if let Some(environment) = args.environment {
+        request = request.environment(environment);
+    }
+    let is_open = args.service.is_none() && args.host.is_none();
     if let Some(id) = resolve_filter::<Service>(&client, args.service.as_deref()).await? {
         request = request.service(id);
     }
@@ -65,11 +92,35 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     if app.output.format() == Format::Json {
         return app.output.json(&around);
     }
+    if around.widened {
+        let days = around.window_minutes / (24 * 60);
+        note(&format!(
+            "nothing in the last day carries weight; these are the last {}",
+            plural(days, "day")
+        ));
+    }
     if !around.complete {
         note(&format!(
             "only {} of the changes were ranked; a shorter --window ranks all",
             around.considered
         ));
     }
+    if is_open {
+        note_services(&around);
+    }
     app.output.records(around.data, table::suspects)
+}
+
+/// Lists the busiest services: naming the one that hurts helps more than any points.
+fn note_services(around: &Around) {
+    let busiest = around.facets.services.iter().take(MAX_SERVICES);
+    let services: Vec<String> = busiest
+        .map(|one| format!("{} {}", one.service.name, one.count))
+        .collect();
+    if !services.is_empty() {
+        note(&format!(
+            "changes by service: {}; name the affected one with --service",
+            services.join(", ")
+        ));
+    }
 }

@@ -9,6 +9,7 @@ use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::input::complete;
+use crate::input::flags::environment;
 use crate::input::names::find;
 use crate::output::detail;
 use crate::output::table;
@@ -64,10 +65,6 @@ pub(crate) struct HostFields {
 
 fn platform() -> impl TypedValueParser<Value = Platform> {
     PossibleValuesParser::new(Platform::WORDS).try_map(|word| word.to_lowercase().parse())
-}
-
-fn environment() -> impl TypedValueParser<Value = Environment> {
-    PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
 /// Runs the subcommand.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use changelog_core::change::fields::{Optional, long_texts};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
-use changelog_core::{ChangePatch, Link, NewChange, RiskLevel, Status};
+use changelog_core::{ChangePatch, Environment, Link, NewChange, RiskLevel, Status};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -59,6 +59,11 @@ impl ChangeFields {
             ..self
         }
     }
+}
+
+/// Returns a parser of environments.
+pub(crate) fn environment() -> impl TypedValueParser<Value = Environment> {
+    PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
 /// Returns the help text of a title, with its limits; `rest` follows them.

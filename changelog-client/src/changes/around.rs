@@ -1,6 +1,6 @@
 //! Ranks the changes before a moment.
 
-use changelog_core::{Around, AroundFilter, HostId, ServiceId, Timestamp};
+use changelog_core::{Around, AroundFilter, Environment, HostId, ServiceId, Timestamp};
 
 use crate::error::Error;
 use crate::request::ApiRequest;
@@ -29,7 +29,8 @@ impl AroundChanges {
         self
     }
 
-    /// Sets the affected service. Its changes rank higher.
+    /// Sets the affected service. Its changes rank higher, and those of services that
+    /// it depends on, or that depend on it.
     pub fn service(mut self, id: ServiceId) -> Self {
         self.filter.service_id = Some(id);
         self
@@ -41,10 +42,30 @@ impl AroundChanges {
         self
     }
 
-    /// Sets how far to look back, in minutes: 1 to 10,080 (7 days); 120 by
-    /// default.
+    /// Sets the affected environment; that of the host by default. Its changes rank
+    /// higher.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.filter.environment = Some(environment);
+        self
+    }
+
+    /// Sets the symptom, such as an error message. Changes rank higher if words of it
+    /// are in their title or in the name of their service.
+    pub fn symptom(mut self, text: impl Into<String>) -> Self {
+        self.filter.q = Some(text.into());
+        self
+    }
+
+    /// Sets how far to look back, in minutes: 1 to 10,080 (7 days). By default a day;
+    /// if that has nothing of weight, 3 days, then 7.
     pub fn window_minutes(mut self, minutes: u64) -> Self {
-        self.filter.window_minutes = minutes;
+        self.filter.window_minutes = Some(minutes);
+        self
+    }
+
+    /// Includes planned changes, which have not happened.
+    pub fn with_planned(mut self) -> Self {
+        self.filter.planned = true;
         self
     }
 

@@ -178,6 +178,7 @@ CREATE TABLE changes (
     moved_id         uuid,
     title            text COLLATE "C" NOT NULL,
     environment      text COLLATE "C",
+    ended_at         bigint,
     undone_at        bigint,
     more_service_ids text COLLATE "C",
     author_key       text COLLATE "C",
@@ -195,6 +196,10 @@ CREATE INDEX changes_by_host ON changes (organization_id, host_id, sort_key)
     WHERE host_id IS NOT NULL;
 CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for, sort_key)
     WHERE scheduled_for IS NOT NULL AND status = 'planned';
+
+-- Finds the changes of a time that were undone.
+CREATE INDEX changes_undone ON changes (organization_id, sort_key, undone_at)
+    WHERE undone_at IS NOT NULL;
 
 -- Finds the changes whose sort key does not follow from their id.
 CREATE UNIQUE INDEX changes_moved ON changes (organization_id, moved_id)

@@ -177,6 +177,7 @@ CREATE TABLE changes (
     moved_id         BLOB,
     title            TEXT NOT NULL,
     environment      TEXT,
+    ended_at         INTEGER,
     undone_at        INTEGER,
     more_service_ids TEXT,
     author_key       TEXT,
@@ -194,6 +195,10 @@ CREATE INDEX changes_by_host ON changes (organization_id, host_id)
     WHERE host_id IS NOT NULL;
 CREATE INDEX changes_by_schedule ON changes (organization_id, scheduled_for)
     WHERE scheduled_for IS NOT NULL AND status = 'planned';
+
+-- Finds the changes of a time that were undone.
+CREATE INDEX changes_undone ON changes (organization_id, sort_key, undone_at)
+    WHERE undone_at IS NOT NULL;
 
 -- Finds the changes whose sort key does not follow from their id.
 CREATE UNIQUE INDEX changes_moved ON changes (organization_id, moved_id)

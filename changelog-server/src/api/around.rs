@@ -1,61 +1,87 @@
 //! `/api/changes/around`: the changes before a time, most suspicious first. Core ranks
 //! the changes; this module selects them, bounded in time and number.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
-use std::ops::Range;
 
 use bytes::Bytes;
-use changelog_core::change::around::{Affected, Candidate, Ranked, rank};
-use changelog_core::{Around, AroundFilter, ChangeId, HostId, ServiceId, Timestamp};
+use changelog_core::change::around::{Affected, Candidate, Ranked, SymptomWord, rank};
+use changelog_core::limits::MAX_WINDOW_MINUTES;
+use changelog_core::{
+    Around, AroundFacets, AroundFilter, ChangeId, Environment, HostId, ServiceId, ServiceRef,
+    Timestamp,
+};
 use chrono::TimeDelta;
 
 use crate::app::App;
-use crate::store::{ChangeJson, Compared, StoreError, Tenant};
+use crate::store::{CandidateSource, ChangeJson, NewestOf, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// The limit on the newest changes of the window that are ranked.
 const MAX_NEWEST: u64 = 500;
-/// The limit on changes of the service, and on changes on the host, that are ranked
-/// in addition.
-const MAX_PER_REFERENCE: u64 = 250;
+/// The limit on changes of the service, on changes that touched it, and on changes of
+/// each further kind that are ranked in addition.
+const MAX_PER_KIND: u64 = 250;
+/// The limit on changes of each service that is related to the affected one, or that the
+/// symptom names.
+const MAX_PER_RELATED: u64 = 10;
+/// The limit on such services.
+const MAX_RELATED: usize = 60;
+/// The limit on services that one word of the symptom names.
+const MAX_PER_WORD: u64 = 20;
+/// The number of services whose changes are counted in the answer.
+const MAX_SERVICE_COUNTS: usize = 25;
 
 /// Ranks the changes before a time, with the reasons for each rank.
 #[utoipa::path(get, path = "/api/changes/around", tag = "changes", operation_id = "changes_around",
     params(
         ("at" = Option<Timestamp>, Query, description = "The time of the incident; now when absent"),
         ("service_id" = Option<ServiceId>, Query,
-            description = "The affected service: its changes rank higher"),
+            description = "The affected service: its changes rank higher, and those of services that it depends on or that depend on it"),
         ("host_id" = Option<HostId>, Query,
-            description = "The affected host: changes on it and on hosts of its environment rank higher"),
+            description = "The affected host: changes on it and in its environment rank higher"),
+        ("environment" = Option<Environment>, Query,
+            description = "The affected environment: its changes rank higher; that of the host when absent"),
+        ("q" = Option<String>, Query,
+            description = "The symptom, such as an error message: changes rank higher if their title or service has words of it",
+            example = "card payments time out"),
         ("window_minutes" = Option<u64>, Query, minimum = 1, maximum = 10_080,
-            description = "The length of the time range before `at`, in minutes; 120 when absent", example = 120),
+            description = "The length of the time range before `at`, in minutes; when absent 1,440, and more if that has nothing of weight",
+            example = 1_440),
+        ("planned" = Option<bool>, Query, description = "Whether to rank planned changes, too; false when absent"),
         ("limit" = Option<u64>, Query, minimum = 1,
             description = "The maximum number of changes; 20 when absent, at most 100", example = 20),
     ),
     responses((status = 200, description = "The changes, most suspicious first", body = Around)))]
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
+    let tenant = caller.tenant;
     let filter = request.filter(AroundFilter::from_query)?;
     let at = filter.at.unwrap_or(app.now().into());
-    let minutes = i64::try_from(filter.window_minutes).unwrap_or(i64::MAX);
-    let since = at.plus(-TimeDelta::minutes(minutes));
-    let affected = affected(&app, caller.tenant, &filter).await?;
-    let time = since.millis()..at.millis().saturating_add(1);
-    let (candidates, complete) = candidates(&app, caller.tenant, &filter, time).await?;
-    let considered = candidates.len() as u64;
+    let affected = affected(&app, tenant, &filter).await?;
+    let found = candidates(&app, tenant, &filter, &affected, at).await?;
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
-    let ranked = rank(candidates, &affected, at, limit);
-    let ids = ranked.iter().map(|one| one.id);
-    let documents = app.store.changes_of(caller.tenant, ids).await?;
+    let ranking = rank(
+        found.candidates,
+        &affected,
+        at,
+        filter.window_minutes,
+        limit,
+    );
+    let facets = facets(&app, tenant, ranking.since, at).await?;
+    let ids = ranking.ranked.iter().map(|one| one.id);
+    let documents = app.store.changes_of(tenant, ids).await?;
     let envelope = Around {
         data: Vec::new(),
         at,
-        since,
-        considered,
-        complete,
+        since: ranking.since,
+        window_minutes: ranking.window_minutes,
+        widened: ranking.widened,
+        considered: ranking.considered,
+        complete: found.complete_since <= ranking.since,
+        facets,
     };
-    let pieces = pieces(&envelope, &ranked, documents);
+    let pieces = pieces(&envelope, &ranking.ranked, documents);
     Ok(reply::joined_json(
         pieces.map_err(|error| ApiError::internal(&error))?,
     ))
@@ -99,46 +125,144 @@ async fn affected(
     tenant: Tenant,
     filter: &AroundFilter,
 ) -> Result<Affected, StoreError> {
-    let environment = match filter.host_id {
-        Some(id) => match app.store.host(tenant, id).await {
-            Ok(host) => host.environment,
-            Err(StoreError::NotFound) => None,
-            Err(error) => return Err(error),
-        },
-        None => None,
-    };
-    Ok(Affected {
-        service: filter.service_id,
+    let mut affected = Affected {
         host: filter.host_id,
-        environment,
-    })
+        environment: filter.environment.clone(),
+        ..Affected::default()
+    };
+    if let Some(id) = filter.service_id
+        && let Some(service) = existing(app.store.service(tenant, id).await)?
+    {
+        let related = app.store.dependencies_of(tenant, id).await?;
+        affected.dependencies = related.depends_on;
+        affected.dependents = related.needed_by;
+        affected.service = Some(ServiceRef {
+            id,
+            name: service.name,
+            color: service.color,
+        });
+    }
+    if let Some(id) = filter.host_id
+        && affected.environment.is_none()
+    {
+        let host = existing(app.store.host(tenant, id).await)?;
+        affected.environment = host.and_then(|host| host.environment);
+    }
+    for word in filter.words() {
+        let found = app.store.catalog_matches(tenant, &word, MAX_PER_WORD);
+        let (services, _) = found.await?;
+        affected.words.push(SymptomWord { word, services });
+    }
+    Ok(affected)
 }
 
-/// Reads the changes to rank, and returns whether they are all changes of the window.
+/// Returns what was found; `None` if it does not exist.
+fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(StoreError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The changes to rank.
+struct Candidates {
+    candidates: Vec<Candidate>,
+    /// The time from which on they are all changes until the moment.
+    complete_since: Timestamp,
+}
+
+/// Reads the changes to rank: the newest ones, and the newest of each kind that is
+/// related to what was affected. If the window is chosen later, they are those of the
+/// longest one.
 async fn candidates(
     app: &App,
     tenant: Tenant,
     filter: &AroundFilter,
-    millis: Range<i64>,
-) -> Result<(Vec<Candidate>, bool), StoreError> {
-    let read = async |compared: Option<Compared>, limit| match compared {
-        Some(compared) => {
-            let store = &app.store;
-            store
-                .candidates(tenant, compared, millis.clone(), limit)
-                .await
-        }
-        None => Ok(Vec::new()),
+    affected: &Affected,
+    at: Timestamp,
+) -> Result<Candidates, StoreError> {
+    let minutes = filter.window_minutes.unwrap_or(MAX_WINDOW_MINUTES);
+    let minutes = i64::try_from(minutes).unwrap_or(i64::MAX);
+    let since = at.plus(-TimeDelta::minutes(minutes));
+    let window = since.millis()..at.millis().saturating_add(1);
+    let read = async |source, limit| {
+        let newest = NewestOf {
+            source,
+            millis: window.clone(),
+            planned: filter.planned,
+            limit,
+        };
+        app.store.candidates(tenant, newest).await
     };
-    let newest = read(Some(Compared::All), MAX_NEWEST).await?;
-    let of_service = read(filter.service_id.map(Compared::Service), MAX_PER_REFERENCE).await?;
-    let on_host = read(filter.host_id.map(Compared::Host), MAX_PER_REFERENCE).await?;
-    let complete = (newest.len() as u64) < MAX_NEWEST;
-    let all: HashMap<ChangeId, Candidate> = newest
-        .into_iter()
-        .chain(of_service)
-        .chain(on_host)
-        .map(|candidate| (candidate.id, candidate))
-        .collect();
-    Ok((all.into_values().collect(), complete))
+    let newest = read(CandidateSource::All, MAX_NEWEST).await?;
+    let is_all = (newest.len() as u64) < MAX_NEWEST;
+    let oldest = newest.iter().map(|change| change.started_at).min();
+    let complete_since = match oldest {
+        // Of the millisecond of the oldest one, others may be missing.
+        Some(oldest) if !is_all => oldest.plus(TimeDelta::milliseconds(1)),
+        _ => since,
+    };
+    let mut sources = vec![CandidateSource::UndoneAfter(at)];
+    let services = related_services(affected);
+    if !services.is_empty() {
+        sources.push(CandidateSource::Services(services));
+    }
+    sources.extend(affected.host.map(CandidateSource::Host));
+    sources.extend(
+        affected
+            .environment
+            .clone()
+            .map(CandidateSource::Environment),
+    );
+    if !affected.words.is_empty() {
+        let words = affected.words.iter().map(|word| word.word.clone());
+        sources.push(CandidateSource::Words(words.collect()));
+    }
+    let mut all: HashMap<ChangeId, Candidate> = HashMap::new();
+    let mut keep = |found: Vec<Candidate>| {
+        all.extend(found.into_iter().map(|change| (change.id, change)));
+    };
+    keep(newest);
+    for source in sources {
+        // What is more than the newest changes is missing only if those are not all.
+        if !is_all {
+            keep(read(source, MAX_PER_KIND).await?);
+        }
+    }
+    Ok(Candidates {
+        candidates: all.into_values().collect(),
+        complete_since,
+    })
+}
+
+/// Returns the services whose changes are candidates, with the limit for each.
+fn related_services(affected: &Affected) -> Vec<(ServiceId, u64)> {
+    let related = (affected.dependencies.iter().chain(&affected.dependents))
+        .map(|service| service.id)
+        .chain(affected.words.iter().flat_map(|word| word.services.clone()))
+        .take(MAX_RELATED)
+        .map(|id| (id, MAX_PER_RELATED));
+    // Each service once, with its highest limit.
+    let mut limits: BTreeMap<ServiceId, u64> = related.collect();
+    limits.extend(
+        affected
+            .service
+            .iter()
+            .map(|service| (service.id, MAX_PER_KIND)),
+    );
+    limits.into_iter().collect()
+}
+
+/// Counts the changes of the window by service and environment.
+async fn facets(
+    app: &App,
+    tenant: Tenant,
+    since: Timestamp,
+    at: Timestamp,
+) -> Result<AroundFacets, StoreError> {
+    let window = since.millis()..at.millis().saturating_add(1);
+    app.store
+        .counts_by_place(tenant, window, MAX_SERVICE_COUNTS)
+        .await
 }

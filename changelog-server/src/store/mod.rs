@@ -55,7 +55,9 @@ use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 
 pub use activity::{Entry, StoredEntry};
 pub use api_keys::KeyOwner;
-pub use changes::{ChangeJson, ChangeList, ChangesJson, Compared, Created, Creation, Draft};
+pub use changes::{
+    CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,
+};
 pub(crate) use database::new_id;
 pub use database::{Database, Tx};
 pub use dependencies::Dependencies;

@@ -30,6 +30,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use changelog_tests::watchdog;
+use chrono::{TimeDelta, Utc};
 
 use measure::{Gauge, MANY_CONNECTIONS};
 use report::{Costs, Goal, Shapes, Table, Unit};
@@ -241,10 +242,41 @@ async fn shapes(testbed: &Testbed, gauge: &Gauge<'_>, seeded: &Seeded) -> Result
         let latencies = gauge.alone(&work).await?;
         shapes.row(&expected.name, Some(expected.count), &latencies);
     }
+    for (name, query) in around_questions(seeded) {
+        let target = format!("/api/changes/around?{query}");
+        let work = Work::of(200, work::get(&seeded.key, &target));
+        let latencies = gauge.alone(&work).await?;
+        shapes.row(&format!("around {name}"), None, &latencies);
+    }
     let with_service = Work::create(&[&seeded.key], Some(&seeded.services[0]));
     let latencies = gauge.alone(&with_service).await?;
     shapes.row("create with one of 5,000 services", None, &latencies);
     Ok(shapes)
+}
+
+/// Returns the questions about the changes before a moment, with their names.
+fn around_questions(seeded: &Seeded) -> [(&'static str, String); 6] {
+    let service = &seeded.services[seeded.services.len() / 2];
+    let half_a_year_ago = history::timestamp(Utc::now() - TimeDelta::days(182));
+    let of_service = format!("service_id={service}");
+    let week = "window_minutes=10080";
+    [
+        ("now", String::new()),
+        ("now, 7 d, 100 changes", format!("{week}&limit=100")),
+        ("now, one of 5,000 services", of_service.clone()),
+        (
+            "now, 7 d, its service, words",
+            format!("{week}&{of_service}&q=deploy+needle"),
+        ),
+        (
+            "half a year ago, 7 d",
+            format!("at={half_a_year_ago}&{week}"),
+        ),
+        (
+            "half a year ago, 7 d, its service, words",
+            format!("at={half_a_year_ago}&{week}&{of_service}&q=deploy+needle"),
+        ),
+    ]
 }
 
 /// Prints a result.

@@ -5,9 +5,18 @@ use uuid::Uuid;
 
 use crate::chlog::chlog;
 use changelog_tests::openapi::Document;
-use changelog_tests::{TestApp, each, keys, on_both, text};
+use changelog_tests::{TestApp, TestClient, each, keys, on_both, text};
 
-on_both!(suspects_are_ranked_with_their_reasons, chlog_shows_suspects,);
+on_both!(
+    suspects_are_ranked_with_their_reasons,
+    invalid_questions_are_refused,
+    changes_are_judged_as_of_the_moment,
+    related_services_and_symptoms_count,
+    the_window_widens_until_something_of_weight_is_found,
+    places_of_the_window_are_counted,
+    related_changes_are_found_among_many,
+    chlog_shows_suspects,
+);
 
 const AT: &str = "2026-03-01T12:00:00.000Z";
 const PATH: &str = "/api/changes/around";
@@ -35,20 +44,14 @@ async fn record(app: &TestApp) -> (String, String) {
             json!({ "host_id": hosts[1] }),
         ),
         ("elsewhere", "10:33", json!({ "host_id": hosts[2] })),
-        ("rolled back", "11:30", json!({ "status": "rolled_back" })),
+        ("undone", "11:30", json!({ "status": "rolled_back" })),
         ("still running", "11:00", json!({ "status": "in_progress" })),
         ("just before", "11:59", json!({})),
         ("at the moment", "12:00", json!({})),
         ("long before", "09:59", json!({ "service_id": service })),
         ("afterwards", "12:01", json!({ "service_id": service })),
     ] {
-        let mut body = json!({
-            "title": title, "occurred_at": format!("2026-03-01T{at}:00Z"), "status": "completed",
-        });
-        for (name, value) in more.as_object().expect("fields") {
-            body[name] = value.clone();
-        }
-        key.create("/api/changes", body).await;
+        change(&key, title, at, more).await;
     }
     (service, hosts.swap_remove(0))
 }
@@ -56,6 +59,36 @@ async fn record(app: &TestApp) -> (String, String) {
 fn titles(around: &Value) -> Vec<String> {
     let changes = each(&around["data"], "change");
     changes.iter().map(|one| text(&one["title"])).collect()
+}
+
+/// Returns the reasons of the change with a title, in words with their points, without
+/// those for recency and risk.
+fn reasons(around: &Value, title: &str) -> Vec<(i64, String)> {
+    let data = around["data"].as_array().expect("a list");
+    let found = data.iter().find(|one| one["change"]["title"] == title);
+    let found = found.unwrap_or_else(|| panic!("no {title}: {around}"));
+    let reasons = found["reasons"].as_array().expect("a list");
+    let sum: i64 = reasons
+        .iter()
+        .filter_map(|one| one["points"].as_i64())
+        .sum();
+    assert_eq!(found["score"], sum, "{title}");
+    let told = reasons
+        .iter()
+        .filter(|one| one["code"] != "recent" && one["code"] != "risk");
+    let in_words = |one: &Value| (one["points"].as_i64().expect("points"), text(&one["text"]));
+    told.map(in_words).collect()
+}
+
+/// Creates a change on the day of the incident.
+async fn change(key: &TestClient, title: &str, time: &str, more: Value) -> String {
+    let mut body = json!({
+        "title": title, "occurred_at": format!("2026-03-01T{time}:00Z"), "status": "completed",
+    });
+    for (name, value) in more.as_object().expect("fields") {
+        body[name] = value.clone();
+    }
+    key.create("/api/changes", body).await
 }
 
 async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
@@ -69,45 +102,60 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     let around = answer.body(200);
     assert_eq!(
         keys(&around),
-        ["at", "complete", "considered", "data", "since"]
+        [
+            "at",
+            "complete",
+            "considered",
+            "data",
+            "facets",
+            "since",
+            "widened",
+            "window_minutes"
+        ]
     );
+    let mut rest = around.clone();
+    rest["data"].take();
+    rest["facets"].take();
     assert_eq!(
-        (
-            &around["at"],
-            &around["since"],
-            &around["considered"],
-            &around["complete"]
-        ),
-        (
-            &json!(AT),
-            &json!("2026-03-01T10:00:00.000Z"),
-            &json!(8),
-            &json!(true)
-        )
+        rest,
+        json!({
+            "at": AT, "since": "2026-02-28T12:00:00.000Z", "window_minutes": 1_440,
+            "widened": false, "considered": 9, "complete": true, "data": null, "facets": null,
+        })
     );
     assert_eq!(
         titles(&around),
         [
             "of the service",
             "on the host",
-            "rolled back",
-            "at the moment",
+            "long before",
             "still running",
+            "at the moment",
             "just before",
             "of the environment",
             "elsewhere",
+            "undone",
         ]
     );
     let first = &around["data"][0];
     assert_eq!(
         first["reasons"],
         json!([
-            { "code": "same_service", "points": 40, "text": "same service: payments" },
+            { "code": "recent", "points": 70, "text": "1 hour before" },
+            { "code": "same_service", "points": 64, "text": "same service: payments" },
             { "code": "risk", "points": 15, "text": "high risk" },
-            { "code": "recent", "points": 7, "text": "1 hour before" },
         ])
     );
-    assert_eq!(first["score"], 62);
+    assert_eq!(first["score"], 149);
+    for (title, expected) in [
+        ("on the host", (64, "same host: web-1")),
+        ("of the environment", (15, "same environment: prod")),
+        ("still running", (20, "still in progress")),
+        ("undone", (-20, "undone 30 minutes before")),
+    ] {
+        let (points, words) = expected;
+        assert_eq!(reasons(&around, title), [(points, words.to_owned())]);
+    }
     let id = text(&first["change"]["id"]);
     let detail = key.get(&format!("/api/changes/{id}")).await.data(200);
     assert_eq!(first["change"], detail);
@@ -116,9 +164,9 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     for (more, expected) in [
         (
             "&window_minutes=30",
-            &["rolled back", "at the moment", "just before"][..],
+            &["at the moment", "just before", "undone"][..],
         ),
-        ("&limit=1", &["rolled back"]),
+        ("&limit=1", &["still running"]),
         (
             "&window_minutes=1&limit=500",
             &["at the moment", "just before"],
@@ -129,22 +177,32 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     }
     // Unknown ids match nothing, and another organization sees nothing.
     let nobody = format!("{PATH}?at={AT}&host_id={0}&service_id={0}", Uuid::now_v7());
-    assert_eq!(key.get(&nobody).await.body(200)["considered"], 8);
+    assert_eq!(key.get(&nobody).await.body(200)["considered"], 9);
     let other = app.second_organization();
     let theirs = app.with_key(&other.key).get(&query).await.body(200);
     assert_eq!(
-        (&theirs["data"], &theirs["considered"]),
-        (&json!([]), &json!(0))
+        (&theirs["data"], &theirs["considered"], &theirs["facets"]),
+        (
+            &json!([]),
+            &json!(0),
+            &json!({ "services": [], "environments": [] })
+        )
     );
     // The default time is now.
-    key.change("a moment ago").await;
+    change_now(&key).await;
     assert_eq!(titles(&key.get(PATH).await.body(200)), ["a moment ago"]);
+}
+
+async fn invalid_questions_are_refused(app: TestApp) {
+    let key = app.key();
     for (query, pointer, code) in [
         ("at=yesterday", "?at", "invalid_format"),
         ("window_minutes=0", "?window_minutes", "out_of_range"),
         ("window_minutes=10081", "?window_minutes", "out_of_range"),
         ("limit=0", "?limit", "out_of_range"),
         ("window=2h", "?window", "unknown_field"),
+        ("planned=maybe", "?planned", "invalid_format"),
+        ("environment=moon", "?environment", "unknown_value"),
     ] {
         let answer = key.get(&format!("{PATH}?{query}")).await;
         answer.violates_query(&[(pointer, code)]);
@@ -152,15 +210,363 @@ async fn suspects_are_ranked_with_their_reasons(app: TestApp) {
     app.anonymous().get(PATH).await.problem(401, "unauthorized");
 }
 
+async fn change_now(key: &TestClient) {
+    let body = json!({ "title": "a moment ago", "status": "completed" });
+    key.create("/api/changes", body).await;
+}
+
+async fn changes_are_judged_as_of_the_moment(app: TestApp) {
+    let key = app.key();
+    let undone = |time: &str, more: Value| {
+        let mut fields = json!({
+            "status": "rolled_back", "ended_at": format!("2026-03-01T{time}:00Z"),
+        });
+        for (name, value) in more.as_object().expect("fields") {
+            fields[name] = value.clone();
+        }
+        fields
+    };
+    for (title, time, more) in [
+        ("undone before", "11:00", undone("11:55", json!({}))),
+        ("undone after", "08:00", undone("12:12", json!({}))),
+        (
+            "failed before",
+            "11:01",
+            undone("11:55", json!({ "outcome": "failed" })),
+        ),
+        (
+            "failed after",
+            "11:02",
+            undone("12:12", json!({ "outcome": "failed" })),
+        ),
+        (
+            "ended after",
+            "11:03",
+            json!({ "ended_at": "2026-03-01T12:01:00Z" }),
+        ),
+        (
+            "ended before",
+            "11:04",
+            json!({ "ended_at": "2026-03-01T11:59:00Z" }),
+        ),
+        ("running", "11:05", json!({ "status": "in_progress" })),
+        ("planned", "11:06", json!({ "status": "planned" })),
+        ("started after", "12:01", json!({})),
+    ] {
+        change(&key, title, time, more).await;
+    }
+    let path = format!("{PATH}?at={AT}");
+    let around = key.get(&path).await.body(200);
+    assert_eq!(titles(&around)[0], "undone after");
+    assert_eq!(around["considered"], 7);
+    for (title, expected) in [
+        ("undone before", &[(-20, "undone 5 minutes before")][..]),
+        (
+            "undone after",
+            &[(400, "undone 12 minutes after, so it was suspected")],
+        ),
+        ("failed before", &[]),
+        ("failed after", &[(20, "in progress at that time")]),
+        ("ended after", &[(20, "in progress at that time")]),
+        ("ended before", &[]),
+        ("running", &[(20, "still in progress")]),
+    ] {
+        let expected: Vec<(i64, String)> = expected
+            .iter()
+            .map(|(points, text)| (*points, (*text).to_owned()))
+            .collect();
+        assert_eq!(reasons(&around, title), expected, "{title}");
+    }
+    let planned = key.get(&format!("{path}&planned=true")).await.body(200);
+    assert_eq!(planned["considered"], 8);
+    assert!(titles(&planned).contains(&"planned".to_owned()));
+    // Earlier, what was undone at 11:55 was in progress or completed, and not suspected
+    // by anyone yet.
+    let earlier = format!("{PATH}?at=2026-03-01T11:30:00Z");
+    let earlier = key.get(&earlier).await.body(200);
+    let expected = (
+        400,
+        "undone 25 minutes after, so it was suspected".to_owned(),
+    );
+    assert_eq!(reasons(&earlier, "undone before"), [expected]);
+}
+
+async fn related_services_and_symptoms_count(app: TestApp) {
+    let key = app.key();
+    let mut ids = Vec::new();
+    for name in ["payments", "postgres", "checkout", "search", "card-vault"] {
+        ids.push(key.create("/api/services", json!({ "name": name })).await);
+    }
+    let [payments, postgres, checkout, search, cards] = &ids[..] else {
+        unreachable!("five services");
+    };
+    for (service, needs) in [(payments, postgres), (checkout, payments)] {
+        let path = format!("/api/services/{service}");
+        let answer = key.patch(&path, json!({ "depends_on": [needs] })).await;
+        answer.is(200);
+    }
+    for (title, time, services) in [
+        ("own", "10:00", json!([payments, search])),
+        ("touched", "10:01", json!([search, payments])),
+        ("needed", "10:02", json!([search, postgres])),
+        ("needing", "10:03", json!([checkout])),
+        ("Raise the timeout", "10:04", json!([search])),
+        ("for cards", "10:05", json!([search, cards])),
+    ] {
+        change(&key, title, time, json!({ "service_ids": services })).await;
+    }
+    let body = json!({ "environment": "staging" });
+    change(&key, "Revert \"own\"", "10:06", body).await;
+    let query = format!("{PATH}?at={AT}&service_id={payments}&q=Card+timeout+of+the+card!");
+    let around = key
+        .get(&format!("{query}&environment=staging"))
+        .await
+        .body(200);
+    for (title, expected) in [
+        ("own", &[(64, "same service: payments")][..]),
+        (
+            "touched",
+            &[(48, "touched payments"), (-12, "3 newer changes to search")],
+        ),
+        (
+            "needed",
+            &[
+                (24, "payments depends on postgres"),
+                (-10, "2 newer changes to search"),
+            ],
+        ),
+        ("needing", &[(10, "checkout depends on payments")]),
+        (
+            "Raise the timeout",
+            &[(10, "mentions timeout"), (-6, "1 newer change to search")],
+        ),
+        ("for cards", &[(10, "mentions card")]),
+        (
+            "Revert \"own\"",
+            &[
+                (15, "same environment: staging"),
+                (-20, "undoes an earlier change"),
+            ],
+        ),
+    ] {
+        let expected: Vec<(i64, String)> = expected
+            .iter()
+            .map(|(points, text)| (*points, (*text).to_owned()))
+            .collect();
+        assert_eq!(reasons(&around, title), expected, "{title}");
+    }
+}
+
+async fn the_window_widens_until_something_of_weight_is_found(app: TestApp) {
+    let key = app.key();
+    let service = json!({ "name": "payments" });
+    let service = key.create("/api/services", service).await;
+    for (title, at, service) in [
+        ("elsewhere", "2026-03-01T11:00:00Z", None),
+        ("two days ago", "2026-02-27T12:00:00Z", Some(&service)),
+    ] {
+        let body = json!({
+            "title": title, "occurred_at": at, "status": "completed", "service_id": service,
+        });
+        key.create("/api/changes", body).await;
+    }
+    let window = async |query: &str| {
+        let around = key.get(&format!("{PATH}?{query}")).await.body(200);
+        let minutes = around["window_minutes"].as_u64().expect("a number");
+        let since = text(&around["since"]);
+        (minutes, around["widened"] == true, since, titles(&around))
+    };
+    let named = |titles: &[&str]| -> Vec<String> {
+        titles.iter().map(|title| (*title).to_owned()).collect()
+    };
+    for (query, minutes, widened, since, expected) in [
+        (
+            String::new(),
+            1_440,
+            false,
+            "2026-02-28T12:00:00.000Z",
+            &["elsewhere"][..],
+        ),
+        (
+            format!("&service_id={service}"),
+            4_320,
+            true,
+            "2026-02-26T12:00:00.000Z",
+            &["two days ago", "elsewhere"],
+        ),
+        (
+            "&q=disk".to_owned(),
+            10_080,
+            true,
+            "2026-02-22T12:00:00.000Z",
+            &["elsewhere", "two days ago"],
+        ),
+        (
+            format!("&service_id={service}&window_minutes=60"),
+            60,
+            false,
+            "2026-03-01T11:00:00.000Z",
+            &["elsewhere"],
+        ),
+    ] {
+        let found = window(&format!("at={AT}{query}")).await;
+        let expected = (minutes, widened, since.to_owned(), named(expected));
+        assert_eq!(found, expected, "{query}");
+    }
+    // Two days without any change.
+    let (minutes, widened, ..) = window("at=2026-03-03T12:00:00Z").await;
+    assert_eq!((minutes, widened), (4_320, true));
+}
+
+async fn places_of_the_window_are_counted(app: TestApp) {
+    let key = app.key();
+    let mut services = Vec::new();
+    for number in 0..3 {
+        let body = json!({ "name": format!("service {number}") });
+        services.push(key.create("/api/services", body).await);
+    }
+    // Four days with 24 changes each.
+    let environments = [Some("prod"), Some("dev"), None];
+    let mut changes = Vec::new();
+    for hour in 0..96 {
+        let touched: Vec<&String> = (0..3)
+            .filter(|number| hour % (number + 2) == 0)
+            .map(|number| &services[number])
+            .collect();
+        changes.push(json!({
+            "title": format!("hour {hour}"),
+            "occurred_at": format!("2026-02-{}T{:02}:30:00Z", 24 + hour / 24, hour % 24),
+            "status": if hour % 7 == 0 { "planned" } else { "completed" },
+            "service_ids": touched,
+            "environment": environments[hour % 3],
+        }));
+    }
+    let created = key.post("/api/changes/bulk", json!({ "changes": changes }));
+    created.await.is(201);
+    // From within the second day to within the fourth; within a day; of all days.
+    for (at, first, last) in [
+        ("2026-02-27T06:00:00Z", 30, 77),
+        ("2026-02-25T10:00:00Z", 26, 33),
+        ("2026-02-28T00:00:00Z", 0, 95),
+    ] {
+        let minutes = (last - first + 1) * 60;
+        let path = format!("{PATH}?at={at}&window_minutes={minutes}");
+        let facets = key.get(&path).await.body(200)["facets"].take();
+        let happened = || (first..=last).filter(|hour| hour % 7 != 0);
+        let mut expected: Vec<(usize, &String)> = (0..3)
+            .map(|number| {
+                let of_service = happened().filter(|hour| hour % (number + 2) == 0);
+                (of_service.count(), &services[number])
+            })
+            .collect();
+        expected.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        let found = facets["services"].as_array().expect("a list");
+        let found: Vec<(usize, String)> = found
+            .iter()
+            .map(|one| {
+                let count = one["count"].as_u64().expect("a number");
+                (
+                    usize::try_from(count).expect("few"),
+                    text(&one["service"]["id"]),
+                )
+            })
+            .collect();
+        let expected: Vec<(usize, String)> = expected
+            .into_iter()
+            .map(|(count, id)| (count, id.clone()))
+            .collect();
+        assert_eq!(found, expected, "{at}");
+        let mut expected = [("prod", 0), ("dev", 1)].map(|(name, rest)| {
+            let count = happened().filter(|hour| hour % 3 == rest).count();
+            json!({ "environment": name, "count": count })
+        });
+        expected.sort_by_key(|one| std::cmp::Reverse(one["count"].as_u64()));
+        assert_eq!(facets["environments"], json!(expected), "{at}");
+    }
+}
+
+/// In a window with more changes than are compared, the older ones that matter are
+/// compared, too.
+async fn related_changes_are_found_among_many(app: TestApp) {
+    let key = app.key();
+    let mut ids = Vec::new();
+    for name in ["payments", "postgres", "search"] {
+        ids.push(key.create("/api/services", json!({ "name": name })).await);
+    }
+    let [payments, postgres, search] = &ids[..] else {
+        unreachable!("three services");
+    };
+    let path = format!("/api/services/{payments}");
+    let answer = key.patch(&path, json!({ "depends_on": [postgres] })).await;
+    answer.is(200);
+    let host = json!({ "hostname": "web-1", "environment": "test" });
+    let host = key.create("/api/hosts", host).await;
+    for (title, more) in [
+        ("own", json!({ "service_id": payments })),
+        ("touched", json!({ "service_ids": [search, payments] })),
+        ("needed", json!({ "service_ids": [search, postgres] })),
+        ("on the host", json!({ "host_id": host })),
+        ("in the environment", json!({ "environment": "test" })),
+        ("A long timeout", json!({})),
+        (
+            "undone",
+            json!({ "status": "rolled_back", "ended_at": "2026-03-01T12:30:00Z" }),
+        ),
+        ("nothing", json!({})),
+    ] {
+        change(&key, title, "08:00", more).await;
+    }
+    let many: Vec<Value> = (0..500)
+        .map(|number| {
+            json!({
+                "title": format!("one of many {number}"), "status": "completed",
+                "occurred_at": "2026-03-01T09:00:00Z",
+            })
+        })
+        .collect();
+    let created = key.post("/api/changes/bulk", json!({ "changes": many }));
+    created.await.is(201);
+    let query =
+        format!("{PATH}?at={AT}&service_id={payments}&host_id={host}&q=timeouts+time&limit=100");
+    let around = key.get(&query).await.body(200);
+    let found = titles(&around);
+    for title in [
+        "own",
+        "touched",
+        "needed",
+        "on the host",
+        "in the environment",
+        "A long timeout",
+        "undone",
+    ] {
+        assert!(found.contains(&title.to_owned()), "no {title}: {found:?}");
+    }
+    assert_eq!(found[0], "undone");
+    assert_eq!(
+        (&around["considered"], &around["complete"]),
+        (&json!(507), &json!(false))
+    );
+    let all = key.get(&format!("{query}&window_minutes=180")).await;
+    assert_eq!(all.body(200)["complete"], false);
+    let none = key
+        .get(&format!("{query}&window_minutes=179"))
+        .await
+        .body(200);
+    assert_eq!(
+        (&none["considered"], &none["complete"]),
+        (&json!(0), &json!(true))
+    );
+}
+
 async fn chlog_shows_suspects(app: TestApp) {
     record(&app).await;
     let arguments = ["around", AT, "--service", "payments", "--host", "WEB-1"];
     let output = chlog(&app, &arguments).succeeds();
     let lines: Vec<&str> = output.stdout.lines().collect();
-    assert_eq!(lines.len(), 9, "{}", output.stdout);
+    assert_eq!(lines.len(), 10, "{}", output.stdout);
     assert!(lines[0].contains("SCORE") && lines[0].contains("REASONS"));
     assert!(
-        lines[1].contains("same service: payments, high risk, 1 hour before"),
+        lines[1].contains("1 hour before, same service: payments, high risk"),
         "{}",
         output.stdout
     );
@@ -173,14 +579,14 @@ async fn chlog_shows_suspects(app: TestApp) {
     };
     let around = with(&["--json", "-L", "2"]).json();
     assert_eq!(titles(&around), ["of the service", "on the host"]);
-    assert_eq!(around["considered"], 8);
+    assert_eq!(around["considered"], 9);
     let ids = with(&["--format", "ids", "--window", "1m"]).stdout;
     assert_eq!(ids.lines().count(), 2, "{ids}");
     let csv = with(&["--format", "csv", "--window", "3h"]).stdout;
     assert!(csv.starts_with("score,reasons,id,title,"), "{csv}");
     assert_eq!(csv.lines().count(), 10, "{csv}");
     let line = with(&["--format", "ndjson", "-L", "1"]).json();
-    assert_eq!(line["reasons"][0]["code"], "same_service");
+    assert_eq!(line["reasons"][1]["code"], "same_service");
 
     // Ages and dates are parsed as for `list`.
     assert_eq!(chlog(&app, &["around", "0s"]).succeeds().stdout, "");

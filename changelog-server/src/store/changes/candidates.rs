@@ -4,66 +4,128 @@
 use std::ops::Range;
 
 use changelog_core::change::around::Candidate;
-use changelog_core::{HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status, Timestamp};
-use sqlx::QueryBuilder;
+use changelog_core::{
+    ChangeFilter, Environment, HostId, HostRef, RiskLevel, ServiceId, ServiceRef, Status, Timestamp,
+};
 use sqlx::types::{Text, Uuid};
+use sqlx::{FromRow, QueryBuilder};
 
 use super::{REFERENCES, broken};
-use crate::store::engine::{Dialect, on, push_limit};
+use crate::store::engine::{Planning, on, push_limit};
+use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// A row of [`select`].
-type CandidateRow = (
-    Uuid,
-    i64,
-    Text<RiskLevel>,
-    Text<Status>,
-    Option<String>,
-    Option<String>,
-);
-
 /// Which changes are candidates.
-#[derive(Clone, Copy, Debug)]
-pub enum Compared {
+#[derive(Clone, Debug)]
+pub enum CandidateSource {
     /// All of the organization.
     All,
-    /// Those of this service.
-    Service(ServiceId),
+    /// Those of these services, each with a limit on the changes of which it is the
+    /// first service, and on those of which it is another one.
+    Services(Vec<(ServiceId, u64)>),
     /// Those on this host.
     Host(HostId),
+    /// Those in this environment.
+    Environment(Environment),
+    /// Those that were undone after this time.
+    UndoneAfter(Timestamp),
+    /// Those whose titles have any of these words, or one that begins with it. The words
+    /// are folded.
+    Words(Vec<String>),
+}
+
+/// The newest changes of a source in a time range.
+#[derive(Clone, Debug)]
+pub struct NewestOf {
+    /// Which changes.
+    pub source: CandidateSource,
+    /// The time range, in milliseconds since 1970.
+    pub millis: Range<i64>,
+    /// Whether planned changes are included.
+    pub planned: bool,
+    /// The limit on changes; services have their own.
+    pub limit: u64,
+}
+
+#[derive(FromRow)]
+struct CandidateRow {
+    id: Uuid,
+    sort_key: i64,
+    title: String,
+    risk_level: Text<RiskLevel>,
+    status: Text<Status>,
+    environment: Option<Text<Environment>>,
+    ended_at: Option<i64>,
+    undone_at: Option<i64>,
+    more_service_ids: Option<String>,
+    service: Option<String>,
+    host: Option<String>,
 }
 
 impl Database {
-    /// Reads the newest changes in a time range, in milliseconds since 1970.
+    /// Reads the newest changes of a source in a time range.
     pub async fn candidates(
         &self,
         tenant: Tenant,
-        compared: Compared,
-        millis: Range<i64>,
-        limit: u64,
+        newest: NewestOf,
     ) -> Result<Vec<Candidate>, StoreError> {
-        let rows: Vec<CandidateRow> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = select(tenant, compared, millis, limit);
+        let search = match &newest.source {
+            CandidateSource::Words(words) => Some(search::match_any(self, tenant, words).await?),
+            CandidateSource::Environment(environment) => {
+                let filter = ChangeFilter {
+                    environments: vec![environment.clone()],
+                    ..ChangeFilter::default()
+                };
+                let matcher = ChangeMatcher::new(&filter);
+                Some(search::match_query(self, tenant, &matcher).await?)
+            }
+            _ => None,
+        };
+        // Which index serves a search better depends on its words.
+        let planning = match &search {
+            Some(_) => Planning::ForValues,
+            None => Planning::Automatic,
+        };
+        let mut lease = self.reader_with(tenant, planning).await?;
+        let rows: Vec<CandidateRow> = on!(&mut lease, |db| async {
+            let mut query = select(tenant, &newest, search.as_deref());
             query.build_query_as().fetch_all(&mut **db).await
         })?;
-        rows.into_iter().map(candidate).collect()
+        let candidates = rows.into_iter().map(CandidateRow::into_candidate);
+        let candidates: Result<Vec<Candidate>, StoreError> = candidates.collect();
+        let mut candidates = candidates?;
+        candidates.retain(|change| newest.planned || change.status != Status::Planned);
+        Ok(candidates)
     }
 }
 
-fn candidate(
-    (id, sort_key, risk_level, status, service, host): CandidateRow,
-) -> Result<Candidate, StoreError> {
-    let service: Option<ServiceRef> = parse(service)?;
-    let host_ref: Option<HostRef> = parse(host)?;
-    Ok(Candidate {
-        id: id.into(),
-        occurred_at: Timestamp::from_millis(sort_key::millis(sort_key)),
-        risk_level: risk_level.0,
-        status: status.0,
-        service,
-        host_ref,
-    })
+impl CandidateRow {
+    fn into_candidate(self) -> Result<Candidate, StoreError> {
+        let service: Option<ServiceRef> = parse(self.service)?;
+        let host_ref: Option<HostRef> = parse(self.host)?;
+        Ok(Candidate {
+            id: self.id.into(),
+            title: self.title,
+            started_at: Timestamp::from_millis(sort_key::millis(self.sort_key)),
+            ended_at: self.ended_at.map(Timestamp::from_millis),
+            undone_at: self.undone_at.map(Timestamp::from_millis),
+            risk_level: self.risk_level.0,
+            status: self.status.0,
+            environment: self.environment.map(|environment| environment.0),
+            service,
+            more_services: parse_ids(self.more_service_ids.as_deref()),
+            host_ref,
+        })
+    }
+}
+
+/// Returns the ids in the column `more_service_ids`.
+pub(in crate::store) fn parse_ids(ids: Option<&str>) -> Vec<ServiceId> {
+    let ids = ids.unwrap_or_default().split(',');
+    ids.filter_map(|id| Uuid::try_parse(id).ok())
+        .map(ServiceId::from)
+        .collect()
 }
 
 fn parse<T: serde::de::DeserializeOwned>(json: Option<String>) -> Result<Option<T>, StoreError> {
@@ -72,35 +134,102 @@ fn parse<T: serde::de::DeserializeOwned>(json: Option<String>) -> Result<Option<
         .map_err(|error| broken(&error))
 }
 
-fn select<DB: Dialect>(
+fn select<DB: SearchDialect>(
     tenant: Tenant,
-    compared: Compared,
-    millis: Range<i64>,
-    limit: u64,
+    newest: &NewestOf,
+    search: Option<&str>,
 ) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
-        "SELECT c.id, c.sort_key, c.risk_level, c.status, s.reference, h.reference \
-         FROM (SELECT sort_key FROM changes WHERE organization_id = ",
+        "SELECT c.id, c.sort_key, c.title, c.risk_level, c.status, c.environment, c.ended_at, \
+         c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host FROM (",
     );
-    DB::bind(&mut query, tenant.uuid().into());
-    match compared {
-        Compared::All => {}
-        Compared::Service(id) => {
-            query.push(" AND service_id = ");
-            DB::bind(&mut query, id.0.into());
-        }
-        Compared::Host(id) => {
-            query.push(" AND host_id = ");
-            DB::bind(&mut query, id.0.into());
-        }
-    }
-    sort_key::push_range(&mut query, "sort_key", sort_key::of_millis(millis));
-    query.push(" ORDER BY sort_key DESC");
-    push_limit(&mut query, limit, 0);
+    push_sort_keys(&mut query, tenant, newest, search);
     query.push(
         ") AS newest JOIN changes c ON c.sort_key = newest.sort_key AND c.organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
     query.push(REFERENCES);
     query
+}
+
+/// Appends the select of the sort keys.
+fn push_sort_keys<DB: SearchDialect>(
+    query: &mut QueryBuilder<DB>,
+    tenant: Tenant,
+    newest: &NewestOf,
+    search: Option<&str>,
+) {
+    if let Some(search) = search {
+        query
+            .push("SELECT ")
+            .push(DB::SORT_KEY)
+            .push(" AS sort_key");
+        DB::push_matches(query, tenant, search);
+        push_end(query, newest, DB::SORT_KEY, newest.limit);
+        return;
+    }
+    let by = match &newest.source {
+        CandidateSource::Services(services) => {
+            push_services(query, tenant, newest, services);
+            return;
+        }
+        CandidateSource::Host(id) => Some((" AND host_id = ", id.0.into())),
+        CandidateSource::UndoneAfter(at) => Some((" AND undone_at > ", at.millis().into())),
+        CandidateSource::All | CandidateSource::Environment(_) | CandidateSource::Words(_) => None,
+    };
+    query.push("SELECT sort_key FROM changes WHERE organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    if let Some((condition, value)) = by {
+        query.push(condition);
+        DB::bind(query, value);
+    }
+    let may_be_planned = !matches!(newest.source, CandidateSource::UndoneAfter(_));
+    if may_be_planned && !newest.planned {
+        query.push(" AND status <> 'planned'");
+    }
+    push_end(query, newest, "sort_key", newest.limit);
+}
+
+/// Appends the selects of the changes of each service, which together may have a change
+/// more than once.
+fn push_services<DB: SearchDialect>(
+    query: &mut QueryBuilder<DB>,
+    tenant: Tenant,
+    newest: &NewestOf,
+    services: &[(ServiceId, u64)],
+) {
+    let mut number = 0;
+    for (id, limit) in services {
+        for (table, condition) in [
+            ("changes", " AND status <> 'planned'"),
+            ("change_services", ""),
+        ] {
+            query.push(if number > 0 { " UNION ALL " } else { "" });
+            query
+                .push("SELECT * FROM (SELECT sort_key FROM ")
+                .push(table);
+            query.push(" WHERE organization_id = ");
+            DB::bind(query, tenant.uuid().into());
+            query.push(" AND service_id = ");
+            DB::bind(query, id.0.into());
+            if !newest.planned {
+                query.push(condition);
+            }
+            push_end(query, newest, "sort_key", *limit);
+            query.push(") AS of_service_").push(number);
+            number += 1;
+        }
+    }
+}
+
+/// Appends the condition on the time, the order and the limit.
+fn push_end<DB: SearchDialect>(
+    query: &mut QueryBuilder<DB>,
+    newest: &NewestOf,
+    column: &str,
+    limit: u64,
+) {
+    sort_key::push_range(query, column, sort_key::of_millis(newest.millis.clone()));
+    query.push(" ORDER BY ").push(column).push(" DESC");
+    push_limit(query, limit, 0);
 }

@@ -8,7 +8,7 @@
 //! id determines. The few changes that were started at another time than they were
 //! recorded for have another sort key; a second statement finds them by `moved_id`.
 
-mod candidates;
+pub(super) mod candidates;
 pub(super) mod create;
 mod delete;
 mod draft;
@@ -35,7 +35,7 @@ use super::index::search::{self, Facets, SearchDialect};
 use super::index::sort_key;
 use super::{Database, StoreError, Tenant, Tx};
 
-pub use candidates::Compared;
+pub use candidates::{CandidateSource, NewestOf};
 pub use create::{Created, Creation};
 pub use draft::Draft;
 pub use list::{ChangeList, ChangesJson};
@@ -380,6 +380,14 @@ impl<'c> ChangeRow<'c> {
         (sort_key::of(id) != Some(self.sort_key)).then_some(id)
     }
 
+    /// Returns when the change ended, in milliseconds since 1970, if that is not when it
+    /// started.
+    fn ended_at(&self) -> Option<i64> {
+        let change = self.change;
+        let ended_later = |at: &Timestamp| Some(*at) != change.started_at;
+        change.ended_at.filter(ended_later).map(Timestamp::millis)
+    }
+
     /// Returns when the change was undone, in milliseconds since 1970; a change that
     /// failed was not.
     fn undone_at(&self) -> Option<i64> {
@@ -390,7 +398,7 @@ impl<'c> ChangeRow<'c> {
     }
 
     /// Returns the columns that an update may change, except the document.
-    fn updatable_columns(&self) -> [(&'static str, Value<'_>); 11] {
+    fn updatable_columns(&self) -> [(&'static str, Value<'_>); 12] {
         let change = self.change;
         let environment = change.environment.as_ref();
         [
@@ -406,6 +414,7 @@ impl<'c> ChangeRow<'c> {
             ("moved_id", self.moved_id().into()),
             ("title", change.title.as_str().into()),
             ("environment", environment.map(Environment::as_str).into()),
+            ("ended_at", self.ended_at().into()),
             ("undone_at", self.undone_at().into()),
             ("more_service_ids", self.more_service_ids.as_deref().into()),
         ]
@@ -442,7 +451,7 @@ fn facets(change: &Change, host_id: Option<HostId>) -> Facets<'_> {
 /// Adds the statements that insert changes, their services, tags, search entries and
 /// counts.
 fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>], slot: i64) {
-    let rows: Vec<[Value<'_>; 15]> = changes
+    let rows: Vec<[Value<'_>; 16]> = changes
         .iter()
         .map(|row| {
             let [sort_key, columns @ ..] = row.updatable_columns().map(|(_, value)| value);
@@ -455,6 +464,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
                 moved,
                 title,
                 place,
+                ended,
                 undone,
                 more,
             ] = columns;
@@ -470,6 +480,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
                 moved,
                 title,
                 place,
+                ended,
                 undone,
                 more,
                 row.author_key.as_deref().into(),
@@ -480,7 +491,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
     script.insert(
         "INSERT INTO changes \
          (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for, \
-         moved_id, title, environment, undone_at, more_service_ids, author_key, document) ",
+         moved_id, title, environment, ended_at, undone_at, more_service_ids, author_key, document) ",
         &rows,
         "",
     );

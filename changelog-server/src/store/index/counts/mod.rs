@@ -8,6 +8,7 @@
 
 mod charts;
 mod paging;
+mod places;
 mod spans;
 
 use std::borrow::Cow;

@@ -140,10 +140,30 @@ pub(in crate::store) async fn match_query(
     matcher: &ChangeMatcher,
 ) -> Result<String, StoreError> {
     let required = required_terms(database, tenant, matcher).await?;
+    in_syntax(database, tenant, &required).await
+}
+
+/// Returns the search index's query, in the syntax of the database, for the changes whose
+/// titles have any of some words, or a word that begins with one of them.
+pub(in crate::store) async fn match_any(
+    database: &Database,
+    tenant: Tenant,
+    words: &[String],
+) -> Result<String, StoreError> {
+    let words = words.iter().cloned().map(Term::Prefix).collect();
+    in_syntax(database, tenant, &[words]).await
+}
+
+/// Writes the query for changes that have one of each list of terms.
+async fn in_syntax(
+    database: &Database,
+    tenant: Tenant,
+    required: &[Vec<Term>],
+) -> Result<String, StoreError> {
     let prefix = facets::prefix(tenant);
     match &database.connections.writes {
-        Engine::Sqlite(_) => sqlite_query(database, tenant, &prefix, &required).await,
-        Engine::Postgres(_) => Ok(postgres_query(&prefix, &required)),
+        Engine::Sqlite(_) => sqlite_query(database, tenant, &prefix, required).await,
+        Engine::Postgres(_) => Ok(postgres_query(&prefix, required)),
     }
 }
 

@@ -1,0 +1,149 @@
+//! Counts of a time range by service and environment.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use changelog_core::{
+    AroundFacets, Environment, EnvironmentCount, ServiceCount, ServiceId, ServiceRef,
+};
+use sqlx::QueryBuilder;
+use sqlx::types::{Text, Uuid};
+
+use super::{Scope, SpanCover, cover, unsigned};
+use crate::store::changes::candidates::parse_ids;
+use crate::store::engine::{Dialect, on};
+use crate::store::index::sort_key;
+use crate::store::{Database, StoreError, Tenant};
+
+/// The changes of whole days by service, without planned ones. Its conditions are those
+/// of the services with the most changes: see [`super::charts`].
+const DAYS_BY_SERVICE: &str = "
+SELECT scope || '', CAST(SUM(n) AS BIGINT) FROM change_counts
+WHERE organization_id = $1 AND span = -86400000 AND substr(scope, 1, 8) = 'service/'
+    AND start >= $2 AND start < $3 AND status <> 'planned'
+GROUP BY scope || ''";
+
+/// The changes of whole days by environment, without planned ones.
+const DAYS_BY_ENVIRONMENT: &str = "
+SELECT environment, CAST(SUM(n) AS BIGINT) FROM change_counts
+WHERE organization_id = $1 AND scope = 'organization' AND span = 86400000
+    AND start >= $2 AND start < $3 AND status <> 'planned'
+GROUP BY environment";
+
+/// The services and the environment of a change.
+type PlaceRow = (Option<Uuid>, Option<String>, Option<Text<Environment>>);
+
+/// Sums by service and environment.
+#[derive(Default)]
+struct Sums {
+    services: HashMap<ServiceId, u64>,
+    environments: HashMap<Environment, u64>,
+}
+
+impl Database {
+    /// Counts the changes of a range of milliseconds since 1970 by service, at most
+    /// `limit` of them, and by environment, without planned ones: most changes first.
+    pub async fn counts_by_place(
+        &self,
+        tenant: Tenant,
+        millis: Range<i64>,
+        limit: usize,
+    ) -> Result<AroundFacets, StoreError> {
+        let SpanCover { days, remainders } = cover(&millis);
+        let mut sums = Sums::default();
+        if !days.is_empty() {
+            self.add_days(tenant, days, &mut sums).await?;
+        }
+        for remainder in remainders {
+            self.add_rows(tenant, remainder, &mut sums).await?;
+        }
+        let mut services: Vec<(ServiceId, u64)> = sums.services.into_iter().collect();
+        services.sort_by_key(|(id, count)| (std::cmp::Reverse(*count), *id));
+        services.truncate(limit);
+        let ids: Vec<ServiceId> = services.iter().map(|(id, _)| *id).collect();
+        let mut known = self.services_by_id(tenant, ids.into_iter()).await?;
+        let services = services.into_iter().filter_map(|(id, count)| {
+            let service = known.remove(&id)?;
+            let (name, color) = (service.name, service.color);
+            let service = ServiceRef { id, name, color };
+            Some(ServiceCount { service, count })
+        });
+        let mut environments: Vec<EnvironmentCount> = sums
+            .environments
+            .into_iter()
+            .map(|(environment, count)| EnvironmentCount { environment, count })
+            .collect();
+        environments.sort_by_key(|one| (std::cmp::Reverse(one.count), one.environment.clone()));
+        Ok(AroundFacets {
+            services: services.collect(),
+            environments,
+        })
+    }
+
+    /// Adds whole days, given as numbers since 1970.
+    async fn add_days(
+        &self,
+        tenant: Tenant,
+        days: Range<i64>,
+        sums: &mut Sums,
+    ) -> Result<(), StoreError> {
+        let mut lease = self.reader(tenant).await?;
+        let [services, environments]: [Vec<(String, i64)>; 2] = on!(&mut lease, |db| async {
+            let mut both = [Vec::new(), Vec::new()];
+            for (rows, statement) in both.iter_mut().zip([DAYS_BY_SERVICE, DAYS_BY_ENVIRONMENT]) {
+                *rows = sqlx::query_as(statement)
+                    .bind(tenant.uuid())
+                    .bind(days.start)
+                    .bind(days.end)
+                    .fetch_all(&mut **db)
+                    .await?;
+            }
+            Ok::<_, sqlx::Error>(both)
+        })?;
+        for (scope, count) in services {
+            if let Some(id) = Scope::service(&scope) {
+                *sums.services.entry(id).or_default() += unsigned(count);
+            }
+        }
+        for (name, count) in environments {
+            // The empty name is that of changes without an environment.
+            if let Ok(environment) = name.parse() {
+                *sums.environments.entry(environment).or_default() += unsigned(count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the changes of a part of a day.
+    async fn add_rows(
+        &self,
+        tenant: Tenant,
+        millis: Range<i64>,
+        sums: &mut Sums,
+    ) -> Result<(), StoreError> {
+        let rows: Vec<PlaceRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = select_places(tenant, millis);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        for (first, more, environment) in rows {
+            let more = parse_ids(more.as_deref());
+            for id in first.map(ServiceId::from).into_iter().chain(more) {
+                *sums.services.entry(id).or_default() += 1;
+            }
+            if let Some(Text(environment)) = environment {
+                *sums.environments.entry(environment).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn select_places<DB: Dialect>(tenant: Tenant, millis: Range<i64>) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT service_id, more_service_ids, environment FROM changes WHERE organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND status <> 'planned'");
+    sort_key::push_range(&mut query, "sort_key", sort_key::of_millis(millis));
+    query
+}
