@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::engine::{Dialect, Engine, Script, on, push_limit};
+use super::engine::{Dialect, Engine, Planning, Script, on, push_limit};
 use super::{Database, StoreError, Tenant, Tx, services};
 
 /// How many of the services that depend on one service are read.
@@ -39,15 +39,17 @@ impl Database {
         tenant: Tenant,
         id: ServiceId,
     ) -> Result<Dependencies, StoreError> {
-        let rows: Vec<(bool, Uuid, String, String)> =
-            on!(&mut self.reader(tenant).await?, |db| async {
-                let mut query = select_both(tenant, id);
-                query.build_query_as().fetch_all(&mut **db).await
-            })?;
+        // For an organization that has more services than most, the plan for all values
+        // would read all of them.
+        let mut reader = self.reader_with(tenant, Planning::ForValues).await?;
+        let rows: Vec<(bool, String)> = on!(&mut reader, |db| async {
+            let mut query = select_both(tenant, id);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
         let mut found = Dependencies::default();
-        for (is_dependency, id, name, color) in rows {
-            let id = id.into();
-            let service = ServiceRef { id, name, color };
+        for (is_dependency, reference) in rows {
+            let service = serde_json::from_str::<ServiceRef>(&reference);
+            let service = service.map_err(|error| sqlx::Error::Decode(error.into()))?;
             if is_dependency {
                 found.depends_on.push(service);
             } else {
@@ -145,7 +147,11 @@ pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: Ser
 
 /// Selects the references to the services in both directions.
 fn select_both<DB: Dialect>(tenant: Tenant, id: ServiceId) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new("SELECT found.is_dependency, s.id, s.name, s.color FROM (");
+    let mut query = QueryBuilder::new(
+        "SELECT found.is_dependency, (SELECT s.reference FROM services s WHERE s.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND s.id = found.id) FROM (");
     let half = |query: &mut QueryBuilder<DB>, select: &str, by: &str| {
         query.push("SELECT * FROM (SELECT ").push(select);
         query.push(" FROM service_dependencies WHERE organization_id = ");
@@ -167,9 +173,7 @@ fn select_both<DB: Dialect>(tenant: Tenant, id: ServiceId) -> QueryBuilder<DB> {
     );
     // One more reveals whether there are more.
     push_limit(&mut query, MAX_DEPENDENTS as u64 + 1, 0);
-    query.push(") AS dependents) AS found JOIN services s ON s.organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
-    query.push(" AND s.id = found.id");
+    query.push(") AS dependents) AS found");
     query
 }
 
@@ -208,6 +212,7 @@ mod tests {
             "SEARCH service_dependencies USING PRIMARY KEY (organization_id=? AND service_id=?)",
             "SEARCH service_dependencies USING COVERING INDEX service_dependencies_by_dependency \
              (organization_id=? AND depends_on_id=?)",
+            "SEARCH s USING INDEX sqlite_autoindex_services_1 (organization_id=? AND id=?)",
         ] {
             assert!(plan.iter().any(|found| found == step), "{step}: {plan:?}");
         }
