@@ -2,6 +2,7 @@
 //! the present names of people.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use changelog_core::{Action, Change, ResourceType, UserId};
 use changelog_core::{ActorType, ChangeHistory, HistoryEntry};
@@ -31,10 +32,11 @@ impl Database {
                 continue;
             };
             let person = UserId(person);
-            if !names.contains_key(&person) {
-                names.insert(person, self.name_of(tenant, person).await?);
-            }
-            if let Some(Some(name)) = names.get(&person) {
+            let name = match names.entry(person) {
+                Entry::Occupied(name) => name.into_mut(),
+                Entry::Vacant(name) => name.insert(self.name_of(tenant, person).await?),
+            };
+            if let Some(name) = name {
                 by.name.clone_from(name);
             }
         }
