@@ -49,6 +49,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
         "GET /api/changes",
         "GET /api/changes/around",
         "GET /api/changes/stream",
+        "GET /api/changes/upcoming",
         "GET /api/changes/{id}",
         "GET /api/changes/{id}/history",
         "GET /api/health",
