@@ -335,11 +335,12 @@ mod tests {
 
     #[test]
     fn several_values_and_exclusions_become_one_selection() {
+        use RiskLevel::{High, Low, Medium};
+        use Status::{Completed, InProgress, Planned, RolledBack};
+
         let read = |query: &str| {
             ChangeFilter::from_query(query).map(|filter| (filter.risk_levels, filter.statuses))
         };
-        use RiskLevel::{High, Low, Medium};
-        use Status::{Completed, InProgress, Planned, RolledBack};
         for (query, risks, statuses) in [
             ("risk_level=high,medium,high", vec![High, Medium], vec![]),
             ("min_risk=medium", vec![Medium, High], vec![]),

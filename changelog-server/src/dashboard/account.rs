@@ -70,8 +70,10 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
     match problems.into_result(name) {
         Ok(name) => {
             let mut tx = app.store.begin().await?;
-            tx.rename_user(viewer.session.person.id, &name).await?;
+            let person = viewer.session.person.id;
+            tx.rename_user(person, &name).await?;
             tx.commit().await?;
+            app.store.rename_author(person, &name).await?;
             Ok(page::see_other("/account?done=name"))
         }
         Err(invalid) => {

@@ -5,14 +5,13 @@ use sqlx::types::Uuid;
 
 use super::engine::{execute, on};
 use super::index::search::AuthorFilter;
-use super::{Database, StoreError, Tenant, Tx, actors};
+use super::{Database, StoreError, Tenant, actors};
 
 const SELECT_KEYS: &str = "SELECT id, name FROM api_keys WHERE organization_id = $1";
 
-/// The people that have ever acted in an organization.
+/// All that have ever acted in an organization; API keys have no id here.
 const SELECT_PEOPLE: &str = "
-SELECT actor_id, actor_name FROM activity_actors
-WHERE organization_id = $1 AND actor_id IS NOT NULL";
+SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1";
 
 const SELECT_ORGANIZATIONS: &str = "
 SELECT organization_id FROM memberships WHERE user_id = $1 ORDER BY organization_id";
@@ -21,27 +20,28 @@ const RENAME: &str = "
 UPDATE activity_actors SET actor_name = $3, reference = $4
 WHERE organization_id = $1 AND actor_key = $2";
 
-impl Tx {
-    /// Sets the name by which changes show a person that recorded them.
-    pub(super) async fn rename_author(
-        &mut self,
-        person: UserId,
-        name: &str,
-    ) -> Result<(), StoreError> {
-        let organizations: Vec<(Uuid,)> = on!(&mut self.connection, |db| {
+impl Database {
+    /// Sets the name by which changes show a person that recorded them: in one
+    /// transaction for each organization of the person, because the rows of two
+    /// organizations may be on two servers. If one fails, its changes show the new name
+    /// when the person next acts there.
+    pub async fn rename_author(&self, person: UserId, name: &str) -> Result<(), StoreError> {
+        let organizations: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| {
             sqlx::query_as(SELECT_ORGANIZATIONS)
                 .bind(person.0)
                 .fetch_all(&mut **db)
         })?;
         for (organization,) in organizations {
+            let mut tx = self.begin_for(Tenant(organization.into())).await?;
             execute!(
-                self,
+                tx,
                 sqlx::query(RENAME)
                     .bind(organization)
                     .bind(person.to_string())
                     .bind(name)
                     .bind(actors::reference(person.0, name))
             )?;
+            tx.commit().await?;
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Database {
         };
         let mut ids = Vec::new();
         for statement in [SELECT_KEYS, SELECT_PEOPLE] {
-            let rows: Vec<(Uuid, String)> = on!(&mut self.reader(tenant).await?, |db| {
+            let rows: Vec<(Option<Uuid>, String)> = on!(&mut self.reader(tenant).await?, |db| {
                 sqlx::query_as(statement)
                     .bind(tenant.uuid())
                     .fetch_all(&mut **db)
@@ -69,7 +69,7 @@ impl Database {
             let named = rows
                 .into_iter()
                 .filter(|(_, of)| of.eq_ignore_ascii_case(name));
-            ids.extend(named.map(|(id, _)| id));
+            ids.extend(named.filter_map(|(id, _)| id));
         }
         Ok(ids)
     }

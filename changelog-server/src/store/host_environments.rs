@@ -4,6 +4,7 @@
 //! later, the change was still made where the host was.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,10 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(10);
 
 /// The environments that this process has read lately; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct HostEnvironments(Arc<Cache<(Tenant, HostId), (Option<Environment>, Instant)>>);
+pub(super) struct HostEnvironments(Arc<Cache<(Tenant, HostId), ReadEnvironment>>);
+
+/// An environment and when it was read.
+type ReadEnvironment = (Option<Environment>, Instant);
 
 impl Default for HostEnvironments {
     fn default() -> Self {
@@ -44,10 +48,13 @@ impl Database {
             let Some(host) = change.host_id.filter(|_| change.environment.is_none()) else {
                 continue;
             };
-            if !found.contains_key(&host) {
-                found.insert(host, self.host_environment(tenant, host).await?);
-            }
-            change.environment = found.get(&host).cloned().flatten();
+            change.environment = match found.entry(host) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(unknown) => {
+                    let environment = self.host_environment(tenant, host).await?;
+                    unknown.insert(environment).clone()
+                }
+            };
         }
         Ok(())
     }

@@ -171,10 +171,10 @@ impl Tx {
 
     /// Renames a person. No activity log records it, because each belongs to an
     /// organization and a person does not. Changes that the person recorded show the new
-    /// name in all organizations of the person.
+    /// name after [`rename_author`](super::Database::rename_author).
     pub async fn rename_user(&mut self, user: UserId, name: &str) -> Result<(), StoreError> {
         execute!(self, sqlx::query(RENAME_USER).bind(user.0).bind(name))?;
-        self.rename_author(user, name).await
+        Ok(())
     }
 
     /// Sets a person's password, ends their sessions and forgets their known browsers.

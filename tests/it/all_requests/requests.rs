@@ -21,6 +21,8 @@ type Write = (&'static str, String, Value, u16);
 /// The ids, words and times that the requests use.
 pub(super) struct Fixture {
     pub(super) change: String,
+    /// The API key or person that recorded the changes.
+    pub(super) author: String,
     pub(super) service: String,
     pub(super) other_service: String,
     pub(super) host: String,
@@ -52,6 +54,7 @@ impl Fixture {
         });
         Self {
             change: key.create("/api/changes", body).await,
+            author: app.organization.key_id.clone(),
             service,
             other_service,
             host,
@@ -75,6 +78,9 @@ impl Fixture {
             format!("host_id={}", self.host),
             format!("tag={}", self.tag),
             format!("q={}", self.word),
+            format!("text={}", self.word),
+            "environment=prod".to_owned(),
+            format!("created_by={}", self.author),
             format!("since={}", self.since),
             format!("until={}", self.until),
             format!("before={}", self.change),
@@ -91,7 +97,32 @@ impl Fixture {
             ),
             format!("service_id={}&q={}&page=2", self.service, self.word),
             filters.join("&"),
+            format!("text={}", self.change),
+            "text=web".to_owned(),
+            "created_by=terraform".to_owned(),
+            format!("before={}@{}", self.change, self.since),
         ];
+        // Several values of one filter.
+        for kinds in [
+            "risk_level=high,medium",
+            "not_status=planned",
+            "min_risk=medium&not_status=planned",
+            "environment=prod,staging&min_risk=medium",
+            "active=true",
+        ] {
+            queries.push(kinds.to_owned());
+            for other in [
+                format!("service_id={}", self.service),
+                format!("tag={}", self.tag),
+                format!("q={}", self.word),
+                format!("since={}", self.since),
+                format!("since={}&service_id={}", self.since, self.service),
+                format!("since={}&until={}", self.since, self.until),
+                "page=100".to_owned(),
+            ] {
+                queries.push(format!("{kinds}&{other}"));
+            }
+        }
         // Pages that are found by the stored counts, and beyond the end.
         for page in ["page=100", "page=9000000"] {
             for kind in [
@@ -132,6 +163,8 @@ impl Fixture {
                 200,
             ),
             ("/api/key".to_owned(), 200),
+            ("/api/changes/upcoming".to_owned(), 200),
+            ("/api/changes/upcoming?limit=2".to_owned(), 200),
         ];
         for (path, id) in [
             ("changes", &self.change),
@@ -199,6 +232,11 @@ impl Fixture {
             "host_id": self.host,
             "risk_level": "high",
             "status": "in_progress",
+            "environment": "prod",
+            "on_behalf_of": "ada@example.com",
+            "agent": { "name": "deployer", "mode": "autonomous", "run": "42" },
+            "commit": "1a2b3c4d",
+            "committed_at": "2026-01-01T00:00:00Z",
             "tags": [self.tag, self.other_tag],
             "links": [{ "label": "runbook", "url": "https://example.com/" }],
             "scheduled_for": "2030-01-01T00:00:00Z",
@@ -206,11 +244,20 @@ impl Fixture {
         });
         let unknown_reference =
             |field: &str| json!({ "title": "Unknown reference", field: Uuid::now_v7() });
+        let several = json!({
+            "title": "Several services", "service_ids": [self.service, self.other_service],
+        });
+        let moved = json!({
+            "title": "Started before it was recorded", "status": "completed",
+            "occurred_at": "2026-01-02T00:00:00Z", "started_at": "2026-01-01T00:00:00Z",
+        });
         let all = "/api/changes".to_owned();
         let bulk = json!({ "changes": [plain, full] });
         vec![
             ("POST", all.clone(), plain, 201),
             ("POST", all.clone(), full, 201),
+            ("POST", all.clone(), several, 201),
+            ("POST", all.clone(), moved, 201),
             ("POST", all.clone(), unknown_reference("service_id"), 422),
             ("POST", all, unknown_reference("host_id"), 422),
             ("POST", "/api/changes/bulk".to_owned(), bulk, 201),
@@ -234,6 +281,17 @@ impl Fixture {
             (json!({ "impact": text }), 200),
             (json!({ "risk_level": risk }), 200),
             (json!({ "status": status }), 200),
+            (json!({ "status": "rolled_back", "reason": text }), 200),
+            (
+                json!({ "started_at": moment.replace("2031", "2021"), "ended_at": null }),
+                200,
+            ),
+            (json!({ "status": "planned" }), 200),
+            (json!({ "environment": "staging" }), 200),
+            (
+                json!({ "service_ids": [self.other_service, self.service] }),
+                200,
+            ),
             (json!({ "service_id": null }), 200),
             (json!({ "service_id": self.service }), 200),
             (json!({ "host_id": null }), 200),

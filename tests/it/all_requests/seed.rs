@@ -104,6 +104,9 @@ SELECT organization_id, right(replace(organization_id::text, '-', ''), 16) AS pr
     (ARRAY['low', 'medium', 'high'])[1 + dice(number / 10, 1) % 3] AS risk_level,
     (ARRAY['planned', 'in_progress', 'completed', 'rolled_back'])
         [1 + dice(number / 10, 2) % 4] AS status,
+    (ARRAY['prod', 'staging', 'dev', 'test'])[1 + dice(number / 10, 11) % 5] AS environment,
+    CASE WHEN number % 1000 = 9 THEN id_at(1600000000001 + dice(number, 12) % 5000, 0,
+        1 + dice(number, 12) % 5000) END AS other_service_id,
     CASE WHEN is_large AND service % 2 = 0
         THEN id_at(1600000000001 + service % 5000, 0, 1 + service % 5000) END AS service_id,
     CASE WHEN is_large AND host % 3 = 0
@@ -124,47 +127,73 @@ FROM (SELECT organization_id, number, is_large,
     ) AS thrown";
 
 /// The rows of the changes.
-const CHANGES: [&str; 4] = [
+const CHANGES: [&str; 5] = [
     r#"INSERT INTO changes
         (sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
-            document)
+            title, environment, undone_at, more_service_ids, document)
         SELECT sort_key, organization_id, id, risk_level, status, service_id, host_id, scheduled_for,
+            title, environment, CASE WHEN status = 'rolled_back' THEN millis + 60000 END,
+            CASE WHEN service_id <> other_service_id
+                THEN replace(other_service_id::text, '-', '') END,
             '{"id":"' || id || '","title":"' || title || '","description":null,"risk_level":"'
-            || risk_level || '","status":"' || status || '","impact":null,"tags":'
+            || risk_level || '","status":"' || status || '","outcome":null,"impact":null,'
+            || '"service_ids":' || array_to_json(CASE WHEN service_id IS NULL THEN '{}'
+                WHEN service_id <> other_service_id THEN ARRAY[service_id, other_service_id]
+                ELSE ARRAY[service_id] END)
+            || ',"environment":' || coalesce('"' || environment || '"', 'null') || ',"tags":'
             || array_to_json(tags) || ',"links":[],"scheduled_for":'
-            || coalesce('"' || moment(scheduled_for) || '"', 'null') || ',"occurred_at":"' || at
-            || '","organization_id":"' || organization_id || '","created_at":"' || at
+            || coalesce('"' || moment(scheduled_for) || '"', 'null') || ',"started_at":'
+            || CASE WHEN status = 'planned' THEN 'null' ELSE '"' || at || '"' END
+            || ',"ended_at":null,"on_behalf_of":null,"agent":null,"commit":null,'
+            || '"committed_at":null,"occurred_at":"' || at
+            || '","organization_id":"' || organization_id
+            || '","created_by":{"type":"api_key","name":"terraform","id":"' || organization_id
+            || '"},"created_at":"' || at
             || '","updated_at":"' || at || '"}'
         FROM seed ORDER BY organization_id, sort_key"#,
+    "INSERT INTO change_services (organization_id, service_id, sort_key, place)
+        SELECT organization_id, other_service_id, sort_key, 1 FROM seed
+        WHERE service_id <> other_service_id",
     "INSERT INTO change_tags (organization_id, tag, sort_key)
         SELECT organization_id, unnest(tags) AS tag, sort_key FROM seed ORDER BY 1, 2, 3",
     "INSERT INTO change_search (organization_id, sort_key, words)
         SELECT organization_id, sort_key, array_to_tsvector(string_to_array(
             prefix || replace(lower(title), ' ', ' ' || prefix) || ' ' || prefix || ':r'
             || risk_level || ' ' || prefix || ':s' || replace(status, '_', '')
+            || coalesce(' ' || prefix || ':e' || environment, '')
+            || ' ' || prefix || ':c' || replace(organization_id::text, '-', '')
             || coalesce(' ' || prefix || ':v' || replace(service_id::text, '-', ''), '')
+            || CASE WHEN service_id <> other_service_id
+                THEN ' ' || prefix || ':v' || replace(other_service_id::text, '-', '') ELSE '' END
             || coalesce(' ' || prefix || ':h' || replace(host_id::text, '-', ''), '')
             || coalesce((SELECT string_agg(' ' || prefix || ':t' || encode(substring(sha256(
-                convert_to(tag, 'UTF8')) FOR 16), 'hex'), '') FROM unnest(tags) AS tag), ''),
+                convert_to(tag, 'UTF8')) FOR 16), 'hex') || ' ' || prefix || ':w' || tag, '')
+                FROM unnest(tags) AS tag), ''),
             ' '))
         FROM seed ORDER BY organization_id, sort_key",
     "INSERT INTO change_counts
-        (organization_id, scope, span, start, risk_level, status, slot, n)
-        SELECT organization_id, scope, span, start, risk_level, status, 0, count(*)
+        (organization_id, scope, span, start, risk_level, status, environment, slot, n)
+        SELECT organization_id, scope, span, start, risk_level, status,
+            coalesce(environment, ''), 0, count(*)
         FROM (SELECT organization_id, 'organization' AS scope, span,
-                CASE WHEN span = 0 THEN 0 ELSE millis / span END AS start, risk_level, status
+                CASE WHEN span = 0 THEN 0 ELSE millis / span END AS start, risk_level, status,
+                environment
             FROM seed, unnest(ARRAY[0, 86400000]) AS span
             UNION ALL
             SELECT organization_id, scope, span,
-                CASE WHEN span = 0 THEN 0 ELSE millis / -span END, risk_level, status
+                CASE WHEN span = 0 THEN 0 ELSE millis / -span END, risk_level, status, environment
             FROM (SELECT *, unnest(ARRAY['service/' || replace(service_id::text, '-', ''),
-                'host/' || replace(host_id::text, '-', '')]) AS scope FROM seed) AS things,
+                CASE WHEN service_id <> other_service_id
+                    THEN 'service/' || replace(other_service_id::text, '-', '') END,
+                'host/' || replace(host_id::text, '-', ''),
+                'author/' || replace(organization_id::text, '-', '')]) AS scope FROM seed) AS things,
                 unnest(ARRAY[0, -86400000]) AS span
             WHERE scope IS NOT NULL
             UNION ALL
-            SELECT organization_id, 'tag/' || unnest(tags), 0, 0, risk_level, status FROM seed
+            SELECT organization_id, 'tag/' || unnest(tags), 0, 0, risk_level, status, environment
+            FROM seed
         ) AS counted
-        GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6",
+        GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1, 2, 3, 4, 5, 6, 7",
 ];
 
 /// The activity log: a tenth by a person, and little about other resources than changes.
@@ -208,7 +237,7 @@ pub(super) async fn fill(app: &TestApp) -> Fixture {
     for (_, index) in &indexes {
         execute(&mut connection, index, None).await;
     }
-    let fixture = fixture(&mut connection).await;
+    let fixture = fixture(&mut connection, organization).await;
     for statement in ["DROP TABLE seed, others", "VACUUM (ANALYZE)"] {
         execute(&mut connection, statement, None).await;
     }
@@ -241,7 +270,7 @@ async fn execute(connection: &mut PgConnection, statement: &str, value: Option<U
     done.unwrap_or_else(|error| panic!("{error}: {statement}"));
 }
 
-async fn fixture(connection: &mut PgConnection) -> Fixture {
+async fn fixture(connection: &mut PgConnection, organization: Uuid) -> Fixture {
     let (change, service, other_service, host, since, until): (
         Uuid,
         Uuid,
@@ -260,6 +289,7 @@ async fn fixture(connection: &mut PgConnection) -> Fixture {
     .expect("a change, a service and a host");
     Fixture {
         change: change.to_string(),
+        author: organization.to_string(),
         service: service.to_string(),
         other_service: other_service.to_string(),
         host: host.to_string(),
@@ -303,13 +333,15 @@ pub(super) async fn assert_seeded(app: &TestApp, fixture: &Fixture) {
         format!("until={}", fixture.since),
         format!("since={}", fixture.since),
     );
+    // What is in progress happens now, whenever it was started.
+    let running = format!("{before}&status=in_progress");
     assert_eq!(
         count(before.clone()).await + count(after.clone()).await,
-        1_000_000
+        1_000_000 + count(running.clone()).await
     );
     assert_eq!(
         count(by_word(&before)).await + count(by_word(&after)).await,
-        all
+        all + count(by_word(&running)).await
     );
     let Value::Array(services) = key.get("/api/services").await.data(200) else {
         panic!("no list of services");

@@ -14,13 +14,18 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 5] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 6] = [
     (
         "change_counts",
         "risk_level",
         "a span has a dozen rows at most",
     ),
     ("change_counts", "status", "a span has a dozen rows at most"),
+    (
+        "changes",
+        "environment",
+        "it is compared with the changes of less than a day",
+    ),
     (
         "changes",
         "id",

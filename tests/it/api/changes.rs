@@ -319,9 +319,32 @@ async fn every_field_can_be_updated(app: TestApp) {
     let mut expected = key.get(&path).await.data(200);
     for (field, value, shown, shown_value) in [
         ("title", json!("Deploy api 2.4"), "title", None),
+        ("status", json!("completed"), "status", None),
+        ("ended_at", json!(null), "ended_at", None),
+        (
+            "started_at",
+            json!("2025-12-31T23:59:59.000Z"),
+            "started_at",
+            None,
+        ),
+        ("outcome", json!("unknown"), "outcome", None),
+        ("environment", json!("dev"), "environment", None),
+        ("on_behalf_of", json!("Ada"), "on_behalf_of", None),
+        (
+            "agent",
+            json!({ "name": "bot", "mode": "interactive", "run": null }),
+            "agent",
+            None,
+        ),
+        ("commit", json!("1a2b3c"), "commit", None),
+        (
+            "committed_at",
+            json!("2026-01-01T00:00:00.000Z"),
+            "committed_at",
+            None,
+        ),
         ("description", json!("Again"), "description", None),
         ("risk_level", json!("high"), "risk_level", None),
-        ("status", json!("completed"), "status", None),
         ("impact", json!("None"), "impact", None),
         ("tags", json!(["x"]), "tags", None),
         (
@@ -353,6 +376,13 @@ async fn every_field_can_be_updated(app: TestApp) {
         let changed = answer.data(200);
         assert!(assert_time(&changed["updated_at"]) >= assert_time(&expected["updated_at"]));
         expected["updated_at"] = changed["updated_at"].clone();
+        if field == "status" {
+            assert_recent(&changed["ended_at"]);
+            expected["ended_at"] = changed["ended_at"].clone();
+        }
+        if field == "service_id" {
+            expected["service_ids"] = json!([value]);
+        }
         expected[shown] = shown_value.unwrap_or(value);
         assert_eq!(changed, expected, "{field}");
         assert_eq!(key.get(&path).await.data(200), expected, "{field}");

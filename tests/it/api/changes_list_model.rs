@@ -16,6 +16,7 @@ on_both!(
 
 const RISKS: [&str; 3] = ["low", "medium", "high"];
 const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
+const ENVIRONMENTS: [&str; 4] = ["prod", "staging", "dev", "test"];
 const TAGS: [&str; 4] = ["prod", "eu", "a b", "ä&=%"];
 /// A word as written in the title, and as searched for.
 const VERBS: [(&str, &str); 3] = [
@@ -66,6 +67,10 @@ impl Random {
         }
     }
 
+    fn environment(&mut self) -> Option<&'static str> {
+        ENVIRONMENTS.get(self.index(6)).copied()
+    }
+
     fn some_tags(&mut self) -> Vec<&'static str> {
         let mut tags = TAGS.to_vec();
         tags.retain(|_| self.below(5) < 2);
@@ -83,27 +88,47 @@ impl Random {
 #[derive(Clone, Debug)]
 struct ModelChange {
     id: String,
+    /// The effective time.
     millis: i64,
     words: Vec<String>,
     risk: &'static str,
     status: &'static str,
+    environment: Option<&'static str>,
     service: Option<String>,
+    further_service: Option<String>,
     host: Option<String>,
     tags: Vec<&'static str>,
+}
+
+fn place(millis: i64, id: &str) -> (i64, u64, &str) {
+    let (high, low) = id.parse::<uuid::Uuid>().expect("an id").as_u64_pair();
+    (millis, (high & 0xfff) << 8 | (low >> 54) & 0xff, id)
+}
+
+impl ModelChange {
+    /// Returns its place in lists: its effective time, then the first random bits of its
+    /// id, which begins with the time that it was recorded for.
+    fn place(&self) -> (i64, u64, &str) {
+        place(self.millis, &self.id)
+    }
 }
 
 /// The filters of a list request.
 #[derive(Clone, Debug, Default)]
 struct Query {
     words: Vec<&'static str>,
-    risk: Option<&'static str>,
-    status: Option<&'static str>,
+    /// Words of titles, tags, and names of services and hosts.
+    text: Vec<&'static str>,
+    risks: Vec<&'static str>,
+    statuses: Vec<&'static str>,
+    environments: Vec<&'static str>,
     service: Option<String>,
     host: Option<String>,
     tags: Vec<&'static str>,
     since: Option<i64>,
     until: Option<i64>,
-    before: Option<String>,
+    /// The place of a change in lists: its effective time and its id.
+    before: Option<(i64, String)>,
 }
 
 impl Query {
@@ -112,13 +137,31 @@ impl Query {
             wanted.is_none() || wanted.as_ref() == is.as_ref()
         };
         let begins = |word: &&str| change.words.iter().any(|known| known.starts_with(*word));
+        let in_text = |word: &&str| {
+            begins(word)
+                || change
+                    .tags
+                    .iter()
+                    .any(|tag| tag_words(tag).starts_with(*word))
+                || (word.starts_with("serv") && change.service.is_some())
+                || (word.starts_with("host") && change.host.is_some())
+        };
+        let one_of = |words: &[&str], word: &str| words.is_empty() || words.contains(&word);
+        // What is in progress happens now.
+        let is_running = change.status == "in_progress"
+            && self
+                .until
+                .is_none_or(|until| self.since.is_none_or(|since| since < until));
         self.words.iter().all(begins)
-            && self.risk.is_none_or(|risk| risk == change.risk)
-            && self.status.is_none_or(|status| status == change.status)
-            && wanted(&self.service, &change.service)
+            && self.text.iter().all(in_text)
+            && one_of(&self.risks, change.risk)
+            && one_of(&self.statuses, change.status)
+            && one_of(&self.environments, change.environment.unwrap_or_default())
+            && (wanted(&self.service, &change.service)
+                || wanted(&self.service, &change.further_service))
             && wanted(&self.host, &change.host)
             && self.tags.iter().all(|tag| change.tags.contains(tag))
-            && self.since.is_none_or(|since| change.millis >= since)
+            && (is_running || self.since.is_none_or(|since| change.millis >= since))
             && self.until.is_none_or(|until| change.millis < until)
     }
 
@@ -129,14 +172,28 @@ impl Query {
         if !self.words.is_empty() {
             pairs.append_pair("q", &self.words.join(" "));
         }
+        if !self.text.is_empty() {
+            pairs.append_pair("text", &self.text.join(" "));
+        }
+        for (name, values) in [
+            ("risk_level", &self.risks),
+            ("status", &self.statuses),
+            ("environment", &self.environments),
+        ] {
+            if !values.is_empty() {
+                pairs.append_pair(name, &values.join(","));
+            }
+        }
+        let before = self
+            .before
+            .as_ref()
+            .map(|(at, id)| format!("{id}@{}", time(*at)));
         for (name, value) in [
-            ("risk_level", self.risk),
-            ("status", self.status),
             ("service_id", self.service.as_deref()),
             ("host_id", self.host.as_deref()),
             ("since", self.since.map(time).as_deref()),
             ("until", self.until.map(time).as_deref()),
-            ("before", self.before.as_deref()),
+            ("before", before.as_deref()),
         ] {
             if let Some(value) = value {
                 pairs.append_pair(name, value);
@@ -147,6 +204,16 @@ impl Query {
         }
         pairs.finish()
     }
+}
+
+/// Returns the words of one of [`TAGS`]; those of `a b` begin with the same letter.
+fn tag_words(tag: &str) -> &str {
+    if tag == "ä&=%" { "a" } else { tag }
+}
+
+fn millis(time: &str) -> i64 {
+    let time = DateTime::parse_from_rfc3339(time).expect("a time");
+    time.timestamp_millis()
 }
 
 fn time(millis: i64) -> String {
@@ -184,7 +251,9 @@ impl Model {
                     words,
                     risk: random.mostly(&RISKS),
                     status: random.mostly(&STATUSES),
+                    environment: random.environment(),
                     service: services.get(random.index(4)).cloned(),
+                    further_service: None,
                     host: hosts.get(random.index(4)).cloned(),
                     tags: random.some_tags(),
                 };
@@ -193,6 +262,7 @@ impl Model {
                     "occurred_at": time(change.millis),
                     "risk_level": change.risk,
                     "status": change.status,
+                    "environment": change.environment,
                     "service_id": change.service,
                     "host_id": change.host,
                     "tags": change.tags,
@@ -206,20 +276,23 @@ impl Model {
             }
             changes.extend(known);
         }
-        changes.sort_by(|one, other| other.id.cmp(&one.id));
-        assert!(
-            changes.is_sorted_by_key(|change| std::cmp::Reverse(change.millis)),
-            "ids are not ordered by time"
-        );
-        Self {
+        let mut model = Self {
             key,
             services,
             hosts,
             changes,
-        }
+        };
+        model.sort();
+        model
     }
 
-    /// Updates filterable fields of every seventh change.
+    fn sort(&mut self) {
+        self.changes
+            .sort_by(|one, other| other.place().cmp(&one.place()));
+    }
+
+    /// Updates filterable fields of every seventh change, which moves those that start or
+    /// are planned again.
     async fn update(&mut self) {
         let mut random = Random(2);
         let mut updates = Vec::new();
@@ -237,10 +310,21 @@ impl Model {
             if random.below(2) == 0 {
                 change.status = random.pick(&STATUSES);
                 patch["status"] = json!(change.status);
+                if change.status != "planned" && random.below(2) == 0 {
+                    patch["started_at"] = json!(time(moment(&mut random, number)));
+                    patch["ended_at"] = json!(null);
+                }
+            }
+            if random.below(2) == 0 {
+                change.environment = random.environment();
+                patch["environment"] = json!(change.environment);
             }
             if random.below(2) == 0 {
                 change.service = self.services.get(random.index(6)).cloned();
-                patch["service_id"] = json!(change.service);
+                let further = self.services.get(random.index(6)).cloned();
+                change.further_service = further.filter(|_| change.service.is_some());
+                let services = [&change.service, &change.further_service];
+                patch["service_ids"] = services.into_iter().flatten().cloned().collect();
             }
             if random.below(2) == 0 {
                 change.host = self.hosts.get(random.index(6)).cloned();
@@ -250,34 +334,41 @@ impl Model {
                 change.tags = random.some_tags();
                 patch["tags"] = json!(change.tags);
             }
-            updates.push((format!("/api/changes/{}", change.id), patch));
+            updates.push((number, format!("/api/changes/{}", change.id), patch));
         }
         for updates in updates.chunks(16) {
-            let updates = updates
+            let answers = updates
                 .iter()
-                .map(|(path, patch)| self.key.patch(path, patch.clone()));
-            for answer in join_all(updates).await {
-                answer.is(200);
+                .map(|(_, path, patch)| self.key.patch(path, patch.clone()));
+            let answers = join_all(answers).await;
+            for ((number, ..), answer) in updates.iter().zip(answers) {
+                let changed = answer.data(200);
+                let at = match &changed["started_at"] {
+                    Value::Null => &changed["occurred_at"],
+                    at => at,
+                };
+                self.changes[*number].millis = shapes::assert_time(at).timestamp_millis();
             }
         }
+        self.sort();
     }
 
     /// Requires that pages of lists match the model.
     async fn assert_matches(&self, requests: &[(Query, usize, usize)]) {
         for requests in requests.chunks(16) {
             join_all(requests.iter().map(|(query, page, per_page)| async move {
-                let selected: Vec<&str> = self.selected(query);
+                let selected: Vec<&ModelChange> = self.selected(query);
                 let path = query.path(*page, *per_page);
                 let body = self.key.get(&path).await.body(200);
                 assert_eq!(body["count"], selected.len(), "{path}");
                 let start = query.before.as_ref().map_or(0, |before| {
-                    selected.partition_point(|id| *id >= before.as_str())
+                    selected.partition_point(|change| change.place() >= place(before.0, &before.1))
                 });
                 let page: Vec<&str> = selected[start..]
                     .iter()
                     .skip((page - 1) * per_page)
                     .take(*per_page)
-                    .copied()
+                    .map(|change| change.id.as_str())
                     .collect();
                 assert_eq!(each(&body["data"], "id"), page, "{path}");
             }))
@@ -285,10 +376,10 @@ impl Model {
         }
     }
 
-    /// Returns the ids of the changes that match a query, newest first.
-    fn selected(&self, query: &Query) -> Vec<&str> {
+    /// Returns the changes that match a query, newest first.
+    fn selected(&self, query: &Query) -> Vec<&ModelChange> {
         let selected = self.changes.iter().filter(|change| query.selects(change));
-        selected.map(|change| change.id.as_str()).collect()
+        selected.collect()
     }
 
     fn page_requests(&self) -> Vec<(Query, usize, usize)> {
@@ -318,17 +409,40 @@ impl Model {
 
 /// Queries without a filter, by risk, by status, and by both.
 fn risk_and_status_queries() -> [Query; 4] {
-    [
-        (None, None),
-        (Some("low"), None),
-        (None, Some("planned")),
-        (Some("low"), Some("planned")),
-    ]
-    .map(|(risk, status)| Query {
-        risk,
-        status,
+    let of = |risks: &[&'static str], statuses: &[&'static str]| Query {
+        risks: risks.to_vec(),
+        statuses: statuses.to_vec(),
         ..Query::default()
-    })
+    };
+    [
+        of(&[], &[]),
+        of(&["low"], &[]),
+        of(&[], &["planned"]),
+        of(&["low"], &["planned"]),
+    ]
+}
+
+/// Queries with several risk levels, statuses or environments.
+fn several_values_queries() -> [Query; 6] {
+    let of =
+        |risks: &[&'static str], statuses: &[&'static str], environments: &[&'static str]| Query {
+            risks: risks.to_vec(),
+            statuses: statuses.to_vec(),
+            environments: environments.to_vec(),
+            ..Query::default()
+        };
+    [
+        of(&["high", "medium"], &[], &[]),
+        of(&[], &["in_progress", "completed", "rolled_back"], &[]),
+        of(&["high", "low"], &["completed", "planned"], &[]),
+        of(&[], &[], &["prod"]),
+        of(&["high"], &[], &["prod", "staging"]),
+        of(
+            &["medium", "high"],
+            &["in_progress", "completed", "rolled_back"],
+            &["prod"],
+        ),
+    ]
 }
 
 /// Returns the time of a change: many are equal, the others are within seconds, minutes,
@@ -366,8 +480,14 @@ async fn every_page_matches_the_model(app: TestApp) {
     };
     for query in [
         with(|_, _| {}),
-        with(|query, _| query.risk = Some("low")),
-        with(|query, _| (query.risk, query.status) = (Some("low"), Some("planned"))),
+        with(|query, _| query.risks = vec!["low"]),
+        with(|query, _| (query.risks, query.statuses) = (vec!["low"], vec!["planned"])),
+        with(|query, _| query.risks = vec!["high", "medium"]),
+        with(|query, _| query.environments = vec!["prod"]),
+        with(|query, _| {
+            (query.statuses, query.since) = (vec!["in_progress", "completed"], Some(MIDDLE))
+        }),
+        with(|query, _| query.text = vec!["host", "alph"]),
         with(|query, _| query.tags = vec!["prod"]),
         with(|query, _| query.tags = vec!["prod", "eu"]),
         with(|query, model| query.service = Some(model.services[0].clone())),
@@ -377,27 +497,39 @@ async fn every_page_matches_the_model(app: TestApp) {
     ] {
         for per_page in [37, 100] {
             let mut query = query.clone();
-            let expected = model.selected(&query);
-            let mut listed: Vec<String> = Vec::new();
+            let expected: Vec<String> = model
+                .selected(&query)
+                .iter()
+                .map(|one| one.id.clone())
+                .collect();
+            let mut listed: Vec<(i64, String)> = Vec::new();
             loop {
                 let path = query.path(1, per_page);
                 let body = model.key.get(&path).await.body(200);
                 assert_eq!(body["count"], expected.len(), "{path}");
-                listed.extend(each(&body["data"], "id").into_iter().map(text));
+                let changes = body["data"].as_array().expect("a list");
+                listed.extend(changes.iter().map(|change| {
+                    let at = change["started_at"]
+                        .as_str()
+                        .or(change["occurred_at"].as_str());
+                    (millis(at.expect("a time")), text(&change["id"]))
+                }));
                 let last = listed.last().cloned();
-                if last == query.before {
+                if last.is_none() || last == query.before {
                     break;
                 }
                 query.before = last;
             }
-            assert_eq!(listed, expected, "{query:?}");
+            let ids: Vec<String> = listed.into_iter().map(|(_, id)| id).collect();
+            assert_eq!(ids, expected, "{query:?}");
         }
     }
     // Pages after a cursor are pages of the remaining changes.
     let cursors: Vec<_> = [0, 1, 700, 2_500, 2_999]
         .into_iter()
         .flat_map(|index| {
-            let before = Some(model.changes[index].id.clone());
+            let change = &model.changes[index];
+            let before = Some((change.millis, change.id.clone()));
             let pages = [(1, 10), (2, 10), (23, 99), (2_000, 1), (2_299, 1)];
             risk_and_status_queries()
                 .into_iter()
@@ -486,7 +618,7 @@ async fn every_filter_combination_matches_the_model(app: TestApp) {
         let words: [&[&str]; 4] = [&[], &["deploy"], &["alph", "r"], &["uber"]];
         let mut requests = Vec::new();
         for kind in risk_and_status_queries().into_iter().chain([Query {
-            status: Some("rolled_back"),
+            statuses: vec!["rolled_back"],
             ..Query::default()
         }]) {
             for service in &services {
@@ -503,6 +635,27 @@ async fn every_filter_combination_matches_the_model(app: TestApp) {
                             requests.push((query, 1 + requests.len() % 3, 20));
                         }
                     }
+                }
+            }
+        }
+        for kind in several_values_queries() {
+            for (service, tags, text) in [
+                (None, &[][..], &[][..]),
+                (Some(model.services[1].clone()), &[], &[]),
+                (None, &["prod"], &[]),
+                (None, &[], &["alph", "prod"]),
+                (None, &[], &["service"]),
+                (None, &["eu"], &["host", "a"]),
+            ] {
+                for since in [None, Some(MIDDLE - DAY)] {
+                    let query = Query {
+                        service: service.clone(),
+                        tags: tags.to_vec(),
+                        text: text.to_vec(),
+                        since,
+                        ..kind.clone()
+                    };
+                    requests.push((query, 1 + requests.len() % 3, 20));
                 }
             }
         }

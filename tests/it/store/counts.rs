@@ -23,7 +23,7 @@ fn moment(day: i64, millis: i64) -> String {
     Timestamp::from_millis((DAY + day) * 86_400_000 + millis).to_string()
 }
 
-/// Returns the counts of days as strings, such as `0 low planned 2`.
+/// Returns the counts of days as strings, such as `0 low completed 2`.
 async fn days(
     store: &Store,
     tenant: Tenant,
@@ -63,40 +63,49 @@ async fn changes_are_counted_by_day(app: TestApp) {
     ] {
         let body = json!({
             "title": "counted", "occurred_at": at, "risk_level": risk, "service_id": service,
-            "host_id": host, "tags": ["prod"],
+            "host_id": host, "tags": ["prod"], "status": "completed",
         });
         ids.push(key.create("/api/changes", body).await);
     }
+    // A planned change has not happened.
+    let planned = json!({
+        "title": "planned", "occurred_at": moment(0, 5), "service_id": service, "host_id": host,
+    });
+    let planned = key.create("/api/changes", planned).await;
     let (store, tenant) = open(&app).await;
     let of_service = Scope::Service(service.parse().expect("an id"));
     let on_host = Scope::Host(host.parse().expect("an id"));
     assert_eq!(
         days(&store, tenant, Scope::Organization, -9..9).await,
         [
-            "0 low planned 2",
-            "1 high planned 1",
-            "1 low planned 1",
-            "3 medium planned 1"
+            "0 low completed 2",
+            "1 high completed 1",
+            "1 low completed 1",
+            "3 medium completed 1"
         ]
     );
     assert_eq!(
         days(&store, tenant, of_service, 0..2).await,
-        ["0 low planned 2", "1 low planned 1"]
+        ["0 low completed 2", "1 low completed 1"]
     );
     assert_eq!(
         days(&store, tenant, of_service, 1..2).await,
-        ["1 low planned 1"]
+        ["1 low completed 1"]
     );
     assert_eq!(
         days(&store, tenant, on_host, 0..9).await,
-        ["0 low planned 1", "1 high planned 1", "1 low planned 1"]
+        [
+            "0 low completed 1",
+            "1 high completed 1",
+            "1 low completed 1"
+        ]
     );
     assert_eq!(
         days(&store, tenant, Scope::Tag("prod"), 0..9).await,
         [""; 0]
     );
     // After an update and a delete.
-    let patch = json!({ "status": "completed", "risk_level": "high", "host_id": null });
+    let patch = json!({ "status": "in_progress", "risk_level": "high", "host_id": null });
     key.patch(&format!("/api/changes/{}", ids[1]), patch)
         .await
         .is(200);
@@ -106,12 +115,26 @@ async fn changes_are_counted_by_day(app: TestApp) {
     tx.commit().await.expect("a commit");
     assert_eq!(
         days(&store, tenant, of_service, 0..9).await,
-        ["0 high completed 1", "0 low planned 1"]
+        ["0 high in_progress 1", "0 low completed 1"]
     );
     assert_eq!(
         days(&store, tenant, on_host, 0..9).await,
-        ["1 high planned 1"]
+        ["1 high completed 1"]
     );
+    // Started on another day than it was planned for.
+    let patch = json!({ "status": "completed", "started_at": moment(4, 9) });
+    key.patch(&format!("/api/changes/{planned}"), patch)
+        .await
+        .is(200);
+    assert_eq!(
+        days(&store, tenant, of_service, 4..5).await,
+        ["4 low completed 1"]
+    );
+    let mut tx = store.begin().await.expect("a transaction");
+    let id: ChangeId = planned.parse().expect("an id");
+    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.commit().await.expect("a commit");
+    assert_eq!(days(&store, tenant, of_service, 4..5).await, [""; 0]);
     for (scope, expected) in [
         (Scope::Organization, 4),
         (of_service, 2),
@@ -154,6 +177,7 @@ async fn the_busiest_services_are_found(app: TestApp) {
         for _ in 0..times {
             let body = json!({
                 "title": "busy", "service_id": services[name], "occurred_at": moment(day, 7),
+                "status": "completed",
             });
             key.create("/api/changes", body).await;
         }
@@ -206,7 +230,7 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     for (day, service, host) in [(2, 1, 0), (5, 1, 0), (3, 1, 2), (4, 2, 0)] {
         let body = json!({
             "title": "summed up", "service_id": services[service], "host_id": hosts[host],
-            "occurred_at": moment(day, 11),
+            "occurred_at": moment(day, 11), "status": "completed",
         });
         let id = key.create("/api/changes", body).await;
         if day == 5 {

@@ -10,7 +10,7 @@ use changelog_core::{
 use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
-use super::{REFERENCES, broken};
+use super::{SERVICE_AND_HOST, broken};
 use crate::store::engine::{Planning, on, push_limit};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
@@ -148,7 +148,7 @@ fn select<DB: SearchDialect>(
         ") AS newest JOIN changes c ON c.sort_key = newest.sort_key AND c.organization_id = ",
     );
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(REFERENCES);
+    query.push(SERVICE_AND_HOST);
     query
 }
 

@@ -11,13 +11,13 @@ use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status,
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::{JSON, REFERENCES, broken};
+use super::{REFERENCES, broken, push_json};
 use crate::store::activity::clamped;
 use crate::store::engine::{
     BatchLimits, Batcher, Engine, Planning, Results, Script, Value, bounded, end_lease,
-    groups_of_equal, push_limit,
+    groups_of_equal, on, push_limit,
 };
-use crate::store::index::counts::{KindFilter, Scope, Start};
+use crate::store::index::counts::{KindFilter, Scope, Start, unsigned};
 use crate::store::index::search::{self, AuthorFilter, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -87,6 +87,9 @@ enum Source {
 struct Part {
     source: Source,
     time: Range<i64>,
+    /// Whether these are the changes in progress that were started before the list's
+    /// range of times.
+    is_running: bool,
 }
 
 /// Reads lists of changes.
@@ -144,15 +147,46 @@ impl Lists {
             page.start.before = self.database.sort_key_of(tenant, cursor).await?;
         }
         if page.is_far() {
-            page.start = self.database.start_of_page(page.kind(), page.start).await?;
+            if filter.since.is_some() {
+                // Changes in progress come after those that the days count.
+                let count = self.database.count(&page).await?;
+                if clamped(count) <= page.start.offset {
+                    return Ok(ChangeList {
+                        json: ChangesJson::default(),
+                        count,
+                    });
+                }
+            }
+            let since = time_of(filter).start;
+            page.start = self
+                .database
+                .start_of_page(page.kind(), page.start, since)
+                .await?;
         }
         self.pages.read(tenant, page).await
+    }
+}
+
+impl Database {
+    /// Counts all changes of the list of a page.
+    async fn count(&self, page: &Page) -> Result<u64, StoreError> {
+        let (count,): (i64,) = on!(&mut self.reader(page.tenant).await?, |db| async {
+            let mut query = QueryBuilder::new("SELECT ");
+            page.push_count(&mut query);
+            query.build_query_as().fetch_one(&mut **db).await
+        })?;
+        Ok(unsigned(count))
     }
 }
 
 /// Returns the range of effective times of a filter, in milliseconds since 1970.
 pub(super) fn time_of(filter: &ChangeFilter) -> Range<i64> {
     filter.since.map_or(0, Timestamp::millis)..filter.until.map_or(i64::MAX, Timestamp::millis)
+}
+
+/// Returns the times before a range; none if the range is empty.
+fn earlier_than(time: &Range<i64>) -> Range<i64> {
+    if time.is_empty() { 0..0 } else { 0..time.start }
 }
 
 /// Returns the parts that a list consists of.
@@ -168,18 +202,20 @@ async fn parts(
     let time = time_of(filter);
     let is_running_included = filter.since.is_some()
         && (filter.statuses.is_empty() || filter.statuses.contains(&Status::InProgress));
-    let earlier = 0..time.start.min(time.end);
+    let earlier = earlier_than(&time);
     let mut parts: Vec<Part> = match indexed(filter, &matcher) {
         Some(sources) => {
             let part = |source| Part {
                 source,
                 time: time.clone(),
+                is_running: false,
             };
             sources.into_iter().map(part).collect()
         }
         None => vec![Part {
             source: Source::Search(search::match_query(database, tenant, &matcher).await?),
             time,
+            is_running: false,
         }],
     };
     if is_running_included && !earlier.is_empty() {
@@ -197,6 +233,7 @@ async fn parts(
         let part = |source| Part {
             source,
             time: earlier.clone(),
+            is_running: true,
         };
         parts.extend(sources.into_iter().map(part));
     }
@@ -377,7 +414,7 @@ impl Page {
     fn is_far(&self) -> bool {
         self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
             && self.filter.before.is_none()
-            && !self.has_time()
+            && self.filter.until.is_none()
             && self.has_kinds_only()
     }
 
@@ -409,10 +446,10 @@ impl Page {
     }
 
     /// Returns the scopes whose stored counts add up to the number of matches; `None` for
-    /// searches, time ranges and combinations of service, host, tags and author.
+    /// searches and combinations of service, host, tags and author.
     fn counted_scopes(&self) -> Option<Vec<Scope<'_>>> {
         let filter = &self.filter;
-        if self.has_words() || self.has_time() {
+        if self.has_words() {
             return None;
         }
         let author = filter.created_by.is_some();
@@ -447,11 +484,13 @@ impl Page {
         } else {
             query.push("CAST(0 AS BIGINT)");
         }
+        // LEFT, so that SQLite begins with the page.
         query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
-        query.push(JSON).push(" AS json FROM (");
+        push_json(query, self.tenant);
+        query.push(" AS json FROM (");
         self.push_sort_keys(query);
         query.push(
-            ") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
+            ") AS page LEFT JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
         );
         DB::bind(query, self.tenant.uuid().into());
         query.push(REFERENCES);
@@ -460,32 +499,85 @@ impl Page {
 
     /// Writes the number of all matches.
     fn push_count<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
-        if let Some(scopes) = self.counted_scopes() {
-            query.push("CAST(0 AS BIGINT)");
-            for scope in scopes {
-                query.push(" + ");
-                self.kind().push_total(query, &scope);
+        query.push("CAST(0 AS BIGINT)");
+        match self.counted_scopes() {
+            Some(scopes) if !self.has_time() => {
+                for scope in scopes {
+                    query.push(" + ");
+                    self.kind().push_total(query, &scope);
+                }
             }
-        } else if self.has_kinds_only() {
-            let time = time_of(&self.filter);
-            self.kind().push_within(query, &time);
-            // The parts of the changes in progress that were started before.
-            if self.parts.iter().any(|part| part.time != time) {
-                let running = KindFilter {
-                    statuses: &[Status::InProgress],
-                    ..self.kind()
-                };
-                query.push(" + ");
-                running.push_within(query, &(0..time.start.min(time.end)));
+            Some(scopes) if scopes.iter().all(Scope::has_days) => {
+                self.push_counts_within(query, &scopes, false);
+                if self.parts.iter().any(|part| part.is_running) {
+                    self.push_counts_within(query, &scopes, true);
+                }
             }
-        } else {
-            query.push("CAST(0 AS BIGINT)");
-            for part in &self.parts {
-                query.push(" + (SELECT count(*)");
-                self.push_part(query, part, i64::MAX);
-                query.push(")");
+            _ => {
+                for part in &self.parts {
+                    self.push_count_of(query, part, part.time.clone());
+                }
             }
         }
+    }
+
+    /// Writes the number of matches of some scopes in the list's range of times, or the
+    /// number of those in progress that were started before.
+    fn push_counts_within<DB: SearchDialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        scopes: &[Scope<'_>],
+        running: bool,
+    ) {
+        let time = time_of(&self.filter);
+        let (kind, time) = if running {
+            let running = KindFilter {
+                statuses: &[Status::InProgress],
+                ..self.kind()
+            };
+            (running, earlier_than(&time))
+        } else {
+            (self.kind(), time)
+        };
+        for (number, scope) in scopes.iter().enumerate() {
+            query.push(" + ");
+            kind.push_within(query, scope, &time, |query, rest| {
+                // Of less than a day: the planner of PostgreSQL would rather read all
+                // changes of an environment from the search index.
+                if matches!(scope, Scope::Organization) {
+                    query.push("(SELECT count(*) FROM changes WHERE ");
+                    kind.push(query);
+                    sort_key::push_range(query, "sort_key", sort_key::of_millis(rest));
+                    query.push(")");
+                    return;
+                }
+                query.push("CAST(0 AS BIGINT)");
+                // The parts have the changes of all scopes.
+                if number == 0 {
+                    let parts = self.parts.iter().filter(|part| part.is_running == running);
+                    for part in parts {
+                        self.push_count_of(query, part, rest.clone());
+                    }
+                }
+            });
+        }
+    }
+
+    /// Writes the number of changes of a part in a range of times.
+    fn push_count_of<DB: SearchDialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        part: &Part,
+        time: Range<i64>,
+    ) {
+        query.push(" + (SELECT count(*)");
+        part.source.push(query, self.tenant);
+        sort_key::push_range(
+            query,
+            part.source.sort_key::<DB>(),
+            sort_key::of_millis(time),
+        );
+        query.push(")");
     }
 
     /// Writes the statement that selects the sort keys of the page. Several parts are

@@ -43,19 +43,33 @@ pub use list::{ChangeList, ChangesJson};
 /// The limit on changes that one statement reads by id.
 const MAX_IDS_PER_STATEMENT: usize = 64;
 
-/// The JSON of a change: the document without its closing brace, the person that recorded
-/// it, the service, all services if there are several, and the host. The document ends
-/// with a string, so `rtrim` removes only that brace.
-const JSON: &str = "rtrim(c.document, '}') || COALESCE(',\"created_by\":' || a.reference, '')
-    || ',\"service\":' || COALESCE(s.reference, 'null')
-    || CASE WHEN c.more_service_ids IS NULL THEN '' ELSE ',\"services\":[' || s.reference || (
-        SELECT string_agg(',' || r.reference, '' ORDER BY m.place)
-        FROM change_services m
-        JOIN services r ON r.organization_id = m.organization_id AND r.id = m.service_id
-        WHERE m.organization_id = c.organization_id AND m.sort_key = c.sort_key) || ']' END
-    || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}'";
+/// Writes the JSON of a change: the document without its closing brace, the person that
+/// recorded it, the service, all services if there are several, and the host. The
+/// document ends with a string, so `rtrim` removes only that brace.
+fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
+    query.push(
+        "rtrim(c.document, '}') || COALESCE(',\"created_by\":' || a.reference, '') \
+         || ',\"service\":' || COALESCE(s.reference, 'null') \
+         || CASE WHEN c.more_service_ids IS NULL THEN '' ELSE \
+         ',\"services\":[' || s.reference || (SELECT string_agg(reference, '') \
+         FROM (SELECT ',' || r.reference AS reference FROM change_services m \
+         JOIN services r ON r.id = m.service_id AND r.organization_id = ",
+    );
+    DB::bind(query, tenant.uuid().into());
+    query.push(" WHERE m.sort_key = c.sort_key AND m.organization_id = ");
+    DB::bind(query, tenant.uuid().into());
+    query.push(
+        " ORDER BY m.place) AS further) || ']' END \
+         || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}'",
+    );
+}
 
-/// Joins what the JSON of a change refers to.
+/// Joins the first service and the host of a change.
+const SERVICE_AND_HOST: &str = "
+LEFT JOIN services s ON s.organization_id = c.organization_id AND s.id = c.service_id
+LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id";
+
+/// Joins what [`push_json`] refers to.
 const REFERENCES: &str = "
 LEFT JOIN services s ON s.organization_id = c.organization_id AND s.id = c.service_id
 LEFT JOIN hosts h ON h.organization_id = c.organization_id AND h.id = c.host_id
@@ -178,7 +192,8 @@ enum Place {
 /// at the sort key of an id may have another id.
 fn select_by_ids<DB: Dialect>(tenant: Tenant, place: Place, ids: &[Uuid]) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.id, ");
-    query.push(JSON).push(" FROM changes c ").push(REFERENCES);
+    push_json(&mut query, tenant);
+    query.push(" FROM changes c ").push(REFERENCES);
     query.push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     match place {
@@ -303,7 +318,8 @@ fn select_sort_key<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<D
 /// Builds the statement that reads one change.
 fn select_one<DB: Dialect>(tenant: Tenant, sort_key: i64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
-    query.push(JSON).push(" FROM changes c");
+    push_json(&mut query, tenant);
+    query.push(" FROM changes c");
     query.push(REFERENCES).push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND c.sort_key = ");

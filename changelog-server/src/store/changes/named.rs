@@ -7,8 +7,8 @@ use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::list::{ChangeList, ChangesJson, time_of};
-use super::{JSON, REFERENCES, broken};
-use crate::store::engine::{Dialect, on};
+use super::{REFERENCES, broken, push_json};
+use crate::store::engine::{Dialect, Value, on};
 use crate::store::index::search::{ChangeMatcher, IndexTerms};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -34,15 +34,21 @@ impl Database {
         let ids = ids_of(digits);
         let mut named = Vec::new();
         for is_moved in [false, true] {
-            let rows: Vec<(i64, String)> = on!(&mut self.reader(tenant).await?, |db| async {
-                let mut query = select_named(tenant, &ids, is_moved);
-                query.build_query_as().fetch_all(&mut **db).await
-            })?;
-            let change = |(sort_key, json)| NamedChange { sort_key, json };
-            named.extend(rows.into_iter().map(change));
-        }
-        if named.len() > MAX_NAMED {
-            named.clear();
+            let Some(query_range) = Named::new(&ids, is_moved) else {
+                continue;
+            };
+            let rows: Vec<(Uuid, i64, String)> =
+                on!(&mut self.reader(tenant).await?, |db| async {
+                    let mut query = query_range.select(tenant);
+                    query.build_query_as().fetch_all(&mut **db).await
+                })?;
+            if rows.len() > MAX_NAMED {
+                return Ok(Vec::new());
+            }
+            let found = rows.into_iter().filter(|(id, key, _)| {
+                ids.contains(id) && is_moved == (sort_key::of(*id) != Some(*key))
+            });
+            named.extend(found.map(|(_, sort_key, json)| NamedChange { sort_key, json }));
         }
         named.sort_by_key(|change| std::cmp::Reverse(change.sort_key));
         Ok(named)
@@ -95,33 +101,40 @@ fn ids_of(digits: &str) -> RangeInclusive<Uuid> {
     id("0")..=id("f")
 }
 
-/// Selects changes by a range of ids: those whose sort keys follow from their ids, or
-/// those that have moved.
-fn select_named<DB: Dialect>(
-    tenant: Tenant,
-    ids: &RangeInclusive<Uuid>,
-    is_moved: bool,
-) -> QueryBuilder<DB> {
-    let (first, last) = (*ids.start(), *ids.end());
-    let mut query = QueryBuilder::new("SELECT c.sort_key, ");
-    query.push(JSON).push(" FROM changes c").push(REFERENCES);
-    query.push(" WHERE c.organization_id = ");
-    DB::bind(&mut query, tenant.uuid().into());
-    let column = if is_moved {
-        "c.moved_id"
-    } else {
-        let millis = |id| sort_key::moment(id).millis();
-        let keys = sort_key::of_millis(millis(first)..millis(last).saturating_add(1));
-        query.push(" AND c.moved_id IS NULL AND c.sort_key >= ");
-        DB::bind(&mut query, keys.start.into());
-        query.push(" AND c.sort_key < ");
-        DB::bind(&mut query, keys.end.into());
-        "c.id"
-    };
-    query.push(" AND ").push(column).push(" >= ");
-    DB::bind(&mut query, first.into());
-    query.push(" AND ").push(column).push(" <= ");
-    DB::bind(&mut query, last.into());
-    query.push(" LIMIT ").push(MAX_NAMED + 1);
-    query
+/// Where changes with a range of ids are looked for.
+enum Named {
+    /// At the sort keys that the ids determine.
+    AtSortKeys(RangeInclusive<i64>),
+    /// Among the changes that have other sort keys.
+    Moved(RangeInclusive<Uuid>),
+}
+
+impl Named {
+    fn new(ids: &RangeInclusive<Uuid>, is_moved: bool) -> Option<Self> {
+        if is_moved {
+            return Some(Self::Moved(ids.clone()));
+        }
+        let first = sort_key::of(*ids.start())?;
+        let last = sort_key::of(*ids.end()).unwrap_or(i64::MAX);
+        Some(Self::AtSortKeys(first..=last))
+    }
+
+    /// Builds the statement that reads them; a change at a sort key may have another id.
+    fn select<DB: Dialect>(&self, tenant: Tenant) -> QueryBuilder<DB> {
+        let mut query = QueryBuilder::new("SELECT c.id, c.sort_key, ");
+        push_json(&mut query, tenant);
+        query.push(" FROM changes c").push(REFERENCES);
+        query.push(" WHERE c.organization_id = ");
+        DB::bind(&mut query, tenant.uuid().into());
+        let (column, first, last): (_, Value<'_>, Value<'_>) = match self {
+            Self::AtSortKeys(keys) => ("c.sort_key", (*keys.start()).into(), (*keys.end()).into()),
+            Self::Moved(ids) => ("c.moved_id", (*ids.start()).into(), (*ids.end()).into()),
+        };
+        query.push(" AND ").push(column).push(" >= ");
+        DB::bind(&mut query, first);
+        query.push(" AND ").push(column).push(" <= ");
+        DB::bind(&mut query, last);
+        query.push(" LIMIT ").push(MAX_NAMED + 1);
+        query
+    }
 }

@@ -2,7 +2,7 @@
 
 use sqlx::QueryBuilder;
 
-use super::{ChangesJson, JSON, REFERENCES};
+use super::{ChangesJson, REFERENCES, push_json};
 use crate::store::engine::{Dialect, on, push_limit};
 use crate::store::{Database, StoreError, Tenant};
 
@@ -27,9 +27,8 @@ impl Database {
 /// it is used.
 fn select<DB: Dialect>(tenant: Tenant, limit: u64) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT ");
-    query
-        .push(JSON)
-        .push(" FROM (SELECT sort_key, scheduled_for FROM changes WHERE organization_id = ");
+    push_json(&mut query, tenant);
+    query.push(" FROM (SELECT sort_key, scheduled_for FROM changes WHERE organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
     query.push(
         " AND status = 'planned' AND scheduled_for IS NOT NULL \

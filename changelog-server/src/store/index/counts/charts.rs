@@ -6,7 +6,7 @@ use changelog_core::{RiskLevel, Service, ServiceId, Status};
 use sqlx::types::Text;
 use sqlx::{FromRow, QueryBuilder};
 
-use super::{DAY, DAY_OF_SERVICE_OR_HOST, KindFilter, Scope, push_spans, unsigned};
+use super::{KindFilter, Scope, push_spans, unsigned};
 use crate::store::engine::{Dialect, on};
 use crate::store::{Database, StoreError, Tenant};
 
@@ -44,7 +44,7 @@ GROUP BY scope || '' HAVING SUM(n) > 0 ORDER BY total DESC, scope || '' LIMIT ";
 impl Database {
     /// Counts the changes of some days, given as numbers since 1970 in UTC, by
     /// risk and status: oldest first, without planned changes and without days that have
-    /// none. Tags and authors are not counted by day.
+    /// none. Tags are not counted by day.
     pub async fn daily_counts(
         &self,
         tenant: Tenant,
@@ -111,12 +111,7 @@ impl Database {
 /// Builds the statement that reads counts by day. A slot can be negative, a sum
 /// of slots cannot.
 fn daily<DB: Dialect>(tenant: Tenant, scope: &Scope<'_>, days: Range<i64>) -> QueryBuilder<DB> {
-    let span = match scope {
-        Scope::Organization => DAY,
-        Scope::Service(_) | Scope::Host(_) | Scope::Tag(_) | Scope::Author(_) => {
-            DAY_OF_SERVICE_OR_HOST
-        }
-    };
+    let span = scope.day();
     let mut query = QueryBuilder::new(
         "SELECT start, risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ",
     );

@@ -23,17 +23,16 @@ pub use charts::DayCount;
 pub(in crate::store) use paging::Start;
 
 use super::search::Facets;
-use super::sort_key;
 use crate::store::Tenant;
 use crate::store::engine::{Dialect, Script, Value};
 use spans::{DAY, END, SpanCover, cover};
 
 /// The span of all time.
 const ALL_TIME: i64 = 0;
-/// The span of a day of a service or a host. If it were that of the organization's
-/// days, PostgreSQL, which takes scope and span for independent, would expect
+/// The span of a day of a service, a host or an author. If it were that of the
+/// organization's days, PostgreSQL, which takes scope and span for independent, would expect
 /// hundreds of thousands of the latter.
-const DAY_OF_SERVICE_OR_HOST: i64 = -DAY;
+const DAY_OF_OTHERS: i64 = -DAY;
 
 /// What changes are counted by, in addition to risk, status and environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub enum Scope<'c> {
     Host(HostId),
     /// The changes with a tag, which are not counted by day.
     Tag(&'c str),
-    /// The changes that an API key or a person recorded, which are not counted by day.
+    /// The changes that an API key or a person recorded.
     Author(Uuid),
 }
 
@@ -60,6 +59,19 @@ impl<'c> Scope<'c> {
             Self::Tag(tag) => format!("tag/{tag}").into(),
             Self::Author(id) => format!("author/{}", id.simple()).into(),
         }
+    }
+
+    /// Returns the span of its days.
+    fn day(&self) -> i64 {
+        match self {
+            Self::Organization => DAY,
+            _ => DAY_OF_OTHERS,
+        }
+    }
+
+    /// Returns whether its changes are counted by day.
+    pub(in crate::store) fn has_days(&self) -> bool {
+        !matches!(self, Self::Tag(_))
     }
 
     /// Returns the id of the service of a stored scope.
@@ -82,17 +94,18 @@ impl<'c> CountDelta<'c> {
     /// Returns scope, span and start of the rows that the change adds to.
     fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
         let day = self.millis / DAY;
-        let things = || {
+        let with_days = || {
             let services = self.facets.services.iter().copied().map(Scope::Service);
-            services.chain(self.facets.host_id.map(Scope::Host))
+            services
+                .chain(self.facets.host_id.map(Scope::Host))
+                .chain(self.facets.author.map(Scope::Author))
         };
         let totals = [Scope::Organization]
             .into_iter()
-            .chain(things())
+            .chain(with_days())
             .chain(self.facets.tags.iter().map(|tag| Scope::Tag(tag)))
-            .chain(self.facets.author.map(Scope::Author))
             .map(|scope| (scope.key(), ALL_TIME, 0));
-        let days = things().map(move |scope| (scope.key(), DAY_OF_SERVICE_OR_HOST, day));
+        let days = with_days().map(move |scope| (scope.key(), DAY_OF_OTHERS, day));
         totals
             .chain([(Scope::Organization.key(), DAY, day)])
             .chain(days)
@@ -225,25 +238,25 @@ impl KindFilter<'_> {
         self.push_sum(query, scope, ALL_TIME, 0..1);
     }
 
-    /// Appends the count of the organization's changes within a range of
-    /// milliseconds: whole days are added up, and the changes of the two
-    /// incomplete days at its ends are counted.
+    /// Appends the number of changes of a scope within a range of milliseconds: whole
+    /// days are added up; `push_rest` appends the number of changes in each of the two
+    /// incomplete days at its ends.
     pub(in crate::store) fn push_within<DB: Dialect>(
         &self,
         query: &mut QueryBuilder<DB>,
+        scope: &Scope<'_>,
         range: &Range<i64>,
+        push_rest: impl Fn(&mut QueryBuilder<DB>, Range<i64>),
     ) {
         let SpanCover { days, remainders } = cover(range);
         query.push("CAST(0 AS BIGINT)");
         if !days.is_empty() {
             query.push(" + ");
-            self.push_sum(query, &Scope::Organization, DAY, days);
+            self.push_sum(query, scope, scope.day(), days);
         }
         for remainder in remainders {
-            query.push(" + (SELECT count(*) FROM changes WHERE ");
-            self.push(query);
-            sort_key::push_range(query, "sort_key", sort_key::of_millis(remainder));
-            query.push(")");
+            query.push(" + ");
+            push_rest(query, remainder);
         }
     }
 }

@@ -3,7 +3,7 @@
 use sqlx::QueryBuilder;
 
 use super::{DAY, END, KindFilter, Scope, push_spans};
-use crate::store::engine::on;
+use crate::store::engine::{on, push_limit};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError};
 
@@ -16,23 +16,42 @@ pub(in crate::store) struct Start {
     pub(in crate::store) offset: i64,
 }
 
+/// How many days are read at first; each further read has four times as many.
+const FIRST_DAYS: u64 = 32;
+
 impl Database {
     /// Moves the start of a page to the end of the day in which the page begins,
-    /// so that only the changes of that day remain to be skipped one by one.
+    /// so that only the changes of that day remain to be skipped one by one. Skips days
+    /// that begin at `since` or later, in milliseconds since 1970.
     pub(in crate::store) async fn start_of_page(
         &self,
         filter: KindFilter<'_>,
         start: Start,
+        since: i64,
     ) -> Result<Start, StoreError> {
-        let days: Vec<(i64, i64)> = on!(&mut self.reader(filter.tenant).await?, |db| async {
-            let mut query =
-                QueryBuilder::new("SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ");
-            filter.push(&mut query);
-            push_spans(&mut query, &Scope::Organization, DAY, 0..END / DAY);
-            query.push(" GROUP BY start ORDER BY start DESC");
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        let (end, offset) = skip_days(&days, start.offset);
+        let first_day = since.div_euclid(DAY) + i64::from(since.rem_euclid(DAY) > 0);
+        let (mut end, mut offset) = (END, start.offset);
+        let mut limit = FIRST_DAYS;
+        loop {
+            let days: Vec<(i64, i64)> = on!(&mut self.reader(filter.tenant).await?, |db| async {
+                let mut query = QueryBuilder::new(
+                    "SELECT start, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE ",
+                );
+                filter.push(&mut query);
+                push_spans(&mut query, &Scope::Organization, DAY, first_day..end / DAY);
+                query.push(" GROUP BY start ORDER BY start DESC");
+                push_limit(&mut query, limit, 0);
+                query.build_query_as().fetch_all(&mut **db).await
+            })?;
+            let is_all = (days.len() as u64) < limit;
+            let skipped: i64 = days.iter().map(|(_, count)| count).sum();
+            let is_within = offset < skipped;
+            (end, offset) = skip_days(&days, end, offset);
+            if is_all || is_within {
+                break;
+            }
+            limit *= 4;
+        }
         Ok(Start {
             before: sort_key::of_millis(0..end).end,
             offset,
@@ -40,11 +59,10 @@ impl Database {
     }
 }
 
-/// Skips days, given as numbers and counts with the newest first, until the one
+/// Skips days before `end`, given as numbers and counts with the newest first, until the one
 /// in which the change with this offset is. Returns the end of that day in
 /// milliseconds and the offset that remains.
-fn skip_days(days: &[(i64, i64)], mut offset: i64) -> (i64, i64) {
-    let mut end = END;
+fn skip_days(days: &[(i64, i64)], mut end: i64, mut offset: i64) -> (i64, i64) {
     for (day, count) in days {
         if offset < *count {
             return ((day + 1) * DAY, offset);
@@ -71,8 +89,8 @@ mod tests {
             (15, (4 * DAY, 0)),
             (99, (4 * DAY, 84)),
         ] {
-            assert_eq!(skip_days(&days, offset), expected, "{offset}");
+            assert_eq!(skip_days(&days, END, offset), expected, "{offset}");
         }
-        assert_eq!(skip_days(&[], 5), (END, 5));
+        assert_eq!(skip_days(&[], END, 5), (END, 5));
     }
 }
