@@ -8,7 +8,7 @@ mod query;
 mod update;
 mod watch;
 
-use changelog_core::{Change, ChangeHistory, ChangeId, ChangePatch, NewChange};
+use changelog_core::{Change, ChangeHistory, ChangeId, ChangePatch, NewChange, UpcomingFilter};
 
 pub use self::around::AroundChanges;
 pub use self::create::{CreateChange, CreateChanges};
@@ -69,6 +69,20 @@ impl Changes {
     /// cause of an incident at that moment.
     pub fn around(&self) -> AroundChanges {
         AroundChanges::new(self.transport.clone())
+    }
+
+    /// Lists the planned changes that have a scheduled time, the earliest first, so that
+    /// overdue ones come first; at most `limit`, which is 1 to 100.
+    pub fn upcoming(
+        &self,
+        limit: u64,
+    ) -> impl Future<Output = Result<Vec<Change>, Error>> + Send + use<> {
+        let transport = self.transport.clone();
+        async move {
+            let query = UpcomingFilter { limit }.to_query();
+            let request = ApiRequest::get(&["changes", "upcoming"]).query(query);
+            transport.send_for_data(&request).await
+        }
     }
 
     /// Gets a change.

@@ -240,9 +240,11 @@ impl Change {
     pub fn status_label(&self) -> &str {
         match (&self.status, &self.outcome) {
             (Status::RolledBack, Some(Outcome::Failed)) => "failed",
+            (Status::Completed | Status::RolledBack, Some(Outcome::Indeterminate)) => {
+                "outcome unknown"
+            }
             (Status::RolledBack, _) => "rolled back",
             (Status::InProgress, _) => "in progress",
-            (Status::Completed, Some(Outcome::Indeterminate)) => "outcome unknown",
             (status, _) => status.as_str(),
         }
     }

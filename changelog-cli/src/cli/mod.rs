@@ -13,7 +13,7 @@ use changelog_core::Status;
 use crate::base::failure::Outcome;
 use crate::commands::{
     around, auth, completions, doctor, export, health, history, host, import, list, log, man, run,
-    service, show, spool, terraform, update, watch,
+    service, show, spool, terraform, upcoming, update, watch,
 };
 use crate::environment::app::App;
 use crate::environment::global::Global;
@@ -72,6 +72,8 @@ pub(crate) enum Command {
     /// List changes, newest first
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
+    /// List the planned changes that have a scheduled time, overdue ones first
+    Upcoming(upcoming::UpcomingArgs),
     /// Print changes as they are recorded
     Watch(watch::WatchArgs),
     /// List what changed before a given time, the most suspicious first
@@ -86,8 +88,8 @@ pub(crate) enum Command {
     Start(update::StatusArgs),
     /// Set a change's status to `completed`
     Done(update::StatusArgs),
-    /// Set a change's status to `rolled_back`
-    Rollback(update::StatusArgs),
+    /// Set a change's status to `rolled_back`, or record that it failed
+    Rollback(update::RollbackArgs),
     /// Record what Terraform did or plans to do
     Terraform(Box<terraform::TerraformArgs>),
     /// List, show and create services
@@ -156,6 +158,7 @@ async fn dispatch(app: App, command: Command) -> Outcome {
     match command {
         Command::Log(args) => log::run(app, *args).await,
         Command::List(args) => list::run(app, args).await,
+        Command::Upcoming(args) => upcoming::run(app, &args).await,
         Command::Watch(args) => watch::run(app, args).await,
         Command::Around(args) => around::run(app, args).await,
         Command::Show(args) => show::run(app, &args).await,
@@ -163,7 +166,7 @@ async fn dispatch(app: App, command: Command) -> Outcome {
         Command::Update(args) => update::run(app, *args).await,
         Command::Start(args) => update::set_status(app, &args, Status::InProgress).await,
         Command::Done(args) => update::set_status(app, &args, Status::Completed).await,
-        Command::Rollback(args) => update::set_status(app, &args, Status::RolledBack).await,
+        Command::Rollback(args) => update::roll_back(app, args).await,
         Command::Service(command) => service::run(app, command).await,
         Command::Import(args) => import::run(app, args).await,
         Command::Export(args) => export::run(app, args).await,

@@ -2,18 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use changelog_core::Status;
 use clap::Args;
 
 use crate::base::failure::{Exit, Failure, Outcome};
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context::{Context, ContextArgs};
-use crate::input::flags::{ChangeFields, title_help};
+use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
 use crate::input::message::prompts::{self, is_interactive};
 use crate::input::message::saved::SavedText;
 use crate::input::message::{Message, editor, file};
 use crate::input::names::Missing;
-use crate::recording::draft::Draft;
+use crate::recording::draft::{Draft, Progress};
 use crate::recording::spool::owner::Owner;
 use crate::recording::submit::{self, SubmitArgs};
 
@@ -32,8 +33,11 @@ distinguish such a script from a pipe. To read a pipe, use: … | chlog log -F -
 Text that was typed in an editor or at the prompts is kept in a file until it is recorded; \
 --recover continues with it.
 
-Tags (ci, repo, commit, actor) and links (run, commit, branch, pull request) are added from the CI \
-run and the git repository. Flags take precedence; --no-context adds nothing.")]
+The status is completed by default, and planned with --scheduled-for.
+
+Tags (ci, repo, commit), links (run, commit, branch, pull request), the commit with its time, the \
+environment and the person who started the run are added from the CI run and the git repository. \
+Flags take precedence; --no-context adds nothing.")]
 pub(crate) struct LogArgs {
     #[arg(help = title_help("; - reads it from standard input"))]
     title: Option<String>,
@@ -42,6 +46,8 @@ pub(crate) struct LogArgs {
     /// Time of the change, if not now: RFC 3339, a date, or an age such as 2h
     #[arg(long, value_name = "TIME", value_parser = time::parse, help_heading = "The change")]
     occurred_at: Option<TimeArg>,
+    #[command(flatten)]
+    progress: ProgressFlags,
     /// Read the title (first line) and description (the rest) from a file; - is standard
     /// input
     #[arg(
@@ -140,7 +146,8 @@ async fn message(
     let composed = context.title.clone().map(titled);
     if is_interactive() && composed.is_none() {
         let (risk, status) = (fields.risk.as_ref(), fields.status.as_ref());
-        return typed(prompts::ask(risk, status, description));
+        let default_status = default_status(fields.scheduled_for);
+        return typed(prompts::ask(risk, status, &default_status, description));
     }
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         // Standard input is a terminal, but standard error is not.
@@ -151,6 +158,14 @@ async fn message(
     match (file::from_pipe().await?, composed) {
         (Some(message), _) | (None, Some(message)) => Ok((message, None)),
         (None, None) => Err(file::no_title()),
+    }
+}
+
+/// Returns the status of a change that the user gives none.
+fn default_status(scheduled_for: Option<TimeArg>) -> Status {
+    match scheduled_for {
+        Some(_) => Status::Planned,
+        None => Status::Completed,
     }
 }
 
@@ -172,12 +187,21 @@ fn draft(
             "there are two descriptions: --description, and the text after the first line",
         ));
     }
+    let status = fields.status.or(message.status);
+    let status = status.unwrap_or_else(|| default_status(fields.scheduled_for));
     let fields = ChangeFields {
         description: fields.description.or(message.description),
         risk: fields.risk.or(message.risk),
-        status: fields.status.or(message.status),
+        status: Some(status),
         ..fields
     };
-    let occurred_at = args.occurred_at.map(|at| at.start(time::now()));
-    Draft::new(message.title, fields, occurred_at)
+    let now = time::now();
+    let at = |time: Option<TimeArg>| time.map(|time| time.start(now));
+    let progress = Progress {
+        occurred_at: at(args.occurred_at),
+        started_at: at(args.progress.started_at),
+        ended_at: at(args.progress.ended_at),
+        outcome: args.progress.outcome.clone(),
+    };
+    Draft::new(message.title, fields, progress)
 }

@@ -17,5 +17,6 @@ pub(crate) mod service;
 pub(crate) mod show;
 pub(crate) mod spool;
 pub(crate) mod terraform;
+pub(crate) mod upcoming;
 pub(crate) mod update;
 pub(crate) mod watch;

@@ -9,7 +9,9 @@ use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use changelog_core::limits::{MAX_LONG_TEXT_CHARS, MAX_TITLE_CHARS};
-use changelog_core::{ChangeId, ChangePatch, Input, RiskLevel, Status};
+use changelog_core::{
+    ChangeId, ChangePatch, Outcome as ChangeOutcome, RiskLevel, Status, Timestamp,
+};
 use clap::Args;
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
@@ -19,8 +21,7 @@ use crate::environment::app::App;
 use crate::environment::context::{Context, ContextArgs};
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 use crate::input::flags::{ChangeFields, risk, title_help};
-use crate::output::detail::OUTCOME_UNKNOWN_TAG;
-use crate::recording::draft::Draft;
+use crate::recording::draft::{Draft, Progress};
 use crate::recording::run_recorder::RunRecorder;
 use crate::recording::secrets;
 use crate::recording::spool::delivery::Delivery;
@@ -99,6 +100,7 @@ pub(crate) struct RunArgs {
 /// The end of a command.
 struct Ending {
     ended: io::Result<ExitStatus>,
+    ended_at: Timestamp,
     lasted: Duration,
 }
 
@@ -144,24 +146,15 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
 /// Starts to record the change.
 async fn begin(app: &App, args: &RunArgs) -> Outcome<RunRecorder> {
     let draft = draft(app, args)?;
-    let mut on_kill = ChangePatch {
+    let on_kill = ChangePatch {
         status: Some(Status::RolledBack),
+        outcome: Some(Some(ChangeOutcome::Indeterminate)),
         description: Some(Some(described(
             args,
             "Outcome unknown: chlog was killed before it could record how the command ended.",
         ))),
         ..ChangePatch::default()
     };
-    let mut tags = draft.change.tags.clone();
-    tags.push(OUTCOME_UNKNOWN_TAG.to_owned());
-    if let Ok(patch) = (ChangePatch {
-        tags: Some(tags),
-        ..ChangePatch::default()
-    })
-    .checked(time::now())
-    {
-        on_kill.tags = patch.tags;
-    }
     RunRecorder::begin(app, draft, on_kill, args.require_log).await
 }
 
@@ -182,7 +175,7 @@ fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
         status: Some(Status::InProgress),
         ..args.fields.clone().or_defaults(&app.config.defaults)
     };
-    let mut draft = Draft::new(title, fields, None)?;
+    let mut draft = Draft::new(title, fields, Progress::default())?;
     context.apply(&mut draft.change);
     Ok(draft)
 }
@@ -229,6 +222,7 @@ async fn execute(command: Command) -> Ending {
     };
     Ending {
         ended,
+        ended_at: time::now(),
         lasted: began.elapsed(),
     }
 }
@@ -246,12 +240,15 @@ fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch 
     let risk = risk.or(app.config.defaults.risk.clone());
     let is_below = |risk: &RiskLevel| rank(risk) < rank(&args.fail_risk);
     let raised = !succeeded && risk.as_ref().is_none_or(is_below);
+    let (status, outcome) = if succeeded {
+        (Status::Completed, ChangeOutcome::Succeeded)
+    } else {
+        (Status::RolledBack, ChangeOutcome::Failed)
+    };
     ChangePatch {
-        status: Some(if succeeded {
-            Status::Completed
-        } else {
-            Status::RolledBack
-        }),
+        status: Some(status),
+        outcome: Some(Some(outcome)),
+        ended_at: Some(Some(ending.ended_at)),
         risk_level: raised.then(|| args.fail_risk.clone()),
         description: Some(Some(described(args, &result))),
         ..ChangePatch::default()

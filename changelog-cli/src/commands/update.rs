@@ -1,23 +1,25 @@
 //! `chlog update`, and its short forms `start`, `done` and `rollback`.
 
 use changelog_core::change::fields::{FIELDS, Field, FieldKind, ShortText};
-use changelog_core::{Change, ChangeId, ChangePatch, Host, Input, Link, Service, Status};
+use changelog_core::{
+    Change, ChangeId, ChangePatch, Host, Input, Link, Outcome as ChangeOutcome, Service, Status,
+};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::base::failure::{Failure, Outcome};
 use crate::base::text::one_line;
-use crate::base::time;
+use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
-use crate::input::flags::{ChangeFields, title_help};
-use crate::input::names::{self, Missing, non_empty};
+use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
+use crate::input::names::{self, Missing, all_non_empty, non_empty};
 
 /// Edits a change.
 #[derive(Debug, Args)]
 #[command(after_help = "\
---tag and --link add to the tags and links of the change; a link replaces the one with the same \
-label. chlog reads the change and writes it back: an update of the tags or links by another client \
+--service replaces all services. --tag and --link add to the tags and links of the change; a link \
+replaces the one with the same label. chlog reads the change and writes it back: an update of the tags or links by another client \
 within these milliseconds is overwritten.
 
 Examples:
@@ -32,6 +34,11 @@ pub(crate) struct UpdateArgs {
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
+    #[command(flatten)]
+    progress: ProgressFlags,
+    /// Why the change was rolled back, for its history
+    #[arg(long, value_name = "TEXT", help_heading = "The change")]
+    reason: Option<String>,
     /// Remove a tag; repeatable, or comma-separated
     #[arg(
         long = "remove-tag",
@@ -86,19 +93,33 @@ pub(crate) struct StatusArgs {
     id: ChangeId,
 }
 
+/// Records that a change was rolled back, or failed.
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArgs {
+    /// ID of the change
+    #[arg(add = complete::changes())]
+    id: ChangeId,
+    /// Why, for the history of the change
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The change failed; nobody rolled it back
+    #[arg(long)]
+    failed: bool,
+}
+
 /// Edits the change and prints it.
 pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     if args.occurred_at.is_some() {
         return Err(Failure::usage(
-            "--occurred-at: cannot be changed: the ID of a change and its position in lists depend on it",
+            "--occurred-at: cannot be changed: the ID of a change depends on it",
         )
-        .hint("record the change again with the right time, and mention it in the description of this one"));
+        .hint("--started-at corrects when the change was started, which is its place in lists"));
     }
     let patch = patch(&args)?;
-    let service = non_empty(args.fields.service.as_deref());
+    let services = all_non_empty(args.fields.services.as_deref());
     let host = non_empty(args.fields.host.as_deref());
     let edits = args.edits();
-    if patch == ChangePatch::default() && service.is_none() && host.is_none() && !edits {
+    if patch == ChangePatch::default() && services.is_empty() && host.is_none() && !edits {
         return Err(Failure::usage("there is nothing to update").hint(
             "give a field to set or clear, such as --status completed or --clear description",
         ));
@@ -113,8 +134,9 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     .checked(time::now())?;
     let client = app.client()?;
     let missing = Missing::of_flag(args.fields.create_missing);
-    if let Some(name) = service {
-        patch.service_id = Some(names::resolve::<Service>(&client, name, missing).await?);
+    if !services.is_empty() {
+        let ids = names::resolve_all::<Service>(&client, &services, missing).await?;
+        patch.service_ids = Some(ids);
     }
     if let Some(name) = host {
         patch.host_id = Some(names::resolve::<Host>(&client, name, missing).await?);
@@ -178,36 +200,56 @@ impl UpdateArgs {
 }
 
 /// Sets the status and prints the change.
-pub(crate) async fn set_status(mut app: App, args: &StatusArgs, status: Status) -> Outcome {
-    let client = app.client()?;
-    let change = client
-        .changes()
-        .update(args.id)
-        .status(status)
-        .send()
-        .await?;
+pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> Outcome {
+    let patch = ChangePatch {
+        status: Some(status),
+        ..ChangePatch::default()
+    };
+    send(app, args.id, patch).await
+}
+
+/// Records that the change was rolled back or failed, and prints it.
+pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
+    let patch = ChangePatch {
+        status: Some(Status::RolledBack),
+        outcome: args.failed.then_some(Some(ChangeOutcome::Failed)),
+        reason: args.reason,
+        ..ChangePatch::default()
+    };
+    send(app, args.id, patch.checked(time::now())?).await
+}
+
+async fn send(mut app: App, id: ChangeId, patch: ChangePatch) -> Outcome {
+    let changes = app.client()?.changes();
+    let change = changes.update_with(id, patch).send().await?;
     app.output.record(&change, line)
 }
 
 fn line(change: &Change) -> String {
-    let status = one_line(change.status.as_str());
+    let status = one_line(change.status_label());
     format!("{}  {status}  {}", change.id, one_line(&change.title))
 }
 
 /// Returns the name of a field for `--clear`: that of its flag.
-fn clear_name(field: &Field) -> &'static str {
+fn clear_name(field: &Field) -> String {
     match field.kind {
-        FieldKind::Service => "service",
-        FieldKind::Host => "host",
-        FieldKind::Time(_) if field.name == "scheduled_for" => "scheduled-for",
-        _ => field.name,
+        FieldKind::Service => "service".to_owned(),
+        FieldKind::Host => "host".to_owned(),
+        _ => field.name.replace('_', "-"),
     }
 }
 
 /// Accepts the fields that can be cleared, also by their names in the API.
 fn clearable() -> impl TypedValueParser<Value = Field> {
-    let fields = || FIELDS.iter().filter(|field| field.is_clearable());
-    let names = fields().map(|field| PossibleValue::new(clear_name(field)).alias(field.name));
+    // Clearing the service removes all services.
+    let is_offered =
+        |field: &&Field| field.is_clearable() && !matches!(field.kind, FieldKind::Services);
+    let fields = move || FIELDS.iter().filter(is_offered);
+    let names = fields().map(|field| {
+        // clap takes static strings only.
+        let name: &'static str = clear_name(field).leak();
+        PossibleValue::new(name).alias(field.name)
+    });
     PossibleValuesParser::new(names).try_map(move |name| {
         let mut fields = fields();
         let found = fields.find(|field| name == clear_name(field) || name == field.name);
@@ -219,19 +261,26 @@ fn clearable() -> impl TypedValueParser<Value = Field> {
 fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
     let fields = &args.fields;
     let now = time::now();
-    let is_empty =
-        |name: &Option<String>| name.as_deref().is_some_and(|name| name.trim().is_empty());
+    let has_services = !all_non_empty(fields.services.as_deref()).is_empty();
+    let has_host = non_empty(fields.host.as_deref()).is_some();
+    let at = |time: Option<TimeArg>| time.map(|time| Some(time.start(now)));
     let mut patch = ChangePatch {
         title: args.title.clone(),
         description: fields.description.clone().map(Some),
         // An empty name means none, as for `log`.
-        service_id: is_empty(&fields.service).then_some(None),
-        host_id: is_empty(&fields.host).then_some(None),
+        service_id: (fields.services.is_some() && !has_services).then_some(None),
+        host_id: (fields.host.is_some() && !has_host).then_some(None),
+        environment: fields.environment.clone().map(Some),
+        agent: fields.agent.clone().map(Some),
+        outcome: args.progress.outcome.clone().map(Some),
+        reason: args.reason.clone(),
+        started_at: at(args.progress.started_at),
+        ended_at: at(args.progress.ended_at),
         risk_level: fields.risk.clone(),
         status: fields.status.clone(),
         tags: args.set_tags.clone(),
         links: args.set_links.clone(),
-        scheduled_for: fields.scheduled_for.map(|at| Some(at.start(now))),
+        scheduled_for: at(fields.scheduled_for),
         ..ChangePatch::default()
     };
     fields.texts.apply(&mut patch);
@@ -243,11 +292,11 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
             }
             FieldKind::Service => {
                 patch.service_id = Some(None);
-                non_empty(fields.service.as_deref()).is_some()
+                has_services
             }
             FieldKind::Host => {
                 patch.host_id = Some(None);
-                non_empty(fields.host.as_deref()).is_some()
+                has_host
             }
             FieldKind::Tags => patch.tags.replace(Vec::new()).is_some() || args.edits_tags(),
             FieldKind::Links => patch.links.replace(Vec::new()).is_some() || args.edits_links(),
@@ -258,11 +307,12 @@ fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
             FieldKind::Outcome(_) => patch.outcome.replace(None).flatten().is_some(),
             FieldKind::Environment(_) => patch.environment.replace(None).flatten().is_some(),
             FieldKind::Agent(_) => patch.agent.replace(None).flatten().is_some(),
-            FieldKind::Services => patch.service_ids.replace(Vec::new()).is_some(),
             // `clearable` does not accept these.
-            FieldKind::Title | FieldKind::RiskLevel | FieldKind::Status | FieldKind::OccurredAt => {
-                false
-            }
+            FieldKind::Title
+            | FieldKind::RiskLevel
+            | FieldKind::Status
+            | FieldKind::Services
+            | FieldKind::OccurredAt => false,
         };
         if given {
             let name = clear_name(field);
@@ -308,6 +358,14 @@ mod tests {
             patched("--description=").unwrap(),
             serde_json::json!({"description": ""})
         );
+        assert_eq!(
+            patched("--clear started-at,ended_at,outcome,environment,agent,on-behalf-of,commit")
+                .unwrap(),
+            serde_json::json!({
+                "started_at": null, "ended_at": null, "outcome": null, "environment": null,
+                "agent": null, "on_behalf_of": null, "commit": null,
+            })
+        );
     }
 
     #[test]
@@ -318,6 +376,8 @@ mod tests {
             "--set-tags a --clear tags",
             "--remove-link a --clear links",
             "--host h --clear host",
+            "--service a,b --clear service",
+            "--outcome failed --clear outcome",
         ] {
             assert!(patched(line).is_err(), "{line}");
         }

@@ -1,27 +1,78 @@
 //! The flags that select changes.
 
 use changelog_client::{ChangeQuery, Client};
-use changelog_core::{Host, RiskLevel, Service, Status};
+use changelog_core::{Environment, Host, RiskLevel, Service, Status};
 use clap::Args;
 
 use super::complete;
-use super::flags::{risk, status};
+use super::flags::{environment, risk, status};
 use super::names::resolve_filter;
-use crate::base::failure::Outcome;
+use crate::base::failure::{Failure, Outcome};
 use crate::base::time::{self, TimeArg};
 
 /// The flags that select changes at any time.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectArgs {
+    /// Words, or beginnings of words, in the title, a tag, or the name of a service or
+    /// the host; or an ID, or the beginning of one
+    #[arg(value_name = "QUERY")]
+    text: Vec<String>,
     /// Words, or beginnings of words, in the title
     #[arg(short = 'q', long, value_name = "WORDS")]
     search: Option<String>,
-    /// Only this risk level
-    #[arg(long, value_name = "RISK", ignore_case = true, value_parser = risk())]
-    risk: Option<RiskLevel>,
-    /// Only this status
-    #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
-    status: Option<Status>,
+    /// Only this risk level; several are repeated or comma-separated
+    #[arg(
+        long,
+        value_name = "RISK",
+        ignore_case = true,
+        value_delimiter = ',',
+        value_parser = risk()
+    )]
+    risk: Vec<RiskLevel>,
+    /// Only this risk level or a higher one
+    #[arg(
+        long,
+        value_name = "RISK",
+        ignore_case = true,
+        value_parser = risk(),
+        conflicts_with = "risk"
+    )]
+    min_risk: Option<RiskLevel>,
+    /// Only this status; several are repeated or comma-separated
+    #[arg(
+        long,
+        value_name = "STATUS",
+        ignore_case = true,
+        value_delimiter = ',',
+        value_parser = status()
+    )]
+    status: Vec<Status>,
+    /// Only other statuses; several are repeated or comma-separated
+    #[arg(
+        long,
+        value_name = "STATUS",
+        ignore_case = true,
+        value_delimiter = ',',
+        value_parser = status(),
+        conflicts_with = "status"
+    )]
+    not_status: Vec<Status>,
+    /// Only changes in progress
+    #[arg(long, conflicts_with_all = ["status", "not_status"])]
+    active: bool,
+    /// Only this environment; several are repeated or comma-separated
+    #[arg(
+        long,
+        visible_alias = "env",
+        value_name = "ENVIRONMENT",
+        ignore_case = true,
+        value_delimiter = ',',
+        value_parser = environment()
+    )]
+    environment: Vec<Environment>,
+    /// Only changes that this API key or person recorded
+    #[arg(long, value_name = "NAME|ID")]
+    by: Option<String>,
     /// Only this service
     #[arg(long, value_name = "NAME|ID", add = complete::services())]
     service: Option<String>,
@@ -49,16 +100,37 @@ pub(crate) struct FilterArgs {
 impl SelectArgs {
     /// Returns the query; the named service and host must exist.
     pub(crate) async fn query(&self, client: &Client) -> Outcome<ChangeQuery> {
-        let query = ChangeQuery::new()
+        let mut query = ChangeQuery::new()
             .service(resolve_filter::<Service>(client, self.service.as_deref()).await?)
             .host(resolve_filter::<Host>(client, self.host.as_deref()).await?)
-            .risk_level(self.risk.clone())
-            .status(self.status.clone())
+            .environments(self.environment.iter().cloned())
+            .risk_levels(self.risk.iter().cloned())
+            .statuses(self.status.iter().cloned())
             .tags(&self.tags);
-        Ok(match &self.search {
-            Some(words) => query.q(words),
-            None => query,
-        })
+        if let Some(least) = &self.min_risk {
+            query = query.min_risk(least);
+        }
+        if !self.not_status.is_empty() {
+            if Status::ALL.iter().all(|one| self.not_status.contains(one)) {
+                return Err(Failure::usage(
+                    "--not-status: must leave a status, or no change can match",
+                ));
+            }
+            query = query.not_status(&self.not_status);
+        }
+        if self.active {
+            query = query.status(Status::InProgress);
+        }
+        if let Some(author) = &self.by {
+            query = query.created_by(author);
+        }
+        if let Some(words) = &self.search {
+            query = query.q(words);
+        }
+        if !self.text.is_empty() {
+            query = query.text(self.text.join(" "));
+        }
+        Ok(query)
     }
 }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use changelog_core::change::fields::{Optional, long_texts};
+use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
-use changelog_core::{ChangePatch, Environment, Link, NewChange, RiskLevel, Status};
+use changelog_core::{
+    Agent, AgentMode, ChangePatch, Environment, Link, NewChange, Outcome, RiskLevel, Status,
+};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
@@ -23,12 +25,26 @@ pub(crate) struct ChangeFields {
     /// Status
     #[arg(long, value_name = "STATUS", ignore_case = true, value_parser = status())]
     pub(crate) status: Option<Status>,
-    /// Service that is changed; an empty name means none
-    #[arg(long, value_name = "NAME|ID", add = complete::services())]
-    pub(crate) service: Option<String>,
+    /// Service that is changed; repeatable, or comma-separated; an empty name means none
+    #[arg(
+        long = "service",
+        value_name = "NAME|ID",
+        value_delimiter = ',',
+        add = complete::services()
+    )]
+    pub(crate) services: Option<Vec<String>>,
     /// Host that is changed; an empty name means none
     #[arg(long, value_name = "HOSTNAME|ID", add = complete::hosts())]
     pub(crate) host: Option<String>,
+    /// Environment that is changed; by default that of the CI run, or else of the host
+    #[arg(
+        long,
+        visible_alias = "env",
+        value_name = "ENVIRONMENT",
+        ignore_case = true,
+        value_parser = environment()
+    )]
+    pub(crate) environment: Option<Environment>,
     /// Tag; repeatable, or comma-separated
     #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
     pub(crate) tags: Option<Vec<String>>,
@@ -43,7 +59,11 @@ pub(crate) struct ChangeFields {
     /// Scheduled time: RFC 3339 or a date
     #[arg(long, value_name = "TIME", value_parser = time::parse_scheduled)]
     pub(crate) scheduled_for: Option<TimeArg>,
-    /// Create the service and host if they do not exist
+    /// Automation that acts, such as renovate:autonomous; the mode is interactive or
+    /// autonomous
+    #[arg(long, value_name = "NAME[:MODE]", value_parser = agent)]
+    pub(crate) agent: Option<Agent>,
+    /// Create the services and the host if they do not exist
     #[arg(long, help_heading = "Behaviour")]
     pub(crate) create_missing: bool,
 }
@@ -53,7 +73,9 @@ impl ChangeFields {
     pub(crate) fn or_defaults(self, defaults: &Defaults) -> Self {
         Self {
             risk: self.risk.or_else(|| defaults.risk.clone()),
-            service: self.service.or_else(|| defaults.service.clone()),
+            services: self
+                .services
+                .or_else(|| Some(vec![defaults.service.clone()?])),
             host: self.host.or_else(|| defaults.host.clone()),
             tags: self.tags.or_else(|| defaults.tags.clone()),
             ..self
@@ -61,9 +83,20 @@ impl ChangeFields {
     }
 }
 
-/// Returns a parser of environments.
-pub(crate) fn environment() -> impl TypedValueParser<Value = Environment> {
-    PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
+/// The flags for when a change was made, and how it ended. Commands that observe it do
+/// not have them.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "The change")]
+pub(crate) struct ProgressFlags {
+    /// Time of the start: RFC 3339, a date, or an age such as 2h
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub(crate) started_at: Option<TimeArg>,
+    /// Time of the end: RFC 3339, a date, or an age such as 2h
+    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    pub(crate) ended_at: Option<TimeArg>,
+    /// How it ended, if the status does not say it
+    #[arg(long, value_name = "OUTCOME", ignore_case = true, value_parser = outcome())]
+    pub(crate) outcome: Option<Outcome>,
 }
 
 /// Returns the help text of a title, with its limits; `rest` follows them.
@@ -89,6 +122,36 @@ pub(crate) fn risk() -> impl TypedValueParser<Value = RiskLevel> {
     PossibleValuesParser::new(RiskLevel::WORDS).try_map(|word| word.to_lowercase().parse())
 }
 
+/// Parses an environment, in any case.
+pub(crate) fn environment() -> impl TypedValueParser<Value = Environment> {
+    PossibleValuesParser::new(Environment::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Parses an outcome, in any case.
+fn outcome() -> impl TypedValueParser<Value = Outcome> {
+    PossibleValuesParser::new(Outcome::WORDS).try_map(|word| word.to_lowercase().parse())
+}
+
+/// Parses the name of an automation, with or without its mode.
+fn agent(text: &str) -> Result<Agent, String> {
+    let (name, mode) = match text.rsplit_once(':') {
+        Some((name, mode)) => {
+            let mode: AgentMode = mode
+                .trim()
+                .to_lowercase()
+                .parse()
+                .map_err(|invalid| format!("the mode {invalid}"))?;
+            (name, Some(mode))
+        }
+        None => (text, None),
+    };
+    Ok(Agent {
+        name: name.to_owned(),
+        mode,
+        run: None,
+    })
+}
+
 /// Parses a status, in any case, with an underscore or a hyphen.
 pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
     let words = Status::WORDS.iter().map(|word| {
@@ -101,13 +164,20 @@ pub(crate) fn status() -> impl TypedValueParser<Value = Status> {
     PossibleValuesParser::new(words).try_map(|word| word.to_lowercase().replace('-', "_").parse())
 }
 
-/// Returns the optional long texts of a change except the description.
+/// Returns the optional texts of a change except the description.
 fn other_texts() -> impl Iterator<Item = (&'static str, Optional<String>)> {
-    long_texts().filter(|(name, _)| *name != "description")
+    FIELDS.iter().filter_map(|field| match field.kind {
+        FieldKind::LongText(text) | FieldKind::ShortText(ShortText { field: text, .. })
+            if field.name != "description" =>
+        {
+            Some((field.name, text))
+        }
+        _ => None,
+    })
 }
 
-/// One flag for each optional long text of a change, such as `--impact`. The
-/// description is not among them, because it can come from other sources too.
+/// One flag for each optional text of a change, such as `--impact`. The description
+/// is not among them, because it can come from other sources too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TextFlags(BTreeMap<&'static str, String>);
 
@@ -209,10 +279,30 @@ mod tests {
     }
 
     #[test]
-    fn every_other_long_text_has_a_flag() {
-        let fields = parse("log --impact none").unwrap();
+    fn every_other_text_has_a_flag() {
+        let fields = parse("log --impact none --on-behalf-of ada --commit 1a2b3c4").unwrap();
         let mut change = NewChange::default();
         fields.texts.fill(&mut change);
         assert_eq!(change.impact.as_deref(), Some("none"));
+        assert_eq!(change.on_behalf_of.as_deref(), Some("ada"));
+        assert_eq!(change.commit.as_deref(), Some("1a2b3c4"));
+    }
+
+    #[test]
+    fn an_agent_has_a_name_and_may_have_a_mode() {
+        for (text, name, mode) in [
+            ("renovate", "renovate", None),
+            (
+                "renovate:autonomous",
+                "renovate",
+                Some(AgentMode::Autonomous),
+            ),
+            ("a:b:Interactive", "a:b", Some(AgentMode::Interactive)),
+        ] {
+            let agent = agent(text).unwrap();
+            assert_eq!((agent.name.as_str(), agent.mode), (name, mode), "{text}");
+        }
+        let message = agent("renovate:manual").unwrap_err();
+        assert!(message.contains("interactive"), "{message}");
     }
 }

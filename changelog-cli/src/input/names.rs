@@ -153,6 +153,19 @@ pub(crate) async fn resolve<T: Named>(
     create::<T>(client, new).await.map(|made| Some(made.id()))
 }
 
+/// Returns the ids that names or ids refer to, without those that were only announced.
+pub(crate) async fn resolve_all<T: Named>(
+    client: &Client,
+    names: &[&str],
+    missing: Missing,
+) -> Outcome<Vec<T::Id>> {
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        ids.extend(resolve::<T>(client, name, missing).await?);
+    }
+    Ok(ids)
+}
+
 /// Returns the id to filter by, if a name is given; the name must exist.
 pub(crate) async fn resolve_filter<T: Named>(
     client: &Client,
@@ -197,6 +210,12 @@ pub(crate) fn announce<T: Named>(name: &str) {
 /// Returns the name if it is not empty: an empty name means "none".
 pub(crate) fn non_empty(name: Option<&str>) -> Option<&str> {
     name.map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Returns the names that are not empty.
+pub(crate) fn all_non_empty(names: Option<&[String]>) -> Vec<&str> {
+    let names = names.unwrap_or_default().iter();
+    names.filter_map(|name| non_empty(Some(name))).collect()
 }
 
 /// Picks what has a name or an id, or fails with the closest name as a suggestion.

@@ -5,32 +5,30 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use changelog_core::change::fields::long_texts;
 use changelog_core::text::printable;
-use changelog_core::{Change, Environment, Host, Service, ServiceId, Timestamp};
+use changelog_core::{
+    Agent, Author, AuthorType, Change, Environment, Host, Service, ServiceId, Timestamp,
+};
 use comfy_table::Color;
 
 use super::table::{risk_color, status_color};
 use crate::base::text::one_line;
-use crate::base::time::relative;
-
-/// The tag of a change whose command was running when `chlog` was killed; see
-/// `recording::run_recorder`.
-pub(crate) const OUTCOME_UNKNOWN_TAG: &str = "outcome-unknown";
+use crate::base::time::{duration, relative};
 
 const BOLD: Style = Style::new().bold();
 
 /// Formats a change in full.
 pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     let risk = colored(change.risk_level.as_str(), risk_color(&change.risk_level));
-    let mut status = colored(change.status.as_str(), status_color(&change.status));
-    if change.tags.iter().any(|tag| tag == OUTCOME_UNKNOWN_TAG) {
-        status.push_str(" (outcome unknown)");
-    }
+    let status = colored(change.status_label(), status_color(&change.status));
     let mut fields = vec![
         ("id", change.id.to_string()),
         ("risk", risk),
         ("status", status),
     ];
-    if let Some(service) = &change.service {
+    if let Some(environment) = &change.environment {
+        fields.push(("environment", one_line(environment.as_str())));
+    }
+    for service in change.all_services() {
         fields.push((
             "service",
             format!("{} ({})", one_line(&service.name), service.id),
@@ -51,7 +49,15 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     if let Some(at) = change.scheduled_for {
         fields.push(("scheduled", exact(at, now)));
     }
-    fields.push(("occurred", exact(change.occurred_at, now)));
+    for (name, at) in [("started", change.started_at), ("ended", change.ended_at)] {
+        fields.extend(at.map(|at| (name, exact(at, now))));
+    }
+    if let Some(Ok(lasted)) = change.duration().map(|lasted| lasted.to_std()) {
+        fields.push(("duration", duration(lasted)));
+    }
+    if change.started_at != Some(change.occurred_at) {
+        fields.push(("occurred", exact(change.occurred_at, now)));
+    }
     // A change without a time of its own is recorded a moment later.
     let delay = change.created_at.millis() - change.occurred_at.millis();
     if !(0..1000).contains(&delay) {
@@ -59,6 +65,21 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
     }
     if change.updated_at != change.created_at {
         fields.push(("updated", exact(change.updated_at, now)));
+    }
+    if let Some(author) = &change.created_by {
+        fields.push(("by", author_text(author)));
+    }
+    if let Some(person) = &change.on_behalf_of {
+        fields.push(("on behalf of", format!("{} (as claimed)", one_line(person))));
+    }
+    if let Some(agent) = &change.agent {
+        fields.push(("agent", agent_text(agent)));
+    }
+    if let Some(commit) = &change.commit {
+        let committed = change.committed_at.map(|at| exact(at, now));
+        let committed = committed.map(|at| format!(", {at}"));
+        let committed = committed.unwrap_or_default();
+        fields.push(("commit", format!("{}{committed}", one_line(commit))));
     }
     for link in &change.links {
         fields.push((
@@ -71,6 +92,24 @@ pub(crate) fn change(change: &Change, now: Timestamp) -> String {
         section(&mut text, field.label, (field.of)(change).as_deref());
     }
     text
+}
+
+/// Formats the author of a change.
+fn author_text(author: &Author) -> String {
+    let kind = match author.kind {
+        AuthorType::ApiKey => "API key".to_owned(),
+        AuthorType::Person => "person".to_owned(),
+        _ => one_line(author.kind.as_str()),
+    };
+    format!("{} ({kind}, {})", one_line(&author.name), author.id)
+}
+
+/// Formats the automation that made a change.
+fn agent_text(agent: &Agent) -> String {
+    let mut notes: Vec<String> = vec!["as claimed".to_owned()];
+    notes.extend(agent.mode.as_ref().map(|mode| one_line(mode.as_str())));
+    notes.extend(agent.run.as_deref().map(one_line));
+    format!("{} ({})", one_line(&agent.name), notes.join(", "))
 }
 
 /// Formats a service in full. `all` has the services that it depends on and those that
@@ -166,16 +205,61 @@ pub(super) fn colored(word: &str, color: Color) -> String {
 
 #[cfg(test)]
 mod tests {
+    use changelog_core::{Agent, AgentMode, Outcome, Status};
+
     use crate::output::table::tests::{NOW, change, plain};
 
     #[test]
     fn a_change_in_full_has_exact_times() {
-        let text = plain(&super::change(&change("Deploy"), NOW.parse().unwrap()));
+        let mut change = change("Deploy");
+        let text = plain(&super::change(&change, NOW.parse().unwrap()));
         assert!(
-            text.contains("occurred  2026-11-21T08:30:00.000Z (3m ago)"),
+            text.contains("started      2026-11-21T08:30:00.000Z (3m ago)"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("occurred") && !text.contains("duration"),
             "{text}"
         );
         assert!(text.contains("run: https://ci.example.com/1"), "{text}");
+        // Planned earlier, and failed after a minute and a half.
+        change.occurred_at = "2026-11-20T08:30:00.000Z".parse().unwrap();
+        change.ended_at = "2026-11-21T08:31:30.000Z".parse().ok();
+        change.status = Status::RolledBack;
+        change.outcome = Some(Outcome::Failed);
+        let text = plain(&super::change(&change, NOW.parse().unwrap()));
+        for line in [
+            "status       failed\n",
+            "environment  staging\n",
+            "service      search (",
+            "ended        2026-11-21T08:31:30.000Z (1m ago)\n",
+            "duration     1 min 30 s\n",
+            "occurred     2026-11-20T08:30:00.000Z (1d ago)\n",
+            "by           a-pipeline-with-a-name (API key, ",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn claims_are_shown_as_claims() {
+        let mut change = change("Deploy");
+        change.on_behalf_of = Some("ada@example.com".to_owned());
+        change.agent = Some(Agent {
+            name: "renovate".to_owned(),
+            mode: Some(AgentMode::Autonomous),
+            run: None,
+        });
+        change.commit = Some("1a2b3c4".to_owned());
+        change.committed_at = "2026-11-21T08:00:00.000Z".parse().ok();
+        let text = plain(&super::change(&change, NOW.parse().unwrap()));
+        for line in [
+            "on behalf of  ada@example.com (as claimed)\n",
+            "agent         renovate (as claimed, autonomous)\n",
+            "commit        1a2b3c4, 2026-11-21T08:00:00.000Z (33m ago)\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]

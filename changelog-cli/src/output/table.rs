@@ -7,7 +7,7 @@ use comfy_table::{
 
 use super::detail::names;
 use super::fields::reasons;
-use crate::base::text::one_line;
+use crate::base::text::{one_line, shorten};
 use crate::base::time::relative;
 
 /// The width of an id, in columns.
@@ -16,6 +16,8 @@ const ID_WIDTH: u16 = 36;
 const MIN_MAIN_WIDTH: u16 = 40;
 /// The largest width of a column after the main one, in columns.
 const MAX_SIDE_WIDTH: u16 = 20;
+/// The most characters of an author's name.
+const MAX_AUTHOR_CHARS: usize = 16;
 /// The space after a column, in columns.
 pub(crate) const GAP: u16 = 2;
 
@@ -131,25 +133,72 @@ fn constrain(table: &mut Table, column: usize, constraint: ColumnConstraint) {
 /// Draws a table of changes.
 pub(crate) fn changes(changes: &[Change], width: Option<u16>, now: Timestamp) -> String {
     let row = |change: &Change| {
-        let service = change.service.as_ref().map(|service| &*service.name);
-        let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-        let cells = vec![
-            Cell::new(relative(change.occurred_at, now)),
+        let mut cells = vec![
+            Cell::new(relative(change.effective_at(), now)),
             text(change.risk_level.as_str()).fg(risk_color(&change.risk_level)),
-            text(change.status.as_str()).fg(status_color(&change.status)),
+            text(change.status_label()).fg(status_color(&change.status)),
             text(&change.title),
-            text(service.unwrap_or_default()),
-            text(host.unwrap_or_default()),
-            text(&change.tags.join(", ")),
         ];
+        cells.extend(side_cells(change));
         (cells, change.id.to_string())
     };
     let table = FittedTable {
-        header: vec!["WHEN", "RISK", "STATUS", "TITLE", "SERVICE", "HOST", "TAGS"],
+        header: [&["WHEN", "RISK", "STATUS", "TITLE"], &SIDE_COLUMNS[..]].concat(),
         main: 3,
         rows: changes.iter().map(row).collect(),
     };
     table.draw(width)
+}
+
+/// Draws a table of planned changes that have a scheduled time.
+pub(crate) fn upcoming(changes: &[Change], width: Option<u16>, now: Timestamp) -> String {
+    let scheduled = |change: &Change| {
+        let at = change.scheduled_for.unwrap_or(change.occurred_at);
+        if at >= now {
+            return Cell::new(relative(at, now));
+        }
+        let ago = relative(at, now);
+        let overdue = format!("overdue {}", ago.trim_end_matches(" ago"));
+        Cell::new(overdue).fg(Color::DarkRed)
+    };
+    let row = |change: &Change| {
+        let mut cells = vec![
+            scheduled(change),
+            text(change.risk_level.as_str()).fg(risk_color(&change.risk_level)),
+            text(&change.title),
+        ];
+        cells.extend(side_cells(change));
+        (cells, change.id.to_string())
+    };
+    let table = FittedTable {
+        header: [&["SCHEDULED", "RISK", "TITLE"], &SIDE_COLUMNS[..]].concat(),
+        main: 2,
+        rows: changes.iter().map(row).collect(),
+    };
+    table.draw(width)
+}
+
+/// The columns of a change after its title; a narrow terminal shows the first ones.
+const SIDE_COLUMNS: [&str; 5] = ["ENV", "SERVICE", "HOST", "BY", "TAGS"];
+
+/// Returns the cells of [`SIDE_COLUMNS`].
+fn side_cells(change: &Change) -> [Cell; SIDE_COLUMNS.len()] {
+    let environment = change.environment.as_ref().map(Environment::as_str);
+    let services = change.all_services();
+    let service = services.first().map_or("", |service| &*service.name);
+    let service = match services.len() {
+        0 | 1 => service.to_owned(),
+        count => format!("{service} +{}", count - 1),
+    };
+    let host = change.host_ref.as_ref().map(|host| &*host.hostname);
+    let author = change.created_by.as_ref().map(|author| &*author.name);
+    [
+        text(environment.unwrap_or_default()),
+        text(&service),
+        text(host.unwrap_or_default()),
+        text(&shorten(author.unwrap_or_default(), MAX_AUTHOR_CHARS)),
+        text(&change.tags.join(", ")),
+    ]
 }
 
 /// Draws a table of suspects with their reasons.
@@ -257,6 +306,13 @@ pub(crate) mod tests {
             "id": ID, "title": title, "description": "First line\nSecond\u{1b}[2J",
             "risk_level": "high", "status": "in_progress", "impact": null,
             "service": {"id": ID, "name": "payments", "color": "#fff"},
+            "service_ids": [ID, ID], "environment": "staging",
+            "services": [
+                {"id": ID, "name": "payments", "color": "#fff"},
+                {"id": ID, "name": "search", "color": "#fff"},
+            ],
+            "started_at": "2026-11-21T08:30:00.000Z",
+            "created_by": {"type": "api_key", "name": "a-pipeline-with-a-name", "id": ID},
             "host_ref": {"id": ID, "hostname": "web-1", "environment": "prod"},
             "tags": ["terraform", "prod"],
             "links": [{"label": "run", "url": "https://ci.example.com/1"}],
@@ -285,7 +341,9 @@ pub(crate) mod tests {
             let text = plain(&super::changes(&changes, Some(width), NOW.parse().unwrap()));
             assert!(widest(&text) <= usize::from(width), "{width}:\n{text}");
             assert_eq!(text.matches(ID).count(), 2, "{width}:\n{text}");
-            assert!(text.contains("3m ago") && text.contains("in_progress"));
+            assert!(text.contains("3m ago") && text.contains("in progress"));
+            // The first column after the title.
+            assert_eq!(text.contains("ENV"), width >= 74, "{width}:\n{text}");
         }
     }
 
@@ -297,7 +355,14 @@ pub(crate) mod tests {
             NOW.parse().unwrap(),
         ));
         assert_eq!(text.lines().count(), 2, "{text}");
-        for word in ["payments", "web-1", "terraform, prod", ID] {
+        for word in [
+            "staging",
+            "payments +1",
+            "web-1",
+            "a-pipeline-with…",
+            "terraform, prod",
+            ID,
+        ] {
             assert!(text.contains(word), "{text}");
         }
     }
@@ -316,7 +381,7 @@ pub(crate) mod tests {
     #[test]
     fn empty_columns_are_left_out() {
         let mut change = change("Deploy");
-        change.service = None;
+        change.set_services(Vec::new());
         change.tags.clear();
         let text = plain(&super::changes(&[change], Some(200), NOW.parse().unwrap()));
         assert!(text.contains("HOST"), "{text}");
@@ -324,6 +389,18 @@ pub(crate) mod tests {
             !text.contains("SERVICE") && !text.contains("TAGS"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_planned_change_whose_time_has_passed_is_overdue() {
+        let mut late = change("Deploy");
+        late.scheduled_for = "2026-11-21T06:00:00.000Z".parse().ok();
+        let mut soon = change("Deploy");
+        soon.scheduled_for = "2026-11-21T09:40:00.000Z".parse().ok();
+        let text = super::upcoming(&[late, soon], Some(200), NOW.parse().unwrap());
+        let text = plain(&text);
+        assert!(text.contains("overdue 2h  "), "{text}");
+        assert!(text.contains("\nin 1h "), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What `chlog watch` prints: changes that were recorded and updated.
 
 use changelog_client::WatchedChange;
-use changelog_core::{Change, ChangeEvent, Differences, Timestamp, csv};
+use changelog_core::{Change, ChangeEvent, Differences, Environment, Timestamp, csv};
 use chrono::Local;
 use serde::Serialize;
 
@@ -87,19 +87,21 @@ pub(crate) fn line(watched: &Watched) -> String {
 
 /// Formats a new change on one line.
 pub(crate) fn line_of_change(change: &Change) -> String {
-    line_at(change, change.occurred_at)
+    line_at(change, change.effective_at())
 }
 
 /// Formats a change on one line, for an endless list: columns of fixed width first.
 fn line_at(change: &Change, at: Timestamp) -> String {
     let at = at.to_datetime().with_timezone(&Local);
     let risk = format!("{:<6}", change.risk_level);
-    let status = format!("{:<11}", change.status);
+    let status = format!("{:<11}", change.status_label());
+    let environment = change.environment.as_ref().map(Environment::as_str);
+    let environment = one_line(environment.unwrap_or_default());
     let service = change.service.as_ref().map(|service| &*service.name);
     let host = change.host_ref.as_ref().map(|host| &*host.hostname);
     let target: Vec<&str> = service.into_iter().chain(host).collect();
     format!(
-        "{}  {}  {}  {:<16}  {}  {}",
+        "{}  {}  {}  {environment:<7}  {:<16}  {}  {}",
         at.format("%Y-%m-%d %H:%M:%S"),
         colored(&risk, risk_color(&change.risk_level)),
         colored(&status, status_color(&change.status)),

@@ -3,7 +3,10 @@
 
 use changelog_client::{Client, Error};
 use changelog_core::input::from_object;
-use changelog_core::{ChangeCreated, Host, Input, NewChange, ProblemCode, Service, Timestamp};
+use changelog_core::{
+    Change, ChangeCreated, ChangeId, ChangePatch, Host, Input, NewChange, Outcome as ChangeOutcome,
+    ProblemCode, Service, Timestamp,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -17,20 +20,37 @@ use crate::input::names::{self, Missing, non_empty};
 /// back since.
 const LATEST_MILLIS: i64 = 253_402_300_799_999;
 
+/// The warning before the server's time is recorded.
+const CLOCK_AHEAD: &str =
+    "the clock of this machine is ahead of the server's; the server's time is recorded";
+
+/// When a change was made, and how it ended, as far as the user says it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) occurred_at: Option<Timestamp>,
+    pub(crate) started_at: Option<Timestamp>,
+    pub(crate) ended_at: Option<Timestamp>,
+    pub(crate) outcome: Option<ChangeOutcome>,
+}
+
 /// A change to record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Draft {
     #[serde(deserialize_with = "checked_input")]
     pub(crate) change: NewChange,
-    /// The name or id of the service; overrides the id in `change`.
-    pub(crate) service: Option<String>,
+    /// The names or ids of the services; override the ids in `change`.
+    pub(crate) services: Option<Vec<String>>,
     /// The name or id of the host; overrides the id in `change`.
     pub(crate) host: Option<String>,
     /// Whether to create a service or host that does not exist.
     pub(crate) create_missing: bool,
-    /// The time of the first attempt. It is sent as the change's time if the
-    /// change has none, so that every attempt sends the same request.
+    /// The start of the change, or the time of the first attempt, by the clock of this
+    /// machine. It is sent as the change's time if the change has none, so that every
+    /// attempt sends the same request.
     pub(crate) at: Timestamp,
+    /// The end of the change by the clock of this machine, if it was observed; sent if
+    /// the change has no time of its own.
+    pub(crate) ended_at: Option<Timestamp>,
     /// Whether the user chose the idempotency key. The first attempt then sends
     /// no time, because repetitions of the command must send the same request.
     pub(crate) key_is_given: bool,
@@ -39,30 +59,33 @@ pub(crate) struct Draft {
 impl Draft {
     /// Makes a change of a title and fields, and checks it as a whole: a title
     /// that is too short must not leave a new service behind.
-    pub(crate) fn new(
-        title: String,
-        fields: ChangeFields,
-        occurred_at: Option<Timestamp>,
-    ) -> Outcome<Self> {
+    pub(crate) fn new(title: String, fields: ChangeFields, progress: Progress) -> Outcome<Self> {
         let now = time::now();
         let mut change = NewChange {
             title,
             description: fields.description,
             risk_level: fields.risk,
             status: fields.status,
+            outcome: progress.outcome,
+            environment: fields.environment,
             scheduled_for: fields.scheduled_for.map(|at| at.start(now)),
-            occurred_at,
+            started_at: progress.started_at,
+            ended_at: progress.ended_at,
+            occurred_at: progress.occurred_at,
+            agent: fields.agent,
             tags: fields.tags.unwrap_or_default(),
             links: fields.links.unwrap_or_default(),
             ..NewChange::default()
         };
         fields.texts.fill(&mut change);
+        let change = change.checked(now)?;
         Ok(Self {
-            change: change.checked(now)?,
-            service: fields.service,
+            at: change.started_at.unwrap_or(now),
+            ended_at: None,
+            change,
+            services: fields.services,
             host: fields.host,
             create_missing: fields.create_missing,
-            at: now,
             key_is_given: false,
         })
     }
@@ -74,13 +97,24 @@ impl Draft {
 
     /// Returns whether the draft names a service or host.
     pub(crate) fn has_names(&self) -> bool {
-        non_empty(self.service.as_deref()).is_some() || non_empty(self.host.as_deref()).is_some()
+        !self.service_names().is_empty() || non_empty(self.host.as_deref()).is_some()
     }
 
-    /// Sets the ids of the named service and host.
+    /// Returns the names or ids of the services.
+    pub(crate) fn service_names(&self) -> Vec<&str> {
+        names::all_non_empty(self.services.as_deref())
+    }
+
+    /// Sets the ids of the named services and host.
     pub(crate) async fn resolve(&mut self, client: &Client, missing: Missing) -> Outcome {
-        if let Some(name) = non_empty(self.service.as_deref()) {
-            self.change.service_id = names::resolve::<Service>(client, name, missing).await?;
+        let names = self.service_names();
+        if !names.is_empty() {
+            let ids = names::resolve_all::<Service>(client, &names, missing).await?;
+            // A single one is sent in the field of the specification.
+            (self.change.service_id, self.change.service_ids) = match ids.as_slice() {
+                [] | [_] => (ids.first().copied(), Vec::new()),
+                _ => (None, ids),
+            };
         }
         if let Some(name) = non_empty(self.host.as_deref()) {
             self.change.host_id = names::resolve::<Host>(client, name, missing).await?;
@@ -96,34 +130,51 @@ impl Draft {
         late: bool,
     ) -> Outcome<ChangeCreated> {
         self.resolve(client, self.missing()).await?;
-        let send = async |occurred_at: Option<Timestamp>| {
+        let send = async |measured: Option<Timestamp>| {
+            let ended_at = measured.and(self.ended_at);
             let change = NewChange {
-                occurred_at,
+                occurred_at: self.change.occurred_at.or(measured),
+                ended_at: self.change.ended_at.or(ended_at),
                 ..self.change.clone()
             };
             let create = client.changes().create_from(change);
             create.idempotency_key(key).send().await
         };
-        let given = self.change.occurred_at;
-        let at = match given {
-            Some(at) => Some(at),
-            None if self.key_is_given && !late => None,
-            None => Some(self.at),
-        };
+        let is_given = self.change.occurred_at.is_some();
+        let at = (!is_given && (late || !self.key_is_given)).then_some(self.at);
         let created = match send(at).await {
             // The clock of this machine is wrong; the server's time is used.
-            Err(error) if given.is_none() && rejects_only_time(&error) => {
-                warn(
-                    "the clock of this machine is ahead of the server's; the server's time is recorded",
-                );
+            Err(error) if at.is_some() && rejects_only_time(&error) => {
+                warn(CLOCK_AHEAD);
                 send(None).await
             }
             // The first attempt, without a time, was recorded and only its
             // response was lost.
-            Err(error) if given.is_none() && late && is_key_reused(&error) => send(None).await,
+            Err(error) if !is_given && late && is_key_reused(&error) => send(None).await,
             other => other,
         };
         created.map_err(|error| unrecorded(error, key))
+    }
+}
+
+/// Updates a change. Its times are of the clock of this machine: if the server rejects
+/// only them, its own time is recorded.
+pub(crate) async fn update(client: &Client, id: ChangeId, patch: ChangePatch) -> Outcome<Change> {
+    let changes = client.changes();
+    match changes.update_with(id, patch.clone()).send().await {
+        Err(error)
+            if rejects_only_time(&error)
+                && (patch.started_at.is_some() || patch.ended_at.is_some()) =>
+        {
+            warn(CLOCK_AHEAD);
+            let patch = ChangePatch {
+                started_at: None,
+                ended_at: None,
+                ..patch
+            };
+            Ok(changes.update_with(id, patch).send().await?)
+        }
+        updated => Ok(updated?),
     }
 }
 
@@ -136,10 +187,14 @@ pub(super) fn checked_input<'de, D: Deserializer<'de>, T: Input>(from: D) -> Res
     })
 }
 
-/// Returns whether the time is the only thing that the server rejects.
+/// Returns whether the times are the only thing that the server rejects.
 fn rejects_only_time(error: &Error) -> bool {
+    let times = ["/occurred_at", "/started_at", "/ended_at"];
     let violations = error.violations();
-    !violations.is_empty() && violations.iter().all(|one| one.pointer == "/occurred_at")
+    !violations.is_empty()
+        && violations
+            .iter()
+            .all(|one| times.contains(&one.pointer.as_str()))
 }
 
 /// Returns whether the idempotency key was used for a different request.

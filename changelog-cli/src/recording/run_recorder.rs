@@ -9,7 +9,7 @@ use changelog_core::{ChangeId, ChangePatch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::draft::Draft;
+use super::draft::{self, Draft};
 use super::spool::entry::SpoolEntry;
 use super::spool::journal::Journal;
 use super::spool::owner::Owner;
@@ -136,10 +136,8 @@ impl RunRecorder {
         };
         let updated = match created {
             Ok(id) => {
-                let update = client.changes().update_with(id, patch.clone()).send();
-                within_spool_time(async { Ok(update.await?) })
-                    .await
-                    .map(|_| ())
+                let update = draft::update(&client, id, patch.clone());
+                within_spool_time(update).await.map(|_| ())
             }
             Err(failure) => Err(failure),
         };

@@ -6,7 +6,7 @@ use changelog_client::ChangeQuery;
 use changelog_core::{Change, ChangeCreated, ChangeId, ChangePatch, NewChange, Status};
 use clap::Args;
 
-use super::draft::Draft;
+use super::draft::{self, Draft};
 use super::spool::entry::SpoolEntry;
 use super::spool::folder;
 use super::spool::owner::Owner;
@@ -120,8 +120,8 @@ pub(crate) enum Updated {
 /// Updates a change, or keeps the update in the spool.
 pub(crate) async fn update(app: &App, id: ChangeId, patch: ChangePatch) -> Outcome<Updated> {
     let client = app.quick_client()?;
-    let update = client.changes().update_with(id, patch.clone()).send();
-    let failure = match within_spool_time(async { Ok(update.await?) }).await {
+    let update = Box::pin(draft::update(&client, id, patch.clone()));
+    let failure = match within_spool_time(update).await {
         Ok(change) => return Ok(Updated::Done(Box::new(change))),
         Err(failure) if failure.is_kept() => failure,
         Err(failure) => return Err(failure),

@@ -377,7 +377,7 @@ mod tests {
         let summary = sum(&[error]);
         assert_eq!(summary.title(), "terraform: failed");
         assert_eq!(
-            (summary.status(), summary.risk()),
+            (summary.result().0, summary.risk()),
             (Status::RolledBack, RiskLevel::High)
         );
     }
@@ -388,7 +388,7 @@ mod tests {
         let summary = sum(&plan);
         assert_eq!(summary.title(), "terraform plan: 1 to change");
         assert_eq!(
-            (summary.status(), summary.risk()),
+            (summary.result().0, summary.risk()),
             (Status::Planned, RiskLevel::Medium)
         );
         let mut begun = plan.to_vec();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use changelog_core::{RiskLevel, Status};
+use changelog_core::{Outcome, RiskLevel, Status};
 
 use super::resources::{Counts, Resources, State, shown_address};
 use crate::base::text::{first_line, plural, shorten};
@@ -242,11 +242,13 @@ impl Summary {
         }
     }
 
-    pub(crate) fn status(&self) -> Status {
+    /// Returns the status of the change, and its outcome unless it is only planned.
+    pub(crate) fn result(&self) -> (Status, Option<Outcome>) {
         match (self.ending, self.operation) {
-            (Ending::Complete, Some(Operation::Plan)) => Status::Planned,
-            (Ending::Complete, _) => Status::Completed,
-            (Ending::Failed | Ending::Missing, _) => Status::RolledBack,
+            (Ending::Complete, Some(Operation::Plan)) => (Status::Planned, None),
+            (Ending::Complete, _) => (Status::Completed, Some(Outcome::Succeeded)),
+            (Ending::Failed, _) => (Status::RolledBack, Some(Outcome::Failed)),
+            (Ending::Missing, _) => (Status::RolledBack, Some(Outcome::Indeterminate)),
         }
     }
 }
@@ -301,18 +303,19 @@ mod tests {
             one.title(),
             "terraform plan: 2 to add, 1 to change, 1 to destroy"
         );
-        assert_eq!(one.status(), Status::Planned);
+        assert_eq!(one.result(), (Status::Planned, None));
         one.operation = Some(Operation::Apply);
         one.ending = Ending::Failed;
         assert!(one.title().starts_with("terraform apply: failed, 2 added"));
         assert_eq!(
-            (one.status(), one.risk()),
-            (Status::RolledBack, RiskLevel::High)
+            (one.result(), one.risk()),
+            ((Status::RolledBack, Some(Outcome::Failed)), RiskLevel::High)
         );
         one.counts = Counts::default();
         assert_eq!(one.title(), "terraform apply: failed");
         one.ending = Ending::Missing;
         assert_eq!(one.title(), "terraform apply: ended without a result");
+        assert_eq!(one.result().1, Some(Outcome::Indeterminate));
         one.tofu = true;
         assert!(one.title().starts_with("tofu apply"));
         let mut nothing = summary(&[]);

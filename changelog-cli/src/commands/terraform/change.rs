@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use changelog_core::change::fields::long_texts;
+use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_TAGS};
-use changelog_core::{Change, ChangePatch, Host, Service};
+use changelog_core::{Change, ChangePatch, Host, NewChange, Service};
+use chrono::TimeDelta;
 
 use super::flags::Flags;
 use super::{providers, secrets};
@@ -13,7 +14,7 @@ use crate::base::text::{one_line, shorten};
 use crate::environment::app::App;
 use crate::input::flags::ChangeFields;
 use crate::input::names::{self, non_empty};
-use crate::recording::draft::Draft;
+use crate::recording::draft::{Draft, Progress};
 use crate::recording::spool::entry::SpoolEntry;
 use crate::recording::submit::{self, Submitted, Updated};
 use crate::terraform::summary::Summary;
@@ -143,16 +144,28 @@ pub(super) fn new_draft(
             tags.push(tag);
         }
     }
+    let (status, outcome) = summary.result();
     let fields = ChangeFields {
         description: Some(description).filter(|text| !text.is_empty()),
         // The risk level of the summary takes precedence over the settings.
         risk: flags.fields.risk.clone().or(Some(summary.risk())),
-        status: fields.status.or(Some(summary.status())),
+        status: Some(flags.fields.status.clone().unwrap_or(status.clone())),
         tags: Some(tags),
         ..fields
     };
     let title = flags.title.clone().unwrap_or_else(|| summary.title());
-    let mut draft = Draft::new(title, fields, None)?;
+    // A status that the user gives says something else about the end.
+    let is_observed = fields.status.as_ref() == Some(&status);
+    let progress = Progress {
+        outcome: outcome.filter(|_| is_observed),
+        ..Progress::default()
+    };
+    let mut draft = Draft::new(title, fields, progress)?;
+    if is_observed && status.is_ended() {
+        let lasted = TimeDelta::from_std(summary.duration.unwrap_or_default());
+        draft.ended_at = Some(draft.at);
+        draft.at = draft.at.plus(-lasted.unwrap_or_default());
+    }
     flags.context.gather().apply(&mut draft.change);
     Ok(draft)
 }
@@ -161,18 +174,35 @@ pub(super) fn new_draft(
 async fn update(app: &App, planned: Change, draft: Draft) -> Outcome<Updated> {
     let change = draft.change.clone();
     let missing = draft.missing();
+    let ended_at = draft.ended_at;
     let mut patch = ChangePatch {
         title: Some(change.title.clone()),
         risk_level: change.risk_level.clone(),
         status: change.status.clone(),
-        scheduled_for: change.scheduled_for.map(Some),
+        started_at: ended_at.map(|_| Some(draft.at)),
+        ended_at: ended_at.map(Some),
         ..ChangePatch::default()
     };
-    for (_, text) in long_texts() {
-        *(text.of_patch_mut)(&mut patch) = (text.of_new)(&change).clone().map(Some);
+    // What the run does not have stays as it was planned.
+    for field in FIELDS {
+        match field.kind {
+            FieldKind::LongText(text) | FieldKind::ShortText(ShortText { field: text, .. }) => {
+                supplement(text, &change, &mut patch);
+            }
+            FieldKind::Outcome(outcome) => supplement(outcome, &change, &mut patch),
+            FieldKind::Environment(environment) => {
+                supplement(environment, &change, &mut patch);
+            }
+            FieldKind::Agent(agent) => supplement(agent, &change, &mut patch),
+            FieldKind::Time(time) => supplement(time, &change, &mut patch),
+            _ => {}
+        }
     }
-    if let Some(name) = non_empty(draft.service.as_deref()) {
-        patch.service_id = Some(names::resolve::<Service>(&app.client()?, name, missing).await?);
+    let services = draft.service_names();
+    if !services.is_empty() {
+        let client = app.client()?;
+        let ids = names::resolve_all::<Service>(&client, &services, missing).await?;
+        patch.service_ids = Some(ids);
     }
     if let Some(name) = non_empty(draft.host.as_deref()) {
         patch.host_id = Some(names::resolve::<Host>(&app.client()?, name, missing).await?);
@@ -200,4 +230,11 @@ async fn update(app: &App, planned: Change, draft: Draft) -> Outcome<Updated> {
     patch.tags = Some(tags);
     patch.links = Some(links);
     submit::update(app, planned.id, patch).await
+}
+
+/// Sets a field of an update to the value that a new change has, if it has one.
+fn supplement<T: Clone>(field: Optional<T>, change: &NewChange, patch: &mut ChangePatch) {
+    if let Some(value) = (field.of_new)(change) {
+        *(field.of_patch_mut)(patch) = Some(Some(value.clone()));
+    }
 }

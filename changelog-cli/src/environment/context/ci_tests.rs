@@ -7,7 +7,7 @@ use super::ci::current;
 const SHA: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
 
 /// Asserts the title, tags and links that variables give; `SHA` stands for the
-/// commit.
+/// commit. `tags` also has the person and the environment, as if they were tags.
 #[track_caller]
 fn says(variables: &[(&str, &str)], title: &str, tags: &[&str], links: &[(&str, &str)]) {
     let run = current(&|name| {
@@ -17,7 +17,11 @@ fn says(variables: &[(&str, &str)], title: &str, tags: &[&str], links: &[(&str, 
     assert!(run.is_some(), "not recognized");
     let context = Context::merge(run, Checkout::default());
     assert_eq!(context.title.as_deref(), Some(title));
-    assert_eq!(context.tags, tags);
+    let mut found = context.tags;
+    found.extend(context.actor.map(|actor| format!("actor={actor}")));
+    let environment = context.environment;
+    found.extend(environment.map(|environment| format!("environment={environment}")));
+    assert_eq!(found, tags);
     let found: Vec<_> = context
         .links
         .iter()
@@ -113,6 +117,8 @@ fn gitlab_ci() {
                 "CI_MERGE_REQUEST_PROJECT_URL",
                 "https://gitlab.example.com/group/sub/project",
             ),
+            ("CI_ENVIRONMENT_TIER", "other"),
+            ("CI_ENVIRONMENT_NAME", "review/my-branch"),
             ("GITLAB_USER_LOGIN", "ada"),
             (
                 "CI_JOB_URL",
@@ -129,6 +135,7 @@ fn gitlab_ci() {
             "repo=group/sub/project",
             "commit=1a2b3c4",
             "actor=ada",
+            "environment=dev",
         ],
         &[
             (
@@ -225,6 +232,7 @@ fn azure_pipelines() {
             ),
             ("BUILD_SOURCEBRANCH", "refs/heads/main"),
             ("BUILD_REQUESTEDFOR", "Ada Lovelace"),
+            ("ENVIRONMENT_NAME", "Preprod"),
             ("BUILD_REPOSITORY_NAME", "repo"),
             (
                 "BUILD_REPOSITORY_URI",
@@ -240,6 +248,7 @@ fn azure_pipelines() {
             "repo=acme/Web Shop/repo",
             "commit=1a2b3c4",
             "actor=Ada Lovelace",
+            "environment=staging",
         ],
         &[
             (
@@ -306,6 +315,7 @@ fn bitbucket_pipelines() {
                 "BITBUCKET_STEP_TRIGGERER_UUID",
                 "{470c176d-3574-44ea-bb41-89e8638bcca4}",
             ),
+            ("BITBUCKET_DEPLOYMENT_ENVIRONMENT", "production"),
         ],
         "deploy team/repo@1a2b3c4",
         &[
@@ -313,6 +323,7 @@ fn bitbucket_pipelines() {
             "repo=team/repo",
             "commit=1a2b3c4",
             "actor=470c176d-3574-44ea-bb41-89e8638bcca4",
+            "environment=prod",
         ],
         &[
             (

@@ -1,5 +1,6 @@
 //! The context of a change: the CI run and the git repository that it is
-//! recorded from. The context supplies a title, tags and links.
+//! recorded from. The context supplies a title, tags and links, the environment, the
+//! person who started the run, and the commit with its time.
 //!
 //! Nothing here uses the network or fails. Unknown values, and values that do
 //! not fit into a change, are left out. Values that the user gives take
@@ -10,8 +11,10 @@ mod ci;
 #[cfg(test)]
 mod ci_tests;
 
-use changelog_core::limits::{MAX_LINKS, MAX_NAME_CHARS, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS};
-use changelog_core::{Link, NewChange};
+use changelog_core::limits::{
+    MAX_EMAIL_CHARS, MAX_LINKS, MAX_NAME_CHARS, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS,
+};
+use changelog_core::{Environment, Link, NewChange, Timestamp};
 use clap::Args;
 
 use checkout::Checkout;
@@ -48,7 +51,15 @@ pub(crate) struct Context {
     pub(crate) title: Option<String>,
     /// The repository and commit, such as `owner/repo@1a2b3c4`.
     pub(crate) source: Option<String>,
-    /// `key=value` pairs: `ci`, `repo`, `commit`, `actor`.
+    /// The environment that the run deploys to.
+    pub(crate) environment: Option<Environment>,
+    /// The user who started the run.
+    pub(crate) actor: Option<String>,
+    /// The full id of the commit.
+    pub(crate) commit: Option<String>,
+    /// The time of that commit, if the repository has it.
+    pub(crate) committed_at: Option<Timestamp>,
+    /// `key=value` pairs: `ci`, `repo`, `commit`.
     pub(crate) tags: Vec<String>,
     /// `run`, `commit`, `branch` or `tag`, `pull request`.
     pub(crate) links: Vec<Link>,
@@ -63,7 +74,8 @@ impl Context {
     /// Reads the environment and runs git for at most half a second.
     pub(crate) fn gather() -> Self {
         let run = ci::current(&|name| std::env::var(name).ok());
-        Self::merge(run, checkout::checkout())
+        let commit = run.as_ref().and_then(|run| commit_id(run.commit.as_ref()?));
+        Self::merge(run, checkout::checkout(commit.as_deref()))
     }
 
     /// Merges a run and a checkout; the run takes precedence.
@@ -72,6 +84,7 @@ impl Context {
         let run = run.unwrap_or_default();
         let commit = run.commit.or_else(|| checkout.commit.clone());
         let commit = commit.and_then(|id| commit_id(&id));
+        let committed_at = checkout.committed_at.filter(|_| commit.is_some());
         let repository = run.repository.or(checkout.repository);
         let reference = run.reference.or(checkout.branch.map(Ref::Branch));
         let short = commit.as_deref().map(|id| &id[..SHORT_ID]);
@@ -85,7 +98,6 @@ impl Context {
         tag("ci", in_ci.then_some(run.system));
         tag("repo", repository.as_ref().map(|at| at.name.as_str()));
         tag("commit", short);
-        tag("actor", run.actor.as_deref());
 
         let mut links = Vec::new();
         let mut link = |label: &str, url: Option<String>| {
@@ -122,6 +134,10 @@ impl Context {
         Self {
             title,
             source,
+            environment: run.environment,
+            actor: run.actor.as_deref().and_then(without_controls),
+            commit,
+            committed_at,
             tags,
             links,
         }
@@ -133,6 +149,18 @@ impl Context {
             && change.title.trim().is_empty()
         {
             change.title.clone_from(title);
+        }
+        if change.environment.is_none() {
+            change.environment.clone_from(&self.environment);
+        }
+        if change.on_behalf_of.is_none() {
+            let fits = |actor: &&String| actor.chars().count() <= MAX_EMAIL_CHARS;
+            change.on_behalf_of = self.actor.as_ref().filter(fits).cloned();
+        }
+        // The time belongs to this commit, and not to one that the user gives.
+        if change.commit.is_none() {
+            change.commit.clone_from(&self.commit);
+            change.committed_at = change.committed_at.or(self.committed_at);
         }
         self.apply_tags(&mut change.tags);
         self.apply_links(&mut change.links);
@@ -175,9 +203,12 @@ mod tests {
 
     const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
 
+    const COMMITTED: &str = "2026-11-20T08:30:00+01:00";
+
     fn checkout() -> Checkout {
         Checkout {
             commit: Some(COMMIT.to_owned()),
+            committed_at: COMMITTED.parse().ok(),
             subject: Some("Fix the \u{1b}[31mpayments".to_owned()),
             branch: Some("main".to_owned()),
             repository: Repository::of_remote("git@github.com:owner/repo.git"),
@@ -201,13 +232,11 @@ mod tests {
         assert_eq!(title, "deploy owner/repo@1a2b3c4: Fix the [31mpayments");
         assert_eq!(
             context.tags,
-            [
-                "ci=github-actions",
-                "repo=owner/repo",
-                "commit=1a2b3c4",
-                "actor=ada"
-            ]
+            ["ci=github-actions", "repo=owner/repo", "commit=1a2b3c4"]
         );
+        assert_eq!(context.actor.as_deref(), Some("ada"));
+        assert_eq!(context.commit.as_deref(), Some(COMMIT));
+        assert_eq!(context.committed_at, COMMITTED.parse().ok());
         let context = Context::merge(None, checkout());
         assert_eq!(context.title, None);
         assert_eq!(context.tags, ["repo=owner/repo", "commit=1a2b3c4"]);
@@ -262,13 +291,26 @@ mod tests {
         assert_eq!(change.title, "Mine");
         assert_eq!(
             change.tags,
-            [
-                "repo=other",
-                "ci=github-actions",
-                "commit=1a2b3c4",
-                "actor=ada"
-            ]
+            ["repo=other", "ci=github-actions", "commit=1a2b3c4"]
         );
+        assert_eq!(change.on_behalf_of.as_deref(), Some("ada"));
+        let mut deployed = NewChange {
+            on_behalf_of: Some("grace".to_owned()),
+            commit: Some("main".to_owned()),
+            environment: Some(Environment::Prod),
+            ..NewChange::default()
+        };
+        let staging = Context {
+            environment: Some(Environment::Staging),
+            ..context.clone()
+        };
+        staging.apply(&mut deployed);
+        assert_eq!(deployed.environment, Some(Environment::Prod));
+        assert_eq!(deployed.on_behalf_of.as_deref(), Some("grace"));
+        assert_eq!(deployed.commit.as_deref(), Some("main"));
+        assert_eq!(deployed.committed_at, None);
+        staging.apply(&mut change);
+        assert_eq!(change.environment, Some(Environment::Staging));
         let labels: Vec<_> = change
             .links
             .iter()
@@ -291,7 +333,7 @@ mod tests {
     #[test]
     fn long_or_invalid_values_are_left_out() {
         let strange = Run {
-            actor: Some("x".repeat(200)),
+            actor: Some("x".repeat(300)),
             commit: Some("--upload-pack=evil".to_owned()),
             url: None,
             ..run()
@@ -300,7 +342,7 @@ mod tests {
         let mut change = NewChange::default();
         context.apply(&mut change);
         assert_eq!(change.tags, ["ci=github-actions"]);
-        assert_eq!(change.links, []);
+        assert_eq!((change.links.len(), &change.on_behalf_of), (0, &None));
         change.checked(Timestamp::from_millis(0)).unwrap();
     }
 }

@@ -35,6 +35,7 @@ pub(crate) fn is_interactive() -> bool {
 pub(crate) fn ask(
     risk: Option<&RiskLevel>,
     status: Option<&Status>,
+    default_status: &Status,
     description: Option<&str>,
 ) -> Outcome<(Message, SavedText)> {
     let mut prompt = prompt().map_err(|error| readline_failure(&error))?;
@@ -59,11 +60,16 @@ pub(crate) fn ask(
     };
     let status = match status {
         Some(_) => None,
-        None => Some(
-            Select::new("Status:", Status::ALL.to_vec())
-                .prompt()
-                .map_err(prompt_failure)?,
-        ),
+        None => {
+            let mut all = Status::ALL.iter();
+            let cursor = all.position(|one| one == default_status);
+            Some(
+                Select::new("Status:", Status::ALL.to_vec())
+                    .with_starting_cursor(cursor.unwrap_or_default())
+                    .prompt()
+                    .map_err(prompt_failure)?,
+            )
+        }
     };
     let message = Message {
         title,

@@ -23,7 +23,7 @@ use crate::base::text::plural;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::credentials::is_same_url;
-use crate::recording::draft::Draft;
+use crate::recording::draft::{self, Draft};
 
 /// How long another command may run on to send waiting changes.
 const EXTRA_TIME: Duration = Duration::from_secs(2);
@@ -284,8 +284,7 @@ impl Delivery {
             (None, None) => return Ok(()),
         };
         if let Some(patch) = entry.patch.clone() {
-            let update = self.client.changes().update_with(id, patch);
-            update.send().await?;
+            draft::update(&self.client, id, patch).await?;
         }
         Ok(())
     }
@@ -293,13 +292,15 @@ impl Delivery {
     /// Finds a change that an earlier attempt may have recorded without its
     /// response having arrived.
     async fn find(&self, draft: &Draft) -> Outcome<Option<ChangeId>> {
-        let at = draft.change.occurred_at.unwrap_or(draft.at);
+        let at = draft.change.effective_at(draft.at);
         let query = ChangeQuery::new()
             .since(at)
             .until(at.plus(TimeDelta::milliseconds(1)));
         let page = self.client.changes().list().matching(query).send().await?;
         let title = draft.change.title.trim();
-        let found = page.data.iter().find(|change| change.title == title);
+        // The list also has the changes in progress, which may have started before.
+        let found =
+            (page.data.iter()).find(|change| change.title == title && change.effective_at() == at);
         Ok(found.map(|change| change.id))
     }
 }

@@ -405,11 +405,14 @@ impl<'c> ChangeRow<'c> {
     }
 
     /// Returns when the change was undone, in milliseconds since 1970; a change that
-    /// failed was not.
+    /// failed, or whose end was not seen, was not.
     fn undone_at(&self) -> Option<i64> {
         let change = self.change;
-        let is_undone =
-            change.status == Status::RolledBack && change.outcome != Some(Outcome::Failed);
+        let is_undone = change.status == Status::RolledBack
+            && !matches!(
+                change.outcome,
+                Some(Outcome::Failed | Outcome::Indeterminate)
+            );
         change.ended_at.filter(|_| is_undone).map(Timestamp::millis)
     }
 

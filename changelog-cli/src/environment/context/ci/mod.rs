@@ -2,6 +2,7 @@
 
 pub(crate) mod run;
 mod systems;
+mod target;
 mod variables;
 
 use run::Run;

@@ -1,5 +1,7 @@
 //! A CI run.
 
+use changelog_core::Environment;
+
 use crate::environment::repository::Repository;
 
 /// The CI run that `chlog` is part of.
@@ -12,6 +14,8 @@ pub(crate) struct Run {
     pub(crate) reference: Option<Ref>,
     /// The user who started it.
     pub(crate) actor: Option<String>,
+    /// The environment that it deploys to.
+    pub(crate) environment: Option<Environment>,
     /// The URL of the run.
     pub(crate) url: Option<String>,
     /// The URL of the pull request.

@@ -1,6 +1,7 @@
 //! The CI systems: what the variables of each say about a run.
 
 use super::run::{Ref, Run};
+use super::target::{environment, github_environment};
 use super::variables::Variables;
 use crate::environment::repository::{Repository, web_url};
 
@@ -31,12 +32,15 @@ pub(super) fn github(env: &Variables<'_>) -> Run {
     } else {
         env.branch("GITHUB_REF_NAME").filter(|_| number.is_none())
     };
+    let event = env.get("GITHUB_EVENT_PATH");
+    let event = event.and_then(|path| github_environment(&path));
     Run {
         system: "github-actions",
         pull_request,
         repository,
         commit: env.get("GITHUB_SHA"),
         reference: env.branch("GITHUB_HEAD_REF").or(by_name),
+        environment: event.and_then(|name| environment(&name)),
         actor: env.get("GITHUB_ACTOR"),
         url: url.and_then(|url| web_url(&url)).map(Into::into),
         subject: None,
@@ -60,6 +64,9 @@ pub(super) fn gitlab(env: &Variables<'_>) -> Run {
             .branch("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME")
             .or_else(|| env.tag("CI_COMMIT_TAG"))
             .or_else(|| env.branch("CI_COMMIT_REF_NAME")),
+        environment: env
+            .environment("CI_ENVIRONMENT_TIER")
+            .or_else(|| env.environment("CI_ENVIRONMENT_NAME")),
         actor: env.get("GITLAB_USER_LOGIN"),
         url: env
             .page("CI_JOB_URL")
@@ -84,6 +91,7 @@ pub(super) fn jenkins(env: &Variables<'_>) -> Run {
             .branch("CHANGE_BRANCH")
             .or_else(|| env.tag("TAG_NAME"))
             .or(branch),
+        environment: None,
         actor: env.get("BUILD_USER"),
         url: env.page("BUILD_URL"),
         pull_request: env.page("CHANGE_URL"),
@@ -103,6 +111,7 @@ pub(super) fn circle(env: &Variables<'_>) -> Run {
         reference: env
             .branch("CIRCLE_BRANCH")
             .or_else(|| env.tag("CIRCLE_TAG")),
+        environment: None,
         actor: env.get("CIRCLE_USERNAME"),
         url: env.page("CIRCLE_BUILD_URL"),
         pull_request: env.page("CIRCLE_PULL_REQUEST"),
@@ -140,6 +149,7 @@ pub(super) fn azure(env: &Variables<'_>) -> Run {
         repository: repository.or_else(|| Repository::named(&env.get("BUILD_REPOSITORY_NAME")?)),
         commit: env.get("BUILD_SOURCEVERSION"),
         reference: source.and_then(|name| Ref::of_full(&name)),
+        environment: env.environment("ENVIRONMENT_NAME"),
         actor: env.get("BUILD_REQUESTEDFOR"),
         url: url(),
         pull_request,
@@ -160,6 +170,7 @@ pub(super) fn buildkite(env: &Variables<'_>) -> Run {
         reference: env
             .tag("BUILDKITE_TAG")
             .or_else(|| env.branch("BUILDKITE_BRANCH")),
+        environment: None,
         actor: env.get("BUILDKITE_BUILD_AUTHOR"),
         url: env.page("BUILDKITE_BUILD_URL"),
         pull_request,
@@ -189,6 +200,7 @@ pub(super) fn bitbucket(env: &Variables<'_>) -> Run {
         reference: env
             .branch("BITBUCKET_BRANCH")
             .or_else(|| env.tag("BITBUCKET_TAG")),
+        environment: env.environment("BITBUCKET_DEPLOYMENT_ENVIRONMENT"),
         actor: actor.map(|id| id.trim_matches(['{', '}']).to_owned()),
         url,
         pull_request,

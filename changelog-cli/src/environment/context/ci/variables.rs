@@ -1,6 +1,9 @@
 //! The environment variables of CI systems.
 
+use changelog_core::Environment;
+
 use super::run::Ref;
+use super::target;
 use crate::base::text::{first_line, without_controls};
 use crate::environment::repository::{Repository, web_url};
 
@@ -30,6 +33,11 @@ impl Variables<'_> {
 
     pub(super) fn tag(&self, name: &str) -> Option<Ref> {
         self.get(name).map(Ref::Tag)
+    }
+
+    /// Returns the environment that a variable names.
+    pub(super) fn environment(&self, name: &str) -> Option<Environment> {
+        target::environment(&self.get(name)?)
     }
 
     pub(super) fn first_line(&self, name: &str) -> Option<String> {
