@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use changelog_client::limits::MAX_BULK_CHANGES;
 use changelog_client::{Client, Error, Violation};
-use changelog_core::{ChangeId, Timestamp};
+use changelog_core::{Change, ChangeId, Timestamp};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::lines::MAX_CHANGES_JSON;
@@ -61,11 +61,11 @@ impl<'a> BulkImport<'a> {
     /// Sends the changes that do not exist.
     pub(crate) async fn send(&mut self, mut records: Vec<ImportRecord>) -> Outcome {
         sort_by_time(&mut records);
+        let any_started = existing::any_started(&self.client, &records).await?;
         let mut progress = Progress::new(records.len());
         for batch in batches(&records) {
             let batch = &records[batch];
-            let existing = existing::fetch(&self.client, batch).await?;
-            let exists = existing::find(batch, existing, &mut self.matched);
+            let exists = self.find(batch, any_started).await?;
             let missing: Vec<&ImportRecord> = batch
                 .iter()
                 .zip(&exists)
@@ -77,6 +77,20 @@ impl<'a> BulkImport<'a> {
         }
         progress.finish();
         Ok(())
+    }
+
+    /// Returns for each record whether it exists.
+    async fn find(&mut self, batch: &[ImportRecord], any_started: bool) -> Outcome<Vec<bool>> {
+        let mut exists = vec![false; batch.len()];
+        let matched = &mut self.matched;
+        let existing = existing::fetch(&self.client, batch).await?;
+        existing::find(batch, existing, Change::effective_at, matched, &mut exists);
+        if any_started {
+            let started = existing::fetch_started(&self.client, batch, &exists).await?;
+            let time_of = |change: &Change| change.occurred_at;
+            existing::find(batch, started, time_of, matched, &mut exists);
+        }
+        Ok(exists)
     }
 
     /// Records changes in one request, without those that the server rejects.

@@ -11,7 +11,7 @@ use changelog_core::change::fields::long_texts;
 use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeId, RiskLevel, Status, Timestamp};
 use chrono::TimeDelta;
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::ImportRecord;
 use crate::base::failure::Outcome;
@@ -19,6 +19,8 @@ use crate::base::failure::Outcome;
 /// How many existing changes may be fetched per record to import. A span of
 /// time with more changes is fetched in parts.
 const MAX_FETCHED_PER_RECORD: u64 = 4;
+/// How many requests look for started changes at the same time.
+const MAX_LOOKUPS: usize = 8;
 
 /// Returns the existing changes at the times of records; the records are sorted
 /// by time.
@@ -54,29 +56,76 @@ pub(crate) async fn fetch(client: &Client, records: &[ImportRecord]) -> Outcome<
     Ok(found.into_values().collect())
 }
 
-/// Returns for each record whether it exists. A change matches at most one
-/// record: identical records are imported as separate changes.
+/// Returns whether changes that were planned when they were imported can have been
+/// started since: lists then have them at the time of their start.
+pub(crate) async fn any_started(client: &Client, records: &[ImportRecord]) -> Outcome<bool> {
+    let Some(first) = records.iter().find(|one| is_planned(one)) else {
+        return Ok(false);
+    };
+    let query = ChangeQuery::new()
+        .not_status(&[Status::Planned])
+        .since(first.record.effective_at());
+    let list = client.changes().list().matching(query);
+    Ok(list.per_page(1).send().await?.count > 0)
+}
+
+/// Returns the changes that have been started since they were recorded as planned at the
+/// times of those records that do not exist yet. Their ids begin with these times.
+pub(crate) async fn fetch_started(
+    client: &Client,
+    records: &[ImportRecord],
+    exists: &[bool],
+) -> Outcome<Vec<Change>> {
+    let missing = records.iter().zip(exists).filter(|(_, exists)| !**exists);
+    let times: HashSet<i64> = missing
+        .filter(|(one, _)| is_planned(one))
+        .map(|(one, _)| one.record.effective_at().millis())
+        .collect();
+    let lookups = times.into_iter().map(|millis| {
+        let query = ChangeQuery::new()
+            .text(format!("{millis:012x}"))
+            .not_status(&[Status::Planned]);
+        client
+            .changes()
+            .list()
+            .matching(query)
+            .stream()
+            .try_collect()
+    });
+    let found: Vec<Vec<Change>> = stream::iter(lookups)
+        .buffer_unordered(MAX_LOOKUPS)
+        .try_collect()
+        .await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+fn is_planned(record: &ImportRecord) -> bool {
+    let status = record.record.change.status.as_ref();
+    status.is_none_or(|status| *status == Status::Planned)
+}
+
+/// Marks the records that exist. A change matches at most one record: identical records
+/// are imported as separate changes.
 ///
-/// `matched` holds the changes that matched earlier records.
+/// `time_of` returns the time of a change that a record of it has; `matched` holds the
+/// changes that matched earlier records.
 pub(crate) fn find(
     records: &[ImportRecord],
     existing: Vec<Change>,
+    time_of: fn(&Change) -> Timestamp,
     matched: &mut HashSet<ChangeId>,
-) -> Vec<bool> {
+    exists: &mut [bool],
+) {
     let mut by_time: HashMap<Timestamp, Vec<Change>> = HashMap::new();
     for change in existing {
         if !matched.contains(&change.id) {
-            by_time
-                .entry(change.effective_at())
-                .or_default()
-                .push(change);
+            by_time.entry(time_of(&change)).or_default().push(change);
         }
     }
-    let mut exists = vec![false; records.len()];
     // The best matches first: an equal change must not match a record that is
     // only similar.
     for is_match in [is_exported_from, is_equal, is_similar] {
-        for (record, exists) in records.iter().zip(&mut exists) {
+        for (record, exists) in records.iter().zip(&mut *exists) {
             let Some(candidates) = by_time.get_mut(&record.record.effective_at()) else {
                 continue;
             };
@@ -92,7 +141,6 @@ pub(crate) fn find(
             }
         }
     }
-    exists
 }
 
 /// Returns whether a record is an export of this very change.
@@ -109,6 +157,7 @@ fn is_equal(record: &ImportRecord, change: &Change) -> bool {
         && long_texts().all(|(_, text)| (text.of_new)(new) == (text.of)(change))
         && new.tags == change.tags
         && new.links == change.links
+        && new.all_service_ids() == change.service_ids
         && new.scheduled_for == change.scheduled_for
 }
 
@@ -132,7 +181,7 @@ mod tests {
         let mut change = crate::output::table::tests::change(title);
         change.id = id.parse().unwrap();
         change.description = None;
-        change.service = None;
+        change.set_services(Vec::new());
         change.host_ref = None;
         change.risk_level = RiskLevel::Low;
         change.status = status;
@@ -157,6 +206,22 @@ mod tests {
             span: 0..0,
             record,
         }
+    }
+
+    fn find(
+        records: &[ImportRecord],
+        existing: Vec<Change>,
+        matched: &mut HashSet<ChangeId>,
+    ) -> Vec<bool> {
+        let mut exists = vec![false; records.len()];
+        super::find(
+            records,
+            existing,
+            Change::effective_at,
+            matched,
+            &mut exists,
+        );
+        exists
     }
 
     #[test]

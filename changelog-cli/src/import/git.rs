@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use changelog_core::limits::{MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_TITLE_CHARS};
+use changelog_core::limits::{
+    MAX_EMAIL_CHARS, MAX_LONG_TEXT_CHARS, MAX_NAME_CHARS, MAX_TITLE_CHARS,
+};
 use changelog_core::{NewChange, Status, Timestamp};
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
@@ -13,13 +15,14 @@ use crate::environment::repository::Repository;
 
 /// The length of a commit id in a title, in characters.
 const SHORT_ID: usize = 7;
-/// The format of a merge: hash, committer's time, subject, body.
-const MERGE_FORMAT: &str = "--format=tformat:%H%x00%ct%x00%s%x00%b";
-/// The format of a tag: name, its own type and hash, the type and hash of its
-/// target, the tagger's and the committer's time, subject, body.
+/// The format of a merge: hash, committer's time, author, subject, body.
+const MERGE_FORMAT: &str = "--format=tformat:%H%x00%ct%x00%an%x00%s%x00%b";
+/// The format of a tag: name, its own type and hash, the type, hash and committer's time
+/// of its target, its tagger and the tagger's time, the author and the committer's time
+/// of a commit, subject, body.
 const TAG_FORMAT: &str = "--format=%(refname:strip=2)%00%(objecttype)%00%(objectname)%00%(*objecttype)%00\
-                   %(*objectname)%00%(taggerdate:unix)%00%(committerdate:unix)%00\
-                   %(contents:subject)%00%(contents:body)%00";
+                   %(*objectname)%00%(*committerdate:unix)%00%(taggername)%00%(taggerdate:unix)%00\
+                   %(authorname)%00%(committerdate:unix)%00%(contents:subject)%00%(contents:body)%00";
 
 /// Returns the history of the repository in the current directory as NDJSON.
 pub(crate) fn history(range: &str) -> Outcome<Vec<u8>> {
@@ -70,7 +73,10 @@ struct Event {
     title: String,
     description: String,
     commit: String,
-    at: i64,
+    committed_at: Option<Timestamp>,
+    /// Who made it.
+    person: String,
+    at: Timestamp,
 }
 
 impl Event {
@@ -87,7 +93,11 @@ impl Event {
             .filter(|text| !text.is_empty()),
             status: Some(Status::Completed),
             tags,
-            occurred_at: Some(Timestamp::from_millis(self.at.saturating_mul(1000))),
+            on_behalf_of: Some(shorten(&controls_to_spaces(&self.person), MAX_EMAIL_CHARS))
+                .filter(|person| !person.is_empty()),
+            commit: Some(self.commit),
+            committed_at: self.committed_at,
+            occurred_at: Some(self.at),
             ..NewChange::default()
         }
     }
@@ -97,11 +107,12 @@ fn read_merges(output: &[u8]) -> Vec<Event> {
     let output = String::from_utf8_lossy(output);
     let parts: Vec<&str> = output.split('\0').collect();
     parts
-        .chunks_exact(4)
+        .chunks_exact(5)
         .filter_map(|parts| {
-            let &[commit, at, subject, body] = parts else {
+            let &[commit, at, person, subject, body] = parts else {
                 return None;
             };
+            let at = time(at)?;
             let short: String = commit.chars().take(SHORT_ID).collect();
             let title = match subject.trim() {
                 "" => format!("Merge {short}"),
@@ -112,7 +123,9 @@ fn read_merges(output: &[u8]) -> Vec<Event> {
                 title,
                 description: body.to_owned(),
                 commit: commit.to_owned(),
-                at: at.trim().parse().ok()?,
+                committed_at: Some(at),
+                person: person.to_owned(),
+                at,
             })
         })
         .collect()
@@ -123,7 +136,7 @@ fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
     let output = String::from_utf8_lossy(output);
     let parts: Vec<&str> = output.split('\0').collect();
     parts
-        .chunks_exact(9)
+        .chunks_exact(12)
         .filter_map(|parts| {
             let &[
                 name,
@@ -131,7 +144,10 @@ fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
                 own,
                 kind_within,
                 within,
+                committed_within,
+                tagger,
                 tagged,
+                author,
                 committed,
                 subject,
                 body,
@@ -142,10 +158,10 @@ fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
             // The line feed ends the tag before.
             let name = name.trim_start_matches('\n');
             let is_annotated = kind == "tag";
-            let (commit, kind, at) = if is_annotated {
-                (within, kind_within, tagged)
+            let (commit, kind, committed, person, at) = if is_annotated {
+                (within, kind_within, committed_within, tagger, tagged)
             } else {
-                (own, kind, committed)
+                (own, kind, committed, author, committed)
             };
             if kind != "commit" || !commits.contains(commit) {
                 return None;
@@ -156,10 +172,18 @@ fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
                 title: format!("Tag {name}"),
                 description: if is_annotated { message } else { String::new() },
                 commit: commit.to_owned(),
-                at: at.trim().parse().ok()?,
+                committed_at: time(committed),
+                person: person.to_owned(),
+                at: time(at)?,
             })
         })
         .collect()
+}
+
+/// Parses seconds since 1970.
+fn time(seconds: &str) -> Option<Timestamp> {
+    let seconds: i64 = seconds.trim().parse().ok()?;
+    Some(Timestamp::from_millis(seconds.saturating_mul(1000)))
 }
 
 /// Returns the URL of the remote `origin`; empty if there is none.
@@ -222,19 +246,24 @@ mod tests {
     #[test]
     fn merges_and_tags_become_changes() {
         let commit = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
-        let merges = read_merges(format!("{commit}\0123\0ab\0Body\0").as_bytes());
+        let merges = read_merges(format!("{commit}\0123\0Ada\0ab\0Body\0").as_bytes());
         assert_eq!(merges.len(), 1);
         assert_eq!(
-            (&*merges[0].title, merges[0].at),
-            ("Merge 1a2b3c4: ab", 123)
+            (&*merges[0].title, merges[0].at.millis()),
+            ("Merge 1a2b3c4: ab", 123_000)
         );
         let tags = format!(
-            "v1\0tag\0x\0commit\0{commit}\0100\0\0Release\0All of it\0\n\
-             v0\0commit\0{commit}\0\0\0\099\0Fix\0\0\nother\0commit\0y\0\0\0\098\0Fix\0\0\n"
+            "v1\0tag\0x\0commit\0{commit}\090\0Grace\0100\0\0\0Release\0All of it\0\n\
+             v0\0commit\0{commit}\0\0\0\0\0\0Ada\099\0Fix\0\0\n\
+             other\0commit\0y\0\0\0\0\0\0Ada\098\0Fix\0\0\n"
         );
         let tags = read_tags(tags.as_bytes(), &HashSet::from([commit]));
-        let found: Vec<_> = tags.iter().map(|tag| (&*tag.title, tag.at)).collect();
-        assert_eq!(found, [("Tag v1", 100), ("Tag v0", 99)]);
+        let found: Vec<_> = tags
+            .iter()
+            .map(|tag| (&*tag.title, &*tag.person, tag.at.millis()))
+            .collect();
+        let expected = [("Tag v1", "Grace", 100_000), ("Tag v0", "Ada", 99_000)];
+        assert_eq!(found, expected);
         assert!(tags[0].description.contains("All of it") && tags[1].description.is_empty());
         let change = tags
             .into_iter()
@@ -242,5 +271,9 @@ mod tests {
             .unwrap()
             .into_change(Some("owner/name"));
         assert_eq!(change.tags[0], "repo=owner/name");
+        assert_eq!(change.on_behalf_of.as_deref(), Some("Grace"));
+        assert_eq!(change.commit.as_deref(), Some(commit));
+        let committed = change.committed_at.map(Timestamp::millis);
+        assert_eq!(committed, Some(90_000));
     }
 }

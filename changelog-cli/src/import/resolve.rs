@@ -1,9 +1,9 @@
 //! The ids of the services and hosts that an import names.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use changelog_client::Client;
-use changelog_core::{Host, NewHost, NewService, Service};
+use changelog_core::{Host, ImportedChange, NewHost, NewService, Service, ServiceId};
 use uuid::Uuid;
 
 use super::{ImportRecord, Rejected};
@@ -102,15 +102,21 @@ impl Names {
         let mut unknown: Vec<String> = Vec::new();
         for ImportRecord { record, .. } in records {
             let is_allowed = record.is_export || missing != Missing::Offer;
-            if let Some(name) = &record.service
-                && !self.services.contains(name)
-            {
+            let first = record
+                .service
+                .iter()
+                .map(|name| (name, &record.service_color));
+            let more = record.more_services.iter().map(|name| (name, &None));
+            for (name, color) in first.chain(more) {
+                if self.services.contains(name) {
+                    continue;
+                }
                 if !is_allowed {
                     unknown.push(self.services.unknown(name));
                 }
                 services.entry(folded(name)).or_insert_with(|| NewService {
                     name: name.clone(),
-                    color: record.service_color.clone(),
+                    color: color.clone(),
                     ..NewService::default()
                 });
             }
@@ -143,19 +149,19 @@ impl Names {
         records.retain_mut(|one| {
             let record = &mut one.record;
             let mut reasons = Vec::new();
-            if let Some(name) = &record.service {
-                record.change.service_id = self.services.id(name);
-            } else if let Some(id) = record.change.service_id
-                && !self.services.has_id(id)
-            {
-                reasons.push(unknown_id(Service::KIND));
+            match self.service_ids(record) {
+                Ok(ids) => {
+                    record.change.service_id = ids.first().copied();
+                    record.change.service_ids = if ids.len() > 1 { ids } else { Vec::new() };
+                }
+                Err(reason) => reasons.push(reason),
             }
             if let Some(name) = &record.host {
                 record.change.host_id = self.hosts.id(name);
             } else if let Some(id) = record.change.host_id
                 && !self.hosts.has_id(id)
             {
-                reasons.push(unknown_id(Host::KIND));
+                reasons.push(unknown_id(Host::KIND, "host_id"));
             }
             if reasons.is_empty() {
                 return true;
@@ -164,6 +170,34 @@ impl Names {
             false
         });
         rejected
+    }
+}
+
+impl Names {
+    /// Returns the ids of the services of a record: of those that it names, or else those
+    /// that it has, or the broken rule.
+    fn service_ids(&self, record: &ImportedChange) -> Result<Vec<ServiceId>, String> {
+        let ids = record.change.all_service_ids();
+        let names: Vec<&String> = record.service.iter().chain(&record.more_services).collect();
+        let mut found: Vec<ServiceId> = Vec::new();
+        for name in &names {
+            found.extend(self.services.id(name));
+        }
+        // Ids after those of the names, and all of them without names.
+        for id in ids.into_iter().skip(names.len()) {
+            if !self.services.has_id(id) {
+                let field = if record.change.service_ids.is_empty() {
+                    "service_id"
+                } else {
+                    "service_ids"
+                };
+                return Err(unknown_id(Service::KIND, field));
+            }
+            found.push(id);
+        }
+        let mut known = HashSet::new();
+        found.retain(|id| known.insert(*id));
+        Ok(found)
     }
 }
 
@@ -182,6 +216,6 @@ fn unknown_names(unknown: &[String]) -> Failure {
         .hint("--create-missing creates them")
 }
 
-fn unknown_id(kind: &str) -> String {
-    format!("{kind}_id: the organization has no {kind} with this id, and the line gives no name")
+fn unknown_id(kind: &str, field: &str) -> String {
+    format!("{field}: the organization has no {kind} with this id, and the line gives no name")
 }

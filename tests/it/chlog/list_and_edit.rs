@@ -22,29 +22,71 @@ async fn lists_are_filtered(app: TestApp) {
         ),
         (
             "Deploy api",
-            &["--status", "completed", "--tag", "a", "--host", "web-1"],
+            &["--status", "rolled_back", "--tag", "a", "--host", "web-1"],
         ),
         ("Deploy web", &["--occurred-at", "3d", "--risk", "medium"]),
-        ("Old one", &["--occurred-at", "2026-01-15T12:00:00Z"]),
+        (
+            "Old one",
+            &[
+                "--occurred-at",
+                "2026-01-15T12:00:00Z",
+                "--status",
+                "planned",
+                "--environment",
+                "staging",
+                "--service",
+                "search,payments",
+            ],
+        ),
     ] {
         let mut arguments = vec!["log", title, "--create-missing"];
         arguments.extend(more);
         chlog(&app, &arguments).succeeds();
     }
+    let author = newest(&app).await["created_by"]["name"].clone();
+    let author = author.as_str().expect("a name");
+    let everything = ["Deploy api", "Überlauf behoben", "Deploy web", "Old one"];
     for (arguments, expected) in [
-        (
-            &[][..],
-            &["Deploy api", "Überlauf behoben", "Deploy web", "Old one"][..],
-        ),
+        (&[][..], &everything[..]),
         (&["-q", "deploy"], &["Deploy api", "Deploy web"]),
         (&["--search", "uber"], &["Überlauf behoben"]),
         (&["--risk", "high"], &["Überlauf behoben"]),
         (&["--risk", "MEDIUM"], &["Deploy web"]),
-        (&["--status", "completed"], &["Deploy api"]),
+        (
+            &["--risk", "high,medium"],
+            &["Überlauf behoben", "Deploy web"],
+        ),
+        (
+            &["--min-risk", "medium"],
+            &["Überlauf behoben", "Deploy web"],
+        ),
+        (&["--status", "rolled-back"], &["Deploy api"]),
+        (
+            &["--status", "rolled_back,planned"],
+            &["Deploy api", "Old one"],
+        ),
+        (
+            &["--not-status", "completed", "--not-status", "planned"],
+            &["Deploy api"],
+        ),
+        (&["--active"], &[]),
+        (&["--environment", "staging"], &["Old one"]),
+        (&["--env", "prod,dev"], &[]),
+        (&["--by", author], &everything),
+        (
+            &["--by", &author.to_uppercase(), "--risk", "high"],
+            &["Überlauf behoben"],
+        ),
+        (&["--by", "nobody"], &[]),
+        (&["payments"], &["Überlauf behoben", "Old one"]),
+        (&["web"], &["Deploy api", "Deploy web"]),
+        (&["dep", "web-1"], &["Deploy api"]),
+        (&["-q", "payments"], &[]),
+        (&["--service", "search"], &["Old one"]),
         (&["--tag", "a"], &["Deploy api", "Überlauf behoben"]),
         (&["--tag", "a,b"], &["Überlauf behoben"]),
         (&["--tag", "a", "--tag", "b"], &["Überlauf behoben"]),
-        (&["--service", "Payments"], &["Überlauf behoben"]),
+        (&["--service", "Payments"], &["Überlauf behoben", "Old one"]),
         (&["--host", "web-1"], &["Deploy api"]),
         (&["--since", "2h"], &["Deploy api", "Überlauf behoben"]),
         (
@@ -69,6 +111,14 @@ async fn lists_are_filtered(app: TestApp) {
     chlog(&app, &["list", "--service", "nobody"]).exits_with(3);
     for arguments in [
         &["list", "--risk", "extreme"][..],
+        &["list", "--risk", "high", "--min-risk", "low"],
+        &["list", "--status", "planned", "--not-status", "completed"],
+        &["list", "--active", "--status", "planned"],
+        &[
+            "list",
+            "--not-status",
+            "planned,in_progress,completed,rolled_back",
+        ],
         &["list", "--since", "whenever"],
         &["list", "--limit", "0"],
         &["list", "--page", "0"],

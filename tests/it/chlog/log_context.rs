@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::json;
+use changelog_core::Timestamp;
+use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, newest};
 use changelog_tests::{TestApp, installed, on_one, text};
@@ -12,6 +13,7 @@ use changelog_tests::{TestApp, installed, on_one, text};
 on_one!(
     a_ci_run_sets_title_tags_and_links,
     a_repository_sets_tags_and_links,
+    the_environment_of_a_deployment_is_recorded,
     unknown_context_is_omitted,
 );
 
@@ -57,8 +59,16 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
             "ci=github-actions",
             "repo=octo-org/hello-world",
             "commit=1a2b3c4",
-            "actor=octocat",
         ])
+    );
+    assert_eq!(
+        (&change["on_behalf_of"], &change["environment"]),
+        (&json!("octocat"), &Value::Null)
+    );
+    // The checkout does not have the commit.
+    assert_eq!(
+        (&change["commit"], &change["committed_at"]),
+        (&json!(SHA), &Value::Null)
     );
     let at = "https://github.com/octo-org/hello-world";
     assert_eq!(
@@ -76,19 +86,21 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
         "repo=mine,x",
         "--link",
         "run=https://e.com/",
+        "--on-behalf-of",
+        "ada@example.com",
+        "--commit",
+        "v2.3",
     ];
     log(&app, here, &given, &RUN).succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "Mine");
     assert_eq!(
         change["tags"],
-        json!([
-            "repo=mine",
-            "x",
-            "ci=github-actions",
-            "commit=1a2b3c4",
-            "actor=octocat",
-        ])
+        json!(["repo=mine", "x", "ci=github-actions", "commit=1a2b3c4",])
+    );
+    assert_eq!(
+        (&change["on_behalf_of"], &change["commit"]),
+        (&json!("ada@example.com"), &json!("v2.3"))
     );
     assert_eq!(change["links"][0]["url"], "https://e.com/");
     assert!(!change["links"].to_string().contains("actions/runs"));
@@ -109,6 +121,52 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
         (&change["title"], &change["tags"], &change["links"]),
         (&json!("Bare"), &json!([]), &json!([]))
     );
+    for field in ["on_behalf_of", "commit", "committed_at", "environment"] {
+        assert_eq!(change[field], Value::Null, "{field}");
+    }
+}
+
+async fn the_environment_of_a_deployment_is_recorded(app: TestApp) {
+    let here = app.folder();
+    let event = here.join("event.json");
+    fs::write(&event, "{\"deployment\": {\"environment\": \"Staging\"}}").expect("a file");
+    let mut github = RUN.to_vec();
+    github.push(("GITHUB_EVENT_PATH", event.to_str().expect("a path")));
+    let gitlab = [
+        ("GITLAB_CI", "true"),
+        ("CI_ENVIRONMENT_NAME", "eu/production"),
+        ("CI_ENVIRONMENT_TIER", "production"),
+        ("GITLAB_USER_LOGIN", "ada"),
+    ];
+    let unknown = [("GITLAB_CI", "true"), ("CI_ENVIRONMENT_NAME", "canary")];
+    for (variables, arguments, expected) in [
+        (&github[..], &["Deploy"][..], json!("staging")),
+        (&gitlab, &["Deploy"], json!("prod")),
+        (&gitlab, &["Deploy", "--environment", "Dev"], json!("dev")),
+        (&unknown, &["Deploy"], Value::Null),
+        (&gitlab, &["Deploy", "--no-context"], Value::Null),
+    ] {
+        log(&app, here, arguments, variables).succeeds();
+        let change = newest(&app).await;
+        assert_eq!(change["environment"], expected, "{arguments:?}");
+    }
+    let mut command = app.chlog();
+    command.args(["run", "--", "true"]).envs(gitlab);
+    ChlogOutput::of(&mut command).succeeds();
+    let change = newest(&app).await;
+    assert_eq!(
+        (&change["environment"], &change["on_behalf_of"]),
+        (&json!("prod"), &json!("ada"))
+    );
+    // Without an environment of the run, it is that of the host.
+    app.key()
+        .create(
+            "/api/hosts",
+            json!({ "hostname": "web-1", "environment": "test" }),
+        )
+        .await;
+    log(&app, here, &["Deploy", "--host", "web-1"], &unknown).succeeds();
+    assert_eq!(newest(&app).await["environment"], "test");
 }
 
 /// Runs git without the settings of this machine.
@@ -160,6 +218,22 @@ async fn a_repository_sets_tags_and_links(app: TestApp) {
             { "label": "branch", "url": "https://github.com/owner/repo/tree/main" },
         ])
     );
+    let committed = git(&folder, &["show", "-s", "--format=%ct"]);
+    let committed: i64 = committed.parse().expect("seconds");
+    assert_eq!(change["commit"], commit);
+    let at: Timestamp = text(&change["committed_at"]).parse().expect("a time");
+    assert_eq!(at.millis(), committed * 1000);
+    // The run deploys a commit that is not checked out.
+    git(&folder, &["commit", "-q", "--allow-empty", "-m", "Later"]);
+    let mut run = RUN.to_vec();
+    run.retain(|(name, _)| *name != "GITHUB_SHA");
+    run.push(("GITHUB_SHA", &commit));
+    log(&app, &below, &[], &run).succeeds();
+    let earlier = newest(&app).await;
+    for field in ["commit", "committed_at"] {
+        assert_eq!(earlier[field], change[field], "{field}");
+    }
+    git(&folder, &["reset", "-q", "--hard", &commit]);
     // Outside of a CI run there is no default title.
     log(&app, &below, &[], &[]).exits_with(2);
     // In a CI run, the default title has the subject of the commit.

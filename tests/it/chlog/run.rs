@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::chlog::spool::{OUTAGES, chlog_through, spool_folder, spooled_files, title_counts};
 use crate::chlog::{ChlogOutput, newest};
-use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one, programs, signal};
+use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one, programs, signal, text};
 
 on_one!(
     run_exits_with_the_code_of_the_command,
@@ -94,6 +94,13 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
         assert_eq!(output.stdout, "", "{arguments:?}");
         let change = newest(&app).await;
         assert_eq!(change["status"], status, "{arguments:?}");
+        let outcome = match status {
+            "completed" => "succeeded",
+            _ => "failed",
+        };
+        assert_eq!(change["outcome"], outcome, "{arguments:?}");
+        assert_eq!(change["started_at"], change["occurred_at"]);
+        assert!(text(&change["ended_at"]) >= text(&change["started_at"]));
         assert_eq!(change["risk_level"], risk, "{arguments:?}");
         let description = change["description"].as_str().expect("text");
         assert!(description.contains(how), "{description}");
@@ -417,11 +424,11 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     app.chlog().arg("list").assert().success();
     let change = newest(&app).await;
     assert_eq!(change["status"], "rolled_back");
-    assert_eq!(change["tags"], serde_json::json!(["outcome-unknown"]));
+    assert_eq!(change["outcome"], "unknown");
     let id = change["id"].as_str().expect("an id");
     let output = ChlogOutput::of(app.chlog().args(["show", id])).succeeds();
     assert!(
-        output.stdout.contains("rolled_back (outcome unknown)"),
+        output.stdout.contains("  status       outcome unknown"),
         "{}",
         output.stdout
     );
