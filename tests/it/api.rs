@@ -9,6 +9,7 @@ mod changes_bulk;
 mod changes_history;
 mod changes_list;
 mod changes_list_model;
+mod changes_moved;
 mod changes_search;
 mod changes_stream;
 mod changes_stream_updates;

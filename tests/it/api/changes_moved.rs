@@ -1,0 +1,396 @@
+//! Changes that are started at another time than they were recorded for, and so move in
+//! lists, counts and search.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+use changelog_tests::shapes;
+use changelog_tests::{TestApp, TestClient, each, on_both, text};
+
+on_both!(
+    a_planned_change_that_is_started_moves_to_now,
+    a_change_moves_back_when_it_is_planned_again,
+    walks_and_counts_hold_while_changes_move,
+    a_change_is_found_by_the_beginning_of_its_id,
+    what_is_in_progress_happens_now,
+    changes_may_start_in_the_same_millisecond,
+);
+
+const DAY: TimeDelta = TimeDelta::days(1);
+
+async fn ids(key: &TestClient, query: &str) -> Vec<String> {
+    let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+    let ids: Vec<String> = each(&body["data"], "id").into_iter().map(text).collect();
+    if body["total_pages"] == 1 && body["page"] == 1 && !query.contains("before=") {
+        assert_eq!(body["count"], ids.len(), "{query}");
+    }
+    ids
+}
+
+async fn count(key: &TestClient, query: &str) -> u64 {
+    let body = key.get(&format!("/api/changes?{query}")).await.body(200);
+    body["count"].as_u64().expect("a count")
+}
+
+async fn patch(key: &TestClient, id: &str, body: Value) -> Value {
+    key.patch(&format!("/api/changes/{id}"), body)
+        .await
+        .data(200)
+}
+
+fn at(ago: TimeDelta) -> String {
+    shapes::time(Utc::now() - ago)
+}
+
+async fn a_planned_change_that_is_started_moves_to_now(app: TestApp) {
+    let key = app.key();
+    let service = json!({ "name": "payments" });
+    let service = key.create("/api/services", service).await;
+    let planned = json!({
+        "title": "Switch payments", "service_id": service, "tags": ["switch"],
+        "occurred_at": at(DAY * 6),
+    });
+    let planned = key.create("/api/changes", planned).await;
+    let neighbour =
+        json!({ "title": "Next to it", "status": "completed", "occurred_at": at(DAY * 6) });
+    key.create("/api/changes", neighbour).await;
+    let recent = json!({ "title": "A minute ago", "status": "completed", "occurred_at": at(TimeDelta::minutes(1)) });
+    key.create("/api/changes", recent).await;
+    let (hour, week) = (at(TimeDelta::hours(1)), at(DAY * 7));
+    let last_week = format!("since={week}&until={}", at(DAY * 5));
+    assert_eq!(count(&key, &last_week).await, 2);
+    assert_eq!(count(&key, &format!("since={hour}")).await, 1);
+
+    let before = Utc::now() - TimeDelta::seconds(1);
+    let started = patch(&key, &planned, json!({ "status": "in_progress" })).await;
+    let started_at = shapes::assert_time(&started["started_at"]);
+    assert!(started_at > before && started_at <= Utc::now() + TimeDelta::seconds(1));
+    assert_eq!(started["ended_at"], Value::Null);
+    let done = patch(&key, &planned, json!({ "status": "completed" })).await;
+    assert_eq!(done["started_at"], started["started_at"]);
+    assert!(shapes::assert_time(&done["ended_at"]) >= started_at);
+    assert_eq!(done["id"], planned);
+    assert_eq!(done["occurred_at"], started["occurred_at"]);
+
+    // First in every list of the last hour, and gone from the last week.
+    for filter in [
+        "",
+        "status=completed",
+        "q=switch",
+        "text=switch",
+        "tag=switch",
+    ] {
+        assert_eq!(
+            ids(&key, &format!("since={hour}&{filter}")).await[0],
+            planned,
+            "{filter}"
+        );
+        assert!(
+            !ids(&key, &format!("{last_week}&{filter}"))
+                .await
+                .contains(&planned)
+        );
+    }
+    let of_service = format!("since={hour}&service_id={service}");
+    assert_eq!(ids(&key, &of_service).await, [planned.as_str()]);
+    assert_eq!(count(&key, &last_week).await, 1);
+    assert_eq!(count(&key, &format!("since={hour}")).await, 2);
+    assert_eq!(count(&key, "").await, 3);
+    let around = key.get("/api/changes/around").await.body(200);
+    assert_eq!(around["data"][0]["change"]["id"], planned);
+    // Found by its id, updated and in the log under its id.
+    let found = key.get(&format!("/api/changes/{planned}")).await.data(200);
+    assert_eq!(found, done);
+    assert_eq!(
+        ids(&key, &format!("text={planned}")).await,
+        [planned.as_str()]
+    );
+    let history = key
+        .get(&format!("/api/changes/{planned}/history"))
+        .await
+        .data(200);
+    let entries = history["entries"].as_array().expect("entries");
+    assert_eq!(entries.len(), 3);
+    assert_eq!(entries[1]["changes"]["started_at"]["from"], Value::Null);
+    // A correction of the start moves it again, and is in the log.
+    let corrected = at(DAY * 2);
+    let moved = patch(&key, &planned, json!({ "started_at": corrected })).await;
+    assert_eq!(moved["started_at"], corrected);
+    assert_eq!(count(&key, &format!("since={hour}")).await, 1);
+    let history = key
+        .get(&format!("/api/changes/{planned}/history"))
+        .await
+        .data(200);
+    assert_eq!(
+        history["entries"][0]["changes"]["started_at"]["to"],
+        corrected
+    );
+}
+
+async fn a_change_moves_back_when_it_is_planned_again(app: TestApp) {
+    let key = app.key();
+    let body = json!({ "title": "By mistake", "occurred_at": at(DAY * 3), "tags": ["a", "b"] });
+    let id = key.create("/api/changes", body).await;
+    let other = json!({ "title": "Other", "occurred_at": at(DAY * 2) });
+    let other = key.create("/api/changes", other).await;
+    for _ in 0..2 {
+        patch(
+            &key,
+            &id,
+            json!({ "status": "completed", "outcome": "succeeded" }),
+        )
+        .await;
+        assert_eq!(ids(&key, "").await, [id.as_str(), &other]);
+        let planned = patch(&key, &id, json!({ "status": "planned" })).await;
+        for field in ["started_at", "ended_at", "outcome"] {
+            assert_eq!(planned[field], Value::Null, "{field}");
+        }
+        assert_eq!(ids(&key, "").await, [other.as_str(), &id]);
+        assert_eq!(ids(&key, "tag=a&tag=b").await, [id.as_str()]);
+    }
+}
+
+/// Pseudo-random numbers, the same in every run.
+fn random(seed: &mut u64, end: usize) -> usize {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*seed >> 33).expect("a number") % end
+}
+
+/// Random moves between the pages of walks: a walk lists every change that did not move
+/// exactly once, and counts match a model after each move.
+async fn walks_and_counts_hold_while_changes_move(app: TestApp) {
+    let key = app.key();
+    let base: DateTime<Utc> = "2026-03-01T00:00:00Z".parse().expect("a time");
+    let time = |minute: usize| {
+        let minutes = TimeDelta::minutes(i64::try_from(minute).expect("a number"));
+        shapes::time(base + minutes)
+    };
+    let statuses = ["planned", "in_progress", "completed", "rolled_back"];
+    let mut seed = 7;
+    let mut model: BTreeMap<String, (String, &str)> = BTreeMap::new();
+    let mut given = Vec::new();
+    for number in 0..120 {
+        let (minute, status) = (random(&mut seed, 20_000), statuses[number % 4]);
+        let body = json!({
+            "title": format!("Change {number}"), "occurred_at": time(minute), "status": status,
+            "tags": ["moving"],
+        });
+        given.push(body);
+    }
+    let made = key
+        .post("/api/changes/bulk", json!({ "changes": given }))
+        .await
+        .data(201);
+    for (body, id) in given.iter().zip(each(&made, "id")) {
+        let status = statuses
+            .iter()
+            .find(|status| body["status"] == **status)
+            .expect("a status");
+        model.insert(text(id), (text(&body["occurred_at"]), status));
+    }
+    let all: Vec<String> = model.keys().cloned().collect();
+    for walk in 0..12 {
+        let filter = ["", "tag=moving", "not_status=planned", "q=change"][walk % 4];
+        let mut moved = Vec::new();
+        let selected = |model: &BTreeMap<String, (String, &str)>| -> Vec<String> {
+            let fits = |status: &str| filter != "not_status=planned" || status != "planned";
+            let found = model.iter().filter(|(_, (_, status))| fits(status));
+            found.map(|(id, _)| id.clone()).collect()
+        };
+        let begun = selected(&model);
+        let mut listed: Vec<String> = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = format!("{filter}&per_page=7{cursor}");
+            let body = key.get(&format!("/api/changes?{page}")).await.body(200);
+            let changes = body["data"].as_array().expect("a list");
+            assert_eq!(body["count"], selected(&model).len(), "{page}");
+            let Some(last) = changes.last() else { break };
+            let at = last["started_at"].as_str().or(last["occurred_at"].as_str());
+            cursor = format!("&before={}@{}", text(&last["id"]), at.expect("a time"));
+            listed.extend(changes.iter().map(|change| text(&change["id"])));
+            // Moves two changes, often the one that the cursor names.
+            for _ in 0..2 {
+                let id = match random(&mut seed, 3) {
+                    0 => text(&last["id"]),
+                    _ => all[random(&mut seed, all.len())].clone(),
+                };
+                let status = statuses[random(&mut seed, 4)];
+                let mut body = json!({ "status": status });
+                if status != "planned" {
+                    body["started_at"] = json!(time(random(&mut seed, 20_000)));
+                    body["ended_at"] = Value::Null;
+                }
+                let changed = patch(&key, &id, body).await;
+                let at = changed["started_at"]
+                    .as_str()
+                    .or(changed["occurred_at"].as_str());
+                model.insert(id.clone(), (at.expect("a time").to_owned(), status));
+                moved.push(id);
+            }
+            for day in [1, 5, 9] {
+                let (since, until) = (time(day * 1_440), time((day + 3) * 1_440));
+                let expected = model.values().filter(|(at, status)| {
+                    *at < until && (*at >= since || *status == "in_progress")
+                });
+                let range = format!("since={since}&until={until}");
+                assert_eq!(
+                    count(&key, &range).await,
+                    expected.count() as u64,
+                    "{range}"
+                );
+            }
+        }
+        for id in begun.iter().filter(|id| !moved.contains(id)) {
+            let times = listed.iter().filter(|one| *one == id).count();
+            assert_eq!(times, 1, "{id} in walk {walk} with {filter:?}");
+        }
+        let mut order: Vec<(&String, &String)> =
+            model.iter().map(|(id, (at, _))| (at, id)).collect();
+        order.sort_unstable();
+        let newest: Vec<String> = order
+            .iter()
+            .rev()
+            .take(100)
+            .map(|(_, id)| (*id).clone())
+            .collect();
+        let page = ids(&key, "per_page=100").await;
+        let times: Vec<&String> = page.iter().map(|id| &model[id].0).collect();
+        let expected: Vec<&String> = newest.iter().map(|id| &model[id].0).collect();
+        assert_eq!(times, expected, "after walk {walk}");
+    }
+    for (id, (at, status)) in &model {
+        let found = key.get(&format!("/api/changes/{id}")).await.data(200);
+        let effective = found["started_at"]
+            .as_str()
+            .or(found["occurred_at"].as_str());
+        assert_eq!(
+            (effective, &found["status"]),
+            (Some(at.as_str()), &json!(status))
+        );
+    }
+}
+
+async fn a_change_is_found_by_the_beginning_of_its_id(app: TestApp) {
+    let key = app.key();
+    let first = json!({ "title": "First", "occurred_at": at(DAY * 9), "risk_level": "high" });
+    let first = key.create("/api/changes", first).await;
+    let other = json!({ "title": format!("Revert {first}"), "occurred_at": at(DAY) });
+    let other = key.create("/api/changes", other).await;
+    let named = async |text: &str, more: &str| ids(&key, &format!("text={text}{more}")).await;
+    for is_moved in [false, true] {
+        if is_moved {
+            patch(&key, &first, json!({ "status": "completed" })).await;
+        }
+        for text in [
+            first.clone(),
+            first[..8].to_owned(),
+            first[..20].to_owned(),
+            first.replace('-', ""),
+            first.to_ascii_uppercase(),
+        ] {
+            assert_eq!(named(&text, "").await, [first.as_str()], "{text}");
+        }
+        assert_eq!(named(&first, "&risk_level=high").await, [first.as_str()]);
+        assert!(named(&first, "&risk_level=low").await.is_empty());
+        assert!(named(&first, "&page=2").await.is_empty());
+        assert!(named(&first, &format!("&before={first}")).await.is_empty());
+    }
+    // Too short for an id, so it is a word, which the title of the other one has.
+    assert_eq!(named(&first[..7], "").await, [other.as_str()]);
+    // An id that nothing has is a word, too.
+    assert!(named("ffffffff-ffff", "").await.is_empty());
+    let second = app.second_organization();
+    assert!(
+        ids(&app.with_key(&second.key), &format!("text={first}"))
+            .await
+            .is_empty()
+    );
+}
+
+async fn what_is_in_progress_happens_now(app: TestApp) {
+    let key = app.key();
+    let create = async |title: &str, status: &str, ago: TimeDelta| {
+        let body = json!({
+            "title": title, "status": status, "occurred_at": at(ago), "tags": ["t"],
+            "environment": "prod",
+        });
+        key.create("/api/changes", body).await
+    };
+    let running = create("Long migration", "in_progress", TimeDelta::hours(5)).await;
+    let done = create("Done long ago", "completed", TimeDelta::hours(5)).await;
+    let recent = create("Just now", "completed", TimeDelta::minutes(3)).await;
+    let hour = at(TimeDelta::hours(1));
+    for filter in [
+        "",
+        "tag=t",
+        "environment=prod",
+        "q=o",
+        "not_status=planned",
+        "text=t",
+    ] {
+        let found = ids(&key, &format!("since={hour}&{filter}")).await;
+        assert!(
+            found.contains(&running) || filter == "q=o",
+            "{filter}: {found:?}"
+        );
+        assert!(!found.contains(&done), "{filter}: {found:?}");
+    }
+    assert_eq!(
+        ids(&key, &format!("since={hour}")).await,
+        [recent.as_str(), &running]
+    );
+    assert_eq!(
+        ids(&key, &format!("since={hour}&per_page=1&page=2")).await,
+        [running.as_str()]
+    );
+    assert_eq!(ids(&key, "active=true").await, [running.as_str()]);
+    assert!(!ids(&key, "active=false").await.contains(&running));
+    let finished = format!("since={hour}&status=completed");
+    assert_eq!(ids(&key, &finished).await, [recent.as_str()]);
+    // Nothing is in a range that has no time.
+    assert!(
+        ids(&key, &format!("since={hour}&until={hour}"))
+            .await
+            .is_empty()
+    );
+    patch(&key, &running, json!({ "status": "completed" })).await;
+    assert_eq!(ids(&key, &format!("since={hour}")).await, [recent.as_str()]);
+}
+
+/// Changes that start in the same millisecond keep places of their own.
+async fn changes_may_start_in_the_same_millisecond(app: TestApp) {
+    let key = app.key();
+    let started = at(DAY);
+    let mut all = Vec::new();
+    for number in 0..8 {
+        let body = json!({ "title": format!("Change {number}"), "occurred_at": at(DAY * 5) });
+        let id = key.create("/api/changes", body).await;
+        patch(
+            &key,
+            &id,
+            json!({ "status": "in_progress", "started_at": started }),
+        )
+        .await;
+        all.push(id);
+    }
+    let late = json!({
+        "title": "Recorded late", "status": "completed", "started_at": started,
+        "occurred_at": at(TimeDelta::hours(1)),
+    });
+    all.push(key.create("/api/changes", late).await);
+    let mut found = ids(&key, &format!("since={started}")).await;
+    for id in &all {
+        assert_eq!(
+            key.get(&format!("/api/changes/{id}")).await.data(200)["started_at"],
+            started
+        );
+    }
+    found.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(found, all);
+}
