@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use changelog_core::{Service, ServiceId, ServiceRef, ViolationCode, Violations};
+use changelog_core::{Service, ServiceId, ServiceRef, Violations};
 use serde_json::{Value, json};
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
@@ -85,7 +85,7 @@ impl Tx {
         let mut missing = Violations::default();
         for (index, id) in after.iter().enumerate() {
             if !names.contains_key(id) {
-                missing_service(&mut missing, format!("/depends_on/{index}"), *id);
+                services::missing_service(&mut missing, format!("/depends_on/{index}"), *id);
             }
         }
         missing.into_result(())?;
@@ -137,12 +137,6 @@ impl Tx {
             }
         }
     }
-}
-
-/// Reports a service that the organization does not have.
-pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: ServiceId) {
-    let message = format!("must be a service of the organization, which has none with the id {id}");
-    missing.add(pointer, ViolationCode::NotFound, message);
 }
 
 /// Selects the references to the services in both directions.

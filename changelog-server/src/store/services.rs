@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use changelog_core::service::DEFAULT_COLOR;
-use changelog_core::{NewService, Service, ServiceId, ServicePatch, ServiceRef, Timestamp};
+use changelog_core::{
+    NewService, Service, ServiceId, ServicePatch, ServiceRef, Timestamp, ViolationCode, Violations,
+};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Uuid};
@@ -340,4 +342,10 @@ mod tests {
             assert_eq!(plan, [expected], "{count}");
         }
     }
+}
+
+/// Reports a service that the organization does not have.
+pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: ServiceId) {
+    let message = format!("must be a service of the organization, which has none with the id {id}");
+    missing.add(pointer, ViolationCode::NotFound, message);
 }

@@ -22,7 +22,7 @@ use crate::store::engine::{
 };
 use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
-use crate::store::{Actor, Database, StoreError, Tenant, Tx};
+use crate::store::{Actor, Database, StoreError, Tenant, Tx, services};
 
 /// The limit on changes that one transaction creates, unless one request has more.
 /// Such a transaction makes other writers wait for about ten milliseconds.
@@ -265,13 +265,12 @@ pub(super) fn no_service(
     has_service_id: bool,
     id: ServiceId,
 ) {
-    let message = format!("must be a service of the organization, which has none with the id {id}");
     let pointer = if index == 0 && has_service_id {
         format!("{pointer}/service_id")
     } else {
         format!("{pointer}/service_ids/{index}")
     };
-    missing.add(pointer, ViolationCode::NotFound, message);
+    services::missing_service(missing, pointer, id);
 }
 
 /// Reports a host that the organization does not have.
