@@ -88,8 +88,9 @@ function refreshLiveParts() {
   update.textContent = "Show updates";
   update.hidden = true;
   document.body.append(update);
+  const isTyped = (part) => [...part.querySelectorAll("input")].some((field) => field.value !== field.defaultValue);
   const isBusy = (part) =>
-    part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open], [data-current]");
+    part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open], [data-current]") || isTyped(part);
   const apply = (page, force) => {
     let isLeft = false;
     for (const part of parts()) {

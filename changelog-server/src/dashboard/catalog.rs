@@ -16,7 +16,7 @@ use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, charts, format, page};
 use crate::store::activity::{self, Entry};
-use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
+use crate::store::{HAPPENED, Scope, Store, StoreError, Summary, Tenant, Tx};
 use crate::web::{ApiError, ApiResult, Request};
 
 /// The items on one page of a list.
@@ -239,6 +239,7 @@ async fn item_page<P: CatalogPage>(
     let (filter, scope) = P::changes_of(id);
     let filter = ChangeFilter {
         per_page: CHANGES_SHOWN,
+        statuses: HAPPENED.to_vec(),
         ..filter
     };
     let list = app.store.changes(tenant, &filter).await?;

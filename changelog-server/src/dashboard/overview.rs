@@ -8,7 +8,7 @@ use crate::dashboard::parts::charts::{self, RollbackRate};
 use crate::dashboard::parts::time_ranges::TIME_RANGES;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::Scope;
+use crate::store::{HAPPENED, Scope};
 use crate::web::{ApiResult, Request};
 
 /// The index of the time range that is shown by default.
@@ -32,6 +32,7 @@ struct RangeChoice {
 struct OverviewPage<'a> {
     viewer: &'a Viewer,
     is_new: bool,
+    now: Timestamp,
     time_ranges: Vec<RangeChoice>,
     range: &'static str,
     since: String,
@@ -65,6 +66,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let (latest, running, days, scheduled, busiest) = tokio::try_join!(
         page_of(ChangeFilter {
             since: since.parse().ok(),
+            statuses: HAPPENED.to_vec(),
             per_page: LATEST_SHOWN,
             ..ChangeFilter::default()
         }),
@@ -79,6 +81,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     )?;
     let newest = match latest.count {
         0 => page_of(ChangeFilter {
+            statuses: HAPPENED.to_vec(),
             per_page: 1,
             ..ChangeFilter::default()
         })
@@ -88,10 +91,16 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .pop(),
         _ => None,
     };
+    let scheduled = scheduled.parse()?;
+    let is_new = newest.is_none()
+        && latest.count == 0
+        && scheduled.is_empty()
+        && page_of(ChangeFilter::default()).await?.count == 0;
     let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
     let page = OverviewPage {
         viewer: &viewer,
-        is_new: latest.count == 0 && newest.is_none(),
+        is_new,
+        now,
         time_ranges: TIME_RANGES
             .iter()
             .enumerate()
@@ -108,7 +117,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         newest,
         running: running.json.parse()?,
         running_count: running.count,
-        scheduled: scheduled.parse()?,
+        scheduled,
         bars: charts::bars(&days, today),
         rollbacks: RollbackRate::of(recent),
         busiest,

@@ -1,19 +1,13 @@
 //! `/services`
 
-use std::collections::HashMap;
-
-use changelog_core::text::composed;
-use changelog_core::{
-    Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch, ViolationCode, Violations,
-    list,
-};
+use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch, list};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
 use super::catalog::{CatalogPage, ItemView, Related, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
-use crate::dashboard::parts::format;
 use crate::dashboard::parts::viewer::Section;
+use crate::dashboard::parts::{format, service_ids};
 use crate::store::activity::Entry;
 use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
 
@@ -143,27 +137,6 @@ impl CatalogPage for Services {
     }
 
     async fn with_ids(store: &Store, tenant: Tenant, form: &Form) -> Result<Form, StoreError> {
-        let mut given = list::parse(form.value(DEPENDS_ON));
-        let is_id = |text: &String| text.parse::<ServiceId>().is_ok();
-        let mut form = form.clone();
-        if given.iter().all(is_id) {
-            return Ok(form);
-        }
-        let services = store.service_names(tenant).await?;
-        let folded = |name: &str| composed(name).to_ascii_lowercase();
-        let services = services.iter().map(|(id, name)| (folded(name), id));
-        let services: HashMap<String, &ServiceId> = services.collect();
-        let mut unknown = Violations::default();
-        for (index, text) in given.iter_mut().enumerate() {
-            if let Some(id) = services.get(&folded(text)) {
-                *text = id.to_string();
-            } else if !is_id(text) {
-                let pointer = format!("/{DEPENDS_ON}/{index}");
-                let message = format!("there is no service {}", format::excerpt(text));
-                unknown.add(pointer, ViolationCode::NotFound, message);
-            }
-        }
-        form.set(DEPENDS_ON, list::format(&given));
-        Ok(unknown.into_result(form)?)
+        service_ids::resolve(store, tenant, form, DEPENDS_ON).await
     }
 }

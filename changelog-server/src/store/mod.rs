@@ -63,6 +63,7 @@ pub use database::{Database, Tx};
 pub use dependencies::Dependencies;
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
+pub(crate) use index::counts::HAPPENED;
 pub use index::counts::{DayCount, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use changelog_core::change::fields::long_texts;
-use changelog_core::{Change, ChangeFilter, ResourceType, Status};
+use changelog_core::{AuthorType, Change, ChangeFilter, ResourceType, Status};
 use chrono::TimeDelta;
 
 use super::find;
@@ -13,6 +13,7 @@ use crate::blocking_pool;
 use crate::dashboard::parts::activity_rows::ActivityRow;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
+use crate::store::HAPPENED;
 use crate::web::{ApiResult, Request};
 
 /// Other changes are shown if they happened within this time before or after.
@@ -30,7 +31,8 @@ struct Detail<'a> {
     /// The statuses that the page has buttons for, with their labels.
     next_statuses: &'static [(&'static str, &'static str)],
     around: Vec<Change>,
-    around_count: u64,
+    /// The number of all changes around it, if there are more than those shown.
+    around_more: Option<u64>,
     around_query: String,
     history: Vec<ActivityRow>,
     chlog: String,
@@ -42,22 +44,22 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
     let change = find(&app, tenant, request.id()?).await?;
-    let since = change.occurred_at.plus(-AROUND_WINDOW);
-    // Exclusive.
-    let until = change
-        .occurred_at
-        .plus(AROUND_WINDOW + TimeDelta::milliseconds(1));
+    let at = change.effective_at();
     let mut around = ChangeFilter {
-        since: Some(since),
-        until: Some(until),
+        since: Some(at.plus(-AROUND_WINDOW)),
+        // Exclusive.
+        until: Some(at.plus(AROUND_WINDOW + TimeDelta::milliseconds(1))),
+        statuses: HAPPENED.to_vec(),
         ..ChangeFilter::default()
     };
     let around_query = around.to_query();
     around.per_page = MAX_AROUND + 1;
     let list = app.store.changes(tenant, &around).await?;
-    let around_count = list.count;
+    let count = list.count;
     let mut others = blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
     others.retain(|other| other.id != change.id);
+    // A planned change is not among those that happened.
+    let listed = others.len() as u64 + u64::from(change.status != Status::Planned);
     let history = app
         .store
         .history(tenant, ResourceType::Change, change.id.0, change.created_at)
@@ -67,7 +69,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         long_texts: render_long_texts(&app, &change).await,
         next_statuses: next_statuses(&change.status),
         around: others,
-        around_count,
+        around_more: (count > listed).then_some(count),
         around_query,
         history: history.into_iter().map(ActivityRow::from).collect(),
         chlog: format!("chlog show {}", change.id),

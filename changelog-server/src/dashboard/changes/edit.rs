@@ -5,25 +5,46 @@ use std::sync::LazyLock;
 use askama::Template;
 use changelog_core::change::fields::{self, FieldKind as ChangeField};
 use changelog_core::limits::{MAX_TAGS, MAX_TITLE_CHARS, MIN_TITLE_CHARS};
-use changelog_core::{Change, ChangeId, ChangePatch, NewChange, RiskLevel, Status, list};
+use changelog_core::{
+    Change, ChangeId, ChangePatch, Environment, NewChange, Outcome, RiskLevel, Status, list,
+};
 
 use super::find;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
+use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, page, service_ids};
 use crate::store::{Creation, Draft, StoreError};
 use crate::web::{ApiResult, Request};
+
+/// The field with the first service, and the one with the others.
+const FIRST_SERVICE: &str = "service_id";
+const FURTHER_SERVICES: &str = "service_ids";
 
 /// The fields of the form; [`occurred_at`](ChangeField::OccurredAt) for a new
 /// change only.
 static FIELDS: LazyLock<Vec<Field>> =
     LazyLock::new(|| fields::FIELDS.iter().filter_map(form_field).collect());
 
+/// The fields of the form for an existing change.
+static EDIT_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let reason = Field::new("reason", FieldKind::Optional, "Reason for the rollback")
+        .hint("For the history; needs the status rolled back.");
+    let mut fields = FIELDS.clone();
+    let after_outcome = fields.iter().position(|field| field.name == "outcome");
+    fields.insert(after_outcome.map_or(0, |at| at + 1), reason);
+    fields
+});
+
 /// Returns the field of the form; `None` for what only clients of the API set.
 fn form_field(field: &fields::Field) -> Option<Field> {
     let new = |kind, label| Field::new(field.name, kind, label);
     let choice = |words| FieldKind::Choice { words, none: None };
+    let optional_choice = |words, none| FieldKind::Choice {
+        words,
+        none: Some(none),
+    };
     let field = match field.kind {
         ChangeField::Title => new(FieldKind::Required, "Title").hint(
             format!(
@@ -36,14 +57,28 @@ fn form_field(field: &fields::Field) -> Option<Field> {
         }
         ChangeField::RiskLevel => new(choice(RiskLevel::WORDS), "Risk"),
         ChangeField::Status => new(choice(Status::WORDS), "Status"),
+        ChangeField::Outcome(outcome) => {
+            new(optional_choice(Outcome::WORDS, "not recorded"), outcome.label)
+        }
         ChangeField::Service => new(FieldKind::Optional, "Service"),
+        ChangeField::Services => new(FieldKind::List, "Further services")
+            .hint("Names or ids of services, separated by commas."),
+        ChangeField::Environment(environment) => {
+            let of_host = optional_choice(Environment::WORDS, "that of the host");
+            new(of_host, environment.label)
+        }
         ChangeField::Host => new(FieldKind::Optional, "Host"),
         ChangeField::Tags => new(FieldKind::List, "Tags")
             .hint(format!("Separated by commas, at most {MAX_TAGS}.").leak()),
         ChangeField::Links => new(FieldKind::Links, "Links")
             .hint("One label=URL per line: pipeline=https://ci.example.com/runs/42"),
-        ChangeField::Time(_) if field.name == "scheduled_for" => {
-            new(FieldKind::Time, "Scheduled for (UTC)")
+        ChangeField::Time(time) if field.name != "committed_at" => {
+            new(FieldKind::Time, format!("{} (UTC)", time.label).leak())
+                .hint(format!("{}.", time.help).leak())
+        }
+        ChangeField::ShortText(text) if field.name == "on_behalf_of" => {
+            new(FieldKind::Optional, text.field.label)
+                .hint(format!("{}.", text.field.help).leak())
         }
         ChangeField::OccurredAt => new(FieldKind::Time, "Happened at (UTC)")
             .hint("Leave empty if it happened now. This cannot be changed later."),
@@ -74,7 +109,10 @@ async fn form_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Chang
     let page = Edit {
         viewer,
         form,
-        fields: &FIELDS,
+        fields: match change {
+            None => &FIELDS,
+            Some(_) => &EDIT_FIELDS,
+        },
         heading: match change {
             None => "Log a change".to_owned(),
             Some(change) => format!("Edit {}", change.title),
@@ -111,22 +149,8 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
 pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let form = request.form().await?;
-    let now = app.now();
-    let mut new: NewChange = match form.create(&FIELDS, now.into()).await {
-        Ok(new) => new,
-        Err(invalid) => return form_page(&app, &viewer, form.refuse(&invalid), None).await,
-    };
-    let completed = std::slice::from_mut(&mut new);
-    app.store
-        .complete_environments(viewer.tenant(), completed)
-        .await?;
-    let draft = Draft::new(viewer.tenant(), &viewer.actor(), new, now)?;
-    match app.store.create_changes(Creation::one(draft, None)).await {
-        Ok(created) => {
-            let id = created.changes.first().map(|change| change.id.to_string());
-            let id = id.unwrap_or_default();
-            Ok(page::see_other(&format!("/changes/{id}")))
-        }
+    match insert(&app, &viewer, &form).await {
+        Ok(id) => Ok(page::see_other(&format!("/changes/{id}"))),
         Err(StoreError::Invalid(invalid)) => {
             form_page(&app, &viewer, form.refuse(&invalid), None).await
         }
@@ -134,15 +158,53 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
     }
 }
 
+/// Creates a change and returns its id.
+async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<String, StoreError> {
+    let (tenant, now) = (viewer.tenant(), app.now());
+    let form = with_all_services(app, viewer, form, form.clone()).await?;
+    let mut new: NewChange = form.create(&FIELDS, now.into()).await?;
+    let completed = std::slice::from_mut(&mut new);
+    app.store.complete_environments(tenant, completed).await?;
+    let draft = Draft::new(tenant, &viewer.actor(), new, now)?;
+    let created = app.store.create_changes(Creation::one(draft, None)).await?;
+    let id = created.changes.first().map(|change| change.id.to_string());
+    Ok(id.unwrap_or_default())
+}
+
+/// Puts the ids of all services into one field of `sent`, if `sent` has one of the two
+/// fields about services and `form` has further services.
+async fn with_all_services(
+    app: &App,
+    viewer: &Viewer,
+    form: &Form,
+    mut sent: Form,
+) -> Result<Form, StoreError> {
+    let is_about_services = sent.has(FIRST_SERVICE) || sent.has(FURTHER_SERVICES);
+    if !is_about_services || !form.has(FURTHER_SERVICES) {
+        return Ok(sent);
+    }
+    let resolved =
+        service_ids::resolve(&app.store, viewer.tenant(), form, FURTHER_SERVICES).await?;
+    let mut ids = list::parse(resolved.value(FIRST_SERVICE));
+    ids.extend(list::parse(resolved.value(FURTHER_SERVICES)));
+    sent.remove(FIRST_SERVICE);
+    sent.set(FURTHER_SERVICES, list::format(&ids));
+    Ok(sent)
+}
+
 /// `GET /changes/ID/edit`
 pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let change = find(&app, viewer.tenant(), request.id()?).await?;
+    form_page(&app, &viewer, present_form(&change), Some(&change)).await
+}
+
+/// Returns the form with the present values of a change.
+fn present_form(change: &Change) -> Form {
     let values = fields::FIELDS
         .iter()
-        .map(|field| (field.name, value_of(&change, field.kind)));
-    let form = Form::with_values(values);
-    form_page(&app, &viewer, form, Some(&change)).await
+        .map(|field| (field.name, value_of(change, field.kind)));
+    Form::with_values(values).remembering(&EDIT_FIELDS)
 }
 
 /// Returns the present value of a field as the form shows it.
@@ -159,6 +221,14 @@ fn value_of(change: &Change, field: ChangeField) -> String {
                 .map(|service| service.id.to_string());
             id.unwrap_or_default()
         }
+        ChangeField::Services => {
+            let further = change.all_services().iter().skip(1);
+            let names: Vec<_> = further.map(|service| service.name.clone()).collect();
+            list::format(&names)
+        }
+        ChangeField::Outcome(outcome) => word((outcome.of)(change).as_ref()),
+        ChangeField::Environment(environment) => word((environment.of)(change).as_ref()),
+        ChangeField::ShortText(text) => (text.field.of)(change).clone().unwrap_or_default(),
         ChangeField::Host => {
             let id = change.host_ref.as_ref().map(|host| host.id.to_string());
             id.unwrap_or_default()
@@ -180,6 +250,10 @@ fn value_of(change: &Change, field: ChangeField) -> String {
     }
 }
 
+fn word(value: Option<&impl ToString>) -> String {
+    value.map(ToString::to_string).unwrap_or_default()
+}
+
 /// `POST /changes/ID`
 pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
@@ -189,14 +263,18 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
         Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
         Err(StoreError::Invalid(invalid)) => {
             let change = find(&app, viewer.tenant(), id).await?;
-            form_page(&app, &viewer, form.refuse(&invalid), Some(&change)).await
+            // A button sends some of the fields only.
+            let form = form.with_missing(present_form(&change)).refuse(&invalid);
+            form_page(&app, &viewer, form, Some(&change)).await
         }
         Err(error) => Err(error.into()),
     }
 }
 
 async fn save(app: &App, viewer: &Viewer, id: ChangeId, form: &Form) -> Result<(), StoreError> {
-    let patch: ChangePatch = form.patch(&FIELDS, app.now().into()).await?;
+    let changed = form.without_unchanged(&EDIT_FIELDS);
+    let sent = with_all_services(app, viewer, form, changed).await?;
+    let patch: ChangePatch = sent.patch(&EDIT_FIELDS, app.now().into()).await?;
     let tenant = viewer.tenant();
     let mut tx = app.store.begin_for(tenant).await?;
     let actor = viewer.actor();

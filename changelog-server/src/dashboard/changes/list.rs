@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use changelog_core::query::Pairs;
 use changelog_core::text::composed;
-use changelog_core::{Change, ChangeFilter, RiskLevel, Status, Timestamp, list};
+use changelog_core::{Change, ChangeFilter, Environment, RiskLevel, Status, Timestamp, list};
 
 use crate::app::App;
 use crate::blocking_pool;
@@ -19,6 +19,10 @@ use crate::dashboard::parts::{assets, format, page};
 use crate::store::{StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request};
 
+/// The parameters that take several words: a form repeats the name, the API separates
+/// the words by commas.
+const SEVERAL: [&str; 3] = ["environment", "risk_level", "status"];
+
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
 #[derive(Template)]
@@ -28,6 +32,7 @@ struct List<'a> {
     form: &'a Form,
     /// Labels and addresses.
     time_ranges: Vec<(&'static str, String)>,
+    environments: &'static [&'static str],
     risks: &'static [&'static str],
     statuses: &'static [&'static str],
     is_filtered: bool,
@@ -71,14 +76,14 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     };
     let mut days: BTreeMap<Reverse<i64>, Vec<&Change>> = BTreeMap::new();
     for change in &changes {
-        let day = change.occurred_at.millis().div_euclid(MILLIS_PER_DAY);
+        let day = change.effective_at().millis().div_euclid(MILLIS_PER_DAY);
         days.entry(Reverse(day)).or_default().push(change);
     }
     let now = Timestamp::from(app.now());
     let first_page = without(&query, &["page"]);
     let page = List {
         viewer: &viewer,
-        form: &with_filter_values(&app, tenant, form, &filter).await?,
+        form: &with_filter_values(&app, tenant, form, &filter, &changes).await?,
         time_ranges: TIME_RANGES
             .iter()
             .map(|range| {
@@ -86,6 +91,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
                 (range.label, address("/changes", &query))
             })
             .collect(),
+        environments: Environment::WORDS,
         risks: RiskLevel::WORDS,
         statuses: Status::WORDS,
         is_filtered: !first_page.is_empty(),
@@ -119,6 +125,15 @@ async fn canonical_query(
         match name {
             _ if value.is_empty() => {}
             "page" if value == "1" => {}
+            _ if SEVERAL.contains(&name) => {
+                match pairs.iter_mut().find(|(found, _)| *found == name) {
+                    Some((_, words)) => {
+                        words.push(',');
+                        words.push_str(value);
+                    }
+                    None => pairs.push((name, value.to_owned())),
+                }
+            }
             "since" | "until" => pairs.push((name, form::rfc3339(value))),
             "tags" => {
                 let tags = list::parse(value).into_iter();
@@ -160,12 +175,14 @@ fn is_repeated(form: &Form, name: &str) -> bool {
     form.pairs().filter(|(found, _)| *found == name).count() > 1
 }
 
-/// Fills the form with the values of the filter, unless it was refused.
+/// Fills the form with the values of the filter, unless it was refused. The listed
+/// changes have the name of an author that the filter has the id of.
 async fn with_filter_values(
     app: &App,
     tenant: Tenant,
     form: Form,
     filter: &ChangeFilter,
+    changes: &[Change],
 ) -> Result<Form, ApiError> {
     if form.is_refused() {
         return Ok(form);
@@ -179,18 +196,31 @@ async fn with_filter_values(
         None => None,
     };
     let time = |at: &Option<Timestamp>| at.as_ref().map(format::field).unwrap_or_default();
-    let risk = filter.risk_levels.first().map(ToString::to_string);
-    let status = filter.statuses.first().map(ToString::to_string);
+    let author = filter.created_by.as_ref().map(|author| {
+        let mut authors = changes
+            .iter()
+            .filter_map(|change| change.created_by.as_ref());
+        let named = authors.find(|found| found.id.to_string().eq_ignore_ascii_case(author));
+        named.map_or_else(|| author.clone(), |found| found.name.clone())
+    });
     Ok(Form::with_values([
         ("q", filter.q.clone().unwrap_or_default()),
+        ("text", filter.text.clone().unwrap_or_default()),
+        ("created_by", author.unwrap_or_default()),
         ("service", service.unwrap_or_default()),
         ("host", host.unwrap_or_default()),
-        ("risk_level", risk.unwrap_or_default()),
-        ("status", status.unwrap_or_default()),
+        ("environment", words(&filter.environments)),
+        ("risk_level", words(&filter.risk_levels)),
+        ("status", words(&filter.statuses)),
         ("tags", list::format(&filter.tags)),
         ("since", time(&filter.since)),
         ("until", time(&filter.until)),
     ]))
+}
+
+fn words(chosen: &[impl ToString]) -> String {
+    let words: Vec<String> = chosen.iter().map(ToString::to_string).collect();
+    words.join(",")
 }
 
 fn if_found<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {

@@ -2,7 +2,7 @@
 
 use changelog_core::ActorType;
 use changelog_core::activity::value_text;
-use changelog_core::{ResourceType, Status, Timestamp};
+use changelog_core::{Outcome, ResourceType, Status, Timestamp};
 use serde_json::Value;
 
 use super::format;
@@ -63,6 +63,7 @@ impl From<StoredEntry> for ActivityRow {
 
 fn details(metadata: &Value) -> Vec<Detail> {
     let fields = metadata.as_object().into_iter().flatten();
+    let failed = &metadata["changes"]["outcome"]["to"] == Outcome::Failed.as_str();
     fields
         .flat_map(|(name, value)| match (name.as_str(), value) {
             ("changes", Value::Object(changes)) => changes
@@ -70,9 +71,19 @@ fn details(metadata: &Value) -> Vec<Detail> {
                 .map(|(name, change)| Detail {
                     name: format::label(name),
                     from: Some(display(&change["from"])),
-                    to: display(&change["to"]),
+                    to: match name.as_str() {
+                        // As the page of the change says.
+                        "status" if failed => format::label(Outcome::Failed.as_str()),
+                        _ => display(&change["to"]),
+                    },
                 })
                 .collect(),
+            // It is nowhere else in full.
+            ("reason", Value::String(reason)) => vec![Detail {
+                name: "reason".to_owned(),
+                from: None,
+                to: format::visible(reason),
+            }],
             _ => vec![Detail {
                 name: format::label(name),
                 from: None,

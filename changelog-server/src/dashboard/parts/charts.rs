@@ -117,7 +117,7 @@ impl Day {
         query.append_pair("until", &time(day + 1));
         Self {
             name: format::day(day),
-            address: format!("/changes?{}", query.finish()),
+            address: format!("/changes?{}&{}", query.finish(), format::HAPPENED_QUERY),
             counts,
         }
     }

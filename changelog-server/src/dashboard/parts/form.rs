@@ -152,8 +152,32 @@ impl Form {
 
     /// Replaces the value of a field.
     pub(crate) fn set(&mut self, name: &str, value: String) {
-        self.values.retain(|(found, _)| found != name);
+        self.remove(name);
         self.values.push((name.to_owned(), value));
+    }
+
+    /// Removes a field.
+    pub(crate) fn remove(&mut self, name: &str) {
+        self.values.retain(|(found, _)| found != name);
+    }
+
+    /// Adds the fields of another form that were not sent in this one.
+    pub(crate) fn with_missing(mut self, other: Self) -> Self {
+        let sent = self.values.len();
+        for (name, value) in other.values {
+            if !self.values[..sent].iter().any(|(found, _)| *found == name) {
+                self.values.push((name, value));
+            }
+        }
+        self
+    }
+
+    /// Returns whether a field that takes several words has this one. Words may be
+    /// separated by commas, or be values of their own.
+    pub(crate) fn is_chosen(&self, name: &str, word: &str) -> bool {
+        self.pairs()
+            .filter(|(found, _)| *found == name)
+            .any(|(_, value)| value.split(',').any(|given| given.trim() == word))
     }
 
     /// Returns the first value of a field; empty when it was not sent.
@@ -283,7 +307,7 @@ impl Form {
 }
 
 impl FieldKind {
-    fn to_json(self, text: &str) -> Value {
+    pub(super) fn to_json(self, text: &str) -> Value {
         match self {
             Self::Required => json!(text),
             _ if text.trim().is_empty() => Value::Null,

@@ -8,6 +8,9 @@
 use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
 
+/// The parameter of a list that leaves out what has not happened.
+pub(crate) const HAPPENED_QUERY: &str = "not_status=planned";
+
 /// The maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 160;
 
@@ -40,6 +43,25 @@ pub(crate) fn start_of_day(day: i64) -> DateTime<Utc> {
 /// Formats a value of an enum for people.
 pub(crate) fn label(value: &str) -> String {
     value.replace('_', " ")
+}
+
+/// Formats how long something took, in its two largest units.
+pub(crate) fn duration(took: &TimeDelta) -> String {
+    let units = [
+        (took.num_days(), "d"),
+        (took.num_hours() % 24, "h"),
+        (took.num_minutes() % 60, "min"),
+        (took.num_seconds() % 60, "s"),
+    ];
+    let Some(largest) = units.iter().position(|(number, _)| *number > 0) else {
+        return "less than 1 s".to_owned();
+    };
+    let shown = units[largest..].iter().take(2);
+    let words = shown.filter(|(number, _)| *number > 0);
+    let words: Vec<String> = words
+        .map(|(number, unit)| format!("{number} {unit}"))
+        .collect();
+    words.join(" ")
 }
 
 /// Returns the singular or the plural of a noun for a count.
@@ -102,6 +124,13 @@ pub(crate) fn visible(text: &str) -> String {
     changelog_core::text::printable(text).into_owned()
 }
 
+/// Returns whether a browser may open an address that a client recorded.
+pub(crate) fn is_web_address(address: &str) -> bool {
+    ["https://", "http://"]
+        .iter()
+        .any(|scheme| address.starts_with(scheme))
+}
+
 /// Shortens a string to 160 characters.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut characters = text.chars();
@@ -115,6 +144,22 @@ pub(crate) fn excerpt(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_two_units() {
+        for (seconds, expected) in [
+            (0, "less than 1 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (7_384, "2 h 3 min"),
+            (3_604, "1 h"),
+            (200_000, "2 d 7 h"),
+        ] {
+            let took = TimeDelta::seconds(seconds);
+            assert_eq!(duration(&took), expected, "{seconds}");
+        }
+        assert_eq!(duration(&TimeDelta::milliseconds(999)), "less than 1 s");
+    }
 
     #[test]
     fn browsers_are_named() {

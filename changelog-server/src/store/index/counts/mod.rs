@@ -175,8 +175,7 @@ pub(in crate::store) struct KindFilter<'c> {
 }
 
 /// The statuses of changes that have happened or are happening.
-pub(in crate::store) const HAPPENED: &[Status] =
-    &[Status::InProgress, Status::Completed, Status::RolledBack];
+pub(crate) const HAPPENED: &[Status] = &[Status::InProgress, Status::Completed, Status::RolledBack];
 
 impl KindFilter<'_> {
     /// Selects all changes.

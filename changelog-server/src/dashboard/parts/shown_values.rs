@@ -1,0 +1,85 @@
+//! What a form showed when it was opened, so that saving it sends only what the person
+//! changed: meanwhile, others may have updated the other fields.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::form::{Field, Form};
+
+/// The field with the hashes of the values that the form showed, as `name=hash`,
+/// separated by spaces.
+pub(crate) const SHOWN: &str = "shown";
+
+impl Form {
+    /// Adds the hashes of the present values of the fields.
+    pub(crate) fn remembering(mut self, fields: &[Field]) -> Self {
+        let mut shown = String::new();
+        for field in fields {
+            let hash = hash(field, self.value(field.name));
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "{}={hash} ", field.name);
+        }
+        self.set(SHOWN, shown);
+        self
+    }
+
+    /// Returns the form without the fields that have the value that the form showed.
+    pub(crate) fn without_unchanged(&self, fields: &[Field]) -> Self {
+        let mut changed = self.clone();
+        for field in fields {
+            let now = hash(field, self.value(field.name));
+            let mut shown = self.value(SHOWN).split(' ');
+            let is_shown = |pair: &str| pair.split_once('=') == Some((field.name, &now));
+            if shown.any(is_shown) {
+                changed.remove(field.name);
+            }
+        }
+        changed
+    }
+}
+
+/// Returns a hash of the JSON of a value: browsers write times and line breaks
+/// differently.
+fn hash(field: &Field, value: &str) -> String {
+    let json = field.kind.to_json(value).to_string();
+    hex::encode(&Sha256::digest(json)[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::FieldKind;
+    use super::*;
+
+    #[test]
+    fn only_changed_values_are_left() {
+        let fields = [
+            Field::new("title", FieldKind::Required, ""),
+            Field::new("description", FieldKind::LongText, ""),
+            Field::new("ended_at", FieldKind::Time, ""),
+            Field::new("tags", FieldKind::List, ""),
+        ];
+        let shown = Form::with_values([
+            ("title", "Deploy".to_owned()),
+            ("description", "a\nb".to_owned()),
+            ("ended_at", "2026-11-22T10:00:00".to_owned()),
+            ("tags", "a, b".to_owned()),
+        ]);
+        let shown = shown.remembering(&fields);
+        let mut sent = shown.clone();
+        // As a browser sends the same values.
+        sent.set("description", "a\r\nb".to_owned());
+        sent.set("ended_at", "2026-11-22T10:00".to_owned());
+        let left = sent.without_unchanged(&fields);
+        assert!(fields.iter().all(|field| !left.has(field.name)), "{left:?}");
+        sent.set("tags", String::new());
+        sent.set("title", "Deployed".to_owned());
+        let left = sent.without_unchanged(&fields);
+        let names = fields.map(|field| left.has(field.name));
+        assert_eq!(names, [true, false, false, true]);
+        // A form that does not know what it showed sends everything.
+        sent.remove(SHOWN);
+        let left = sent.without_unchanged(&fields);
+        assert!(fields.iter().all(|field| left.has(field.name)));
+    }
+}
