@@ -2,6 +2,7 @@
 
 mod accounts;
 mod api_keys;
+mod authors;
 mod changes;
 mod cross_site_requests;
 mod dependencies;
@@ -10,6 +11,7 @@ mod list_filters;
 mod live_updates;
 mod members;
 mod pages;
+mod progress;
 mod roles;
 mod routes;
 mod screenshots;

@@ -97,6 +97,15 @@ impl TestClient {
         self.create("/api/changes", json!({ "title": title }))
     }
 
+    /// Creates a completed change with this title and returns its id.
+    #[track_caller]
+    pub fn completed_change(&self, title: &str) -> impl Future<Output = String> {
+        self.create(
+            "/api/changes",
+            json!({ "title": title, "status": "completed" }),
+        )
+    }
+
     /// Creates a record, which must succeed, and returns its id.
     pub async fn create(&self, path: &str, body: Value) -> String {
         text(&self.post(path, body).await.data(201)["id"])

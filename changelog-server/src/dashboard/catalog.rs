@@ -261,7 +261,7 @@ async fn item_page<P: CatalogPage>(
         changes: list.json.parse()?,
         calendar: charts::calendar(&days, today, &query),
         query,
-        log_command: format!("chlog log --{noun} {id} \"what was done\""),
+        log_command: format!("chlog log --status completed --{noun} {id} \"what was done\""),
     };
     if is_refused {
         page::render(422, &page)

@@ -459,7 +459,12 @@ pub(super) fn difference<T: Serialize>(before: &T, after: &T) -> Map<String, Val
         _ => Map::new(),
     };
     let before = object(before);
-    object(after)
+    let mut after = object(after);
+    for name in before.keys() {
+        // Fields without a value may be absent.
+        after.entry(name).or_insert(Value::Null);
+    }
+    after
         .into_iter()
         // The services with their names say what the ids say.
         .filter(|(name, _)| name != "updated_at" && name != "service_ids")

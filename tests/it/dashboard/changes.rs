@@ -117,12 +117,15 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     assert_eq!(change["service"], json!(null));
     assert_eq!(change["links"], link, "unchanged fields");
 
-    // A button sets the status.
+    // A button sets the status, with a reason.
+    let reason = [("reason", "Too slow")];
+    browser.fill("[data-live='head']", &reason).await;
     browser.press("Mark as rolled back").await;
     browser.wait_for("main .status.rolled_back").await;
     assert_eq!(read().await["status"], "rolled_back");
     let history = browser.text_of("[data-live='history']").await;
     assert!(history.contains("in progress → rolled back"), "{history}");
+    assert!(history.contains("reason: Too slow"), "{history}");
 
     // Deleting needs a second click.
     browser.press("Delete this change").await;

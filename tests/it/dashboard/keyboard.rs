@@ -81,7 +81,7 @@ async fn shortcuts_navigate(app: TestApp) {
     assert_eq!(focus(&browser).await, "search");
     browser.keys("first\n").await;
     browser.wait_for("#count").await;
-    assert_eq!(browser.address().await, "/changes?q=first");
+    assert_eq!(browser.address().await, "/changes?text=first");
 }
 
 async fn focus(browser: &Chromium) -> String {

@@ -1,7 +1,5 @@
 //! Invitations, members, roles and the account page.
 
-use serde_json::json;
-
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, TestClient, on_one};
@@ -26,7 +24,7 @@ async fn an_invited_person_joins(app: TestApp) {
 
 /// Invites a person, who joins; also used without scripts.
 pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &Chromium) {
-    let change = app.key().change("Seen by all").await;
+    let change = app.key().completed_change("Seen by all").await;
     sign_in(browser, app, &app.organization).await;
     let address = format!("{}/settings/members", app.url());
     browser.open(&address).await;
@@ -360,10 +358,8 @@ async fn members_switch_between_organizations(app: TestApp) {
     };
     let second = app.second_organization();
     let there = app.with_key(&second.key);
-    there
-        .create("/api/changes", json!({ "title": "Of Umbrella" }))
-        .await;
-    app.key().change("Of Acme").await;
+    there.completed_change("Of Umbrella").await;
+    app.key().completed_change("Of Acme").await;
     let grace = app.browser_of(&second).await;
     let link = invite(&grace, &app.organization.email, "viewer").await;
     let fields = [("password", app.organization.password.as_str())];

@@ -20,7 +20,7 @@ async fn a_person_signs_in_and_out(app: TestApp) {
         return;
     };
     let title = "<script>document.title = 'broken in'</script> & co";
-    app.key().change(title).await;
+    app.key().completed_change(title).await;
 
     browser.open(&app.url()).await;
     assert_eq!(browser.path().await, "/sign-in");

@@ -1,0 +1,351 @@
+//! When a change happened and how it ended, as the pages show it.
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+use super::{between, sign_in};
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
+
+on_both!(a_planned_change_moves_to_the_day_on_which_it_was_made);
+
+on_one!(
+    planned_changes_are_upcoming_and_not_among_the_latest,
+    a_failed_change_was_not_rolled_back,
+    saving_a_form_sends_only_what_was_changed,
+    a_rollback_has_a_reason,
+    fields_that_contradict_the_status_are_named,
+);
+
+/// Returns the main part of a page.
+async fn main_of(browser: &TestClient, path: &str) -> String {
+    let page = browser.get(path).await;
+    page.is(200);
+    between(&page.text, "<main", "</main>").to_owned()
+}
+
+/// Returns a part of a page that is updated live.
+fn live<'p>(page: &'p str, name: &str) -> &'p str {
+    between(page, &format!("data-live=\"{name}\""), "</section>")
+}
+
+/// Returns the name of a day, as pages have it.
+fn day(at: &Value) -> String {
+    let at: DateTime<Utc> = text(at).parse().expect("a time");
+    at.format("%A, %-d %B %Y").to_string()
+}
+
+async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    let then = Utc::now() - TimeDelta::days(6);
+    let at = |minutes| {
+        let at = then + TimeDelta::minutes(minutes);
+        at.to_rfc3339_opts(SecondsFormat::Millis, true)
+    };
+    let made = async |title: &str, more: Value| {
+        let mut body = json!({ "title": title, "status": "completed" });
+        let more = more.as_object().expect("an object").clone();
+        body.as_object_mut().expect("an object").extend(more);
+        key.create("/api/changes", body).await
+    };
+    let old = made("Neighbour of then", json!({ "occurred_at": at(3) })).await;
+    let planned = json!({ "status": "planned", "occurred_at": at(0) });
+    let id = made("Switch the provider", planned).await;
+    let now = made("Neighbour of now", json!({})).await;
+    let read = async |id: &str| key.get(&format!("/api/changes/{id}")).await.data(200);
+    let (old, now) = (read(&old).await, read(&now).await);
+    let (old_day, today) = (day(&old["started_at"]), day(&now["started_at"]));
+
+    // Before: not in the charts, and around the time at which it was planned.
+    let overview = main_of(&owner, "/").await;
+    for (chart, name) in [("bars", &old_day), ("calendar", &old_day)] {
+        let counted = format!("{name}: 1 change (");
+        assert!(live(&overview, chart).contains(&counted), "{overview}");
+    }
+    let page = main_of(&owner, &format!("/changes/{id}")).await;
+    let around = between(&page, "id=\"around\"", "</section>");
+    assert!(around.contains("Neighbour of then"), "{around}");
+    assert!(!around.contains("Neighbour of now"), "{around}");
+
+    // It is made.
+    let path = format!("/changes/{id}");
+    for status in ["in_progress", "completed"] {
+        owner.post_form(&path, &[("status", status)]).await.is(303);
+    }
+    let change = read(&id).await;
+    assert_eq!(day(&change["started_at"]), today, "past midnight");
+    let list = main_of(&owner, "/changes").await;
+    let headings: Vec<&str> = list
+        .split("<h3 class=\"day\">")
+        .skip(1)
+        .map(|part| part.split_once('<').expect("a heading").0)
+        .collect();
+    assert_eq!(headings, [today.as_str(), old_day.as_str()]);
+    let (of_today, of_then) = list.split_once(&old_day).expect("two days");
+    assert!(of_today.contains("Switch the provider"), "{list}");
+    assert!(!of_then.contains("Switch the provider"), "{list}");
+    let overview = main_of(&owner, "/").await;
+    let latest = live(&overview, "last");
+    assert!(latest.contains("Switch the provider"), "{latest}");
+    for chart in ["bars", "calendar"] {
+        for (name, count) in [(&today, "2 changes"), (&old_day, "1 change")] {
+            let counted = format!("{name}: {count} (");
+            assert!(live(&overview, chart).contains(&counted), "{overview}");
+        }
+    }
+    let page = main_of(&owner, &path).await;
+    let around = between(&page, "id=\"around\"", "</section>");
+    assert!(around.contains("Neighbour of now"), "{around}");
+    assert!(!around.contains("Neighbour of then"), "{around}");
+    let facts = live(&page, "facts");
+    for (label, field) in [
+        ("Started", "started_at"),
+        ("Ended", "ended_at"),
+        ("Recorded for", "occurred_at"),
+    ] {
+        let fact = format!(
+            "<dt>{label}</dt><dd><time datetime=\"{}\"",
+            text(&change[field])
+        );
+        assert!(facts.contains(&fact), "{fact}: {facts}");
+    }
+
+    // The duration is that of the corrected start.
+    let ended: DateTime<Utc> = text(&change["ended_at"]).parse().expect("a time");
+    let started = ended - TimeDelta::seconds(3_720);
+    let started = started.to_rfc3339_opts(SecondsFormat::Millis, true);
+    let corrected = json!({ "started_at": started });
+    key.patch(&format!("/api{path}"), corrected).await.data(200);
+    let page = main_of(&owner, &path).await;
+    let duration = between(live(&page, "facts"), "<dt>Duration</dt><dd>", "</dd>");
+    assert_eq!(duration, "1 h 2 min");
+}
+
+async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let planned = |title: &str, scheduled_for: &str| json!({ "title": title, "scheduled_for": scheduled_for, "service_id": service });
+    let late = planned("Forgotten", "2026-01-01T00:00:00Z");
+    key.create("/api/changes", late).await;
+    let next = planned("Coming", "2040-01-01T00:00:00Z");
+    key.create("/api/changes", next).await;
+
+    let overview = main_of(&owner, "/").await;
+    assert!(
+        !overview.contains("Nothing has been recorded"),
+        "{overview}"
+    );
+    let latest = live(&overview, "last");
+    assert!(latest.contains("0 changes in the last day"), "{latest}");
+    let scheduled = live(&overview, "scheduled");
+    let (first, second) = scheduled.split_once("Coming").expect("both");
+    assert!(
+        first.contains("Forgotten") && first.contains("overdue"),
+        "{scheduled}"
+    );
+    assert!(!second.contains("overdue"), "{scheduled}");
+    assert!(second.contains("/changes?status=planned"), "{scheduled}");
+
+    // The list has them, with the time for which they are scheduled; the page of the
+    // service has them apart.
+    let list = main_of(&owner, "/changes").await;
+    assert!(
+        list.contains("2 changes") && list.contains("2040-01-01"),
+        "{list}"
+    );
+    let page = main_of(&owner, &format!("/services/{service}")).await;
+    assert!(live(&page, "changes").contains("0 changes"), "{page}");
+    let link = format!("/changes?service_id={service}&amp;status=planned");
+    assert!(page.contains(&link), "{page}");
+    let made = json!({ "title": "Done", "status": "completed", "service_id": service });
+    key.create("/api/changes", made).await;
+    let overview = main_of(&owner, "/").await;
+    let latest = live(&overview, "last");
+    assert!(latest.contains("1 change in the last day"), "{latest}");
+    assert!(!latest.contains("Coming"), "{latest}");
+    // The link to all of them leads to as many.
+    let all = between(latest, "<p><a href=\"", "\">All 1,");
+    let all = all.replace("&amp;", "&").replace("&#38;", "&");
+    let list = main_of(&owner, &all).await;
+    assert!(
+        list.contains("1 change<") && !list.contains("Coming"),
+        "{list}"
+    );
+}
+
+async fn a_failed_change_was_not_rolled_back(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    for (title, outcome) in [("Failed apply", "failed"), ("Undone deploy", "undone")] {
+        let body = json!({ "title": title, "status": "rolled_back", "outcome": outcome });
+        let id = key.create("/api/changes", body).await;
+        let label = match outcome {
+            "failed" => "<span class=\"status rolled_back failed\">failed</span>",
+            _ => "<span class=\"status rolled_back\">rolled back</span>",
+        };
+        for path in ["/", "/changes", &format!("/changes/{id}")] {
+            let page = main_of(&owner, path).await;
+            assert!(page.contains(label), "{path}: {page}");
+        }
+    }
+    // The history says it, too.
+    let id = key.change("Apply").await;
+    let end = json!({ "status": "rolled_back", "outcome": "failed" });
+    key.patch(&format!("/api/changes/{id}"), end)
+        .await
+        .data(200);
+    let page = main_of(&owner, &format!("/changes/{id}")).await;
+    let history = live(&page, "history");
+    assert!(
+        history.contains("<del>planned</del> → <ins>failed</ins>"),
+        "{history}"
+    );
+}
+
+async fn saving_a_form_sends_only_what_was_changed(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let key = app.key();
+    sign_in(&browser, &app, &app.organization).await;
+    let body = json!({
+        "title": "Deploy", "status": "completed", "outcome": "succeeded",
+        "description": "Line one\nLine two", "tags": ["a, b", "c"],
+        "occurred_at": "2026-02-01T10:00:00.123Z", "ended_at": "2026-02-01T11:00:00.456Z",
+    });
+    let id = key.create("/api/changes", body).await;
+    let path = format!("/api/changes/{id}");
+    let read = async || key.get(&path).await.data(200);
+    let open = async || {
+        let address = format!("{}/changes/{id}/edit", app.url());
+        browser.open(&address).await;
+        browser.wait_for("form [name='title']").await;
+    };
+    let save = async || {
+        browser.press("Save").await;
+        browser.wait_for("#history").await;
+    };
+
+    // Saving without a change leaves even the milliseconds.
+    let before = read().await;
+    open().await;
+    save().await;
+    assert_eq!(read().await, before);
+
+    // A rollback has an end and an outcome of its own.
+    open().await;
+    browser
+        .fill("main form", &[("status", "rolled_back")])
+        .await;
+    save().await;
+    let after = read().await;
+    assert_eq!(after["outcome"], "undone");
+    assert!(
+        text(&after["ended_at"]) > text(&before["ended_at"]),
+        "{after}"
+    );
+    assert_eq!(after["started_at"], before["started_at"]);
+
+    // A change that ends while its form is open has still ended afterwards.
+    key.patch(&path, json!({ "status": "in_progress" }))
+        .await
+        .data(200);
+    open().await;
+    let end = json!({ "status": "completed", "outcome": "succeeded", "tags": ["other"] });
+    let ended = key.patch(&path, end).await.data(200);
+    browser.fill("main form", &[("impact", "None")]).await;
+    save().await;
+    let after = read().await;
+    assert_eq!(after["impact"], "None");
+    for field in ["status", "outcome", "ended_at", "tags", "description"] {
+        assert_eq!(after[field], ended[field], "{field}");
+    }
+
+    // A refused form keeps what it showed.
+    open().await;
+    key.patch(&path, json!({ "tags": ["another"] }))
+        .await
+        .data(200);
+    browser.fill("main form", &[("title", "ab")]).await;
+    browser.press("Save").await;
+    browser.wait_for("#title-error-1").await;
+    browser.fill("main form", &[("title", "Deployed")]).await;
+    save().await;
+    let after = read().await;
+    assert_eq!(after["title"], "Deployed");
+    assert_eq!(after["tags"], json!(["another"]));
+}
+
+async fn a_rollback_has_a_reason(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    let body = json!({ "title": "Deploy", "status": "completed", "impact": "Some" });
+    let id = key.create("/api/changes", body).await;
+    let path = format!("/changes/{id}");
+    let page = main_of(&owner, &path).await;
+    let head = between(&page, "data-live=\"head\"", "<a class=\"button\"");
+    assert!(head.contains("name=\"reason\""), "{head}");
+    // Longer than an excerpt.
+    let reason = format!("{}<em>&", "The error rate was above 5 %. ".repeat(8));
+    let fields = [("status", "rolled_back"), ("reason", &reason)];
+    owner.post_form(&path, &fields).await.is(303);
+    let page = main_of(&owner, &path).await;
+    let history = live(&page, "history");
+    let shown = reason
+        .replace('&', "&#38;")
+        .replace('<', "&#60;")
+        .replace('>', "&#62;");
+    assert!(
+        history.contains(&format!("reason: <ins>{shown}")),
+        "{history}"
+    );
+
+    // A reason of something else is refused at its field, with the values of the change.
+    let fields = [("status", "completed"), ("reason", "It works")];
+    let answer = owner.post_form(&path, &fields).await;
+    answer.is(422);
+    assert!(
+        answer.text.contains("id=\"reason-error-1\""),
+        "{}",
+        answer.text
+    );
+    assert!(
+        answer.text.contains("value=\"It works\""),
+        "{}",
+        answer.text
+    );
+    assert!(answer.text.contains("value=\"Deploy\""), "{}", answer.text);
+    assert!(answer.text.contains("Some</textarea>"), "{}", answer.text);
+    let change = key.get(&format!("/api{path}")).await.data(200);
+    assert_eq!(change["status"], "rolled_back");
+}
+
+async fn fields_that_contradict_the_status_are_named(app: TestApp) {
+    let owner = app.browser().await;
+    let id = app.key().change("Planned").await;
+    for (field, value, status) in [
+        ("outcome", "failed", "planned"),
+        ("outcome", "great", "completed"),
+        ("started_at", "2026-02-01T10:00", "planned"),
+        ("started_at", "2999-02-01T10:00", "completed"),
+        ("started_at", "yesterday", "completed"),
+        ("ended_at", "2026-02-01T10:00", "in_progress"),
+        ("ended_at", "1969-02-01T10:00", "completed"),
+        ("environment", "production", "completed"),
+        ("service_ids", "nothing", "completed"),
+        ("service_id", "nothing", "completed"),
+        ("on_behalf_of", "a\nb", "completed"),
+    ] {
+        for path in ["/changes".to_owned(), format!("/changes/{id}")] {
+            let fields = [("title", "Refused"), ("status", status), (field, value)];
+            let answer = owner.post_form(&path, &fields).await;
+            answer.is(422);
+            let error = format!("id=\"{field}-error-1\"");
+            assert!(
+                answer.text.contains(&error),
+                "{path} {field}: {}",
+                answer.text
+            );
+        }
+    }
+}
