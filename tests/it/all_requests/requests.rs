@@ -154,14 +154,6 @@ impl Fixture {
             ("/api/services".to_owned(), 200),
             ("/api/services?limit=2".to_owned(), 200),
             ("/api/services?limit=2&after=a".to_owned(), 200),
-            ("/api/changes/around?limit=100".to_owned(), 200),
-            (
-                format!(
-                    "/api/changes/around?at={}&service_id={}&host_id={}&window_minutes=10080",
-                    self.since, self.service, self.host
-                ),
-                200,
-            ),
             ("/api/key".to_owned(), 200),
             ("/api/changes/upcoming".to_owned(), 200),
             ("/api/changes/upcoming?limit=2".to_owned(), 200),
@@ -176,7 +168,30 @@ impl Fixture {
         }
         reads.push((format!("/api/changes/{}/history", self.change), 200));
         reads.push((format!("/api/changes/{}/history", Uuid::now_v7()), 404));
+        let around = self.around().into_iter();
+        reads.extend(around.map(|path| (path, 200)));
         reads
+    }
+
+    /// Returns the questions about the changes before a moment, which read more if there
+    /// are many changes.
+    fn around(&self) -> Vec<String> {
+        let Self {
+            service,
+            host,
+            word,
+            other_word,
+            until,
+            ..
+        } = self;
+        [
+            "limit=100".to_owned(),
+            format!("at={until}&service_id={service}&host_id={host}&window_minutes=10080"),
+            format!("at={until}&environment=prod&q={word}+{other_word}"),
+            format!("at={until}&service_id={service}&planned=true&window_minutes=4000"),
+        ]
+        .map(|query| format!("/api/changes/around?{query}"))
+        .into()
     }
 
     /// Returns the requests that write. Each round writes other values.
@@ -363,6 +378,9 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.send_without_access(times).await;
         self.send_concurrently(fixture).await;
         self.fill_a_millisecond(fixture).await;
+        for path in fixture.around() {
+            self.read(&path, 200, times).await;
+        }
         self.assert_complete().await;
     }
 
@@ -755,8 +773,10 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
 
     /// Creates so many changes of one millisecond that sort keys collide.
     async fn fill_a_millisecond(&mut self, fixture: &Fixture) {
-        let changes = vec![json!({ "title": "Crowded", "occurred_at": fixture.until }); 500];
-        let body = json!({ "changes": changes });
+        let change = json!({
+            "title": "Crowded", "status": "completed", "occurred_at": fixture.until,
+        });
+        let body = json!({ "changes": vec![change; 500] });
         for _ in 0..12 {
             let path = "/api/changes/bulk";
             let request = self.key.request("POST", path).json(&body);

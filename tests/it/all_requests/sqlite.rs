@@ -31,6 +31,11 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 6] = [
         "id",
         "it is together with the sort keys of a millisecond",
     ),
+    (
+        "changes",
+        "undone_at",
+        "the index of undone changes has it, and a week has few",
+    ),
     ("memberships", "role", "an organization has few members"),
     ("sessions", "organization_id", "a person has few sessions"),
 ];
