@@ -233,3 +233,75 @@ fn push_end<DB: SearchDialect>(
     query.push(" ORDER BY ").push(column).push(" DESC");
     push_limit(query, limit, 0);
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Sqlite;
+
+    use super::*;
+    use crate::store::engine::explain;
+
+    #[tokio::test]
+    async fn candidates_are_found_by_indexes() {
+        let tenant = Tenant(Uuid::from_u128(1).into());
+        let service = ServiceId(Uuid::from_u128(2));
+        let changes = |index: &str| format!("SEARCH changes USING {index}");
+        let range = "AND rowid>? AND rowid<?)";
+        for (source, search, expected) in [
+            (
+                CandidateSource::All,
+                None,
+                vec![changes(&format!(
+                    "INDEX changes_by_organization (organization_id=? {range}"
+                ))],
+            ),
+            (
+                CandidateSource::Host(HostId(Uuid::from_u128(3))),
+                None,
+                vec![changes(&format!(
+                    "INDEX changes_by_host (organization_id=? AND host_id=? {range}"
+                ))],
+            ),
+            (
+                CandidateSource::UndoneAfter(Timestamp::EPOCH),
+                None,
+                vec![changes(
+                    "COVERING INDEX changes_undone \
+                     (organization_id=? AND sort_key>? AND sort_key<?)",
+                )],
+            ),
+            (
+                CandidateSource::Services(vec![(service, 250)]),
+                None,
+                vec![
+                    changes(&format!(
+                        "INDEX changes_by_service (organization_id=? AND service_id=? {range}"
+                    )),
+                    "SEARCH change_services USING PRIMARY KEY \
+                     (organization_id=? AND service_id=? AND sort_key>? AND sort_key<?)"
+                        .to_owned(),
+                ],
+            ),
+            (
+                CandidateSource::Words(vec!["deploy".to_owned()]),
+                Some("\"deploy\""),
+                vec![],
+            ),
+        ] {
+            let newest = NewestOf {
+                source,
+                millis: 1_000..2_000,
+                planned: false,
+                limit: 500,
+            };
+            let query = select::<Sqlite>(tenant, &newest, search);
+            let plan = explain::of(&query.into_string()).await;
+            for step in expected {
+                assert!(plan.contains(&step), "{step}: {plan:#?}");
+            }
+            let is_slow =
+                |step: &String| step.contains("TEMP B-TREE") || step.starts_with("SCAN changes");
+            assert!(!plan.iter().any(is_slow), "{plan:#?}");
+        }
+    }
+}

@@ -147,3 +147,37 @@ fn select_places<DB: Dialect>(tenant: Tenant, millis: Range<i64>) -> QueryBuilde
     sort_key::push_range(&mut query, "sort_key", sort_key::of_millis(millis));
     query
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Sqlite;
+
+    use super::*;
+    use crate::store::engine::explain;
+
+    #[tokio::test]
+    async fn days_and_changes_are_found_by_indexes() {
+        let tenant = Tenant(Uuid::from_u128(1).into());
+        let rows = select_places::<Sqlite>(tenant, 1_000..2_000).into_string();
+        for (statement, step) in [
+            (
+                DAYS_BY_SERVICE,
+                "SEARCH change_counts USING INDEX change_counts_by_day \
+                 (organization_id=? AND span=? AND start>? AND start<?)",
+            ),
+            (
+                DAYS_BY_ENVIRONMENT,
+                "SEARCH change_counts USING PRIMARY KEY \
+                 (organization_id=? AND scope=? AND span=? AND start>? AND start<?)",
+            ),
+            (
+                &rows,
+                "SEARCH changes USING INDEX changes_by_organization \
+                 (organization_id=? AND rowid>? AND rowid<?)",
+            ),
+        ] {
+            let plan = explain::of(statement).await;
+            assert_eq!(plan[0], step, "{plan:#?}");
+        }
+    }
+}
