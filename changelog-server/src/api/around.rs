@@ -263,6 +263,6 @@ async fn facets(
 ) -> Result<AroundFacets, StoreError> {
     let window = since.millis()..at.millis().saturating_add(1);
     app.store
-        .counts_by_place(tenant, window, MAX_SERVICE_COUNTS)
+        .counts_by_place(tenant, window, app.now().into(), MAX_SERVICE_COUNTS)
         .await
 }

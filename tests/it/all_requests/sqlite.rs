@@ -14,7 +14,7 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 6] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 7] = [
     (
         "change_counts",
         "risk_level",

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use changelog_core::{
-    AroundFacets, Environment, EnvironmentCount, ServiceCount, ServiceId, ServiceRef,
+    AroundFacets, Environment, EnvironmentCount, ServiceCount, ServiceId, ServiceRef, Timestamp,
 };
 use sqlx::QueryBuilder;
 use sqlx::types::{Text, Uuid};
 
-use super::{Scope, SpanCover, cover, unsigned};
+use super::Scope;
+use super::spans::{NearestDays, nearest_days};
 use crate::store::changes::candidates::parse_ids;
 use crate::store::engine::{Dialect, on};
 use crate::store::index::sort_key;
@@ -36,28 +37,39 @@ type PlaceRow = (Option<Uuid>, Option<String>, Option<Text<Environment>>);
 /// Sums by service and environment.
 #[derive(Default)]
 struct Sums {
-    services: HashMap<ServiceId, u64>,
-    environments: HashMap<Environment, u64>,
+    services: HashMap<ServiceId, i64>,
+    environments: HashMap<Environment, i64>,
 }
 
 impl Database {
     /// Counts the changes of a range of milliseconds since 1970 by service, at most
     /// `limit` of them, and by environment, without planned ones: most changes first.
+    /// Whole days are added up; the changes of the other parts are read.
     pub async fn counts_by_place(
         &self,
         tenant: Tenant,
         millis: Range<i64>,
+        now: Timestamp,
         limit: usize,
     ) -> Result<AroundFacets, StoreError> {
-        let SpanCover { days, remainders } = cover(&millis);
+        let nearest = nearest_days(&millis, now.millis());
+        let NearestDays {
+            days,
+            added,
+            removed,
+        } = nearest;
         let mut sums = Sums::default();
         if !days.is_empty() {
             self.add_days(tenant, days, &mut sums).await?;
         }
-        for remainder in remainders {
-            self.add_rows(tenant, remainder, &mut sums).await?;
+        let added = added.into_iter().map(|part| (1, part));
+        for (step, part) in added.chain(removed.into_iter().map(|part| (-1, part))) {
+            self.add_rows(tenant, part, step, &mut sums).await?;
         }
-        let mut services: Vec<(ServiceId, u64)> = sums.services.into_iter().collect();
+        let services = sums.services.into_iter();
+        let mut services: Vec<(ServiceId, u64)> = services
+            .filter_map(|(id, count)| Some((id, positive(count)?)))
+            .collect();
         services.sort_by_key(|(id, count)| (std::cmp::Reverse(*count), *id));
         services.truncate(limit);
         let ids: Vec<ServiceId> = services.iter().map(|(id, _)| *id).collect();
@@ -71,7 +83,10 @@ impl Database {
         let mut environments: Vec<EnvironmentCount> = sums
             .environments
             .into_iter()
-            .map(|(environment, count)| EnvironmentCount { environment, count })
+            .filter_map(|(environment, count)| {
+                let count = positive(count)?;
+                Some(EnvironmentCount { environment, count })
+            })
             .collect();
         environments.sort_by_key(|one| (std::cmp::Reverse(one.count), one.environment.clone()));
         Ok(AroundFacets {
@@ -102,23 +117,24 @@ impl Database {
         })?;
         for (scope, count) in services {
             if let Some(id) = Scope::service(&scope) {
-                *sums.services.entry(id).or_default() += unsigned(count);
+                *sums.services.entry(id).or_default() += count;
             }
         }
         for (name, count) in environments {
             // The empty name is that of changes without an environment.
             if let Ok(environment) = name.parse() {
-                *sums.environments.entry(environment).or_default() += unsigned(count);
+                *sums.environments.entry(environment).or_default() += count;
             }
         }
         Ok(())
     }
 
-    /// Adds the changes of a part of a day.
+    /// Adds the changes of a part of a day so many times.
     async fn add_rows(
         &self,
         tenant: Tenant,
         millis: Range<i64>,
+        step: i64,
         sums: &mut Sums,
     ) -> Result<(), StoreError> {
         let rows: Vec<PlaceRow> = on!(&mut self.reader(tenant).await?, |db| async {
@@ -128,14 +144,20 @@ impl Database {
         for (first, more, environment) in rows {
             let more = parse_ids(more.as_deref());
             for id in first.map(ServiceId::from).into_iter().chain(more) {
-                *sums.services.entry(id).or_default() += 1;
+                *sums.services.entry(id).or_default() += step;
             }
             if let Some(Text(environment)) = environment {
-                *sums.environments.entry(environment).or_default() += 1;
+                *sums.environments.entry(environment).or_default() += step;
             }
         }
         Ok(())
     }
+}
+
+/// Returns a count, unless it is nothing. The days and the changes are read one after the
+/// other, so that a count may be too small by the changes that were recorded meanwhile.
+fn positive(count: i64) -> Option<u64> {
+    u64::try_from(count).ok().filter(|count| *count > 0)
 }
 
 fn select_places<DB: Dialect>(tenant: Tenant, millis: Range<i64>) -> QueryBuilder<DB> {

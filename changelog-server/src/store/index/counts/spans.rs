@@ -33,9 +33,87 @@ pub(super) fn cover(range: &Range<i64>) -> SpanCover {
     }
 }
 
+/// A range of milliseconds as whole days, and what is to be added to them and removed
+/// from them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct NearestDays {
+    /// The numbers of the days since 1970.
+    pub(super) days: Range<i64>,
+    /// What the days lack, in milliseconds; less than a day each.
+    pub(super) added: Vec<Range<i64>>,
+    /// What the days have too much, in milliseconds; less than a day each.
+    pub(super) removed: Vec<Range<i64>>,
+}
+
+/// Covers a range of milliseconds since 1970 with whole days. A day at its ends is taken
+/// as a whole if less time until `now` lies outside of the range than within it: nothing
+/// has happened later.
+pub(super) fn nearest_days(range: &Range<i64>, now: i64) -> NearestDays {
+    let mut nearest = NearestDays::default();
+    let (start, end) = (range.start, range.end.min(END));
+    if start >= end {
+        return nearest;
+    }
+    let (first, last) = (start.div_euclid(DAY), (end - 1).div_euclid(DAY));
+    nearest.days = first..last + 1;
+    for (day, is_needed) in [(first, true), (last, last > first)] {
+        let midnights = day * DAY..(day + 1) * DAY;
+        let within = start.max(midnights.start)..end.min(midnights.end);
+        let outside = [midnights.start..within.start, within.end..midnights.end];
+        let past = |range: &Range<i64>| (range.end.min(now) - range.start.min(now)).max(0);
+        if !is_needed {
+            continue;
+        }
+        if outside.iter().map(past).sum::<i64>() < past(&within) {
+            let rest = outside.into_iter().filter(|rest| !rest.is_empty());
+            nearest.removed.extend(rest);
+        } else {
+            nearest.added.push(within);
+            if day == first {
+                nearest.days.start += 1;
+            } else {
+                nearest.days.end -= 1;
+            }
+        }
+    }
+    nearest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_days_need_few_changes() {
+        let hour = DAY / 24;
+        let near = |start: i64, end: i64, now: i64| {
+            let NearestDays {
+                days,
+                added,
+                removed,
+            } = nearest_days(&(start * hour..end * hour), now * hour);
+            let hours = |ranges: Vec<Range<i64>>| -> Vec<Range<i64>> {
+                let ranges = ranges.into_iter();
+                ranges
+                    .map(|range| range.start / hour..range.end / hour)
+                    .collect()
+            };
+            (days, hours(added), hours(removed))
+        };
+        // The last 24 hours: nothing has happened since.
+        assert_eq!(near(15, 39, 39), (1..2, vec![15..24], vec![39..48]));
+        assert_eq!(near(9, 33, 33), (0..2, vec![], vec![0..9, 33..48]));
+        // Long ago.
+        assert_eq!(near(15, 39, 999), (1..2, vec![15..24], vec![39..48]));
+        assert_eq!(near(9, 33, 999), (0..1, vec![24..33], vec![0..9]));
+        assert_eq!(near(9, 33 + 48, 999), (0..3, vec![72..81], vec![0..9]));
+        // Within a day.
+        assert_eq!(near(1, 23, 999), (0..1, vec![], vec![0..1, 23..24]));
+        assert_eq!(near(1, 3, 999), (1..1, vec![1..3], vec![]));
+        assert_eq!(near(1, 3, 3), (0..1, vec![], vec![0..1, 3..24]));
+        assert_eq!(near(0, 48, 999), (0..2, vec![], vec![]));
+        assert_eq!(near(5, 5, 999), (0..0, vec![], vec![]));
+    }
 
     #[test]
     fn a_range_is_covered_without_gaps() {
