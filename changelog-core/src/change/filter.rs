@@ -100,10 +100,12 @@ impl ChangeFilter {
             ..Self::default()
         };
         if let Some(name) = &filter.created_by
-            && (name.chars().count() > MAX_NAME_CHARS || name.contains(char::is_control))
+            && (name.is_empty()
+                || name.chars().count() > MAX_NAME_CHARS
+                || name.contains(char::is_control))
         {
             let message = format!(
-                "must be the id or the name of an API key or a person, of at most {MAX_NAME_CHARS} \
+                "must be the id or the name of an API key or a person, of 1 to {MAX_NAME_CHARS} \
                  characters"
             );
             query.add("created_by", ViolationCode::InvalidFormat, message);

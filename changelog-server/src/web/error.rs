@@ -177,7 +177,15 @@ impl From<StoreError> for ApiError {
                 ProblemCode::NotFound,
                 "the organization has nothing with this id",
             ),
-            StoreError::Invalid(invalid) => Self::invalid(ProblemCode::ValidationFailed, invalid),
+            StoreError::Invalid(invalid) => {
+                let mut violations = invalid.violations.iter();
+                let code = if violations.all(|one| one.pointer.starts_with('?')) {
+                    ProblemCode::MalformedQuery
+                } else {
+                    ProblemCode::ValidationFailed
+                };
+                Self::invalid(code, invalid)
+            }
             // A caller that knows which name conflicts reports it instead.
             StoreError::Conflict => Self::new(ProblemCode::Conflict, "the name is taken"),
             StoreError::Forbidden(detail) => Self::new(ProblemCode::Forbidden, detail),

@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     at: DateTime<Utc>,
     random: u64,
     pub(crate) risk: &'static str,
-    status: &'static str,
+    pub(crate) status: &'static str,
     pub(crate) deploy: bool,
     pub(crate) needle: bool,
     tags: &'static [&'static str],

@@ -81,9 +81,9 @@ pub(crate) fn hard_lists(
             history.matching(|change| change.has_tag("rare")),
         ),
         list(
-            "one hour in the middle of the year",
-            &format!("since={since}&until={until}"),
-            history.matching(|change| change.is_within(&hour)),
+            "completed in one hour in the middle of the year",
+            &format!("status=completed&since={since}&until={until}"),
+            history.matching(|change| change.status == "completed" && change.is_within(&hour)),
         ),
     ]
 }

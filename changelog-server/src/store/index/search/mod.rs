@@ -11,6 +11,7 @@ pub(super) mod matcher;
 
 use std::fmt::Write;
 
+use changelog_core::{ViolationCode, Violations};
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 pub(in crate::store) use facets::{Facets, indexed_text};
@@ -121,8 +122,10 @@ impl SearchDialect for Postgres {
     }
 }
 
-/// The limit on services, and on hosts, that a word of `text` finds by their names.
-const MAX_NAMED: u64 = 500;
+/// The limit on services, and on hosts, that a word of `text` finds by their names, and on
+/// all that the words find. PostgreSQL takes a query of at most 1 MiB.
+const MAX_NAMED: u64 = 4_000;
+const MAX_ALL_NAMED: usize = 10_000;
 
 /// A term that a change must have.
 #[derive(Debug)]
@@ -175,8 +178,14 @@ async fn required_terms(
 ) -> Result<Vec<Vec<Term>>, StoreError> {
     let words = matcher.words.iter().cloned();
     let mut required: Vec<Vec<Term>> = words.map(|word| vec![Term::Prefix(word)]).collect();
+    let mut all_named = 0;
     for word in &matcher.text {
         let (services, hosts) = database.catalog_matches(tenant, word, MAX_NAMED).await?;
+        all_named += services.len() + hosts.len();
+        let most = services.len().max(hosts.len());
+        if most as u64 >= MAX_NAMED || all_named > MAX_ALL_NAMED {
+            return Err(too_many_named(word));
+        }
         let named = (services.into_iter().map(facets::service))
             .chain(hosts.into_iter().map(facets::host))
             .map(Term::Whole);
@@ -195,6 +204,19 @@ async fn required_terms(
         );
     }
     Ok(required)
+}
+
+/// Returns the error for a word that begins too many names.
+fn too_many_named(word: &str) -> StoreError {
+    let mut problems = Violations::default();
+    let message = format!(
+        "must have words that begin fewer names of services and hosts; {word:?} and the words \
+         before it begin more than {MAX_NAMED}"
+    );
+    problems.add("?text", ViolationCode::TooMany, message);
+    problems
+        .into_result(())
+        .map_or_else(StoreError::from, |()| StoreError::NotFound)
 }
 
 /// Writes the query of FTS5. The beginning of a word is replaced by the words that have
