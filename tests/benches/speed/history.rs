@@ -13,6 +13,8 @@ const RARE_CHANGES: u64 = 100;
 const ROLLED_BACK_HIGH_RISKS: u64 = 10;
 const RISKS: [&str; 3] = ["high", "low", "medium"];
 const STATUSES: [&str; 4] = ["completed", "in_progress", "planned", "rolled_back"];
+/// A fifth of the changes has none.
+const ENVIRONMENTS: [&str; 5] = ["prod", "staging", "dev", "test", ""];
 const VERBS: [&str; 5] = ["Migrate", "Patch", "Restart", "Rotate", "Scale"];
 /// The number of different other words.
 const WORD_COUNT: u64 = 2_000;
@@ -33,6 +35,7 @@ pub(crate) struct Entry {
     random: u64,
     pub(crate) risk: &'static str,
     pub(crate) status: &'static str,
+    pub(crate) environment: &'static str,
     pub(crate) deploy: bool,
     pub(crate) needle: bool,
     tags: &'static [&'static str],
@@ -55,6 +58,11 @@ impl History {
     pub(crate) fn middle_hour(&self) -> Range<DateTime<Utc>> {
         let middle = self.begin + year() / 2;
         middle..middle + TimeDelta::hours(1)
+    }
+
+    /// Returns the beginning of the last month.
+    pub(crate) fn last_month(&self) -> DateTime<Utc> {
+        self.begin + year() - TimeDelta::days(30)
     }
 
     /// Counts the changes that match a predicate.
@@ -86,6 +94,7 @@ impl History {
             random,
             risk,
             status,
+            environment: *pick(&ENVIRONMENTS, random >> 16),
             deploy: bit(0),
             needle: self.is_rare(index, 2),
             tags: match (bit(1), self.is_rare(index, 3)) {
@@ -150,7 +159,10 @@ impl History {
             json.push_str(&self.services[service]);
             json.push_str(r#"","#);
         }
-        // Writing to a string cannot fail.
+        if !entry.environment.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = write!(json, r#""environment":"{}","#, entry.environment);
+        }
         let _ = write!(json, r#""occurred_at":"{}"}}"#, timestamp(entry.at));
     }
 }

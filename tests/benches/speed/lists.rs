@@ -81,6 +81,35 @@ pub(crate) fn hard_lists(
             history.matching(|change| change.has_tag("rare")),
         ),
         list(
+            "one environment",
+            "environment=prod",
+            history.matching(|change| change.environment == "prod"),
+        ),
+        list(
+            "medium or high risk in production",
+            "environment=prod&min_risk=medium",
+            history.matching(|change| change.environment == "prod" && change.risk != "low"),
+        ),
+        list(
+            "everything but planned changes",
+            "not_status=planned",
+            history.matching(|change| change.status != "planned"),
+        ),
+        list(
+            "everything that one API key recorded",
+            "created_by=bench",
+            history.count,
+        ),
+        list("a rare word (`text`)", "text=needle", 100),
+        list(
+            "the last month and what is in progress",
+            &format!("since={}", timestamp(history.last_month())),
+            history.matching(|change| {
+                change.status == "in_progress"
+                    || change.is_within(&(history.last_month()..chrono::Utc::now()))
+            }),
+        ),
+        list(
             "completed in one hour in the middle of the year",
             &format!("status=completed&since={since}&until={until}"),
             history.matching(|change| change.status == "completed" && change.is_within(&hour)),

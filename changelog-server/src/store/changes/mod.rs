@@ -45,10 +45,11 @@ const MAX_IDS_PER_STATEMENT: usize = 64;
 
 /// Writes the JSON of a change: the document without its closing brace, the person that
 /// recorded it, the service, all services if there are several, and the host. The
-/// document ends with a string, so `rtrim` removes only that brace.
+/// document ends with a string, so `rtrim` removes only that brace. In parentheses, so
+/// that the document is copied once and not by each operator.
 fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
     query.push(
-        "rtrim(c.document, '}') || COALESCE(',\"created_by\":' || a.reference, '') \
+        "rtrim(c.document, '}') || (COALESCE(',\"created_by\":' || a.reference, '') \
          || ',\"service\":' || COALESCE(s.reference, 'null') \
          || CASE WHEN c.more_service_ids IS NULL THEN '' ELSE \
          ',\"services\":[' || s.reference || (SELECT string_agg(reference, '') \
@@ -60,7 +61,7 @@ fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
     DB::bind(query, tenant.uuid().into());
     query.push(
         " ORDER BY m.place) AS further) || ']' END \
-         || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}'",
+         || ',\"host_ref\":' || COALESCE(h.reference, 'null') || '}')",
     );
 }
 
