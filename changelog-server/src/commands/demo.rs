@@ -7,8 +7,8 @@ use std::path::Path;
 
 use changelog_client::Client;
 use changelog_core::{
-    Change, Environment, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Platform,
-    RiskLevel, Status, Timestamp,
+    Change, Environment, NewApiKey, NewOrganization, Organization, Outcome, OwnerInput, Plan,
+    Platform, RiskLevel, Status, Timestamp,
 };
 use chrono::TimeDelta;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -171,7 +171,12 @@ async fn log_samples(client: &Client) -> Result<(), Failure> {
         .color("#16a34a")
         .send()
         .await?;
-    let search = client.services().create("search").send().await?;
+    let search = client
+        .services()
+        .create("search")
+        .depends_on([payments.id])
+        .send()
+        .await?;
     let web = client
         .hosts()
         .create("web-1")
@@ -189,7 +194,9 @@ async fn log_samples(client: &Client) -> Result<(), Failure> {
         .status(Status::Completed)
         .host(web.id)
         .tag("security")
-        .occurred_at(ago(27 * 60))
+        .started_at(ago(27 * 60))
+        .ended_at(ago(27 * 60 - 4))
+        .outcome(Outcome::Succeeded)
         .send()
         .await?;
     changes
@@ -199,23 +206,31 @@ async fn log_samples(client: &Client) -> Result<(), Failure> {
         .service(payments.id)
         .host(web.id)
         .tag("deploy")
-        .occurred_at(ago(190))
+        .on_behalf_of("ada@example.com")
+        .commit("1a2b3c4d5e6f")
+        .started_at(ago(190))
+        .ended_at(ago(183))
+        .outcome(Outcome::Succeeded)
         .send()
         .await?;
     changes
         .create("terraform apply: 1 added, 2 changed")
         .risk_level(RiskLevel::High)
         .status(Status::RolledBack)
-        .description("The database subnet could not be replaced; the run was undone.")
+        .description("The database subnet could not be replaced.")
+        .environment(Environment::Prod)
         .tag("terraform")
-        .occurred_at(ago(45))
+        .started_at(ago(47))
+        .ended_at(ago(45))
+        .outcome(Outcome::Failed)
         .send()
         .await?;
     changes
         .create("Reindex the catalogue")
         .status(Status::InProgress)
         .service(search.id)
-        .occurred_at(ago(4))
+        .environment(Environment::Staging)
+        .started_at(ago(4))
         .send()
         .await?;
     changes
@@ -234,21 +249,33 @@ fn print_access(changes: &[Change], url: &str, access: &Access) -> Result<(), Fa
     let row = |change: &Change| {
         vec![
             change
-                .occurred_at
+                .effective_at()
                 .to_datetime()
                 .format("%Y-%m-%d %H:%M UTC")
                 .to_string(),
             change.title.clone(),
             change.risk_level.to_string(),
-            change.status.to_string(),
+            change.status_label().to_owned(),
             change
                 .service
                 .as_ref()
                 .map_or_else(String::new, |service| service.name.clone()),
+            change
+                .environment
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string),
             change.tags.join(", "),
         ]
     };
-    let header = ["WHEN", "TITLE", "RISK", "STATUS", "SERVICE", "TAGS"];
+    let header = [
+        "WHEN",
+        "TITLE",
+        "RISK",
+        "STATUS",
+        "SERVICE",
+        "ENVIRONMENT",
+        "TAGS",
+    ];
     print(&table(&header, changes.iter().map(row)))?;
     print(&format!(
         "\nThe dashboard:  {url}/\nSign in with:   {EMAIL}\nPassword:       {}\n\n\
