@@ -47,8 +47,8 @@ Exit codes:
   6 rejected by validation   7 server unavailable, and nothing kept   130 cancelled
 
 Examples:
-  chlog log \"Deploy api 2.3\" --status completed --service api --tag deploy
-  git log -1 --format=%B | chlog log -F - --status completed
+  chlog log \"Deploy api 2.3\" --service api --tag deploy
+  git log -1 --format=%B | chlog log -F -
   chlog list --risk high --since 7d
   chlog done 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 

@@ -114,11 +114,12 @@ impl Names {
                 if !is_allowed {
                     unknown.push(self.services.unknown(name));
                 }
-                services.entry(folded(name)).or_insert_with(|| NewService {
+                let new = services.entry(folded(name)).or_insert_with(|| NewService {
                     name: name.clone(),
-                    color: color.clone(),
                     ..NewService::default()
                 });
+                // Only the first service of a line has its color.
+                new.color = new.color.take().or_else(|| color.clone());
             }
             if let Some(name) = &record.host
                 && !self.hosts.contains(name)

@@ -62,7 +62,8 @@ impl Input for ImportedChange {
             .service_id
             .or_else(|| service.member("id")?.parse().ok());
         change.host_id = change.host_id.or_else(|| host.member("id")?.parse().ok());
-        let services = read_services(object);
+        let mut services = read_services(object).into_iter();
+        let first = services.next();
         let organization: Option<OrganizationId> = object.parsed("organization_id");
         // The times of recording belong to the other organization.
         for name in ["created_at", "updated_at", "host", "host_ref"] {
@@ -82,8 +83,8 @@ impl Input for ImportedChange {
             host_environment: host
                 .member("environment")
                 .and_then(|environment| environment.parse().ok()),
-            more_services: services.into_iter().skip(1).collect(),
-            service: service.name,
+            more_services: services.collect(),
+            service: service.name.or(first),
             host: host.name,
         }
     }
@@ -216,6 +217,10 @@ mod tests {
         assert!(!record.is_export);
         assert_eq!(record.service.as_deref(), Some("web"));
         assert_eq!(record.host.as_deref(), Some("h"));
+        let several = json!({ "title": "Deploy", "occurred_at": at, "services": ["web", "shop"] });
+        let several = read(&several).unwrap();
+        assert_eq!(several.service.as_deref(), Some("web"));
+        assert_eq!(several.more_services, ["shop"]);
         for (field, value) in [
             ("occurred_at", Value::Null),
             ("title", json!("")),

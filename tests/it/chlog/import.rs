@@ -49,8 +49,23 @@ pub(crate) async fn all_changes(app: &TestApp, key: &str) -> Vec<Value> {
     }
     for change in &mut changes {
         let change = change.as_object_mut().expect("an object");
-        for own in ["id", "organization_id", "created_at", "updated_at"] {
+        for own in [
+            "id",
+            "organization_id",
+            "created_at",
+            "created_by",
+            "updated_at",
+            "service_ids",
+        ] {
             change.remove(own);
+        }
+        for service in change
+            .get_mut("services")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            service["id"].take();
         }
         for linked in ["service", "host_ref"] {
             if let Some(linked) = change[linked].as_object_mut() {
@@ -182,6 +197,20 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
         output.stderr
     );
     assert_eq!(count(&app).await, 1);
+    // A change that was planned when it was imported, and has been started since.
+    let planned = json!({ "title": "Switch", "occurred_at": "2026-01-03T00:00:00Z" });
+    let import = || {
+        let input = planned.to_string();
+        ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).succeeds()
+    };
+    assert!(import().stderr.contains("imported 1, already there 0"));
+    let id = chlog(&app, &["list", "switch", "--format", "ids"])
+        .succeeds()
+        .stdout;
+    chlog(&app, &["start", id.trim()]).succeeds();
+    assert!(import().stderr.contains("imported 0, already there 1"));
+    chlog(&app, &["done", id.trim()]).succeeds();
+    assert!(import().stderr.contains("imported 0, already there 1"));
     // The same change on another host is another change.
     for host in ["web-1", "web-2"] {
         let text = json!({ "title": "Roll", "occurred_at": "2026-01-01T00:00:00Z", "host": host });
@@ -205,6 +234,11 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
             "service_id": uuid::Uuid::now_v7(),
         })
         .to_string(),
+        json!({
+            "title": "Of nobody", "occurred_at": "2026-01-01T00:00:00Z",
+            "service_ids": [uuid::Uuid::now_v7(), uuid::Uuid::now_v7()],
+        })
+        .to_string(),
         line(2, "Fine too"),
     ];
     write(&app, "bad.ndjson", lines.join("\n"));
@@ -212,7 +246,7 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("imported 2, already there 0, rejected 5"),
+            .contains("imported 2, already there 0, rejected 6"),
         "{}",
         output.stderr
     );
@@ -223,13 +257,14 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
         "line 5: risk: ",
         "line 6: occurred_at: must be at most 5 minutes after the server time",
         "line 7: service_id: ",
+        "line 8: service_ids: ",
         "bad.ndjson.rejected",
     ] {
         assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     }
     let rejected = app.folder().join("bad.ndjson.rejected");
     let rejected = std::fs::read_to_string(rejected).expect("a file");
-    let mut expected: Vec<&str> = [1, 3, 4, 5, 6]
+    let mut expected: Vec<&str> = [1, 3, 4, 5, 6, 7]
         .iter()
         .map(|index| lines[*index].as_str())
         .collect();
@@ -540,6 +575,14 @@ async fn git_history_is_imported(app: TestApp) {
         assert_eq!(change["status"], "completed");
         assert_eq!(change["tags"][0], "repo=acme/shop");
         assert!(!change.to_string().contains("hunter2"), "{change}");
+    }
+    for change in &all_changes {
+        assert_eq!(change["on_behalf_of"], "Ada");
+    }
+    for index in [1, 2] {
+        let change = &all_changes[index];
+        assert_eq!(change["commit"], merged);
+        assert_eq!(change["committed_at"], "2026-01-03T00:00:00.000Z");
     }
     assert_eq!(all_changes[1]["tags"][1], format!("commit={merged}"));
     assert_eq!(all_changes[2]["tags"][1], format!("commit={merged}"));

@@ -11,6 +11,7 @@ on_one!(
     changes_are_edited,
     tags_and_links_are_added_removed_and_replaced,
     status_commands_set_the_status,
+    a_planned_change_is_of_the_day_on_which_it_is_made,
     services_and_hosts_are_managed,
 );
 
@@ -224,6 +225,41 @@ async fn changes_are_edited(app: TestApp) {
     expected["risk_level"] = json!("low");
     expected["updated_at"] = change["updated_at"].clone();
     assert_eq!(change, expected);
+    let more = [
+        "update",
+        &id,
+        "--service",
+        "search,payments",
+        "--create-missing",
+        "--environment",
+        "dev",
+        "--started-at",
+        "2026-01-02T03:04:05Z",
+        "--on-behalf-of",
+        "ada",
+        "--clear",
+        "host,scheduled-for",
+    ];
+    chlog(&app, &more).succeeds();
+    let change = newest(&app).await;
+    assert_eq!(each(&change["services"], "name"), ["search", "payments"]);
+    for (field, value) in [
+        ("environment", json!("dev")),
+        ("started_at", json!("2026-01-02T03:04:05.000Z")),
+        ("on_behalf_of", json!("ada")),
+        ("host_ref", Value::Null),
+        ("scheduled_for", Value::Null),
+    ] {
+        assert_eq!(change[field], value, "{field}");
+    }
+    chlog(&app, &["update", &id, "--service", "search"]).succeeds();
+    assert_eq!(
+        newest(&app).await["service_ids"],
+        json!([change["service"]["id"]])
+    );
+    chlog(&app, &["update", &id, "--clear", "service"]).succeeds();
+    let expected = newest(&app).await;
+    assert_eq!(expected["service_ids"], json!([]));
     chlog(&app, &["update", &id]).exits_with(2);
     chlog(&app, &["update", &id, "--title", "ab"]).exits_with(6);
     chlog(&app, &["update", &id, "--service", "nobody"]).exits_with(3);
@@ -296,11 +332,96 @@ async fn status_commands_set_the_status(app: TestApp) {
         assert_eq!(output["data"]["status"], status);
         assert_eq!(newest(&app).await["status"], status);
     }
+    let history = format!("/api/changes/{id}/history");
+    let reason = "Errors rose to 5 %";
+    chlog(&app, &["done", &id]).succeeds();
+    let output = chlog(&app, &["rollback", &id, "--reason", reason]).succeeds();
+    assert!(
+        output.stdout.contains("  rolled back  "),
+        "{}",
+        output.stdout
+    );
+    assert_eq!(newest(&app).await["outcome"], "undone");
+    let moves = app.key().get(&history).await.body(200);
+    assert!(moves.to_string().contains(reason), "{moves}");
+    chlog(&app, &["start", &id]).succeeds();
+    let output = chlog(&app, &["rollback", &id, "--failed"]).succeeds();
+    assert!(output.stdout.contains("  failed  "), "{}", output.stdout);
+    assert_eq!(newest(&app).await["outcome"], "failed");
+    chlog(
+        &app,
+        &["update", &id, "--status", "completed", "--reason", "x"],
+    )
+    .exits_with(6);
     let nowhere = uuid::Uuid::now_v7().to_string();
     for word in ["start", "done", "rollback", "show"] {
         chlog(&app, &[word, &nowhere]).exits_with(3);
         chlog(&app, &[word, "not-an-id"]).exits_with(2);
         chlog(&app, &[word]).exits_with(2);
+    }
+}
+
+async fn a_planned_change_is_of_the_day_on_which_it_is_made(app: TestApp) {
+    let output = chlog(&app, &["upcoming"]).succeeds();
+    assert_eq!(output.stdout, "");
+    assert!(
+        output.stderr.contains("scheduled time"),
+        "{}",
+        output.stderr
+    );
+    let log = |arguments: &[&str]| {
+        let all = [&["log"], arguments, &["--format", "ids"]].concat();
+        let id = chlog(&app, &all).succeeds().stdout;
+        id.trim().to_owned()
+    };
+    let later = log(&["Later", "--scheduled-for", "2099-01-01T00:00:00Z"]);
+    let planned = log(&[
+        "Switch the payments",
+        "--occurred-at",
+        "6d",
+        "--scheduled-for",
+        "2026-01-01T00:00:00Z",
+        "--environment",
+        "prod",
+    ]);
+    log(&["Earlier", "--occurred-at", "30m"]);
+    let ids = |arguments: &[&str]| {
+        let all = [arguments, &["--format", "ids"]].concat();
+        let output = chlog(&app, &all).succeeds().stdout;
+        output.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&["upcoming"]), [&planned, &later].map(String::as_str));
+    assert_eq!(ids(&["upcoming", "-L", "1"]), [planned.as_str()]);
+    let table = chlog(&app, &["upcoming"]).succeeds().stdout;
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(
+        lines[1].starts_with("overdue ") && lines[1].contains("  prod  "),
+        "{table}"
+    );
+    assert!(lines[2].starts_with("2099-01-01 "), "{table}");
+    assert!(!ids(&["list", "--since", "1h"]).contains(&planned));
+
+    chlog(&app, &["start", &planned]).succeeds();
+    assert_eq!(ids(&["list", "--active"]), [planned.as_str()]);
+    assert_eq!(ids(&["list", "--since", "1h"])[0], planned);
+    assert_eq!(ids(&["upcoming"]), [later.as_str()]);
+    chlog(&app, &["done", &planned]).succeeds();
+    assert_eq!(ids(&["list", "--since", "1h"])[0], planned);
+    let beginning = planned.split('-').next().unwrap_or_default();
+    assert_eq!(ids(&["list", beginning]), [planned.as_str()]);
+    let table = chlog(&app, &["list", "switch"]).succeeds().stdout;
+    let row = table.lines().nth(1).unwrap_or_default();
+    assert!(row.starts_with("now ") || row.contains("s ago "), "{table}");
+    let shown = chlog(&app, &["show", &planned]).succeeds().stdout;
+    for name in [
+        "started",
+        "ended",
+        "duration",
+        "occurred",
+        "by ",
+        "environment",
+    ] {
+        assert!(shown.contains(&format!("\n  {name}")), "{name}: {shown}");
     }
 }
 

@@ -60,6 +60,16 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
         "2026-01-02T03:04:05+01:00",
         "--scheduled-for",
         "2027-01-02T03:04:05Z",
+        "--environment",
+        "staging",
+        "--started-at",
+        "2026-01-02T02:30:00Z",
+        "--on-behalf-of",
+        "ada@example.com",
+        "--agent",
+        "renovate:autonomous",
+        "--commit",
+        "1a2b3c4",
         "--json",
     ];
     let created = chlog(&app, &arguments).succeeds().json();
@@ -83,6 +93,15 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
         ),
         ("occurred_at", json!("2026-01-02T02:04:05.000Z")),
         ("scheduled_for", json!("2027-01-02T03:04:05.000Z")),
+        ("environment", json!("staging")),
+        ("started_at", json!("2026-01-02T02:30:00.000Z")),
+        ("ended_at", Value::Null),
+        ("on_behalf_of", json!("ada@example.com")),
+        (
+            "agent",
+            json!({ "name": "renovate", "mode": "autonomous", "run": null }),
+        ),
+        ("commit", json!("1a2b3c4")),
     ] {
         assert_eq!(change[field], value, "{field}");
     }
@@ -94,9 +113,44 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
     let change = newest(&app).await;
     assert_eq!(
         (&change["risk_level"], &change["status"]),
-        (&json!("low"), &json!("planned"))
+        (&json!("low"), &json!("completed"))
     );
     assert_eq!(change["service"]["name"], "Payments");
+    let scheduled = ["log", "Later", "--scheduled-for", "2099-01-02"];
+    chlog(&app, &scheduled).succeeds();
+    assert_eq!(newest(&app).await["status"], "planned");
+    // Several services, of which one is created.
+    let several = [
+        "log",
+        "Both",
+        "--service",
+        "search,payments",
+        "--service",
+        " SEARCH ",
+        "--create-missing",
+        "--ended-at",
+        "2026-01-02T03:00:00Z",
+        "--outcome",
+        "succeeded",
+    ];
+    chlog(&app, &several).succeeds();
+    let list = app.key().get("/api/changes?text=both").await.body(200);
+    let both = &list["data"][0];
+    assert_eq!(each(&both["services"], "name"), ["search", "Payments"]);
+    assert_eq!(
+        (&both["ended_at"], &both["outcome"]),
+        (&json!("2026-01-02T03:00:00.000Z"), &json!("succeeded"))
+    );
+    chlog(&app, &["log", "No such", "--service", "search,nobody"]).exits_with(3);
+    let planned = [
+        "log",
+        "Not yet",
+        "--status",
+        "planned",
+        "--outcome",
+        "failed",
+    ];
+    chlog(&app, &planned).exits_with(6);
     assert!(
         output.stdout.contains(&text(&change["id"])) && output.stdout.contains("By id"),
         "{}",

@@ -428,7 +428,7 @@ async fn an_unobserved_outcome_is_recorded_as_unknown(app: TestApp) {
     let id = change["id"].as_str().expect("an id");
     let output = ChlogOutput::of(app.chlog().args(["show", id])).succeeds();
     assert!(
-        output.stdout.contains("  status       outcome unknown"),
+        output.stdout.contains("  outcome unknown\n"),
         "{}",
         output.stdout
     );

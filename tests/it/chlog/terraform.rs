@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use changelog_core::Timestamp;
 use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, chlog, newest};
@@ -26,6 +27,7 @@ on_one!(
     a_run_asks_for_confirmation,
     an_interrupt_reaches_terraform,
     a_saved_plan_is_one_change,
+    a_plan_of_yesterday_is_applied_today,
     examples_work_unchanged,
 );
 
@@ -131,12 +133,9 @@ async fn recorded_runs_become_changes(app: TestApp) {
             "{}",
             output.stderr
         );
-        let change = newest(&app).await;
-        assert!(
-            output.stdout.contains(&text(&change["id"])),
-            "{}",
-            output.stdout
-        );
+        // Lists are ordered by the start of the recorded run.
+        let id = output.stdout.split_whitespace().next().expect("an id");
+        let change = app.key().get(&format!("/api/changes/{id}")).await.data(200);
         assert!(text(&change["title"]).starts_with(title), "{change}");
         assert_eq!(
             (&change["status"], &change["risk_level"]),
@@ -144,6 +143,13 @@ async fn recorded_runs_become_changes(app: TestApp) {
             "{name}"
         );
         assert_eq!(change["tags"], json!(["terraform"]));
+        let outcome = match status {
+            "completed" => json!("succeeded"),
+            "rolled_back" => json!("failed"),
+            _ => Value::Null,
+        };
+        assert_eq!(change["outcome"], outcome, "{name}");
+        assert_eq!(change["ended_at"].is_null(), status == "planned", "{name}");
         let description = text(&change["description"]);
         for line in lines {
             assert!(description.contains(line), "{line}: {description}");
@@ -257,6 +263,7 @@ async fn an_incomplete_stream_is_reported(app: TestApp) {
         (&change["status"], &change["risk_level"]),
         (&json!("rolled_back"), &json!("high"))
     );
+    assert_eq!(change["outcome"], "unknown");
     assert!(!change.to_string().contains(PLANTED), "{change}");
     // Without an event there is nothing to record.
     for input in ["", "terraform: command not found\n", "{}\n"] {
@@ -649,6 +656,13 @@ async fn a_saved_plan_is_one_change(app: TestApp) {
         (&applied["id"], &applied["status"], count(&app).await),
         (&planned["id"], &json!("completed"), 1)
     );
+    for time in ["started_at", "ended_at"] {
+        assert!(
+            text(&applied[time]) > text(&planned["created_at"]),
+            "{applied}"
+        );
+    }
+    assert_eq!(applied["outcome"], "succeeded");
     // The same with pipes, and with a failing run.
     fs::write(module.folder.join("bad.tf"), FAILING_RESOURCE).expect("a file");
     let script = "terraform plan -out=saved && terraform show -json saved > plan.json \
@@ -657,8 +671,90 @@ async fn a_saved_plan_is_one_change(app: TestApp) {
     module.shell(script, &[], "").exits_with(1);
     let failed = newest(&app).await;
     assert_eq!(
-        (&failed["status"], count(&app).await),
-        (&json!("rolled_back"), 2)
+        (&failed["status"], &failed["outcome"], count(&app).await),
+        (&json!("rolled_back"), &json!("failed"), 2)
+    );
+    let shown = chlog(&app, &["show", &text(&failed["id"])])
+        .succeeds()
+        .stdout;
+    assert!(shown.contains("  failed\n"), "{shown}");
+}
+
+/// A plan of yesterday that is applied today is a change of today.
+async fn a_plan_of_yesterday_is_applied_today(app: TestApp) {
+    let Some(module) = Module::initialized(&app, "days", VALID_MODULE) else {
+        return;
+    };
+    let run = "chlog terraform run --";
+    module
+        .shell(&format!("{run} apply -auto-approve"), &[], "")
+        .succeeds();
+    let script = format!("{run} plan -destroy -out=saved");
+    module.shell(&script, &[], "").succeeds();
+    // The plan as it would be if it had been recorded yesterday.
+    let today = newest(&app).await;
+    let tag = text(&today["tags"][1]);
+    assert!(tag.starts_with("plan="), "{today}");
+    let yesterday = chrono::Utc::now() - chrono::TimeDelta::hours(26);
+    let body = json!({
+        "title": today["title"], "description": today["description"],
+        "risk_level": today["risk_level"], "tags": today["tags"],
+        "occurred_at": yesterday.to_rfc3339(),
+    });
+    let id = app.key().create("/api/changes", body).await;
+    let of_another_plan = ["update", &text(&today["id"]), "--set-tags", "terraform"];
+    chlog(&app, &of_another_plan).succeeds();
+    let since = |age: &str| {
+        let list = ["list", "--since", age, "--tag", &tag, "--format", "ids"];
+        chlog(&app, &list).succeeds().stdout
+    };
+    assert_eq!(
+        (since("1h"), since("2d")),
+        (String::new(), format!("{id}\n"))
+    );
+
+    let output = module
+        .shell(&format!("{run} apply saved"), &[], "")
+        .succeeds();
+    assert!(
+        output.stderr.contains(&format!("recorded {id}")),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(since("1h"), format!("{id}\n"));
+    let applied = newest(&app).await;
+    assert_eq!(applied["id"], id);
+    assert_eq!(
+        (
+            &applied["status"],
+            &applied["outcome"],
+            &applied["risk_level"]
+        ),
+        (&json!("completed"), &json!("succeeded"), &json!("high"))
+    );
+    assert!(
+        text(&applied["title"]).ends_with("1 destroyed"),
+        "{applied}"
+    );
+    let description = text(&applied["description"]);
+    assert!(
+        description.contains("- destroy `terraform_data.first`"),
+        "{description}"
+    );
+    assert!(applied["tags"].to_string().contains(&tag), "{applied}");
+    let changed = |at: &Value| text(at).parse::<Timestamp>().expect("a time").millis();
+    let now = chrono::Utc::now().timestamp_millis();
+    let (start, end) = (
+        changed(&applied["started_at"]),
+        changed(&applied["ended_at"]),
+    );
+    assert!(
+        start <= end && end <= now && now - start < 600_000,
+        "{applied}"
+    );
+    assert_eq!(
+        changed(&applied["occurred_at"]),
+        yesterday.timestamp_millis()
     );
 }
 

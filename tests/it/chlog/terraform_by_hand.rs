@@ -86,6 +86,8 @@ async fn runs_can_be_logged_by_hand(app: TestApp) {
             "log",
             "--status",
             "rolled_back",
+            "--outcome",
+            "failed",
             "--risk",
             "high",
             "--tag",
@@ -109,7 +111,7 @@ async fn runs_can_be_logged_by_hand(app: TestApp) {
     for words in [
         title,
         "local-exec provisioner error",
-        "rolled_back",
+        "failed\n",
         "high",
         "terraform",
     ] {
