@@ -10,8 +10,19 @@ use super::Cli;
 use crate::base::failure::{Failure, Outcome, warn};
 
 /// Flags of `list` that users pass to `log` by mistake.
-const LIST_FLAGS: [&str; 8] = [
-    "--since", "--until", "--search", "-q", "--limit", "-L", "--page", "--all",
+const LIST_FLAGS: [&str; 12] = [
+    "--since",
+    "--until",
+    "--search",
+    "-q",
+    "--limit",
+    "-L",
+    "--page",
+    "--all",
+    "--min-risk",
+    "--not-status",
+    "--active",
+    "--by",
 ];
 
 /// Explains a flag of `list` that was passed to `log`.
@@ -138,6 +149,8 @@ mod tests {
             "chlog log -L 5",
             "chlog --json log --page 2",
             "chlog --profile list log --limit 2",
+            "chlog log --by ada",
+            "chlog log title --active",
         ] {
             let advice = advice(line).unwrap();
             assert!(

@@ -131,8 +131,8 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
     let format = cli.global.format();
     let app = || App::new(cli.global);
     match cli.command {
-        Command::Run(args) => return run::run(app(), *args).await,
-        Command::Terraform(args) => return terraform::run(app, *args).await,
+        Command::Run(args) => return Box::pin(run::run(app(), *args)).await,
+        Command::Terraform(args) => return Box::pin(terraform::run(app, *args)).await,
         Command::Completions(args) => completions::run(&mut Output::new(format), &args)?,
         Command::Man(args) => man::run(&mut Output::new(format), Cli::command(), &args)?,
         Command::Spool(command) => spool::run(app()?, command).await?,

@@ -146,7 +146,7 @@ fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
                 within,
                 committed_within,
                 tagger,
-                tagged,
+                tag_time,
                 author,
                 committed,
                 subject,
@@ -159,7 +159,7 @@ fn read_tags(output: &[u8], commits: &HashSet<&str>) -> Vec<Event> {
             let name = name.trim_start_matches('\n');
             let is_annotated = kind == "tag";
             let (commit, kind, committed, person, at) = if is_annotated {
-                (within, kind_within, committed_within, tagger, tagged)
+                (within, kind_within, committed_within, tagger, tag_time)
             } else {
                 (own, kind, committed, author, committed)
             };

@@ -65,6 +65,12 @@ impl Flags {
                     description: Some(text),
                     ..NewChange::default()
                 }),
+                agent: fields.agent.clone().filter(|agent| {
+                    is_valid(NewChange {
+                        agent: Some(agent.clone()),
+                        ..NewChange::default()
+                    })
+                }),
                 texts: fields.texts.retain_valid(is_valid),
                 ..fields.clone()
             },

@@ -106,7 +106,8 @@ pub(crate) async fn run(
     match args.command {
         None => pipe::run(app, args.flags, args.plan).await?,
         Some(TerraformCommand::Run(run)) => {
-            return run::run(app(), run.flags, &run.arguments).await;
+            let running = run::run(app(), run.flags, &run.arguments);
+            return Box::pin(running).await;
         }
         Some(TerraformCommand::Plan(plan)) => plan::run(app()?, plan.flags, &plan.path).await?,
     }
