@@ -58,18 +58,13 @@ pub(crate) fn ask(
                 .map_err(prompt_failure)?,
         ),
     };
-    let status = match status {
-        Some(_) => None,
-        None => {
-            let mut all = Status::ALL.iter();
-            let cursor = all.position(|one| one == default_status);
-            Some(
-                Select::new("Status:", Status::ALL.to_vec())
-                    .with_starting_cursor(cursor.unwrap_or_default())
-                    .prompt()
-                    .map_err(prompt_failure)?,
-            )
-        }
+    let status = if status.is_none() {
+        let cursor = Status::ALL.iter().position(|one| one == default_status);
+        let select = Select::new("Status:", Status::ALL.to_vec())
+            .with_starting_cursor(cursor.unwrap_or_default());
+        Some(select.prompt().map_err(prompt_failure)?)
+    } else {
+        None
     };
     let message = Message {
         title,
