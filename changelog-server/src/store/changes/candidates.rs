@@ -144,11 +144,11 @@ fn select<DB: SearchDialect>(
          c.undone_at, c.more_service_ids, s.reference AS service, h.reference AS host FROM (",
     );
     push_sort_keys(&mut query, tenant, newest, search);
-    query.push(
-        ") AS newest JOIN changes c ON c.sort_key = newest.sort_key AND c.organization_id = ",
-    );
-    DB::bind(&mut query, tenant.uuid().into());
+    // A cross join keeps SQLite from reading all changes of the organization first.
+    query.push(") AS newest CROSS JOIN changes c");
     query.push(SERVICE_AND_HOST);
+    query.push(" WHERE c.sort_key = newest.sort_key AND c.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
     query
 }
 
