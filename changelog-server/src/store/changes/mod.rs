@@ -525,7 +525,7 @@ fn push_new<DB: SearchDialect>(script: &mut Script<DB>, changes: &[ChangeRow<'_>
         .iter()
         .map(|change| (change.tenant, change.sort_key, change.words.as_ref()))
         .collect();
-    DB::index(script, &words);
+    DB::index_new(script, &words);
     let counted = changes.iter().map(|change| (1, change.count_delta()));
     counts::push(script, slot, counted);
 }

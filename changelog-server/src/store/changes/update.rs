@@ -181,11 +181,12 @@ impl Update<'_> {
             &mut script,
             added.map(|tag| (tenant, tag.as_str(), after.sort_key)),
         );
+        let words = (tenant, after.sort_key, after.words.as_ref());
         if is_moved {
             DB::remove(&mut script, tenant, before.sort_key);
-        }
-        if is_moved || before.words != after.words {
-            DB::index(&mut script, &[(tenant, after.sort_key, &after.words)]);
+            DB::index_new(&mut script, &[words]);
+        } else if before.words != after.words {
+            DB::replace(&mut script, words);
         }
         let deltas = [(-1, before.count_delta()), (1, after.count_delta())];
         counts::push(&mut script, self.slot, deltas.into_iter());

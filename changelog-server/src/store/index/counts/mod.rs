@@ -45,7 +45,7 @@ pub enum Scope<'c> {
     Host(HostId),
     /// The changes with a tag, which are not counted by day.
     Tag(&'c str),
-    /// The changes that an API key or a person recorded.
+    /// The changes that an API key or a person recorded, which are counted by day only.
     Author(Uuid),
 }
 
@@ -94,18 +94,20 @@ impl<'c> CountDelta<'c> {
     /// Returns scope, span and start of the rows that the change adds to.
     fn rows(&self) -> impl Iterator<Item = (Cow<'c, str>, i64, i64)> {
         let day = self.millis / DAY;
-        let with_days = || {
+        let things = || {
             let services = self.facets.services.iter().copied().map(Scope::Service);
-            services
-                .chain(self.facets.host_id.map(Scope::Host))
-                .chain(self.facets.author.map(Scope::Author))
+            services.chain(self.facets.host_id.map(Scope::Host))
         };
         let totals = [Scope::Organization]
             .into_iter()
-            .chain(with_days())
+            .chain(things())
             .chain(self.facets.tags.iter().map(|tag| Scope::Tag(tag)))
             .map(|scope| (scope.key(), ALL_TIME, 0));
-        let days = with_days().map(move |scope| (scope.key(), DAY_OF_OTHERS, day));
+        // Of authors there are only days, which are added up, so that an ordinary create
+        // writes one row more and not two.
+        let days = things()
+            .chain(self.facets.author.map(Scope::Author))
+            .map(move |scope| (scope.key(), DAY_OF_OTHERS, day));
         totals
             .chain([(Scope::Organization.key(), DAY, day)])
             .chain(days)
@@ -234,7 +236,10 @@ impl KindFilter<'_> {
         query: &mut QueryBuilder<DB>,
         scope: &Scope<'_>,
     ) {
-        self.push_sum(query, scope, ALL_TIME, 0..1);
+        match scope {
+            Scope::Author(_) => self.push_sum(query, scope, scope.day(), 0..END / DAY),
+            _ => self.push_sum(query, scope, ALL_TIME, 0..1),
+        }
     }
 
     /// Appends the number of changes of a scope within a range of milliseconds: whole

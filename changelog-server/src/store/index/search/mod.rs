@@ -42,8 +42,12 @@ pub(in crate::store) trait SearchDialect: Dialect {
     /// Returns whether a [`match_query`] may take much longer than a list.
     fn may_be_slow(match_query: &str) -> bool;
 
-    /// Adds changes to the index, or replaces their terms.
-    fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]);
+    /// Adds changes that are not in the index.
+    fn index_new(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]);
+
+    /// Replaces the terms of a change in the index. For a new change this would look for
+    /// the old terms in vain.
+    fn replace(script: &mut Script<Self>, row: (Tenant, i64, &str));
 
     /// Removes a change from the index.
     fn remove(script: &mut Script<Self>, tenant: Tenant, sort_key: i64);
@@ -62,14 +66,18 @@ impl SearchDialect for Sqlite {
         match_query.contains("\" *")
     }
 
-    fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
+    fn index_new(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
         let rows: Vec<[Value<'_>; 2]> = rows
             .iter()
             .map(|(_, sort_key, words)| [(*sort_key).into(), Value::Words(words)])
             .collect();
+        script.insert("INSERT INTO change_search (rowid, words) ", &rows, "");
+    }
+
+    fn replace(script: &mut Script<Self>, (_, sort_key, words): (Tenant, i64, &str)) {
         script.insert(
             "INSERT OR REPLACE INTO change_search (rowid, words) ",
-            &rows,
+            &[[sort_key.into(), Value::Words(words)]],
             "",
         );
     }
@@ -97,7 +105,7 @@ impl SearchDialect for Postgres {
         true
     }
 
-    fn index(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
+    fn index_new(script: &mut Script<Self>, rows: &[(Tenant, i64, &str)]) {
         let rows: Vec<[Value<'_>; 3]> = rows
             .iter()
             .map(|(tenant, sort_key, words)| {
@@ -111,8 +119,17 @@ impl SearchDialect for Postgres {
         script.insert(
             "INSERT INTO change_search (organization_id, sort_key, words) ",
             &rows,
-            " ON CONFLICT (organization_id, sort_key) DO UPDATE SET words = excluded.words",
+            "",
         );
+    }
+
+    fn replace(script: &mut Script<Self>, (tenant, sort_key, words): (Tenant, i64, &str)) {
+        let query = script.statement("UPDATE change_search SET words = ");
+        Self::bind(query, Value::Words(words));
+        query
+            .push(" WHERE organization_id = ")
+            .push_bind(tenant.uuid());
+        query.push(" AND sort_key = ").push_bind(sort_key);
     }
 
     fn remove(script: &mut Script<Self>, tenant: Tenant, sort_key: i64) {
