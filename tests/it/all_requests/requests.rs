@@ -564,6 +564,13 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             "?page=2".to_owned(),
             format!("?service_id={}&host_id={}", fixture.service, fixture.host),
             format!("?q={}&tag={}", fixture.word, fixture.tag),
+            format!("?text={}&environment=prod%2Cstaging", fixture.word),
+            format!("?created_by={}&not_status=planned", fixture.author),
+            "?created_by=terraform&min_risk=medium&status=completed%2Crolled_back".to_owned(),
+            format!(
+                "?not_status=planned&since={}",
+                fixture.since.replace(':', "%3A")
+            ),
         ] {
             pages.push(format!("/changes{query}"));
         }
@@ -573,6 +580,11 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             format!("q={}&service_id={}", fixture.other_word, fixture.service),
             format!("host_id={}&tag={}", fixture.host, fixture.tag),
             format!("status=planned&tag={}", fixture.other_tag),
+            format!(
+                "status=planned,completed&environment=prod&tag={}",
+                fixture.other_tag
+            ),
+            format!("text={}&created_by={}", fixture.other_word, fixture.author),
         ] {
             pages.push(format!("/changes.csv?{query}"));
             pages.push(format!("/changes.ndjson?{query}"));
@@ -617,12 +629,28 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let full = [
             ("title", name.as_str()),
             ("service_id", &fixture.service),
+            ("service_ids", "ledger"),
             ("host_id", &fixture.host),
+            ("environment", "staging"),
             ("tags", &fixture.tag),
             ("scheduled_for", "2030-01-01T00:00"),
         ];
         let answer = self.form("/changes", &full, 303).await;
         let full = answer.header("location").to_owned();
+        // It moves, with and without further services.
+        let start = [("status", "completed"), ("service_ids", "")];
+        self.form(&full, &start, 303).await;
+        let end = [
+            ("status", "rolled_back"),
+            ("reason", "A reason"),
+            ("started_at", "2026-01-01T00:00"),
+            ("service_ids", "ledger"),
+        ];
+        self.form(&full, &end, 303).await;
+        let edit = format!("{full}/edit");
+        let page = self.browser.request("GET", &edit);
+        self.send("GET", &edit, None, page, 200).await;
+        self.form(&full, &[("service_ids", "nothing")], 422).await;
         self.form(&format!("{full}/delete"), &[], 303).await;
         for (path, field) in [("/services", "name"), ("/hosts", "hostname")] {
             let answer = self.form(path, &[(field, &name)], 303).await;

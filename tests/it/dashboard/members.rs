@@ -1,5 +1,4 @@
 //! Invitations, members, roles and the account page.
-
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, TestClient, on_one};

@@ -84,17 +84,19 @@ async fn fill(key: &TestClient) -> String {
             "status": status,
             "service_id": id.map(|(_, id)| id),
             "tags": if dice % 3 == 0 { vec!["terraform"] } else { vec!["deploy", "eu-1"] },
+            "environment": if dice % 5 == 0 { "staging" } else { "prod" },
             "occurred_at": at(minutes),
         }));
         minutes += 120 + dice * 9;
     }
     changes.push(json!({
         "title": "Reindex the catalogue", "status": "in_progress", "occurred_at": at(6),
-        "service_id": services[1].1,
+        "service_id": services[1].1, "environment": "prod",
     }));
     changes.push(json!({
         "title": "Upgrade PostgreSQL to 18", "risk_level": "high", "status": "planned",
         "scheduled_for": at(-2_900), "occurred_at": at(4_000), "tags": ["database"],
+        "environment": "prod",
     }));
     for some in changes.chunks(500) {
         let body = json!({ "changes": some });
@@ -105,8 +107,10 @@ async fn fill(key: &TestClient) -> String {
         "title": "Deploy payments 2.41",
         "risk_level": "high",
         "status": "in_progress",
-        "service_id": services[0].1,
+        "service_ids": [services[0].1, services[3].1],
         "host_id": host,
+        "on_behalf_of": "mei@example.com",
+        "commit": "1a2b3c4d5e6f", "committed_at": at(55),
         "tags": ["deploy", "eu-1"],
         "description": "Switches card payments to the **new gateway**.\n\n\
             - canary: 5 % for ten minutes\n- then everybody\n\n\
