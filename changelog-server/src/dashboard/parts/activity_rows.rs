@@ -63,7 +63,7 @@ impl From<StoredEntry> for ActivityRow {
 
 fn details(metadata: &Value) -> Vec<Detail> {
     let fields = metadata.as_object().into_iter().flatten();
-    let failed = &metadata["changes"]["outcome"]["to"] == Outcome::Failed.as_str();
+    let failed = metadata["changes"]["outcome"]["to"] == Outcome::Failed.as_str();
     fields
         .flat_map(|(name, value)| match (name.as_str(), value) {
             ("changes", Value::Object(changes)) => changes
