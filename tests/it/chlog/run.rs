@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use changelog_core::Timestamp;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -297,6 +298,7 @@ async fn the_command_runs_when_the_service_fails(app: TestApp) {
     assert!(child.wait().expect("an exit").success());
     assert_eq!(newest(&app).await["status"], "in_progress");
     proxy.set_mode(ProxyMode::Forward);
+    let flushed = chrono::Utc::now().timestamp_millis();
     chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
     assert_eq!(
@@ -306,9 +308,15 @@ async fn the_command_runs_when_the_service_fails(app: TestApp) {
     let list = app.key().get("/api/changes").await.body(200);
     assert_eq!(list["count"], OUTAGES.len() + 1);
     let all = list["data"].as_array().expect("a list");
-    let is = |change: &Value, status: &str| change["status"] == status;
-    assert!(is(&all[0], "completed"), "{list}");
-    assert!(all[1..].iter().all(|one| is(one, "rolled_back")), "{list}");
+    let is = |change: &Value, status: &str, outcome: &str| {
+        // The end of the command, and not the time at which it was sent.
+        let ended: Timestamp = text(&change["ended_at"]).parse().expect("a time");
+        assert!(ended.millis() <= flushed, "{change}");
+        change["status"] == status && change["outcome"] == outcome
+    };
+    assert!(is(&all[0], "completed", "succeeded"), "{list}");
+    let failed = |one: &Value| is(one, "rolled_back", "failed");
+    assert!(all[1..].iter().all(failed), "{list}");
 }
 
 async fn the_command_gets_its_change_id_and_not_the_key(app: TestApp) {
