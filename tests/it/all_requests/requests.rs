@@ -396,12 +396,13 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     /// for what is recorded later.
     async fn watch(&mut self, fixture: &Fixture, times: usize) {
         let selection = format!(
-            "q={}&service_id={}&host_id={}&risk_level=low&status=planned&tag={}",
-            fixture.word, fixture.service, fixture.host, fixture.tag
+            "q={0}&text={0}&service_id={1}&host_id={2}&environment=prod&risk_level=low\
+             &min_risk=low&status=planned&not_status=completed&active=false&created_by={3}&tag={4}",
+            fixture.word, fixture.service, fixture.host, fixture.author, fixture.tag
         );
         let body = json!({
             "title": fixture.word, "service_id": fixture.service, "host_id": fixture.host,
-            "tags": [fixture.tag],
+            "environment": "prod", "tags": [fixture.tag],
         });
         for _ in 0..times {
             for query in ["", selection.as_str()] {
