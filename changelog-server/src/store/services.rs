@@ -324,6 +324,12 @@ pub(super) fn reference(service: &Service) -> String {
     serde_json::to_string(&reference).unwrap_or_default()
 }
 
+/// Reports a service that the organization does not have.
+pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: ServiceId) {
+    let message = format!("must be a service of the organization, which has none with the id {id}");
+    missing.add(pointer, ViolationCode::NotFound, message);
+}
+
 #[cfg(test)]
 mod tests {
     use sqlx::Sqlite;
@@ -342,10 +348,4 @@ mod tests {
             assert_eq!(plan, [expected], "{count}");
         }
     }
-}
-
-/// Reports a service that the organization does not have.
-pub(super) fn missing_service(missing: &mut Violations, pointer: String, id: ServiceId) {
-    let message = format!("must be a service of the organization, which has none with the id {id}");
-    missing.add(pointer, ViolationCode::NotFound, message);
 }

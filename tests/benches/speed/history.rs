@@ -94,7 +94,7 @@ impl History {
             random,
             risk,
             status,
-            environment: *pick(&ENVIRONMENTS, random >> 16),
+            environment: pick::<&str>(&ENVIRONMENTS, random >> 16),
             deploy: bit(0),
             needle: self.is_rare(index, 2),
             tags: match (bit(1), self.is_rare(index, 3)) {

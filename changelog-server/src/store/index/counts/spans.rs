@@ -92,25 +92,25 @@ mod tests {
                 added,
                 removed,
             } = nearest_days(&(start * hour..end * hour), now * hour);
-            let hours = |ranges: Vec<Range<i64>>| -> Vec<Range<i64>> {
+            let hours = |ranges: Vec<Range<i64>>| -> Vec<(i64, i64)> {
                 let ranges = ranges.into_iter();
                 ranges
-                    .map(|range| range.start / hour..range.end / hour)
+                    .map(|range| (range.start / hour, range.end / hour))
                     .collect()
             };
             (days, hours(added), hours(removed))
         };
         // The last 24 hours: nothing has happened since.
-        assert_eq!(near(15, 39, 39), (1..2, vec![15..24], vec![39..48]));
-        assert_eq!(near(9, 33, 33), (0..2, vec![], vec![0..9, 33..48]));
+        assert_eq!(near(15, 39, 39), (1..2, vec![(15, 24)], vec![(39, 48)]));
+        assert_eq!(near(9, 33, 33), (0..2, vec![], vec![(0, 9), (33, 48)]));
         // Long ago.
-        assert_eq!(near(15, 39, 999), (1..2, vec![15..24], vec![39..48]));
-        assert_eq!(near(9, 33, 999), (0..1, vec![24..33], vec![0..9]));
-        assert_eq!(near(9, 33 + 48, 999), (0..3, vec![72..81], vec![0..9]));
+        assert_eq!(near(15, 39, 999), (1..2, vec![(15, 24)], vec![(39, 48)]));
+        assert_eq!(near(9, 33, 999), (0..1, vec![(24, 33)], vec![(0, 9)]));
+        assert_eq!(near(9, 33 + 48, 999), (0..3, vec![(72, 81)], vec![(0, 9)]));
         // Within a day.
-        assert_eq!(near(1, 23, 999), (0..1, vec![], vec![0..1, 23..24]));
-        assert_eq!(near(1, 3, 999), (1..1, vec![1..3], vec![]));
-        assert_eq!(near(1, 3, 3), (0..1, vec![], vec![0..1, 3..24]));
+        assert_eq!(near(1, 23, 999), (0..1, vec![], vec![(0, 1), (23, 24)]));
+        assert_eq!(near(1, 3, 999), (1..1, vec![(1, 3)], vec![]));
+        assert_eq!(near(1, 3, 3), (0..1, vec![], vec![(0, 1), (3, 24)]));
         assert_eq!(near(0, 48, 999), (0..2, vec![], vec![]));
         assert_eq!(near(5, 5, 999), (0..0, vec![], vec![]));
     }
