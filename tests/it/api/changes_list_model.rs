@@ -485,7 +485,7 @@ async fn every_page_matches_the_model(app: TestApp) {
         with(|query, _| query.risks = vec!["high", "medium"]),
         with(|query, _| query.environments = vec!["prod"]),
         with(|query, _| {
-            (query.statuses, query.since) = (vec!["in_progress", "completed"], Some(MIDDLE))
+            (query.statuses, query.since) = (vec!["in_progress", "completed"], Some(MIDDLE));
         }),
         with(|query, _| query.text = vec!["host", "alph"]),
         with(|query, _| query.tags = vec!["prod"]),

@@ -160,117 +160,154 @@ fn random(seed: &mut u64, end: usize) -> usize {
     usize::try_from(*seed >> 33).expect("a number") % end
 }
 
-/// Random moves between the pages of walks: a walk lists every change that did not move
-/// exactly once, and counts match a model after each move.
-async fn walks_and_counts_hold_while_changes_move(app: TestApp) {
-    let key = app.key();
-    let base: DateTime<Utc> = "2026-03-01T00:00:00Z".parse().expect("a time");
-    let time = |minute: usize| {
-        let minutes = TimeDelta::minutes(i64::try_from(minute).expect("a number"));
-        shapes::time(base + minutes)
-    };
-    let statuses = ["planned", "in_progress", "completed", "rolled_back"];
-    let mut seed = 7;
-    let mut model: BTreeMap<String, (String, &str)> = BTreeMap::new();
-    let mut given = Vec::new();
-    for number in 0..120 {
-        let (minute, status) = (random(&mut seed, 20_000), statuses[number % 4]);
-        let body = json!({
-            "title": format!("Change {number}"), "occurred_at": time(minute), "status": status,
-            "tags": ["moving"],
-        });
-        given.push(body);
-    }
-    let made = key
-        .post("/api/changes/bulk", json!({ "changes": given }))
-        .await
-        .data(201);
-    for (body, id) in given.iter().zip(each(&made, "id")) {
-        let status = statuses
-            .iter()
-            .find(|status| body["status"] == **status)
-            .expect("a status");
-        model.insert(text(id), (text(&body["occurred_at"]), status));
-    }
-    let all: Vec<String> = model.keys().cloned().collect();
-    for walk in 0..12 {
-        let filter = ["", "tag=moving", "not_status=planned", "q=change"][walk % 4];
-        let mut moved = Vec::new();
-        let selected = |model: &BTreeMap<String, (String, &str)>| -> Vec<String> {
-            let fits = |status: &str| filter != "not_status=planned" || status != "planned";
-            let found = model.iter().filter(|(_, (_, status))| fits(status));
-            found.map(|(id, _)| id.clone()).collect()
+const STATUSES: [&str; 4] = ["planned", "in_progress", "completed", "rolled_back"];
+
+/// Changes that move at random, and what is expected of them.
+struct Moving {
+    key: TestClient,
+    seed: u64,
+    /// The effective time and the status of each change.
+    model: BTreeMap<String, (String, &'static str)>,
+    ids: Vec<String>,
+}
+
+impl Moving {
+    /// Records 120 changes.
+    async fn new(app: &TestApp) -> Self {
+        let mut moving = Self {
+            key: app.key(),
+            seed: 7,
+            model: BTreeMap::new(),
+            ids: Vec::new(),
         };
-        let begun = selected(&model);
-        let mut listed: Vec<String> = Vec::new();
+        let mut given = Vec::new();
+        for number in 0..120 {
+            let minute = random(&mut moving.seed, 20_000);
+            given.push(json!({
+                "title": format!("Change {number}"), "occurred_at": minute_of_march(minute),
+                "status": STATUSES[number % 4], "tags": ["moving"],
+            }));
+        }
+        let body = json!({ "changes": given });
+        let made = moving.key.post("/api/changes/bulk", body).await.data(201);
+        for (number, id) in each(&made, "id").into_iter().enumerate() {
+            let at = text(&given[number]["occurred_at"]);
+            moving.model.insert(text(id), (at, STATUSES[number % 4]));
+        }
+        moving.ids = moving.model.keys().cloned().collect();
+        moving
+    }
+
+    /// Returns the changes that a walk with this filter lists.
+    fn selected(&self, filter: &str) -> Vec<String> {
+        let fits = |status: &str| filter != "not_status=planned" || status != "planned";
+        let found = self.model.iter().filter(|(_, (_, status))| fits(status));
+        found.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Moves a change, often the one that a cursor names, and returns its id.
+    async fn move_one(&mut self, named: &str) -> String {
+        let id = match random(&mut self.seed, 3) {
+            0 => named.to_owned(),
+            _ => self.ids[random(&mut self.seed, self.ids.len())].clone(),
+        };
+        let status = STATUSES[random(&mut self.seed, 4)];
+        let mut body = json!({ "status": status });
+        if status != "planned" {
+            body["started_at"] = json!(minute_of_march(random(&mut self.seed, 20_000)));
+            body["ended_at"] = Value::Null;
+        }
+        let at = effective(&patch(&self.key, &id, body).await);
+        self.model.insert(id.clone(), (at, status));
+        id
+    }
+
+    /// Reads all pages, moves changes between them, and returns what was listed and what
+    /// was moved.
+    async fn walk(&mut self, filter: &str) -> (Vec<String>, Vec<String>) {
+        let (mut listed, mut moved) = (Vec::new(), Vec::new());
         let mut cursor = String::new();
         loop {
             let page = format!("{filter}&per_page=7{cursor}");
-            let body = key.get(&format!("/api/changes?{page}")).await.body(200);
-            let changes = body["data"].as_array().expect("a list");
-            assert_eq!(body["count"], selected(&model).len(), "{page}");
-            let Some(last) = changes.last() else { break };
-            let at = last["started_at"].as_str().or(last["occurred_at"].as_str());
-            cursor = format!("&before={}@{}", text(&last["id"]), at.expect("a time"));
-            listed.extend(changes.iter().map(|change| text(&change["id"])));
-            // Moves two changes, often the one that the cursor names.
+            let body = self
+                .key
+                .get(&format!("/api/changes?{page}"))
+                .await
+                .body(200);
+            let data = body["data"].as_array().expect("a list");
+            assert_eq!(body["count"], self.selected(filter).len(), "{page}");
+            let Some(last) = data.last() else {
+                return (listed, moved);
+            };
+            let last_id = text(&last["id"]);
+            cursor = format!("&before={last_id}@{}", effective(last));
+            listed.extend(data.iter().map(|change| text(&change["id"])));
             for _ in 0..2 {
-                let id = match random(&mut seed, 3) {
-                    0 => text(&last["id"]),
-                    _ => all[random(&mut seed, all.len())].clone(),
-                };
-                let status = statuses[random(&mut seed, 4)];
-                let mut body = json!({ "status": status });
-                if status != "planned" {
-                    body["started_at"] = json!(time(random(&mut seed, 20_000)));
-                    body["ended_at"] = Value::Null;
-                }
-                let changed = patch(&key, &id, body).await;
-                let at = changed["started_at"]
-                    .as_str()
-                    .or(changed["occurred_at"].as_str());
-                model.insert(id.clone(), (at.expect("a time").to_owned(), status));
-                moved.push(id);
+                moved.push(self.move_one(&last_id).await);
             }
-            for day in [1, 5, 9] {
-                let (since, until) = (time(day * 1_440), time((day + 3) * 1_440));
-                let expected = model.values().filter(|(at, status)| {
-                    *at < until && (*at >= since || *status == "in_progress")
-                });
-                let range = format!("since={since}&until={until}");
-                assert_eq!(
-                    count(&key, &range).await,
-                    expected.count() as u64,
-                    "{range}"
-                );
-            }
+            self.assert_ranges_are_counted().await;
         }
+    }
+
+    async fn assert_ranges_are_counted(&self) {
+        for day in [1, 5, 9] {
+            let (since, until) = (
+                minute_of_march(day * 1_440),
+                minute_of_march((day + 3) * 1_440),
+            );
+            let expected = self
+                .model
+                .values()
+                .filter(|(at, status)| *at < until && (*at >= since || *status == "in_progress"));
+            let range = format!("since={since}&until={until}");
+            let expected = expected.count() as u64;
+            assert_eq!(count(&self.key, &range).await, expected, "{range}");
+        }
+    }
+
+    /// Requires the order of the newest changes, and every change at its place.
+    async fn assert_is_in_order(&self) {
+        let mut times: Vec<&String> = self.model.values().map(|(at, _)| at).collect();
+        times.sort_unstable();
+        times.reverse();
+        let page = ids(&self.key, "per_page=100").await;
+        let listed: Vec<&String> = page.iter().map(|id| &self.model[id].0).collect();
+        assert_eq!(listed, times[..100]);
+    }
+}
+
+fn minute_of_march(minute: usize) -> String {
+    let begin: DateTime<Utc> = "2026-03-01T00:00:00Z".parse().expect("a time");
+    let minutes = TimeDelta::minutes(i64::try_from(minute).expect("a number"));
+    shapes::time(begin + minutes)
+}
+
+fn effective(change: &Value) -> String {
+    let started = change["started_at"].as_str();
+    let at = started.or(change["occurred_at"].as_str());
+    at.expect("a time").to_owned()
+}
+
+/// Random moves between the pages of walks: a walk lists every change that did not move
+/// exactly once, and counts match a model after each move.
+async fn walks_and_counts_hold_while_changes_move(app: TestApp) {
+    let mut moving = Moving::new(&app).await;
+    for walk in 0..12 {
+        let filter = ["", "tag=moving", "not_status=planned", "q=change"][walk % 4];
+        let begun = moving.selected(filter);
+        let (listed, moved) = moving.walk(filter).await;
         for id in begun.iter().filter(|id| !moved.contains(id)) {
             let times = listed.iter().filter(|one| *one == id).count();
             assert_eq!(times, 1, "{id} in walk {walk} with {filter:?}");
         }
-        let mut order: Vec<(&String, &String)> =
-            model.iter().map(|(id, (at, _))| (at, id)).collect();
-        order.sort_unstable();
-        let newest: Vec<String> = order
-            .iter()
-            .rev()
-            .take(100)
-            .map(|(_, id)| (*id).clone())
-            .collect();
-        let page = ids(&key, "per_page=100").await;
-        let times: Vec<&String> = page.iter().map(|id| &model[id].0).collect();
-        let expected: Vec<&String> = newest.iter().map(|id| &model[id].0).collect();
-        assert_eq!(times, expected, "after walk {walk}");
+        moving.assert_is_in_order().await;
     }
-    for (id, (at, status)) in &model {
-        let found = key.get(&format!("/api/changes/{id}")).await.data(200);
-        let effective = found["started_at"]
-            .as_str()
-            .or(found["occurred_at"].as_str());
+    for (id, (at, status)) in &moving.model {
+        let path = format!("/api/changes/{id}");
+        let found = moving.key.get(&path).await.data(200);
         assert_eq!(
-            (effective, &found["status"]),
-            (Some(at.as_str()), &json!(status))
+            (effective(&found), &found["status"]),
+            (at.clone(), &json!(status))
         );
     }
 }

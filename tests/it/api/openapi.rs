@@ -10,6 +10,7 @@ use changelog_tests::{TestApp, on_both, run, send, text};
 on_both!(
     the_command_prints_the_document_of_the_endpoint,
     every_endpoint_is_documented_and_exists,
+    every_operation_names_its_caller,
     examples_are_accepted_and_match_their_schemas,
     responses_match_the_document,
     error_responses_match_the_document,
@@ -110,6 +111,11 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
             answer.text
         );
     }
+}
+
+async fn every_operation_names_its_caller(app: TestApp) {
+    let document = Document::of(&app).await;
+    let paths = document.0["paths"].as_object().expect("paths");
     // Every operation has a summary, an id and its authentication.
     for (path, operations) in paths {
         for (method, operation) in operations.as_object().expect("operations") {

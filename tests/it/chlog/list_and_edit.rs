@@ -7,15 +7,18 @@ use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
     lists_are_filtered,
+    filters_that_select_nothing_are_refused,
     lists_are_limited_and_paged,
     changes_are_edited,
+    services_times_and_claims_are_edited,
     tags_and_links_are_added_removed_and_replaced,
     status_commands_set_the_status,
     a_planned_change_is_of_the_day_on_which_it_is_made,
     services_and_hosts_are_managed,
 );
 
-async fn lists_are_filtered(app: TestApp) {
+/// Records four changes that filters tell apart.
+fn record_four_changes(app: &TestApp) {
     for (title, more) in [
         (
             "Überlauf behoben",
@@ -42,8 +45,12 @@ async fn lists_are_filtered(app: TestApp) {
     ] {
         let mut arguments = vec!["log", title, "--create-missing"];
         arguments.extend(more);
-        chlog(&app, &arguments).succeeds();
+        chlog(app, &arguments).succeeds();
     }
+}
+
+async fn lists_are_filtered(app: TestApp) {
+    record_four_changes(&app);
     let author = newest(&app).await["created_by"]["name"].clone();
     let author = author.as_str().expect("a name");
     let everything = ["Deploy api", "Überlauf behoben", "Deploy web", "Old one"];
@@ -109,6 +116,9 @@ async fn lists_are_filtered(app: TestApp) {
         assert_eq!(each(&list["data"], "title"), expected, "{arguments:?}");
         assert_eq!(list["count"], expected.len(), "{arguments:?}");
     }
+}
+
+async fn filters_that_select_nothing_are_refused(app: TestApp) {
     chlog(&app, &["list", "--service", "nobody"]).exits_with(3);
     for arguments in [
         &["list", "--risk", "extreme"][..],
@@ -225,6 +235,29 @@ async fn changes_are_edited(app: TestApp) {
     expected["risk_level"] = json!("low");
     expected["updated_at"] = change["updated_at"].clone();
     assert_eq!(change, expected);
+    let expected = newest(&app).await;
+    chlog(&app, &["update", &id]).exits_with(2);
+    chlog(&app, &["update", &id, "--title", "ab"]).exits_with(6);
+    chlog(&app, &["update", &id, "--service", "nobody"]).exits_with(3);
+    chlog(&app, &["update", &id, "--occurred-at", "2h"]).exits_with(2);
+    chlog(&app, &["update", "not-an-id", "--risk", "low"]).exits_with(2);
+    let nowhere = uuid::Uuid::now_v7().to_string();
+    chlog(&app, &["update", &nowhere, "--risk", "low"]).exits_with(3);
+    assert_eq!(newest(&app).await, expected);
+}
+
+async fn services_times_and_claims_are_edited(app: TestApp) {
+    let id = app.key().change("Deploy").await;
+    let host = [
+        "update",
+        &id,
+        "--host",
+        "web-1",
+        "--status",
+        "in_progress",
+        "--create-missing",
+    ];
+    chlog(&app, &host).succeeds();
     let more = [
         "update",
         &id,
@@ -258,16 +291,7 @@ async fn changes_are_edited(app: TestApp) {
         json!([change["service"]["id"]])
     );
     chlog(&app, &["update", &id, "--clear", "service"]).succeeds();
-    let expected = newest(&app).await;
-    assert_eq!(expected["service_ids"], json!([]));
-    chlog(&app, &["update", &id]).exits_with(2);
-    chlog(&app, &["update", &id, "--title", "ab"]).exits_with(6);
-    chlog(&app, &["update", &id, "--service", "nobody"]).exits_with(3);
-    chlog(&app, &["update", &id, "--occurred-at", "2h"]).exits_with(2);
-    chlog(&app, &["update", "not-an-id", "--risk", "low"]).exits_with(2);
-    let nowhere = uuid::Uuid::now_v7().to_string();
-    chlog(&app, &["update", &nowhere, "--risk", "low"]).exits_with(3);
-    assert_eq!(newest(&app).await, expected);
+    assert_eq!(newest(&app).await["service_ids"], json!([]));
 }
 
 async fn tags_and_links_are_added_removed_and_replaced(app: TestApp) {

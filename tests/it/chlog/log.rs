@@ -7,6 +7,7 @@ use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
     a_change_is_recorded_with_all_fields,
+    several_services_and_outcomes_are_recorded,
     the_message_comes_from_a_pipe_or_a_file,
     an_editor_is_opened,
     without_a_title_the_alternatives_are_listed,
@@ -116,6 +117,17 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
         (&json!("low"), &json!("completed"))
     );
     assert_eq!(change["service"]["name"], "Payments");
+    assert!(
+        output.stdout.contains(&text(&change["id"])) && output.stdout.contains("By id"),
+        "{}",
+        output.stdout
+    );
+}
+
+async fn several_services_and_outcomes_are_recorded(app: TestApp) {
+    app.key()
+        .create("/api/services", json!({ "name": "Payments" }))
+        .await;
     let scheduled = ["log", "Later", "--scheduled-for", "2099-01-02"];
     chlog(&app, &scheduled).succeeds();
     assert_eq!(newest(&app).await["status"], "planned");
@@ -151,11 +163,6 @@ async fn a_change_is_recorded_with_all_fields(app: TestApp) {
         "failed",
     ];
     chlog(&app, &planned).exits_with(6);
-    assert!(
-        output.stdout.contains(&text(&change["id"])) && output.stdout.contains("By id"),
-        "{}",
-        output.stdout
-    );
 }
 
 async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {

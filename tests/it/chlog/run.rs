@@ -17,6 +17,7 @@ use changelog_tests::{FaultyProxy, ProxyMode, TestApp, on_one, programs, signal,
 
 on_one!(
     run_exits_with_the_code_of_the_command,
+    nothing_is_recorded_if_the_command_was_not_run,
     terminal_output_is_unchanged,
     signals_reach_the_command_once,
     the_command_runs_when_the_service_fails,
@@ -129,7 +130,9 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
     assert_eq!(change["tags"], serde_json::json!(["a", "b"]));
     let description = change["description"].as_str().expect("text");
     assert!(description.starts_with("All of it\n\nCommand: `sh`"));
-    // Nothing is recorded if the command was not run.
+}
+
+async fn nothing_is_recorded_if_the_command_was_not_run(app: TestApp) {
     let before = title_counts(&app).await;
     run(&app, &["--status", "completed", "--", "true"]).exits_with(6);
     run(&app, &["--title", "x", "--", "true"]).exits_with(6);

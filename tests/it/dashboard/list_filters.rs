@@ -169,7 +169,10 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     assert_eq!(browser.value("main [name='tags']").await, "eu, a b");
     let since = browser.value("main [name='since']").await;
     assert!(since.starts_with("2026-02-01T12:05"), "{since}");
+    check_search(browser).await;
+}
 
+async fn check_search(browser: &Chromium) {
     // The search in the header opens the list.
     browser.fill("header", &[("text", "deploy 07\n")]).await;
     browser.wait_for_text("1 change").await;

@@ -12,6 +12,7 @@ use changelog_tests::{TestApp, on_both};
 on_both!(
     process:
     changes_are_counted_by_day,
+    a_change_is_counted_on_the_day_on_which_it_started,
     the_busiest_services_are_found,
     services_and_hosts_have_summaries,
 );
@@ -71,7 +72,7 @@ async fn changes_are_counted_by_day(app: TestApp) {
     let planned = json!({
         "title": "planned", "occurred_at": moment(0, 5), "service_id": service, "host_id": host,
     });
-    let planned = key.create("/api/changes", planned).await;
+    key.create("/api/changes", planned).await;
     let (store, tenant) = open(&app).await;
     let of_service = Scope::Service(service.parse().expect("an id"));
     let on_host = Scope::Host(host.parse().expect("an id"));
@@ -121,24 +122,11 @@ async fn changes_are_counted_by_day(app: TestApp) {
         days(&store, tenant, on_host, 0..9).await,
         ["1 high completed 1"]
     );
-    // Started on another day than it was planned for.
-    let patch = json!({ "status": "completed", "started_at": moment(4, 9) });
-    key.patch(&format!("/api/changes/{planned}"), patch)
-        .await
-        .is(200);
-    assert_eq!(
-        days(&store, tenant, of_service, 4..5).await,
-        ["4 low completed 1"]
-    );
-    let mut tx = store.begin().await.expect("a transaction");
-    let id: ChangeId = planned.parse().expect("an id");
-    tx.delete_change(tenant, id).await.expect("it exists");
-    tx.commit().await.expect("a commit");
-    assert_eq!(days(&store, tenant, of_service, 4..5).await, [""; 0]);
+    // The planned one is counted, but by no day.
     for (scope, expected) in [
-        (Scope::Organization, 4),
-        (of_service, 2),
-        (on_host, 1),
+        (Scope::Organization, 5),
+        (of_service, 3),
+        (on_host, 2),
         (Scope::Tag("prod"), 4),
         (Scope::Tag("none"), 0),
     ] {
@@ -157,6 +145,31 @@ async fn changes_are_counted_by_day(app: TestApp) {
             .expect("the store responds"),
         0
     );
+    store.close().await;
+}
+
+async fn a_change_is_counted_on_the_day_on_which_it_started(app: TestApp) {
+    let key = app.key();
+    let service = json!({ "name": "payments" });
+    let service = key.create("/api/services", service).await;
+    let planned = json!({ "title": "planned", "occurred_at": moment(0, 5), "service_id": service });
+    let planned = key.create("/api/changes", planned).await;
+    let (store, tenant) = open(&app).await;
+    let of_service = Scope::Service(service.parse().expect("an id"));
+    assert_eq!(days(&store, tenant, of_service, 0..9).await, [""; 0]);
+    let patch = json!({ "status": "completed", "started_at": moment(4, 9) });
+    key.patch(&format!("/api/changes/{planned}"), patch)
+        .await
+        .is(200);
+    assert_eq!(
+        days(&store, tenant, of_service, 4..5).await,
+        ["4 low completed 1"]
+    );
+    let mut tx = store.begin().await.expect("a transaction");
+    let id: ChangeId = planned.parse().expect("an id");
+    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.commit().await.expect("a commit");
+    assert_eq!(days(&store, tenant, of_service, 4..5).await, [""; 0]);
     store.close().await;
 }
 
