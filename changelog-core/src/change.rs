@@ -239,7 +239,8 @@ impl Change {
     /// wire, but nobody has rolled it back.
     pub fn status_label(&self) -> &str {
         match (&self.status, &self.outcome) {
-            (Status::RolledBack, Some(Outcome::Failed)) => "failed",
+            (Status::Completed | Status::RolledBack, Some(Outcome::Failed)) => "failed",
+            (Status::Completed, Some(Outcome::Undone)) => "rolled back",
             (Status::Completed | Status::RolledBack, Some(Outcome::Indeterminate)) => {
                 "outcome unknown"
             }

@@ -40,15 +40,21 @@ pub(super) fn check_text<'c>(
     problems: &mut Violations,
     name: &str,
     kind: &FieldKind,
-    value: impl FnOnce(&Optional<String>) -> Option<&'c mut String>,
+    value: impl FnOnce(&Optional<String>) -> Option<&'c mut Option<String>>,
 ) {
+    let is_line = matches!(kind, FieldKind::ShortText(_));
     let (field, max_chars, kind) = match kind {
         FieldKind::LongText(field) => (field, MAX_LONG_TEXT_CHARS, TextKind::MultiLine),
         FieldKind::ShortText(text) => (&text.field, text.max_chars, TextKind::Line),
         _ => return,
     };
-    if let Some(value) = value(field) {
-        rules::text(problems, &format!("/{name}"), value, 0..=max_chars, kind);
+    let Some(value) = value(field) else {
+        return;
+    };
+    rules::optional_text(problems, &format!("/{name}"), value, max_chars, kind);
+    // What an environment variable that is not set becomes.
+    if is_line && value.as_ref().is_some_and(String::is_empty) {
+        *value = None;
     }
 }
 

@@ -36,8 +36,8 @@ pub struct ChangeFilter {
     pub created_by: Option<String>,
     /// Only changes with all of these tags, matched exactly.
     pub tags: Vec<String>,
-    /// Only changes whose effective time is this or later, and those in progress,
-    /// which happen now.
+    /// Only changes whose effective time is this or later; if the range contains the
+    /// present time, also those in progress, which happen now.
     pub since: Option<Timestamp>,
     /// Only changes whose effective time is before this.
     pub until: Option<Timestamp>,

@@ -134,7 +134,7 @@ impl Input for NewChange {
         check_title(problems, &mut self.title);
         for field in FIELDS {
             check_text(problems, field.name, &field.kind, |text| {
-                (text.of_new_mut)(self).as_mut()
+                Some((text.of_new_mut)(self))
             });
         }
         if let Some(agent) = &mut self.agent {
@@ -146,7 +146,7 @@ impl Input for NewChange {
         progress::check_past(problems, "occurred_at", self.occurred_at, now);
         progress::check_past(problems, "started_at", self.started_at, now);
         progress::check_past(problems, "ended_at", self.ended_at, now);
-        Progress::of_new(self).check(problems);
+        Progress::of_new(self).check(problems, "ended_at");
     }
 }
 

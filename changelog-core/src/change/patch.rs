@@ -39,7 +39,8 @@ pub struct ChangePatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<HostId>))]
     pub host_id: Option<Option<HostId>>,
-    /// The new environment. Null, or a new host without it, sets that of the host.
+    /// The new environment; null sets that of the host. An environment that is that of
+    /// the host follows a new host.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Environment>))]
     pub environment: Option<Option<Environment>>,
@@ -168,7 +169,7 @@ impl Input for ChangePatch {
         }
         for field in FIELDS {
             check_text(problems, field.name, &field.kind, |text| {
-                (text.of_patch_mut)(self).as_mut()?.as_mut()
+                (text.of_patch_mut)(self).as_mut()
             });
         }
         let kind = TextKind::MultiLine;

@@ -28,7 +28,9 @@ impl Progress {
 
     /// Reports fields that contradict the status, and times that contradict each
     /// other. Only fields that the client gave can contradict.
-    pub(super) fn check(&self, problems: &mut Violations) {
+    ///
+    /// `end_field` is the field to which a wrong order of the times is attributed.
+    pub(super) fn check(&self, problems: &mut Violations, end_field: &str) {
         let planned = self.status == Status::Planned;
         let mut add = |field: &str, needed: &str| {
             let message = format!(
@@ -49,8 +51,12 @@ impl Progress {
         if let (Some(start), Some(end)) = (self.started_at, self.ended_at)
             && end < start
         {
-            let message = format!("must not be before started_at ({start}), got {end}");
-            problems.add("/ended_at", ViolationCode::OutOfRange, message);
+            let message = if end_field == "ended_at" {
+                format!("must not be before started_at ({start}), got {end}")
+            } else {
+                format!("must not be after ended_at ({end}), got {start}")
+            };
+            problems.add(format!("/{end_field}"), ViolationCode::OutOfRange, message);
         }
     }
 
@@ -103,12 +109,13 @@ pub(super) fn apply(
         },
         outcome: match patch.outcome.take() {
             Some(outcome) => outcome,
-            None if moved => None,
+            // What was known of a change in progress is still known when it ends.
+            None if moved && (before.is_ended() || !given.status.is_ended()) => None,
             None => change.outcome.clone(),
         },
     };
     if after.status == Status::Planned {
-        given.check(problems);
+        given.check(problems, "ended_at");
         after = Progress {
             started_at: None,
             ended_at: None,
@@ -122,11 +129,19 @@ pub(super) fn apply(
         });
         if moved && after.status.is_ended() {
             after.ended_at = after.ended_at.or(Some(now.max(start)));
-            if after.status == Status::RolledBack && given.outcome.is_none() {
-                after.outcome = Some(Outcome::Undone);
+            if after.status == Status::RolledBack {
+                after.outcome.get_or_insert(Outcome::Undone);
             }
         }
-        after.check(problems);
+        let gives_start = patch.started_at.is_some() && patch.ended_at.is_none();
+        after.check(
+            problems,
+            if gives_start {
+                "started_at"
+            } else {
+                "ended_at"
+            },
+        );
     }
     if patch.reason.is_some() && after.status != Status::RolledBack {
         let message = "needs the status rolled_back: it says why the change was rolled back";
@@ -355,6 +370,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_of_a_change_in_progress_is_kept_when_it_ends() {
+        let failed = json!({ "status": "in_progress", "outcome": "failed" });
+        let to = |status: &str| json!({ "status": status });
+        let (change, _) = updated(json!({}), &[failed.clone(), to("rolled_back")]);
+        assert_eq!(change.outcome, Some(Outcome::Failed));
+        // Undone later, and opened again.
+        let succeeded = json!({ "status": "completed", "outcome": "succeeded" });
+        let (change, _) = updated(json!({}), &[succeeded.clone(), to("rolled_back")]);
+        assert_eq!(change.outcome, Some(Outcome::Undone));
+        let (change, _) = updated(json!({}), &[succeeded, to("in_progress")]);
+        assert_eq!(change.outcome, None);
+    }
+
+    #[test]
     fn an_update_that_contradicts_the_status_is_refused() {
         let ten = "2026-11-22T10:00:00Z";
         for (patch, pointer) in [
@@ -377,6 +406,9 @@ mod tests {
             let (_, broken) = updated(json!({}), std::slice::from_ref(&patch));
             assert_eq!(broken, [pointer], "{patch}");
         }
+        let late = json!({ "started_at": "2026-11-22T10:01:00Z" });
+        let (_, broken) = updated(json!({}), &[json!({ "status": "completed" }), late]);
+        assert_eq!(broken, ["/started_at"]);
         let patch = json!({ "status": "rolled_back", "reason": "broken" });
         assert!(updated(json!({}), &[patch]).1.is_empty());
     }

@@ -49,8 +49,8 @@ const ID_STEP_NANOS: u32 = 250;
         ("tag" = Option<Vec<String>>, Query, explode = true, max_items = 20,
             description = "Changes with this tag; repeat the parameter to require several tags"),
         ("since" = Option<Timestamp>, Query,
-            description = "Changes whose effective time (`started_at`, else `occurred_at`) is this or later, and \
-                           those in progress"),
+            description = "Changes whose effective time (`started_at`, else `occurred_at`) is this or later; if \
+                           the range contains the present time, also those in progress"),
         ("until" = Option<Timestamp>, Query, description = "Changes whose effective time is before this"),
         ("before" = Option<String>, Query,
             description = "Changes after this one in the list, to read the next page: its id, or better its id, `@` \

@@ -14,7 +14,7 @@ use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};
 
 /// Conditions that need no index, with the reason.
-const UNINDEXED_COLUMNS: [(&str, &str, &str); 7] = [
+const UNINDEXED_COLUMNS: [(&str, &str, &str); 8] = [
     (
         "change_counts",
         "risk_level",
@@ -35,6 +35,11 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 7] = [
         "changes",
         "undone_at",
         "the index of undone changes has it, and a week has few",
+    ),
+    (
+        "changes",
+        "moved_id",
+        "few changes at the sort keys of a range of ids have moved there",
     ),
     ("memberships", "role", "an organization has few members"),
     ("sessions", "organization_id", "a person has few sessions"),

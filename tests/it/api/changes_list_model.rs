@@ -148,10 +148,10 @@ impl Query {
         };
         let one_of = |words: &[&str], word: &str| words.is_empty() || words.contains(&word);
         // What is in progress happens now.
-        let is_running = change.status == "in_progress"
-            && self
-                .until
-                .is_none_or(|until| self.since.is_none_or(|since| since < until));
+        let now = chrono::Utc::now().timestamp_millis();
+        let is_now = self.since.is_none_or(|since| since <= now)
+            && self.until.is_none_or(|until| until > now);
+        let is_running = change.status == "in_progress" && is_now;
         self.words.iter().all(begins)
             && self.text.iter().all(in_text)
             && one_of(&self.risks, change.risk)

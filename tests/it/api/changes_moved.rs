@@ -389,6 +389,10 @@ async fn what_is_in_progress_happens_now(app: TestApp) {
     assert!(!ids(&key, "active=false").await.contains(&running));
     let finished = format!("since={hour}&status=completed");
     assert_eq!(ids(&key, &finished).await, [recent.as_str()]);
+    // It does not happen in the past, nor in the future.
+    let past = format!("since={}&until={hour}", at(TimeDelta::hours(2)));
+    assert!(ids(&key, &past).await.is_empty());
+    assert!(ids(&key, "since=2999-01-01T00:00:00Z").await.is_empty());
     // Nothing is in a range that has no time.
     assert!(
         ids(&key, &format!("since={hour}&until={hour}"))

@@ -66,7 +66,10 @@ impl Draft {
         };
         let (has_service_id, host_id) = (new.service_id.is_some(), new.host_id);
         let change = new.into_change(id.into(), tenant.id(), actor.author(), now.into());
-        let metadata = json!({ "risk_level": change.risk_level, "status": change.status });
+        let mut metadata = json!({ "risk_level": change.risk_level, "status": change.status });
+        if let Some(outcome) = &change.outcome {
+            metadata["outcome"] = json!(outcome);
+        }
         let words = search::indexed_text(tenant, &change.title, &facets(&change, host_id));
         let mut draft = Self {
             tenant,

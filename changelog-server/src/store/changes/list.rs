@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use changelog_core::{Change, ChangeFilter, HostId, RiskLevel, ServiceId, Status, Timestamp};
+use chrono::Utc;
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
@@ -191,8 +192,8 @@ fn earlier_than(time: &Range<i64>) -> Range<i64> {
 
 /// Returns the parts that a list consists of.
 ///
-/// What is in progress happens now: with `since`, changes in progress that were started
-/// before are a further part.
+/// What is in progress happens now: if the range of times begins before now and does not
+/// end before now, changes in progress that were started before it are a further part.
 async fn parts(
     database: &Database,
     tenant: Tenant,
@@ -201,6 +202,7 @@ async fn parts(
 ) -> Result<Vec<Part>, StoreError> {
     let time = time_of(filter);
     let is_running_included = filter.since.is_some()
+        && time.contains(&Utc::now().timestamp_millis())
         && (filter.statuses.is_empty() || filter.statuses.contains(&Status::InProgress));
     let earlier = earlier_than(&time);
     let mut parts: Vec<Part> = match indexed(filter, &matcher) {

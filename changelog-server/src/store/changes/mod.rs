@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use changelog_core::{
-    Change, ChangeCursor, ChangeId, Environment, HostId, Outcome, ServiceId, Status, Timestamp,
+    Change, ChangeCursor, ChangeId, Environment, HostId, Outcome, ServiceId, Timestamp,
 };
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
@@ -156,18 +156,19 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         return Ok(Vec::new());
     };
     let mut lease = database.point_reader(*tenant).await?;
-    let mut found: HashMap<Uuid, String> = HashMap::new();
-    for place in [Place::OfId, Place::Moved] {
-        let missing: Vec<Uuid> = wanted
-            .iter()
-            .map(|(_, id)| id.0)
-            .filter(|id| !found.contains_key(id))
-            .collect();
-        if missing.is_empty() {
-            break;
-        }
+    let ids: Vec<Uuid> = wanted.iter().map(|(_, id)| id.0).collect();
+    let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
+        let mut query = select_by_ids(*tenant, &ids);
+        query.build_query_as().fetch_all(&mut **db).await
+    })?;
+    let mut found: HashMap<Uuid, String> = rows.into_iter().collect();
+    let missing: Vec<Uuid> = ids
+        .into_iter()
+        .filter(|id| !found.contains_key(id))
+        .collect();
+    if !missing.is_empty() {
         let rows: Vec<(Uuid, String)> = on!(&mut lease, |db| async {
-            let mut query = select_by_ids(*tenant, place, &missing);
+            let mut query = select_at_both_places(*tenant, &missing);
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         found.extend(rows);
@@ -180,35 +181,46 @@ async fn by_ids(database: Database, wanted: Vec<(Tenant, ChangeId)>) -> Results<
         .collect())
 }
 
-/// Where a change is looked for.
-#[derive(Clone, Copy)]
-enum Place {
-    /// At the sort key that its id determines.
-    OfId,
-    /// Among the changes that have another sort key.
-    Moved,
-}
-
-/// Selects the changes of one organization that are at some place. A change that is found
-/// at the sort key of an id may have another id.
-fn select_by_ids<DB: Dialect>(tenant: Tenant, place: Place, ids: &[Uuid]) -> QueryBuilder<DB> {
+/// Selects the changes of one organization that are at the sort keys of some ids. A change
+/// that is found there may have another id.
+fn select_by_ids<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new("SELECT c.id, ");
     push_json(&mut query, tenant);
     query.push(" FROM changes c ").push(REFERENCES);
     query.push(" WHERE c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    match place {
-        Place::OfId => {
-            query.push(" AND c.sort_key");
-            let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
-            DB::push_in(&mut query, sort_keys.collect());
-        }
-        Place::Moved => {
-            query.push(" AND c.moved_id");
-            DB::push_in_ids(&mut query, ids.to_vec());
-        }
-    }
+    query.push(" AND c.sort_key");
+    let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
+    DB::push_in(&mut query, sort_keys.collect());
     query
+}
+
+/// Selects the changes of one organization that are at the sort keys of some ids or have
+/// moved. One statement, because a change may move between two.
+fn select_at_both_places<DB: Dialect>(tenant: Tenant, ids: &[Uuid]) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.id, ");
+    push_json(&mut query, tenant);
+    query.push(" FROM (SELECT p.sort_key FROM changes p WHERE p.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND p.sort_key");
+    let sort_keys = ids.iter().map(|id| sort_key::to_look_up(*id));
+    DB::push_in(&mut query, sort_keys.collect());
+    query.push(" UNION ALL SELECT m.sort_key FROM changes m WHERE m.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND m.moved_id");
+    DB::push_in_ids(&mut query, ids.to_vec());
+    push_places_end(&mut query, tenant);
+    query
+}
+
+/// Joins the changes whose sort keys a subquery has selected.
+fn push_places_end<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
+    // LEFT, so that SQLite begins with the sort keys.
+    query.push(
+        ") AS place LEFT JOIN changes c ON c.sort_key = place.sort_key AND c.organization_id = ",
+    );
+    DB::bind(query, tenant.uuid().into());
+    query.push(REFERENCES);
 }
 
 impl Database {
@@ -405,16 +417,12 @@ impl<'c> ChangeRow<'c> {
         change.ended_at.filter(ended_later).map(Timestamp::millis)
     }
 
-    /// Returns when the change was undone, in milliseconds since 1970; a change that
-    /// failed, or whose end was not seen, was not.
+    /// Returns when the change was undone, in milliseconds since 1970. A change that was
+    /// recorded as rolled back without an outcome has failed, as the specification says.
     fn undone_at(&self) -> Option<i64> {
-        let change = self.change;
-        let is_undone = change.status == Status::RolledBack
-            && !matches!(
-                change.outcome,
-                Some(Outcome::Failed | Outcome::Indeterminate)
-            );
-        change.ended_at.filter(|_| is_undone).map(Timestamp::millis)
+        let is_undone = self.change.outcome == Some(Outcome::Undone);
+        let ended_at = self.change.ended_at.filter(|_| is_undone);
+        ended_at.map(Timestamp::millis)
     }
 
     /// Returns the columns that an update may change, except the document.

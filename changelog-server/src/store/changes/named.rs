@@ -2,19 +2,19 @@
 
 use std::ops::RangeInclusive;
 
-use changelog_core::{ChangeFilter, Status};
+use changelog_core::{ChangeFilter, Status, ViolationCode, Violations};
+use chrono::Utc;
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
 use super::list::{ChangeList, ChangesJson, time_of};
-use super::{REFERENCES, broken, push_json};
+use super::{broken, push_json, push_places_end};
 use crate::store::engine::{Dialect, Value, on};
 use crate::store::index::search::{ChangeMatcher, IndexTerms};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// The limit on changes that the beginning of an id finds. If more have it, it is
-/// searched for as a word.
+/// The limit on changes that the beginning of an id finds.
 const MAX_NAMED: usize = 200;
 
 /// A change that the beginning of an id found.
@@ -24,32 +24,36 @@ pub(super) struct NamedChange {
 }
 
 impl Database {
-    /// Finds the changes whose ids begin with some digits, newest first; none if there
-    /// are too many.
+    /// Finds the changes whose ids begin with some digits, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when more than 200 changes do.
     pub(super) async fn changes_named(
         &self,
         tenant: Tenant,
         digits: &str,
     ) -> Result<Vec<NamedChange>, StoreError> {
         let ids = ids_of(digits);
-        let mut named = Vec::new();
-        for is_moved in [false, true] {
-            let Some(query_range) = Named::new(&ids, is_moved) else {
-                continue;
-            };
-            let rows: Vec<(Uuid, i64, String)> =
-                on!(&mut self.reader(tenant).await?, |db| async {
-                    let mut query = query_range.select(tenant);
-                    query.build_query_as().fetch_all(&mut **db).await
-                })?;
-            if rows.len() > MAX_NAMED {
-                return Ok(Vec::new());
-            }
-            let found = rows.into_iter().filter(|(id, key, _)| {
-                ids.contains(id) && is_moved == (sort_key::of(*id) != Some(*key))
-            });
-            named.extend(found.map(|(_, sort_key, json)| NamedChange { sort_key, json }));
+        let Some(first) = sort_key::of(*ids.start()) else {
+            return Ok(Vec::new());
+        };
+        let keys = first..=sort_key::of(*ids.end()).unwrap_or(i64::MAX);
+        // In one statement, because a change may move between two.
+        let rows: Vec<(i64, String)> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = select_named(tenant, &ids, &keys);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        if rows.len() > MAX_NAMED {
+            let mut problems = Violations::default();
+            let message = format!(
+                "must have more digits of the id: more than {MAX_NAMED} changes have these"
+            );
+            problems.add("?text", ViolationCode::TooMany, message);
+            problems.into_result(())?;
         }
+        let named = rows.into_iter();
+        let named = named.map(|(sort_key, json)| NamedChange { sort_key, json });
+        let mut named: Vec<NamedChange> = named.collect();
         named.sort_by_key(|change| std::cmp::Reverse(change.sort_key));
         Ok(named)
     }
@@ -68,7 +72,8 @@ impl Database {
             let terms = IndexTerms::from_json(&change.json).map_err(|error| broken(&error))?;
             let millis = sort_key::millis(change.sort_key);
             let is_running = terms.has_status(&Status::InProgress);
-            let in_time = millis < time.end && (millis >= time.start || is_running);
+            let is_now = time.contains(&Utc::now().timestamp_millis());
+            let in_time = time.contains(&millis) || (millis < time.start && is_running && is_now);
             if in_time && matcher.matches(&terms) {
                 selected.push(change);
             }
@@ -101,40 +106,56 @@ fn ids_of(digits: &str) -> RangeInclusive<Uuid> {
     id("0")..=id("f")
 }
 
-/// Where changes with a range of ids are looked for.
-enum Named {
-    /// At the sort keys that the ids determine.
-    AtSortKeys(RangeInclusive<i64>),
-    /// Among the changes that have other sort keys.
-    Moved(RangeInclusive<Uuid>),
+/// Selects the changes with a range of ids: those at the sort keys that the ids determine,
+/// and those that have moved.
+fn select_named<DB: Dialect>(
+    tenant: Tenant,
+    ids: &RangeInclusive<Uuid>,
+    keys: &RangeInclusive<i64>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new("SELECT c.sort_key, ");
+    push_json(&mut query, tenant);
+    query.push(
+        " FROM (SELECT sort_key FROM (SELECT p.sort_key FROM changes p WHERE p.organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    push_between(
+        &mut query,
+        "p.sort_key",
+        (*keys.start()).into(),
+        (*keys.end()).into(),
+    );
+    push_between(
+        &mut query,
+        "p.id",
+        (*ids.start()).into(),
+        (*ids.end()).into(),
+    );
+    query
+        .push(" AND p.moved_id IS NULL LIMIT ")
+        .push(MAX_NAMED + 1);
+    query.push(") AS in_place UNION ALL SELECT sort_key FROM (SELECT m.sort_key FROM changes m WHERE m.organization_id = ");
+    DB::bind(&mut query, tenant.uuid().into());
+    push_between(
+        &mut query,
+        "m.moved_id",
+        (*ids.start()).into(),
+        (*ids.end()).into(),
+    );
+    query.push(" LIMIT ").push(MAX_NAMED + 1).push(") AS moved");
+    push_places_end(&mut query, tenant);
+    query
 }
 
-impl Named {
-    fn new(ids: &RangeInclusive<Uuid>, is_moved: bool) -> Option<Self> {
-        if is_moved {
-            return Some(Self::Moved(ids.clone()));
-        }
-        let first = sort_key::of(*ids.start())?;
-        let last = sort_key::of(*ids.end()).unwrap_or(i64::MAX);
-        Some(Self::AtSortKeys(first..=last))
-    }
-
-    /// Builds the statement that reads them; a change at a sort key may have another id.
-    fn select<DB: Dialect>(&self, tenant: Tenant) -> QueryBuilder<DB> {
-        let mut query = QueryBuilder::new("SELECT c.id, c.sort_key, ");
-        push_json(&mut query, tenant);
-        query.push(" FROM changes c").push(REFERENCES);
-        query.push(" WHERE c.organization_id = ");
-        DB::bind(&mut query, tenant.uuid().into());
-        let (column, first, last): (_, Value<'_>, Value<'_>) = match self {
-            Self::AtSortKeys(keys) => ("c.sort_key", (*keys.start()).into(), (*keys.end()).into()),
-            Self::Moved(ids) => ("c.moved_id", (*ids.start()).into(), (*ids.end()).into()),
-        };
-        query.push(" AND ").push(column).push(" >= ");
-        DB::bind(&mut query, first);
-        query.push(" AND ").push(column).push(" <= ");
-        DB::bind(&mut query, last);
-        query.push(" LIMIT ").push(MAX_NAMED + 1);
-        query
-    }
+/// Writes the condition that a column is within a range.
+fn push_between<DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    column: &str,
+    first: Value<'_>,
+    last: Value<'_>,
+) {
+    query.push(" AND ").push(column).push(" >= ");
+    DB::bind(query, first);
+    query.push(" AND ").push(column).push(" <= ");
+    DB::bind(query, last);
 }
