@@ -240,11 +240,10 @@ impl Change {
     pub fn status_label(&self) -> &str {
         match (&self.status, &self.outcome) {
             (Status::Completed | Status::RolledBack, Some(Outcome::Failed)) => "failed",
-            (Status::Completed, Some(Outcome::Undone)) => "rolled back",
             (Status::Completed | Status::RolledBack, Some(Outcome::Indeterminate)) => {
                 "outcome unknown"
             }
-            (Status::RolledBack, _) => "rolled back",
+            (Status::RolledBack, _) | (Status::Completed, Some(Outcome::Undone)) => "rolled back",
             (Status::InProgress, _) => "in progress",
             (status, _) => status.as_str(),
         }

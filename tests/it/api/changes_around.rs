@@ -44,7 +44,11 @@ async fn record(app: &TestApp) -> (String, String) {
             json!({ "host_id": hosts[1] }),
         ),
         ("elsewhere", "10:33", json!({ "host_id": hosts[2] })),
-        ("undone", "11:30", json!({ "status": "rolled_back" })),
+        (
+            "undone",
+            "11:30",
+            json!({ "status": "rolled_back", "outcome": "undone" }),
+        ),
         ("still running", "11:00", json!({ "status": "in_progress" })),
         ("just before", "11:59", json!({})),
         ("at the moment", "12:00", json!({})),

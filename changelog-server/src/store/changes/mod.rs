@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use changelog_core::{
-    Change, ChangeCursor, ChangeId, Environment, HostId, Outcome, ServiceId, Timestamp,
+    Change, ChangeCursor, ChangeId, Environment, HostId, Outcome, ServiceId, Status, Timestamp,
 };
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
@@ -418,10 +418,15 @@ impl<'c> ChangeRow<'c> {
     }
 
     /// Returns when the change was undone, in milliseconds since 1970. A change that was
-    /// recorded as rolled back without an outcome has failed, as the specification says.
+    /// recorded as rolled back, without an outcome and with one time only, has failed, as
+    /// the specification says.
     fn undone_at(&self) -> Option<i64> {
-        let is_undone = self.change.outcome == Some(Outcome::Undone);
-        let ended_at = self.change.ended_at.filter(|_| is_undone);
+        let change = self.change;
+        let is_undone = match &change.outcome {
+            Some(outcome) => *outcome == Outcome::Undone,
+            None => change.status == Status::RolledBack && change.duration().is_some(),
+        };
+        let ended_at = change.ended_at.filter(|_| is_undone);
         ended_at.map(Timestamp::millis)
     }
 
