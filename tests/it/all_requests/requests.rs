@@ -397,8 +397,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     async fn watch(&mut self, fixture: &Fixture, times: usize) {
         let selection = format!(
             "q={0}&text={0}&service_id={1}&host_id={2}&environment=prod&risk_level=low\
-             &min_risk=low&status=planned&not_status=completed&active=false&created_by={3}&tag={4}",
-            fixture.word, fixture.service, fixture.host, fixture.author, fixture.tag
+             &min_risk=low&status=planned&not_status=completed&active=false&created_by=terraform&tag={3}",
+            fixture.word, fixture.service, fixture.host, fixture.tag
         );
         let body = json!({
             "title": fixture.word, "service_id": fixture.service, "host_id": fixture.host,
