@@ -630,7 +630,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let full = [
             ("title", name.as_str()),
             ("service_id", &fixture.service),
-            ("service_ids", "ledger"),
+            ("service_ids", &fixture.other_service),
             ("host_id", &fixture.host),
             ("environment", "staging"),
             ("tags", &fixture.tag),
@@ -645,7 +645,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             ("status", "rolled_back"),
             ("reason", "A reason"),
             ("started_at", "2026-01-01T00:00"),
-            ("service_ids", "ledger"),
+            ("service_ids", &fixture.other_service),
         ];
         self.form(&full, &end, 303).await;
         let edit = format!("{full}/edit");
