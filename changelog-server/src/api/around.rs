@@ -8,8 +8,7 @@ use bytes::Bytes;
 use changelog_core::change::around::{Affected, Candidate, Ranked, SymptomWord, rank};
 use changelog_core::limits::MAX_WINDOW_MINUTES;
 use changelog_core::{
-    Around, AroundFacets, AroundFilter, ChangeId, Environment, HostId, ServiceId, ServiceRef,
-    Timestamp,
+    Around, AroundFilter, ChangeId, Environment, HostId, ServiceId, ServiceRef, Timestamp,
 };
 use chrono::TimeDelta;
 
@@ -68,7 +67,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         filter.window_minutes,
         limit,
     );
-    let facets = facets(&app, tenant, ranking.since, at).await?;
+    let mut services = ranking.services;
+    services.truncate(MAX_SERVICE_COUNTS);
+    let window = ranking.since.millis()..at.millis().saturating_add(1);
+    let now = app.now().into();
+    let facets = app.store.counts_by_place(tenant, window, now, &services);
+    let facets = facets.await?;
     let ids = ranking.ranked.iter().map(|one| one.id);
     let documents = app.store.changes_of(tenant, ids).await?;
     let envelope = Around {
@@ -252,17 +256,4 @@ fn related_services(affected: &Affected) -> Vec<(ServiceId, u64)> {
             .map(|service| (service.id, MAX_PER_KIND)),
     );
     limits.into_iter().collect()
-}
-
-/// Counts the changes of the window by service and environment.
-async fn facets(
-    app: &App,
-    tenant: Tenant,
-    since: Timestamp,
-    at: Timestamp,
-) -> Result<AroundFacets, StoreError> {
-    let window = since.millis()..at.millis().saturating_add(1);
-    app.store
-        .counts_by_place(tenant, window, app.now().into(), MAX_SERVICE_COUNTS)
-        .await
 }

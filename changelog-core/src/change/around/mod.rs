@@ -115,7 +115,7 @@ pub struct Around {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AroundFacets {
-    /// The services with the most changes, busiest first. A change to several services
+    /// The services with the most of the compared changes, busiest first. A change to several services
     /// counts for each of them.
     pub services: Vec<ServiceCount>,
     /// The environments, busiest first.

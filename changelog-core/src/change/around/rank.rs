@@ -110,6 +110,9 @@ pub struct Ranking {
     pub widened: bool,
     /// The number of changes in the window.
     pub considered: u64,
+    /// The services of these changes, those of most changes first; planned changes do
+    /// not count.
+    pub services: Vec<ServiceId>,
     /// The changes with the highest scores, highest first, the newest first among equal
     /// scores.
     pub ranked: Vec<Ranked>,
@@ -141,6 +144,7 @@ pub fn rank(
     let since = start(at, window_minutes);
     weighed.retain(|one| (since..=at).contains(&one.change.started_at));
     let considered = weighed.len() as u64;
+    let services = busiest_services(&weighed);
     weighed.sort_by_key(|one| Reverse((one.change.started_at, one.change.id)));
     add_other_reasons(&mut weighed, at);
     // Stable: the newest first among equal scores.
@@ -151,6 +155,7 @@ pub fn rank(
         window_minutes,
         widened,
         considered,
+        services,
         ranked: weighed.into_iter().map(Weighed::into_ranked).collect(),
     }
 }
@@ -197,6 +202,21 @@ fn choose_window(weighed: &[Weighed], affected: &Affected, at: Timestamp) -> (u6
     let chosen = DEFAULT_WINDOWS_MINUTES.into_iter().find(reaches);
     let chosen = chosen.unwrap_or(last);
     (chosen, chosen != first)
+}
+
+/// Returns the services of changes, those of most changes first.
+fn busiest_services(weighed: &[Weighed]) -> Vec<ServiceId> {
+    let mut counts: HashMap<ServiceId, u64> = HashMap::new();
+    let happened = weighed.iter().map(|one| &one.change);
+    for change in happened.filter(|change| change.status != Status::Planned) {
+        let first = change.service.iter().map(|service| service.id);
+        for id in first.chain(change.more_services.iter().copied()) {
+            *counts.entry(id).or_default() += 1;
+        }
+    }
+    let mut services: Vec<(ServiceId, u64)> = counts.into_iter().collect();
+    services.sort_by_key(|(id, count)| (Reverse(*count), *id));
+    services.into_iter().map(|(id, _)| id).collect()
 }
 
 fn start(at: Timestamp, window_minutes: u64) -> Timestamp {

@@ -16,14 +16,6 @@ use crate::store::engine::{Dialect, on};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
 
-/// The changes of whole days by service, without planned ones. Its conditions are those
-/// of the services with the most changes: see [`super::charts`].
-const DAYS_BY_SERVICE: &str = "
-SELECT scope || '', CAST(SUM(n) AS BIGINT) FROM change_counts
-WHERE organization_id = $1 AND span = -86400000 AND substr(scope, 1, 8) = 'service/'
-    AND start >= $2 AND start < $3 AND status <> 'planned'
-GROUP BY scope || ''";
-
 /// The changes of whole days by environment, without planned ones.
 const DAYS_BY_ENVIRONMENT: &str = "
 SELECT environment, CAST(SUM(n) AS BIGINT) FROM change_counts
@@ -42,15 +34,15 @@ struct Sums {
 }
 
 impl Database {
-    /// Counts the changes of a range of milliseconds since 1970 by service, at most
-    /// `limit` of them, and by environment, without planned ones: most changes first.
-    /// Whole days are added up; the changes of the other parts are read.
+    /// Counts the changes of a range of milliseconds since 1970 in each of some services
+    /// and by environment, without planned ones: most changes first. Whole days are added
+    /// up; the changes of the other parts are read.
     pub async fn counts_by_place(
         &self,
         tenant: Tenant,
         millis: Range<i64>,
         now: Timestamp,
-        limit: usize,
+        services: &[ServiceId],
     ) -> Result<AroundFacets, StoreError> {
         let nearest = nearest_days(&millis, now.millis());
         let NearestDays {
@@ -60,18 +52,17 @@ impl Database {
         } = nearest;
         let mut sums = Sums::default();
         if !days.is_empty() {
-            self.add_days(tenant, days, &mut sums).await?;
+            self.add_days(tenant, services, days, &mut sums).await?;
         }
         let added = added.into_iter().map(|part| (1, part));
         for (step, part) in added.chain(removed.into_iter().map(|part| (-1, part))) {
             self.add_rows(tenant, part, step, &mut sums).await?;
         }
-        let services = sums.services.into_iter();
-        let mut services: Vec<(ServiceId, u64)> = services
-            .filter_map(|(id, count)| Some((id, positive(count)?)))
-            .collect();
+        let counted = services
+            .iter()
+            .filter_map(|id| Some((*id, positive(*sums.services.get(id)?)?)));
+        let mut services: Vec<(ServiceId, u64)> = counted.collect();
         services.sort_by_key(|(id, count)| (std::cmp::Reverse(*count), *id));
-        services.truncate(limit);
         let ids: Vec<ServiceId> = services.iter().map(|(id, _)| *id).collect();
         let mut known = self.services_by_id(tenant, ids.into_iter()).await?;
         let services = services.into_iter().filter_map(|(id, count)| {
@@ -99,23 +90,26 @@ impl Database {
     async fn add_days(
         &self,
         tenant: Tenant,
+        services: &[ServiceId],
         days: Range<i64>,
         sums: &mut Sums,
     ) -> Result<(), StoreError> {
         let mut lease = self.reader(tenant).await?;
-        let [services, environments]: [Vec<(String, i64)>; 2] = on!(&mut lease, |db| async {
-            let mut both = [Vec::new(), Vec::new()];
-            for (rows, statement) in both.iter_mut().zip([DAYS_BY_SERVICE, DAYS_BY_ENVIRONMENT]) {
-                *rows = sqlx::query_as(statement)
-                    .bind(tenant.uuid())
-                    .bind(days.start)
-                    .bind(days.end)
-                    .fetch_all(&mut **db)
-                    .await?;
+        let (by_service, environments) = on!(&mut lease, |db| async {
+            let mut by_service: Vec<(String, i64)> = Vec::new();
+            if !services.is_empty() {
+                let mut query = select_days_by_service(tenant, services, &days);
+                by_service = query.build_query_as().fetch_all(&mut **db).await?;
             }
-            Ok::<_, sqlx::Error>(both)
+            let environments: Vec<(String, i64)> = sqlx::query_as(DAYS_BY_ENVIRONMENT)
+                .bind(tenant.uuid())
+                .bind(days.start)
+                .bind(days.end)
+                .fetch_all(&mut **db)
+                .await?;
+            Ok::<_, sqlx::Error>((by_service, environments))
         })?;
-        for (scope, count) in services {
+        for (scope, count) in by_service {
             if let Some(id) = Scope::service(&scope) {
                 *sums.services.entry(id).or_default() += count;
             }
@@ -160,6 +154,28 @@ fn positive(count: i64) -> Option<u64> {
     u64::try_from(count).ok().filter(|count| *count > 0)
 }
 
+/// Selects the changes of whole days in each of some services, without planned ones.
+fn select_days_by_service<DB: Dialect>(
+    tenant: Tenant,
+    services: &[ServiceId],
+    days: &Range<i64>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT scope, CAST(SUM(n) AS BIGINT) FROM change_counts WHERE organization_id = ",
+    );
+    DB::bind(&mut query, tenant.uuid().into());
+    for (number, id) in services.iter().enumerate() {
+        query.push(if number == 0 { " AND scope IN (" } else { ", " });
+        DB::bind(&mut query, Scope::Service(*id).key().as_ref().into());
+    }
+    query.push(") AND span = -86400000 AND start >= ");
+    DB::bind(&mut query, days.start.into());
+    query.push(" AND start < ");
+    DB::bind(&mut query, days.end.into());
+    query.push(" AND status <> 'planned' GROUP BY scope");
+    query
+}
+
 fn select_places<DB: Dialect>(tenant: Tenant, millis: Range<i64>) -> QueryBuilder<DB> {
     let mut query = QueryBuilder::new(
         "SELECT service_id, more_service_ids, environment FROM changes WHERE organization_id = ",
@@ -181,11 +197,13 @@ mod tests {
     async fn days_and_changes_are_found_by_indexes() {
         let tenant = Tenant(Uuid::from_u128(1).into());
         let rows = select_places::<Sqlite>(tenant, 1_000..2_000).into_string();
+        let services = [2, 3].map(|number| ServiceId(Uuid::from_u128(number)));
+        let by_service = select_days_by_service::<Sqlite>(tenant, &services, &(1..7)).into_string();
         for (statement, step) in [
             (
-                DAYS_BY_SERVICE,
-                "SEARCH change_counts USING INDEX change_counts_by_day \
-                 (organization_id=? AND span=? AND start>? AND start<?)",
+                by_service.as_str(),
+                "SEARCH change_counts USING PRIMARY KEY \
+                 (organization_id=? AND scope=? AND span=? AND start>? AND start<?)",
             ),
             (
                 DAYS_BY_ENVIRONMENT,
@@ -193,7 +211,7 @@ mod tests {
                  (organization_id=? AND scope=? AND span=? AND start>? AND start<?)",
             ),
             (
-                &rows,
+                rows.as_str(),
                 "SEARCH changes USING INDEX changes_by_organization \
                  (organization_id=? AND rowid>? AND rowid<?)",
             ),
