@@ -429,7 +429,10 @@ async fn a_stream_continues_after_the_last_change() {
         .mount(&server)
         .await;
     Mock::given(path("/api/changes"))
-        .and(query_param("before", id(50)))
+        .and(query_param(
+            "before",
+            format!("{}@2026-11-21T08:30:00.000Z", id(50)),
+        ))
         .and(query_param("risk_level", "high"))
         .respond_with(page(0..50))
         .expect(1)

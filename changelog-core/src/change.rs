@@ -141,6 +141,8 @@ pub struct Change {
     #[cfg_attr(feature = "openapi", schema(required))]
     pub service: Option<ServiceRef>,
     /// The ids of all services that were changed.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
     pub service_ids: Vec<ServiceId>,
     /// All services that were changed, in the order of `service_ids`, if there are
     /// several; otherwise absent.

@@ -27,7 +27,14 @@ fn snapshot(name: &str, value: &Value) {
             }),
         );
     }
-    for place in [".**.created_at", ".**.updated_at", ".**.timestamp"] {
+    settings.add_redaction(".**.service_ids[]", "[id]");
+    for place in [
+        ".**.created_at",
+        ".**.updated_at",
+        ".**.timestamp",
+        ".**.started_at.to",
+        ".**.ended_at.to",
+    ] {
         settings.add_redaction(place, "[time]");
     }
     settings.add_redaction(".**.latency_ms", "[milliseconds]");

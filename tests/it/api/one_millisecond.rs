@@ -11,9 +11,9 @@ PRAGMA synchronous = OFF;
 PRAGMA foreign_keys = OFF;
 BEGIN IMMEDIATE;
 WITH RECURSIVE n (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 1048575)
-INSERT INTO changes (sort_key, organization_id, id, risk_level, status, document)
+INSERT INTO changes (sort_key, organization_id, id, risk_level, status, title, document)
 SELECT (1735689600000 << 20) + n, (SELECT id FROM organizations ORDER BY id DESC LIMIT 1),
-    CAST(n AS BLOB), 'low', 'planned', '{}' FROM n;
+    CAST(n AS BLOB), 'low', 'planned', '', '{}' FROM n;
 COMMIT";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
