@@ -217,12 +217,12 @@ fn scans_are_found() {
         limit,
         index,
         "        Index Cond: (b = $1)",
-        &removed(2_500),
+        &removed(2_800),
     ]);
     assert_eq!(generic.problems(false), ["Index Scan using b on a"]);
     assert!(generic.is_generic() && !plan(&[limit, index]).is_generic());
 
-    let sort = "  ->  Sort  (cost=0.42..8.44 rows=20001 width=8) (never executed)";
+    let sort = "  ->  Sort  (cost=0.42..8.44 rows=25001 width=8) (never executed)";
     assert_eq!(plan(&[limit, sort]).problems(true), ["Sort"]);
 
     let words = "        ->  Bitmap Index Scan on change_search_by_words  \

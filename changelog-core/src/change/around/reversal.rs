@@ -113,7 +113,7 @@ fn repetition(text: &str) -> Option<&str> {
     WORDS.iter().find_map(|word| after_word(text, word))
 }
 
-/// Returns what follows a word at the beginning of a text.
+/// Returns what follows a word at the beginning of a string.
 fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
     let after = text.strip_prefix(word)?;
     (!after.starts_with(char::is_alphanumeric)).then_some(after)

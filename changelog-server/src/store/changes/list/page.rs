@@ -1,0 +1,287 @@
+//! A page of a list, and the statement that reads it.
+
+use std::ops::Range;
+
+use changelog_core::{ChangeFilter, Status};
+use sqlx::QueryBuilder;
+use sqlx::types::Uuid;
+
+use super::MAX_BATCH;
+use super::parts::{Part, Source, earlier_than, time_of};
+use crate::store::Tenant;
+use crate::store::activity::clamped;
+use crate::store::changes::{REFERENCES, push_json};
+use crate::store::engine::push_limit;
+use crate::store::index::counts::{KindFilter, Scope, Start};
+use crate::store::index::search::SearchDialect;
+use crate::store::index::sort_key;
+
+/// From this offset on, it is faster to find the start of a page by the stored counts
+/// of days, with one more query, than to skip rows.
+const MIN_OFFSET_TO_SKIP_DAYS: i64 = 2_000;
+
+/// A page to be read.
+#[derive(Debug)]
+pub(in crate::store) struct Page {
+    pub(super) tenant: Tenant,
+    filter: ChangeFilter,
+    parts: Vec<Part>,
+    /// The API keys and people that the filter names.
+    authors: Vec<Uuid>,
+    pub(super) start: Start,
+    /// Whether all matches are counted too.
+    counted: bool,
+}
+
+impl Page {
+    pub(super) fn new(
+        tenant: Tenant,
+        filter: &ChangeFilter,
+        parts: Vec<Part>,
+        authors: Vec<Uuid>,
+        counted: bool,
+    ) -> Self {
+        let offset = (filter.page - 1).saturating_mul(filter.per_page);
+        Self {
+            tenant,
+            filter: filter.clone(),
+            parts,
+            authors,
+            start: Start {
+                before: i64::MAX,
+                offset: clamped(offset),
+            },
+            counted,
+        }
+    }
+
+    /// Returns the queries of the search index.
+    pub(super) fn searches(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().filter_map(|part| match &part.source {
+            Source::Search(terms) => Some(terms.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns its share of [`MAX_BATCH`]: all of it if reading the page may take much
+    /// of the time limit of a statement.
+    pub(super) fn weight<DB: SearchDialect>(&self) -> usize {
+        if self.searches().any(DB::may_be_slow) {
+            MAX_BATCH
+        } else {
+            1
+        }
+    }
+
+    /// Whether the start of the page is found by the stored counts of days.
+    pub(super) fn is_far(&self) -> bool {
+        self.start.offset >= MIN_OFFSET_TO_SKIP_DAYS
+            && self.filter.before.is_none()
+            && self.filter.until.is_none()
+            && self.has_kinds_only()
+    }
+
+    fn has_time(&self) -> bool {
+        self.filter.since.is_some() || self.filter.until.is_some()
+    }
+
+    /// Whether the list is filtered by nothing but risk, status, environment and time.
+    fn has_kinds_only(&self) -> bool {
+        let filter = &self.filter;
+        filter.service_id.is_none()
+            && filter.host_id.is_none()
+            && filter.tags.is_empty()
+            && filter.created_by.is_none()
+            && !self.has_words()
+    }
+
+    fn has_words(&self) -> bool {
+        !self.filter.words().is_empty() || !self.filter.text_words().is_empty()
+    }
+
+    pub(super) fn kind(&self) -> KindFilter<'_> {
+        KindFilter {
+            tenant: self.tenant,
+            risk_levels: &self.filter.risk_levels,
+            statuses: &self.filter.statuses,
+            environments: &self.filter.environments,
+        }
+    }
+
+    /// Returns the scopes whose stored counts add up to the number of matches; `None` for
+    /// searches and combinations of service, host, tags and author.
+    fn counted_scopes(&self) -> Option<Vec<Scope<'_>>> {
+        let filter = &self.filter;
+        if self.has_words() {
+            return None;
+        }
+        let author = filter.created_by.is_some();
+        match (
+            filter.service_id,
+            filter.host_id,
+            filter.tags.as_slice(),
+            author,
+        ) {
+            (None, None, [], false) => Some(vec![Scope::Organization]),
+            (Some(service), None, [], false) => Some(vec![Scope::Service(service)]),
+            (None, Some(host), [], false) => Some(vec![Scope::Host(host)]),
+            (None, None, [tag], false) => Some(vec![Scope::Tag(tag)]),
+            (None, None, [], true) => {
+                Some(self.authors.iter().map(|id| Scope::Author(*id)).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the statement that selects the count and the changes of the page.
+    pub(super) fn query<DB: SearchDialect>(&self) -> QueryBuilder<DB> {
+        let mut query = QueryBuilder::default();
+        self.push(&mut query);
+        query
+    }
+
+    pub(super) fn push<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
+        query.push("SELECT ");
+        if self.counted {
+            self.push_count(query);
+        } else {
+            query.push("CAST(0 AS BIGINT)");
+        }
+        // LEFT, so that SQLite begins with the page.
+        query.push(", (SELECT string_agg(json, ',') FROM (SELECT ");
+        push_json(query, self.tenant);
+        query.push(" AS json FROM (");
+        self.push_sort_keys(query);
+        query.push(
+            ") AS page LEFT JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
+        );
+        DB::bind(query, self.tenant.uuid().into());
+        query.push(REFERENCES);
+        query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
+    }
+
+    /// Writes the number of all matches.
+    pub(super) fn push_count<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
+        query.push("CAST(0 AS BIGINT)");
+        match self.counted_scopes() {
+            Some(scopes) if !self.has_time() => {
+                for scope in scopes {
+                    query.push(" + ");
+                    self.kind().push_total(query, &scope);
+                }
+            }
+            Some(scopes) if scopes.iter().all(Scope::has_days) => {
+                self.push_counts_within(query, &scopes, false);
+                if self.parts.iter().any(|part| part.is_running) {
+                    self.push_counts_within(query, &scopes, true);
+                }
+            }
+            _ => {
+                for part in &self.parts {
+                    self.push_count_of(query, part, part.time.clone());
+                }
+            }
+        }
+    }
+
+    /// Writes the number of matches of some scopes in the list's range of times, or the
+    /// number of those in progress that were started before.
+    fn push_counts_within<DB: SearchDialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        scopes: &[Scope<'_>],
+        running: bool,
+    ) {
+        let time = time_of(&self.filter);
+        let (kind, time) = if running {
+            let running = KindFilter {
+                statuses: &[Status::InProgress],
+                ..self.kind()
+            };
+            (running, earlier_than(&time))
+        } else {
+            (self.kind(), time)
+        };
+        for (number, scope) in scopes.iter().enumerate() {
+            query.push(" + ");
+            kind.push_within(query, scope, &time, |query, rest| {
+                // Of less than a day: the planner of PostgreSQL would rather read all
+                // changes of an environment from the search index.
+                if matches!(scope, Scope::Organization) {
+                    query.push("(SELECT count(*) FROM changes WHERE ");
+                    kind.push(query);
+                    sort_key::push_range(query, "sort_key", sort_key::of_millis(rest));
+                    query.push(")");
+                    return;
+                }
+                query.push("CAST(0 AS BIGINT)");
+                // The parts have the changes of all scopes.
+                if number == 0 {
+                    let parts = self.parts.iter().filter(|part| part.is_running == running);
+                    for part in parts {
+                        self.push_count_of(query, part, rest.clone());
+                    }
+                }
+            });
+        }
+    }
+
+    /// Writes the number of changes of a part in a range of times.
+    fn push_count_of<DB: SearchDialect>(
+        &self,
+        query: &mut QueryBuilder<DB>,
+        part: &Part,
+        time: Range<i64>,
+    ) {
+        query.push(" + (SELECT count(*)");
+        part.source.push(query, self.tenant);
+        sort_key::push_range(
+            query,
+            part.source.sort_key::<DB>(),
+            sort_key::of_millis(time),
+        );
+        query.push(")");
+    }
+
+    /// Writes the statement that selects the sort keys of the page. Several parts are
+    /// merged: SQLite reads each only as far as the page needs; PostgreSQL needs a limit
+    /// for each.
+    fn push_sort_keys<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
+        if let [part] = self.parts.as_slice() {
+            query.push("SELECT ").push(part.source.sort_key::<DB>());
+            query.push(" AS sort_key");
+            self.push_part(query, part, self.start.before);
+            query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
+        } else {
+            let first = self
+                .start
+                .offset
+                .saturating_add(clamped(self.filter.per_page));
+            for (number, part) in self.parts.iter().enumerate() {
+                query.push(if number == 0 { "" } else { " UNION ALL " });
+                query.push("SELECT sort_key FROM (SELECT ");
+                query
+                    .push(part.source.sort_key::<DB>())
+                    .push(" AS sort_key");
+                self.push_part(query, part, self.start.before);
+                if !DB::MERGES_LAZILY {
+                    query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
+                    query.push(" DESC LIMIT ");
+                    DB::bind(query, first.into());
+                }
+                query.push(") AS part").push(number);
+            }
+            query.push(" ORDER BY sort_key");
+        }
+        query.push(" DESC");
+        push_limit(query, self.filter.per_page, self.start.offset);
+    }
+
+    /// Writes FROM and WHERE of a part, for sort keys below `before`.
+    fn push_part<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>, part: &Part, before: i64) {
+        part.source.push(query, self.tenant);
+        let mut sort_keys = sort_key::of_millis(part.time.clone());
+        sort_keys.end = sort_keys.end.min(before);
+        sort_key::push_range(query, part.source.sort_key::<DB>(), sort_keys);
+    }
+}
