@@ -1,7 +1,7 @@
 //! The benchmark of `/api/changes/around`: histories with incidents whose causes are
 //! known are recorded over the API, the endpoint is asked about each incident, and how
 //! often a cause is the first change, among the first three and among the first ten is
-//! printed beside the same shares of two simple orders: newest first, and the newest of
+//! printed next to the same shares of two simple orders: newest first, and the newest of
 //! the named service first.
 //!
 //! `cargo bench -p changelog-tests --bench around` replays generated histories, and the

@@ -54,7 +54,7 @@ struct IncidentLine {
     why: Option<String>,
 }
 
-/// Returns the folder beside the repository that has the histories.
+/// Returns the folder next to the repository that has the histories.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/incidents")
 }
