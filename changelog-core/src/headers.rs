@@ -8,5 +8,11 @@ pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 pub const IDEMPOTENT_REPLAYED: &str = "idempotent-replayed";
 /// The request header that resumes a stream after an event.
 pub const LAST_EVENT_ID: &str = "last-event-id";
+/// The request header that states preferences (RFC 7240).
+pub const PREFER: &str = "prefer";
+/// The response header that names the preferences that were followed.
+pub const PREFERENCE_APPLIED: &str = "preference-applied";
+/// The preference for a response with the whole record.
+pub const RETURN_REPRESENTATION: &str = "return=representation";
 /// The response header with the id of the request in the server's log.
 pub const REQUEST_ID: &str = "x-request-id";

@@ -67,6 +67,10 @@ pub struct HistoryEntry {
     /// The time of the action.
     pub at: Timestamp,
     /// What an update changed; empty for the creation.
+    #[cfg_attr(
+        feature = "openapi",
+        schema(value_type = std::collections::BTreeMap<String, crate::activity::Difference>)
+    )]
     pub changes: Differences,
     /// The reason that was given for a rollback.
     #[cfg_attr(

@@ -2,7 +2,7 @@
 
 use changelog_core::{
     Change, ChangeCreated, ChangeFilter, ChangeId, ChangePatch, Data, Environment, HostId,
-    NewChange, NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp, UpcomingFilter,
+    NewChange, NewChanges, Page, RiskLevel, ServiceId, Status, Timestamp, UpcomingFilter, headers,
 };
 use chrono::TimeDelta;
 use warp::reply::Response;
@@ -113,6 +113,11 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
 
 /// Creates a change.
 #[utoipa::path(post, path = "/api/changes", tag = "changes", operation_id = "create_change",
+    params(
+        ("Prefer" = Option<String>, Header,
+            description = "With `return=representation` the response has the change with all its fields, as \
+                           `GET /api/changes/{id}` has it", example = "return=representation"),
+    ),
     request_body = NewChange,
     responses((status = 201, description = "The created change", body = Data<ChangeCreated>)))]
 pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
@@ -130,6 +135,14 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let created = idempotency::create_changes(&app, Creation::one(draft, keyed), "").await?;
     let data = created.changes.into_iter().next();
     let location = data.as_ref().map(|one| format!("/api/changes/{}", one.id));
+    // The change has been created, so that a failure to read it must not be the answer.
+    if let Some(one) = &data
+        && request.prefers(headers::RETURN_REPRESENTATION)
+        && let Ok(ChangeJson(json)) = app.store.change(caller.tenant, one.id).await
+    {
+        let is_replay = created.is_replay;
+        return Ok(idempotency::created_in_full(location, &json, is_replay));
+    }
     Ok(idempotency::created(location, data, created.is_replay))
 }
 

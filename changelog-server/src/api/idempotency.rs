@@ -17,6 +17,9 @@ use crate::web::{ApiError, Request, reply};
 /// The header of an answer to a repetition.
 const REPLAYED: HeaderName = HeaderName::from_static(headers::IDEMPOTENT_REPLAYED);
 
+/// The header that names the preference that was followed.
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static(headers::PREFERENCE_APPLIED);
+
 /// A create that has begun.
 pub(crate) enum Begun {
     /// The request is new: the work belongs to this transaction.
@@ -126,7 +129,20 @@ pub(crate) fn created<T: Serialize>(
     data: T,
     is_replay: bool,
 ) -> Response {
-    let mut response = reply::json(201, &Data { data });
+    mark_created(reply::json(201, &Data { data }), location, is_replay)
+}
+
+/// Answers `201 Created` with the whole record, which is JSON already, to a client that
+/// prefers it.
+pub(crate) fn created_in_full(location: Option<String>, json: &str, is_replay: bool) -> Response {
+    let body = format!("{{\"data\":{json}}}");
+    let mut response = reply::text(201, "application/json", body);
+    let applied = HeaderValue::from_static(headers::RETURN_REPRESENTATION);
+    response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    mark_created(response, location, is_replay)
+}
+
+fn mark_created(mut response: Response, location: Option<String>, is_replay: bool) -> Response {
     if let Some(location) = location.and_then(|location| location.try_into().ok()) {
         response.headers_mut().insert(header::LOCATION, location);
     }

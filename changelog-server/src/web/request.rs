@@ -6,8 +6,8 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use changelog_core::ProblemCode;
 use changelog_core::problem::BadValue;
+use changelog_core::{ProblemCode, headers};
 use cookie::Cookie;
 use futures_util::Stream;
 use http::{HeaderMap, Method, header};
@@ -88,6 +88,15 @@ impl Request {
         let mut values = self.headers.get_all(name).iter();
         let value = values.next()?.to_str().ok()?;
         values.next().is_none().then_some(value)
+    }
+
+    /// Whether the client has stated a preference without parameters (RFC 7240).
+    pub(crate) fn prefers(&self, preference: &str) -> bool {
+        let values = self.headers.get_all(headers::PREFER).iter();
+        values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|stated| stated.trim().eq_ignore_ascii_case(preference))
     }
 
     /// Returns the value of the first cookie with a name.

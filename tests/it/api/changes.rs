@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use changelog_tests::shapes::{self, assert_id, assert_recent, assert_time, time};
-use changelog_tests::{TestApp, TestClient, keys, on_both, text};
+use changelog_tests::{TestApp, TestClient, keys, on_both, send, text};
 
 on_both!(
     all_fields_are_stored_and_returned,
+    a_create_returns_the_whole_change_to_a_client_that_prefers_it,
     absent_fields_get_defaults,
     payloads_of_the_specification_are_accepted,
     every_risk_and_status_is_accepted,
@@ -102,6 +103,31 @@ async fn all_fields_are_stored_and_returned(app: TestApp) {
     assert_recent(&change["updated_at"]);
     let listed = key.get("/api/changes").await.body(200);
     assert_eq!(listed["data"], json!([change]));
+}
+
+async fn a_create_returns_the_whole_change_to_a_client_that_prefers_it(app: TestApp) {
+    let key = app.key();
+    let body = full(&key).await.body;
+    let create = async |prefer: &str| {
+        let request = key.request("POST", "/api/changes");
+        let request = request.header("idempotency-key", "once");
+        send(request.header("prefer", prefer).json(&body)).await
+    };
+    for (prefer, is_replay) in [
+        ("return=representation", ""),
+        ("wait=5, Return=Representation", "true"),
+    ] {
+        let answer = create(prefer).await;
+        let created = answer.data(201);
+        assert_eq!(answer.header("preference-applied"), "return=representation");
+        assert_eq!(answer.header("idempotent-replayed"), is_replay);
+        assert_eq!(answer.header("content-type"), "application/json");
+        let path = answer.header("location");
+        assert_eq!(key.get(path).await.data(200), created);
+    }
+    let answer = create("return=minimal").await;
+    assert_eq!(answer.header("preference-applied"), "");
+    assert_eq!(keys(&answer.data(201)), shapes::CHANGE_CREATED);
 }
 
 async fn absent_fields_get_defaults(app: TestApp) {

@@ -4,6 +4,8 @@
 //! the request id, the idempotency key) is added here, depending on the method, the
 //! body, the parameters and the `security` of the handler.
 
+mod envelopes;
+
 use std::sync::LazyLock;
 
 use changelog_core::{Problem, ProblemCode, headers};
@@ -46,6 +48,7 @@ use crate::web::{ApiResult, Request, reply};
         (name = "activity", description = "Who did what; by browser session only"),
         (name = "health", description = "Whether the service can work"),
     ),
+    servers((url = "/", description = "The service that has sent this document")),
     security(("api_key" = [])),
     modifiers(&Common),
 )]
@@ -93,6 +96,7 @@ impl Modify for Common {
                 complete(operation, creates);
             }
         }
+        envelopes::rename(api);
     }
 }
 
