@@ -16,6 +16,7 @@ mod saved_input;
 mod service;
 mod spool;
 mod spool_organizations;
+mod spool_updates;
 mod terraform;
 mod terraform_by_hand;
 

@@ -2,7 +2,7 @@
 
 use changelog_core::change::fields::{FIELDS, Field, FieldKind, ShortText};
 use changelog_core::{
-    Change, ChangeId, ChangePatch, Host, Input, Link, Outcome as ChangeOutcome, Service, Status,
+    Change, ChangeId, ChangePatch, Input, Link, Outcome as ChangeOutcome, Status,
 };
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -13,7 +13,9 @@ use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
-use crate::input::names::{self, Missing, all_non_empty, non_empty};
+use crate::input::names::{all_non_empty, non_empty};
+use crate::recording::submit::{self, Updated};
+use crate::recording::update::{ListEdit, Update};
 
 /// Edits a change.
 #[derive(Debug, Args)]
@@ -115,73 +117,16 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
         )
         .hint("--started-at corrects when the change was started, which is its place in lists"));
     }
-    let patch = patch(&args)?;
-    let services = all_non_empty(args.fields.services.as_deref());
-    let host = non_empty(args.fields.host.as_deref());
-    let edits = args.edits();
-    if patch == ChangePatch::default() && services.is_empty() && host.is_none() && !edits {
+    let update = update(&args)?;
+    if update.is_empty() {
         return Err(Failure::usage("there is nothing to update").hint(
             "give a field to set or clear, such as --status completed or --clear description",
         ));
     }
     // Added values are checked before the first request.
-    let mut patch = patch.checked(time::now())?;
-    ChangePatch {
-        tags: args.fields.tags.clone(),
-        links: args.fields.links.clone(),
-        ..ChangePatch::default()
-    }
-    .checked(time::now())?;
-    let client = app.client()?;
-    let missing = Missing::of_flag(args.fields.create_missing);
-    if !services.is_empty() {
-        let ids = names::resolve_all::<Service>(&client, &services, missing).await?;
-        patch.service_ids = Some(ids);
-    }
-    if let Some(name) = host {
-        patch.host_id = Some(names::resolve::<Host>(&client, name, missing).await?);
-    }
-    if edits {
-        // As late as possible: the change is read here and written back.
-        edit(&args, &client.changes().get(args.id).await?, &mut patch);
-        patch = patch.checked(time::now())?;
-    }
-    let change = client.changes().update_with(args.id, patch).send().await?;
-    app.output.record(&change, line)
-}
-
-/// Adds to and removes from the tags and links of a change.
-fn edit(args: &UpdateArgs, change: &Change, patch: &mut ChangePatch) {
-    if args.edits_tags() {
-        let added = args.fields.tags.as_deref().unwrap_or_default();
-        patch.tags = Some(edited(&change.tags, &args.remove_tags, added, |tag| tag));
-    }
-    if args.edits_links() {
-        let added = args.fields.links.as_deref().unwrap_or_default();
-        patch.links = Some(edited(&change.links, &args.remove_links, added, |link| {
-            &link.label
-        }));
-    }
-}
-
-/// Returns the items without those whose key is removed, and with the added
-/// ones. An added item replaces the one with the same key.
-fn edited<T: Clone>(
-    items: &[T],
-    removed: &[String],
-    added: &[T],
-    key: fn(&T) -> &String,
-) -> Vec<T> {
-    let is = |item: &T, name: &str| key(item).trim() == name.trim();
-    let mut items = items.to_vec();
-    items.retain(|item| !removed.iter().any(|name| is(item, name)));
-    for new in added {
-        match items.iter_mut().find(|item| is(item, key(new))) {
-            Some(item) => item.clone_from(new),
-            None => items.push(new.clone()),
-        }
-    }
-    items
+    let update = update.checked()?;
+    let updated = submit::update(&app, args.id, update).await?;
+    print(&mut app, updated)
 }
 
 impl UpdateArgs {
@@ -191,11 +136,6 @@ impl UpdateArgs {
 
     fn edits_links(&self) -> bool {
         self.fields.links.is_some() || !self.remove_links.is_empty()
-    }
-
-    /// Returns whether the update depends on the tags or links of the change.
-    fn edits(&self) -> bool {
-        self.edits_tags() || self.edits_links()
     }
 }
 
@@ -220,9 +160,15 @@ pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
 }
 
 async fn send(mut app: App, id: ChangeId, patch: ChangePatch) -> Outcome {
-    let changes = app.client()?.changes();
-    let change = changes.update_with(id, patch).send().await?;
-    app.output.record(&change, line)
+    let updated = submit::update(&app, id, patch.into()).await?;
+    print(&mut app, updated)
+}
+
+fn print(app: &mut App, updated: Updated) -> Outcome {
+    match updated {
+        Updated::Done(change) => app.output.record(&*change, line),
+        Updated::Queued(queued) => queued.print(&mut app.output),
+    }
 }
 
 fn line(change: &Change) -> String {
@@ -257,7 +203,26 @@ fn clearable() -> impl TypedValueParser<Value = Field> {
     })
 }
 
-/// Returns the update without the ids of names.
+/// Returns the update.
+fn update(args: &UpdateArgs) -> Outcome<Update> {
+    Ok(Update {
+        patch: patch(args)?,
+        services: args.fields.services.clone(),
+        host: args.fields.host.clone(),
+        create_missing: args.fields.create_missing,
+        tags: ListEdit {
+            added: args.fields.tags.clone().unwrap_or_default(),
+            removed: args.remove_tags.clone(),
+        },
+        links: ListEdit {
+            added: args.fields.links.clone().unwrap_or_default(),
+            removed: args.remove_links.clone(),
+        },
+        made_at: None,
+    })
+}
+
+/// Returns the fields to set and clear, without the ids of names.
 fn patch(args: &UpdateArgs) -> Outcome<ChangePatch> {
     let fields = &args.fields;
     let now = time::now();

@@ -4,8 +4,8 @@
 use changelog_client::{Client, Error};
 use changelog_core::input::from_object;
 use changelog_core::{
-    Change, ChangeCreated, ChangeId, ChangePatch, Host, Input, NewChange, Outcome as ChangeOutcome,
-    ProblemCode, Service, Timestamp,
+    ChangeCreated, Host, Input, NewChange, Outcome as ChangeOutcome, ProblemCode, Service,
+    Timestamp,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -145,7 +145,7 @@ impl Draft {
         let created = match send(at).await {
             // The clock of this machine is wrong; the server's time is used.
             Err(error) if at.is_some() && rejects_only_time(&error) => {
-                warn(CLOCK_AHEAD);
+                warn_clock_ahead();
                 send(None).await
             }
             // The first attempt, without a time, was recorded and only its
@@ -154,27 +154,6 @@ impl Draft {
             other => other,
         };
         created.map_err(|error| unrecorded(error, key))
-    }
-}
-
-/// Updates a change. Its times are of the clock of this machine: if the server rejects
-/// only them, its own time is recorded.
-pub(crate) async fn update(client: &Client, id: ChangeId, patch: ChangePatch) -> Outcome<Change> {
-    let changes = client.changes();
-    match changes.update_with(id, patch.clone()).send().await {
-        Err(error)
-            if rejects_only_time(&error)
-                && (patch.started_at.is_some() || patch.ended_at.is_some()) =>
-        {
-            warn(CLOCK_AHEAD);
-            let patch = ChangePatch {
-                started_at: None,
-                ended_at: None,
-                ..patch
-            };
-            Ok(changes.update_with(id, patch).send().await?)
-        }
-        updated => Ok(updated?),
     }
 }
 
@@ -187,8 +166,13 @@ pub(super) fn checked_input<'de, D: Deserializer<'de>, T: Input>(from: D) -> Res
     })
 }
 
+/// Warns before the server's time is recorded.
+pub(super) fn warn_clock_ahead() {
+    warn(CLOCK_AHEAD);
+}
+
 /// Returns whether the times are the only thing that the server rejects.
-fn rejects_only_time(error: &Error) -> bool {
+pub(super) fn rejects_only_time(error: &Error) -> bool {
     let times = ["/occurred_at", "/started_at", "/ended_at"];
     let violations = error.violations();
     !violations.is_empty()

@@ -5,3 +5,4 @@ pub(crate) mod run_recorder;
 pub(crate) mod secrets;
 pub(crate) mod spool;
 pub(crate) mod submit;
+pub(crate) mod update;

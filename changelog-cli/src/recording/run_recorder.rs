@@ -9,11 +9,12 @@ use changelog_core::{ChangeId, ChangePatch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::draft::{self, Draft};
+use super::draft::Draft;
 use super::spool::entry::SpoolEntry;
 use super::spool::journal::Journal;
 use super::spool::owner::Owner;
 use super::submit;
+use super::update::Update;
 use crate::base::failure::{Failure, Outcome};
 use crate::environment::app::{App, SPOOL_AFTER, within_spool_time};
 
@@ -58,7 +59,7 @@ impl RunRecorder {
         let key = changelog_client::new_idempotency_key();
         let mut entry = SpoolEntry::of_draft(app, key.clone(), draft.clone())?;
         "chlog was killed while the command ran".clone_into(&mut entry.reason);
-        entry.patch = Some(on_kill);
+        entry.update = Some(on_kill.into());
         let journal = Journal::begin(&entry).ok();
         let state = Arc::new(Mutex::new(State { entry, journal }));
         let owner = Owner::of(app)?;
@@ -136,7 +137,7 @@ impl RunRecorder {
         };
         let updated = match created {
             Ok(id) => {
-                let update = draft::update(&client, id, patch.clone());
+                let update = Update::from(patch.clone()).send(&client, id);
                 within_spool_time(update).await.map(|_| ())
             }
             Err(failure) => Err(failure),
@@ -144,8 +145,8 @@ impl RunRecorder {
         let outcome = match updated {
             Err(failure) if failure.is_kept() => {
                 match submit::keep(app, entry_with(&state, patch), failure) {
-                    Ok(None) => Ok(()),
-                    Ok(Some(failure)) | Err(failure) => Err(failure),
+                    Ok(queued) => queued.failure.map_or(Ok(()), Err),
+                    Err(failure) => Err(failure),
                 }
             }
             Err(failure) if failure.is_final() => {
@@ -162,7 +163,7 @@ impl RunRecorder {
 fn entry_with(state: &Mutex<State>, patch: ChangePatch) -> SpoolEntry {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
     SpoolEntry {
-        patch: Some(patch),
+        update: Some(patch.into()),
         ..state.entry.clone()
     }
 }

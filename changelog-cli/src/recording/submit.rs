@@ -3,15 +3,20 @@
 //! for its content is never sent again: the user has to correct it.
 
 use changelog_client::ChangeQuery;
-use changelog_core::{Change, ChangeCreated, ChangeId, ChangePatch, NewChange, Status};
+use changelog_core::{Change, ChangeCreated, ChangeId, NewChange, Status};
 use clap::Args;
 
-use super::draft::{self, Draft};
+use super::draft::Draft;
+use super::spool::delivery::Delivery;
 use super::spool::entry::SpoolEntry;
 use super::spool::folder;
 use super::spool::owner::Owner;
+use super::spool::queued::Queued;
+use super::spool::recorded::Target;
+use super::update::Update;
 use crate::base::failure::{Cause, Exit, Failure, Outcome, warn};
 use crate::base::text::one_line;
+use crate::base::time;
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context;
 use crate::output::Output;
@@ -34,9 +39,7 @@ pub(crate) struct SubmitArgs {
 /// The result of submitting a change.
 pub(crate) enum Submitted {
     Created(ChangeCreated),
-    /// Kept in the spool; with the failure if the user has to do something
-    /// before it can be sent.
-    Kept(Option<Failure>),
+    Queued(Queued),
     /// Not sent, because of `--dry-run`.
     Checked(Box<NewChange>),
 }
@@ -48,8 +51,7 @@ impl Submitted {
             Self::Created(created) => output.record(&created, |created| {
                 format!("{}  {}", created.id, one_line(&created.title))
             }),
-            Self::Kept(None) => Ok(()),
-            Self::Kept(Some(failure)) => Err(failure),
+            Self::Queued(queued) => queued.print(output),
             Self::Checked(new) => output.json(&new),
         }
     }
@@ -98,7 +100,7 @@ pub(crate) async fn create(
         Err(failure) => return Err(failure),
     };
     let entry = SpoolEntry::of_draft(app, key, draft)?;
-    Ok(Submitted::Kept(keep(app, entry, failure)?))
+    Ok(Submitted::Queued(keep(app, entry, failure)?))
 }
 
 /// Finds the newest planned change with a tag.
@@ -113,27 +115,44 @@ pub(crate) async fn find_planned(app: &App, tag: &str) -> Outcome<Option<Change>
 /// The result of an update.
 pub(crate) enum Updated {
     Done(Box<Change>),
-    /// Kept in the spool; see [`Submitted::Kept`].
-    Kept(Option<Failure>),
+    Queued(Queued),
 }
 
-/// Updates a change, or keeps the update in the spool.
-pub(crate) async fn update(app: &App, id: ChangeId, patch: ChangePatch) -> Outcome<Updated> {
-    let client = app.quick_client()?;
-    let update = Box::pin(draft::update(&client, id, patch.clone()));
-    let failure = match within_spool_time(update).await {
-        Ok(change) => return Ok(Updated::Done(Box::new(change))),
-        Err(failure) if failure.is_kept() => failure,
-        Err(failure) => return Err(failure),
+/// Updates a change, or keeps the update in the spool. The id may be that of a queued
+/// change.
+pub(crate) async fn update(app: &App, id: ChangeId, update: Update) -> Outcome<Updated> {
+    let mut target = Target::of(id);
+    if let Target::Queued = target
+        && let Some(delivery) = Delivery::if_needed(app)
+    {
+        delivery.send_briefly().await;
+        target = Target::of(id);
+    }
+    let (id, failure) = match target {
+        Target::Change(id) => {
+            let client = app.quick_client()?;
+            let sending = Box::pin(update.clone().send(&client, id));
+            match within_spool_time(sending).await {
+                Ok(change) => return Ok(Updated::Done(Box::new(change))),
+                Err(failure) if failure.is_kept() => (id, failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Target::Queued => (
+            id,
+            Failure::unavailable("the change is not recorded yet".to_owned()),
+        ),
     };
-    let entry = SpoolEntry::of_patch(app, id, patch)?;
-    Ok(Updated::Kept(keep(app, entry, failure)?))
+    let update = Update {
+        made_at: Some(time::now()),
+        ..update
+    };
+    let entry = SpoolEntry::of_update(app, id, update)?;
+    Ok(Updated::Queued(keep(app, entry, failure)?))
 }
 
 /// Keeps an entry in the spool and prints so, or fails with the entry's content.
-/// Returns the failure if the entry needs more than time to be sent: a valid
-/// key.
-pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcome<Option<Failure>> {
+pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcome<Queued> {
     app.set_unavailable();
     entry.cause = failure.cause;
     failure.message().clone_into(&mut entry.reason);
@@ -152,6 +171,7 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
                 .line(format!("the lost change: {}", entry.to_json())));
         }
     };
+    let mut queued = Queued::new(&entry, folder::id_of(&path));
     let path = path.display();
     if failure.cause == Cause::Unauthorized {
         let mut failure = failure.line(format!(
@@ -166,7 +186,8 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
                 entry.key_fingerprint
             ));
         }
-        return Ok(Some(ci_advice().into_iter().fold(failure, Failure::line)));
+        queued.failure = Some(ci_advice().into_iter().fold(failure, Failure::line));
+        return Ok(queued);
     }
     warn(&format!(
         "{}; the change is kept in {path}; the next chlog command that reaches the server, or \
@@ -176,7 +197,7 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
     if let Some(advice) = ci_advice() {
         warn(&advice);
     }
-    Ok(None)
+    Ok(queued)
 }
 
 /// Returns the advice for CI runners, whose disk may not outlast the job; none

@@ -4,19 +4,20 @@ use std::path::Path;
 
 use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_TAGS};
-use changelog_core::{Change, ChangePatch, Host, NewChange, Service};
+use changelog_core::{Change, ChangePatch, NewChange};
 use chrono::TimeDelta;
 
 use super::flags::Flags;
 use super::{providers, secrets};
-use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::base::failure::{Exit, Outcome, note, warn};
 use crate::base::text::{one_line, shorten};
 use crate::environment::app::App;
 use crate::input::flags::ChangeFields;
-use crate::input::names::{self, non_empty};
 use crate::recording::draft::{Draft, Progress};
 use crate::recording::spool::entry::SpoolEntry;
+use crate::recording::spool::queued::Queued;
 use crate::recording::submit::{self, Submitted, Updated};
+use crate::recording::update::Update;
 use crate::terraform::summary::Summary;
 
 /// The tag of every change that is recorded here.
@@ -46,8 +47,8 @@ pub(super) enum Recorded {
     New(Submitted),
     /// The change of the plan was updated.
     Updated(Box<Change>),
-    /// The update is kept in the spool; see [`Submitted::Kept`].
-    Kept(Option<Failure>),
+    /// The update is kept in the spool.
+    Queued(Queued),
 }
 
 impl Recorded {
@@ -58,8 +59,7 @@ impl Recorded {
                 note("nothing was changed, and nothing is recorded; --always records it");
                 Ok(())
             }
-            Self::Kept(None) => Ok(()),
-            Self::Kept(Some(failure)) => Err(failure),
+            Self::Queued(queued) => queued.print(&mut app.output),
             Self::New(recorded) => recorded.print(&mut app.output),
             Self::Updated(change) => app.output.record(&*change, |change| {
                 format!("{}  {}", change.id, one_line(&change.title))
@@ -102,7 +102,7 @@ pub(super) async fn record(
     match planned {
         Some(planned) => Ok(match Box::pin(update(app, planned, draft)).await? {
             Updated::Done(change) => Recorded::Updated(change),
-            Updated::Kept(failure) => Recorded::Kept(failure),
+            Updated::Queued(queued) => Recorded::Queued(queued),
         }),
         None => match submit::create(app, draft.clone(), &flags.submit).await {
             Ok(recorded) => Ok(Recorded::New(recorded)),
@@ -173,7 +173,6 @@ pub(super) fn new_draft(
 /// Updates the change of a plan; keeps its other tags and links.
 async fn update(app: &App, planned: Change, draft: Draft) -> Outcome<Updated> {
     let change = draft.change.clone();
-    let missing = draft.missing();
     let ended_at = draft.ended_at;
     let mut patch = ChangePatch {
         title: Some(change.title.clone()),
@@ -198,15 +197,6 @@ async fn update(app: &App, planned: Change, draft: Draft) -> Outcome<Updated> {
             _ => {}
         }
     }
-    let services = draft.service_names();
-    if !services.is_empty() {
-        let client = app.client()?;
-        let ids = names::resolve_all::<Service>(&client, &services, missing).await?;
-        patch.service_ids = Some(ids);
-    }
-    if let Some(name) = non_empty(draft.host.as_deref()) {
-        patch.host_id = Some(names::resolve::<Host>(&app.client()?, name, missing).await?);
-    }
     // This run's tags and links take precedence over the plan's.
     let mut tags = change.tags;
     for tag in planned.tags {
@@ -229,7 +219,14 @@ async fn update(app: &App, planned: Change, draft: Draft) -> Outcome<Updated> {
     }
     patch.tags = Some(tags);
     patch.links = Some(links);
-    submit::update(app, planned.id, patch).await
+    let update = Update {
+        patch,
+        services: draft.services,
+        host: draft.host,
+        create_missing: draft.create_missing,
+        ..Update::default()
+    };
+    submit::update(app, planned.id, update).await
 }
 
 /// Sets a field of an update to the value that a new change has, if it has one.

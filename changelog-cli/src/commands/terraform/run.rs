@@ -119,6 +119,10 @@ fn print(mut app: App, recorded: Recorded) -> Outcome {
     let (id, title) = match recorded {
         Recorded::New(Submitted::Created(created)) => (created.id, created.title),
         Recorded::Updated(change) => (change.id, change.title),
+        // The warning has said that it is kept.
+        Recorded::New(Submitted::Queued(queued)) | Recorded::Queued(queued) => {
+            return queued.failure.map_or(Ok(()), Err);
+        }
         recorded => return recorded.print(&mut app),
     };
     note(&format!("recorded {id}  {title}"));

@@ -54,7 +54,7 @@ mod tests {
             reason: String::new(),
             draft: None,
             id: None,
-            patch: None,
+            update: None,
         }
     }
 

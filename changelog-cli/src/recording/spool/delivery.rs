@@ -16,14 +16,15 @@ use super::entry::{SpoolEntry, SpoolFile};
 use super::folder::{self, unusable};
 use super::journal;
 use super::owner::Owner;
+use super::recorded;
 use super::reminder::remind;
-use crate::base::failure::{Cause, Failure, Outcome, note, warn};
+use crate::base::failure::{Cause, Exit, Failure, Outcome, note, warn};
 use crate::base::private_fs;
 use crate::base::text::plural;
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::credentials::is_same_url;
-use crate::recording::draft::{self, Draft};
+use crate::recording::draft::Draft;
 
 /// How long another command may run on to send waiting changes.
 const EXTRA_TIME: Duration = Duration::from_secs(2);
@@ -214,9 +215,17 @@ impl Delivery {
             if !is_here || is_adopted {
                 entry.write_to(&file.path)?;
             }
-            let sending = self.send(&mut entry, &file.path);
+            let sending = async {
+                self.set_id(&mut entry)?;
+                self.send(&mut entry, &file.path).await
+            };
             match until(deadline, sending).await {
-                Ok(()) => {
+                Ok(recorded) => {
+                    if entry.draft.is_some()
+                        && let Some(recorded) = recorded
+                    {
+                        recorded::remember(&self.directory, &id, recorded)?;
+                    }
                     fs::remove_file(&file.path)?;
                     report.sent += 1;
                 }
@@ -225,6 +234,8 @@ impl Delivery {
                     move_to_rejected(&self.directory, &file.path, Some(&entry))?;
                     report.rejected += 1;
                 }
+                // An earlier entry, which creates the change, still waits.
+                Err(failure) if failure.cause == Cause::Other => report.remaining += 1,
                 Err(failure) => {
                     report.remaining += 1;
                     report.stopped = Some(failure);
@@ -234,6 +245,7 @@ impl Delivery {
         progress(total, total);
         if report.sent > 0 {
             private_fs::sync_directory(&self.directory)?;
+            recorded::remove_old(&self.directory);
         }
         Ok(report)
     }
@@ -254,8 +266,29 @@ impl Delivery {
         Ok(Claim::of(entry, &self.owner, *organization).unwrap_or(Claim::Unknown))
     }
 
-    /// Sends one entry: creates the change, then applies the update.
-    async fn send(&self, entry: &mut SpoolEntry, path: &Path) -> Outcome {
+    /// Sets the id of the change to update, if that was the id of an entry.
+    fn set_id(&self, entry: &mut SpoolEntry) -> Outcome {
+        let Some(id) = entry.id.filter(|_| entry.draft.is_none()) else {
+            return Ok(());
+        };
+        if let Some(recorded) = recorded::find(&self.directory, id) {
+            entry.id = Some(recorded);
+            return Ok(());
+        }
+        let Some(file) = recorded::queued(&self.directory, id) else {
+            return Ok(());
+        };
+        let is_waiting = file.path.parent() == Some(&self.directory);
+        Err(if is_waiting {
+            Failure::new(Exit::Other, format!("the change {id} is not recorded yet"))
+        } else {
+            Failure::new(Exit::NotFound, format!("the change {id} was rejected"))
+        })
+    }
+
+    /// Sends one entry: creates the change, then applies the update. Returns the id of
+    /// the change.
+    async fn send(&self, entry: &mut SpoolEntry, path: &Path) -> Outcome<Option<ChangeId>> {
         let id = match (entry.id, entry.draft.clone()) {
             (Some(id), _) => id,
             (None, Some(draft)) => {
@@ -273,7 +306,7 @@ impl Delivery {
                     entry.organization = Some(created.organization_id);
                     created.id
                 };
-                if entry.patch.is_some() {
+                if entry.update.is_some() {
                     // The update may be tried again after the server has
                     // forgotten the idempotency key.
                     entry.id = Some(id);
@@ -281,12 +314,12 @@ impl Delivery {
                 }
                 id
             }
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(None),
         };
-        if let Some(patch) = entry.patch.clone() {
-            draft::update(&self.client, id, patch).await?;
+        if let Some(update) = entry.update.clone() {
+            update.send(&self.client, id).await?;
         }
-        Ok(())
+        Ok(Some(id))
     }
 
     /// Finds a change that an earlier attempt may have recorded without its

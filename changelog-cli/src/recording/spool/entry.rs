@@ -4,9 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use changelog_core::{ChangeId, ChangePatch, Input, OrganizationId, Timestamp};
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use changelog_core::{ChangeId, OrganizationId, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::folder;
 use super::owner::Owner;
@@ -14,7 +13,8 @@ use crate::base::failure::{Cause, Outcome};
 use crate::base::private_fs;
 use crate::base::time;
 use crate::environment::app::App;
-use crate::recording::draft::{Draft, checked_input};
+use crate::recording::draft::Draft;
+use crate::recording::update::Update;
 
 /// A change to create, an update of one, or both.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,11 +37,11 @@ pub(crate) struct SpoolEntry {
     pub(crate) reason: String,
     /// The change to create, unless it exists.
     pub(crate) draft: Option<Draft>,
-    /// The id of the change, if it is known.
+    /// The id of the change, if it is known: of the recorded change, or of the entry that
+    /// is to create it.
     pub(crate) id: Option<ChangeId>,
     /// The update to apply to the change.
-    #[serde(default, deserialize_with = "optional_input")]
-    pub(crate) patch: Option<ChangePatch>,
+    pub(crate) update: Option<Update>,
 }
 
 impl SpoolEntry {
@@ -55,11 +55,11 @@ impl SpoolEntry {
     }
 
     /// Returns the entry for an update.
-    pub(crate) fn of_patch(app: &App, id: ChangeId, patch: ChangePatch) -> Outcome<Self> {
+    pub(crate) fn of_update(app: &App, id: ChangeId, update: Update) -> Outcome<Self> {
         let entry = Self::new(app, changelog_client::new_idempotency_key())?;
         Ok(Self {
             id: Some(id),
-            patch: Some(patch),
+            update: Some(update),
             ..entry
         })
     }
@@ -76,7 +76,7 @@ impl SpoolEntry {
             reason: String::new(),
             draft: None,
             id: None,
-            patch: None,
+            update: None,
         })
     }
 
@@ -125,15 +125,6 @@ impl SpoolEntry {
     pub(super) fn write_to(&self, path: &Path) -> io::Result<()> {
         private_fs::write(path, self.to_json().as_bytes(), |_| Ok(()))?;
         Ok(())
-    }
-}
-
-fn optional_input<'de, D: Deserializer<'de>, T: Input>(from: D) -> Result<Option<T>, D::Error> {
-    match Option::<Value>::deserialize(from)? {
-        None => Ok(None),
-        Some(value) => checked_input(value)
-            .map(Some)
-            .map_err(serde::de::Error::custom),
     }
 }
 

@@ -52,6 +52,11 @@ pub(super) fn new_path(directory: &Path) -> PathBuf {
     directory.join(format!("{}.{EXTENSION}", Uuid::now_v7()))
 }
 
+/// Returns the path of the file with an id.
+pub(super) fn path_of(directory: &Path, id: &str) -> PathBuf {
+    directory.join(format!("{id}.{EXTENSION}"))
+}
+
 /// Returns the id of a file: its name without the extension.
 pub(crate) fn id_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();

@@ -6,6 +6,7 @@
 //! $XDG_STATE_HOME/chlog/spool/     or CHLOG_SPOOL_DIR
 //!   ID.json          waiting changes; the names sort from old to new
 //!   rejected/ID.json changes that the server rejected, with the reason
+//!   recorded/ID      the id of a recorded change; see `recorded`
 //!   runs/ID.json     running commands; see `journal`
 //!   keys/DIGEST      the organization of a key; see `owner`
 //!   reminded         modified when the user was last reminded; see `reminder`
@@ -19,4 +20,6 @@ pub(crate) mod folder;
 pub(crate) mod item;
 pub(crate) mod journal;
 pub(crate) mod owner;
+pub(crate) mod queued;
+pub(crate) mod recorded;
 pub(crate) mod reminder;

@@ -1,0 +1,79 @@
+//! A change or an update that was kept in the spool, as commands print it.
+
+use changelog_core::{RiskLevel, Status};
+use serde::Serialize;
+
+use super::entry::SpoolEntry;
+use crate::base::failure::{Failure, Outcome};
+use crate::base::text::{one_line, or_empty};
+use crate::output::Output;
+use crate::output::fields::Record;
+
+/// A queued change or update. Commands accept its id in place of that of the change.
+#[derive(Debug, Serialize)]
+pub(crate) struct Queued {
+    pub(crate) id: String,
+    /// None for an update.
+    title: Option<String>,
+    risk_level: Option<RiskLevel>,
+    status: Option<Status>,
+    queued: bool,
+    /// The failure, if the user has to do something before it can be sent.
+    #[serde(skip)]
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Queued {
+    /// Describes an entry; `entry_id` is the id of its file.
+    pub(in crate::recording) fn new(entry: &SpoolEntry, entry_id: String) -> Self {
+        let draft = entry.draft.as_ref().map(|draft| &draft.change);
+        let patch = entry.update.as_ref().map(|update| &update.patch);
+        let status = patch.and_then(|patch| patch.status.clone());
+        let is_new = entry.draft.is_some();
+        Self {
+            id: match entry.id {
+                Some(id) if !is_new => id.to_string(),
+                _ => entry_id,
+            },
+            title: draft
+                .map(|draft| draft.title.clone())
+                .or_else(|| patch?.title.clone()),
+            risk_level: draft
+                .and_then(|draft| draft.risk_level.clone())
+                .or_else(|| patch?.risk_level.clone()),
+            status: status.or_else(|| draft?.status.clone()),
+            queued: true,
+            failure: None,
+        }
+    }
+
+    /// Prints the id on standard output, and fails if the user has to do something.
+    pub(crate) fn print(self, output: &mut Output) -> Outcome {
+        output.record(&self, |queued| {
+            let title = queued.title.as_deref().map(one_line).unwrap_or_default();
+            format!("{}  queued  {title}", queued.id)
+                .trim_end()
+                .to_owned()
+        })?;
+        self.failure.map_or(Ok(()), Err)
+    }
+}
+
+impl Record for Queued {
+    const KIND: &'static str = "queued change";
+    const COLUMNS: &'static [&'static str] = &["id", "title", "risk_level", "status", "queued"];
+
+    fn id(&self) -> String {
+        self.id.clone()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.id.clone(),
+            or_empty(self.title.as_deref()),
+            or_empty(self.risk_level.as_ref()),
+            or_empty(self.status.as_ref()),
+            self.queued.to_string(),
+        ]
+    }
+}

@@ -1,0 +1,176 @@
+//! An update before it is sent: complete and checked, with the names of services and
+//! hosts instead of their ids, and with edits of lists instead of their results.
+
+use changelog_client::Client;
+use changelog_core::{
+    Change, ChangeId, ChangePatch, Host, Input, Link, Service, Status, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::draft::{checked_input, rejects_only_time, warn_clock_ahead};
+use crate::base::failure::Outcome;
+use crate::base::time;
+use crate::input::names::{self, Missing, non_empty};
+
+/// An update of a change.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Update {
+    #[serde(deserialize_with = "checked_input")]
+    pub(crate) patch: ChangePatch,
+    /// The names or ids of the services; they replace those of the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) services: Option<Vec<String>>,
+    /// The name or id of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<String>,
+    /// Whether to create a service or host that does not exist.
+    #[serde(default)]
+    pub(crate) create_missing: bool,
+    /// The edits of the tags; in addition to those in `patch`, which replace all.
+    #[serde(default)]
+    pub(crate) tags: ListEdit<String>,
+    /// The edits of the links.
+    #[serde(default)]
+    pub(crate) links: ListEdit<Link>,
+    /// When the user made the update, if it is sent later: a status was then reached at
+    /// this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) made_at: Option<Timestamp>,
+}
+
+/// What is added to a list and removed from it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ListEdit<T> {
+    pub(crate) added: Vec<T>,
+    /// The names of what is removed.
+    pub(crate) removed: Vec<String>,
+}
+
+impl<T> Default for ListEdit<T> {
+    fn default() -> Self {
+        Self {
+            added: Vec::new(),
+            removed: Vec::new(),
+        }
+    }
+}
+
+impl<T: Clone> ListEdit<T> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+
+    /// Returns the items without those whose name is removed, and with the added ones.
+    /// An added item replaces the one with the same name.
+    fn apply(&self, items: &[T], name_of: fn(&T) -> &String) -> Vec<T> {
+        let is = |item: &T, name: &str| name_of(item).trim() == name.trim();
+        let mut items = items.to_vec();
+        items.retain(|item| !self.removed.iter().any(|name| is(item, name)));
+        for new in &self.added {
+            match items.iter_mut().find(|item| is(item, name_of(new))) {
+                Some(item) => item.clone_from(new),
+                None => items.push(new.clone()),
+            }
+        }
+        items
+    }
+}
+
+impl From<ChangePatch> for Update {
+    fn from(patch: ChangePatch) -> Self {
+        Self {
+            patch,
+            ..Self::default()
+        }
+    }
+}
+
+impl Update {
+    /// Returns whether the update changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.patch == ChangePatch::default()
+            && names::all_non_empty(self.services.as_deref()).is_empty()
+            && non_empty(self.host.as_deref()).is_none()
+            && self.tags.is_empty()
+            && self.links.is_empty()
+    }
+
+    /// Checks the update without the change: added values as well.
+    pub(crate) fn checked(self) -> Outcome<Self> {
+        let patch = self.patch.checked(time::now())?;
+        ChangePatch {
+            tags: Some(self.tags.added.clone()),
+            links: Some(self.links.added.clone()),
+            ..ChangePatch::default()
+        }
+        .checked(time::now())?;
+        Ok(Self { patch, ..self })
+    }
+
+    /// Applies the update to a change, and returns the change.
+    pub(crate) async fn send(self, client: &Client, id: ChangeId) -> Outcome<Change> {
+        let mut patch = self.patch;
+        let missing = Missing::of_flag(self.create_missing);
+        let services = names::all_non_empty(self.services.as_deref());
+        if !services.is_empty() {
+            let ids = names::resolve_all::<Service>(client, &services, missing).await?;
+            patch.service_ids = Some(ids);
+        }
+        if let Some(name) = non_empty(self.host.as_deref()) {
+            patch.host_id = Some(names::resolve::<Host>(client, name, missing).await?);
+        }
+        let late_status = self.made_at.filter(|_| patch.status.is_some());
+        if !self.tags.is_empty() || !self.links.is_empty() || late_status.is_some() {
+            // As late as possible: the change is read here and written back.
+            let change = client.changes().get(id).await?;
+            if !self.tags.is_empty() {
+                patch.tags = Some(self.tags.apply(&change.tags, |tag| tag));
+            }
+            if !self.links.is_empty() {
+                patch.links = Some(self.links.apply(&change.links, |link| &link.label));
+            }
+            if let Some(at) = late_status {
+                set_times(&mut patch, &change, at);
+            }
+            patch = patch.checked(time::now())?;
+        }
+        send_patch(client, id, patch).await
+    }
+}
+
+/// Adds the time at which a change reached its new status, unless the update has it.
+fn set_times(patch: &mut ChangePatch, change: &Change, at: Timestamp) {
+    let Some(status) = patch.status.as_ref().filter(|to| **to != change.status) else {
+        return;
+    };
+    if *status == Status::InProgress {
+        patch.started_at.get_or_insert(Some(at));
+    } else if status.is_ended() {
+        // A clock that was set back must not end the change before its start.
+        let start = patch.started_at.flatten().or(change.started_at);
+        patch
+            .ended_at
+            .get_or_insert(Some(start.map_or(at, |start| at.max(start))));
+    }
+}
+
+/// Updates a change. Its times are of the clock of this machine: if the server rejects
+/// only them, its own time is recorded.
+async fn send_patch(client: &Client, id: ChangeId, patch: ChangePatch) -> Outcome<Change> {
+    let changes = client.changes();
+    match changes.update_with(id, patch.clone()).send().await {
+        Err(error)
+            if rejects_only_time(&error)
+                && (patch.started_at.is_some() || patch.ended_at.is_some()) =>
+        {
+            warn_clock_ahead();
+            let patch = ChangePatch {
+                started_at: None,
+                ended_at: None,
+                ..patch
+            };
+            Ok(changes.update_with(id, patch).send().await?)
+        }
+        updated => Ok(updated?),
+    }
+}
