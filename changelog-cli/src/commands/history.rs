@@ -1,11 +1,12 @@
 //! `chlog history`: prints what was done to a change, when and by whom.
 
-use changelog_core::{ChangeId, Data};
+use changelog_core::Data;
 use clap::Args;
 
 use crate::base::failure::Outcome;
 use crate::base::time;
 use crate::environment::app::App;
+use crate::input::change_ref::{self, ChangeRef};
 use crate::input::complete;
 use crate::output::format::Format;
 use crate::output::history;
@@ -13,14 +14,15 @@ use crate::output::history;
 /// Shows what was done to a change, newest first.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// ID of the change
-    #[arg(add = complete::changes())]
-    id: ChangeId,
+    /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
+    #[arg(value_name = "ID", add = complete::changes())]
+    change: Option<ChangeRef>,
 }
 
 /// Prints the history.
 pub(crate) async fn run(mut app: App, args: &HistoryArgs) -> Outcome {
-    let data = app.client()?.changes().history(args.id).await?;
+    let id = change_ref::find(&app, args.change.as_ref(), &[]).await?;
+    let data = app.client()?.changes().history(id).await?;
     if app.output.format() == Format::Json {
         return app.output.json(&Data { data });
     }

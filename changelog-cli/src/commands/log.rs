@@ -9,6 +9,7 @@ use crate::base::failure::{Exit, Failure, Outcome};
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context::{Context, ContextArgs};
+use crate::environment::last_change;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
 use crate::input::message::prompts::{self, is_interactive};
 use crate::input::message::saved::SavedText;
@@ -16,7 +17,7 @@ use crate::input::message::{Message, editor, file};
 use crate::input::names::Missing;
 use crate::recording::draft::{Draft, Progress};
 use crate::recording::spool::owner::Owner;
-use crate::recording::submit::{self, SubmitArgs};
+use crate::recording::submit::{self, SubmitArgs, Submitted};
 
 /// Records a change.
 #[derive(Debug, Args)]
@@ -87,6 +88,9 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
     let submitted = submit::create(&app, draft, &args.submit).await?;
     if let Some(saved) = saved.filter(|_| !args.submit.dry_run) {
         saved.discard();
+    }
+    if let Submitted::Created(created) = &submitted {
+        last_change::remember(&app, created.id);
     }
     submitted.print(&mut app.output)
 }

@@ -1,25 +1,26 @@
 //! `chlog show`: prints a change in full.
 
-use changelog_core::ChangeId;
 use clap::Args;
 
 use crate::base::failure::Outcome;
 use crate::base::time;
 use crate::environment::app::App;
+use crate::input::change_ref::{self, ChangeRef};
 use crate::input::complete;
 use crate::output::detail;
 
 /// Shows a change.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// ID of the change
-    #[arg(add = complete::changes())]
-    id: ChangeId,
+    /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
+    #[arg(value_name = "ID", add = complete::changes())]
+    change: Option<ChangeRef>,
 }
 
 /// Prints the change.
 pub(crate) async fn run(mut app: App, args: &ShowArgs) -> Outcome {
-    let change = app.client()?.changes().get(args.id).await?;
+    let id = change_ref::find(&app, args.change.as_ref(), &[]).await?;
+    let change = app.client()?.changes().get(id).await?;
     app.output
         .record(&change, |change| detail::change(change, time::now()))
 }

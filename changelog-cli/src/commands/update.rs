@@ -11,11 +11,16 @@ use crate::base::failure::{Failure, Outcome};
 use crate::base::text::one_line;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
+use crate::environment::last_change;
+use crate::input::change_ref::{self, ChangeRef};
 use crate::input::complete;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
 use crate::input::names::{all_non_empty, non_empty};
 use crate::recording::submit::{self, Updated};
 use crate::recording::update::{ListEdit, Update};
+
+/// The statuses of the changes that are offered to choose from.
+const OPEN: [Status; 2] = [Status::InProgress, Status::Planned];
 
 /// Edits a change.
 #[derive(Debug, Args)]
@@ -29,9 +34,9 @@ Examples:
   chlog update ID --set-tags release,eu
   chlog update ID --link ticket=https://tickets.example.com/7")]
 pub(crate) struct UpdateArgs {
-    /// ID of the change
-    #[arg(add = complete::changes())]
-    id: ChangeId,
+    /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
+    #[arg(value_name = "ID", add = complete::changes())]
+    change: Option<ChangeRef>,
     #[arg(long, value_name = "TITLE", help = title_help(""), help_heading = "The change")]
     title: Option<String>,
     #[command(flatten)]
@@ -90,17 +95,17 @@ pub(crate) struct UpdateArgs {
 /// Sets the status of a change.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// ID of the change
-    #[arg(add = complete::changes())]
-    id: ChangeId,
+    /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
+    #[arg(value_name = "ID", add = complete::changes())]
+    change: Option<ChangeRef>,
 }
 
 /// Records that a change was rolled back, or failed.
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
-    /// ID of the change
-    #[arg(add = complete::changes())]
-    id: ChangeId,
+    /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
+    #[arg(value_name = "ID", add = complete::changes())]
+    change: Option<ChangeRef>,
     /// Why, for the history of the change
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -125,7 +130,8 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     }
     // Added values are checked before the first request.
     let update = update.checked()?;
-    let updated = submit::update(&app, args.id, update).await?;
+    let id = change_ref::find(&app, args.change.as_ref(), &OPEN).await?;
+    let updated = submit::update(&app, id, update).await?;
     print(&mut app, updated)
 }
 
@@ -141,11 +147,16 @@ impl UpdateArgs {
 
 /// Sets the status and prints the change.
 pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> Outcome {
+    let offered: &[Status] = match status {
+        Status::InProgress => &[Status::Planned],
+        _ => &OPEN,
+    };
     let patch = ChangePatch {
         status: Some(status),
         ..ChangePatch::default()
     };
-    send(app, args.id, patch).await
+    let id = change_ref::find(&app, args.change.as_ref(), offered).await?;
+    send(app, id, patch).await
 }
 
 /// Records that the change was rolled back or failed, and prints it.
@@ -156,7 +167,10 @@ pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
         reason: args.reason,
         ..ChangePatch::default()
     };
-    send(app, args.id, patch.checked(time::now())?).await
+    let patch = patch.checked(time::now())?;
+    let offered = [Status::InProgress, Status::Completed];
+    let id = change_ref::find(&app, args.change.as_ref(), &offered).await?;
+    send(app, id, patch).await
 }
 
 async fn send(mut app: App, id: ChangeId, patch: ChangePatch) -> Outcome {
@@ -164,9 +178,13 @@ async fn send(mut app: App, id: ChangeId, patch: ChangePatch) -> Outcome {
     print(&mut app, updated)
 }
 
+/// Prints an updated change.
 fn print(app: &mut App, updated: Updated) -> Outcome {
     match updated {
-        Updated::Done(change) => app.output.record(&*change, line),
+        Updated::Done(change) => {
+            last_change::remember(app, change.id);
+            app.output.record(&*change, line)
+        }
         Updated::Queued(queued) => queued.print(&mut app.output),
     }
 }

@@ -10,5 +10,6 @@ pub(crate) mod defaults;
 pub(crate) mod dirs;
 pub(crate) mod git;
 pub(crate) mod global;
+pub(crate) mod last_change;
 pub(crate) mod repository;
 pub(crate) mod sourced;

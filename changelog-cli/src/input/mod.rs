@@ -1,5 +1,6 @@
 //! What a user types: shared flags, filters, names, messages and their completion.
 
+pub(crate) mod change_ref;
 pub(crate) mod complete;
 pub(crate) mod filter;
 pub(crate) mod flags;
