@@ -20,6 +20,7 @@ mod spool_organizations;
 mod spool_updates;
 mod terraform;
 mod terraform_by_hand;
+mod times;
 
 use serde_json::Value;
 

@@ -22,8 +22,13 @@ const MAX_SERVICES: usize = 10;
 /// of a problem at that time.
 #[derive(Debug, Args)]
 pub(crate) struct AroundArgs {
-    /// Time of the problem: RFC 3339, a date (its beginning), or an age such as 2h
-    #[arg(value_name = "TIME", value_parser = time::parse)]
+    /// Time of the problem, such as 2h, 08:30, "yesterday 08:30" or 2026-11-21 (its beginning)
+    #[arg(
+        value_name = "TIME",
+        value_parser = time::parse,
+        allow_hyphen_values = true,
+        default_value = "now"
+    )]
     at: TimeArg,
     /// Affected service
     #[arg(long, value_name = "NAME|ID", add = complete::services())]

@@ -10,7 +10,6 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
 use crate::environment::app::{App, client, no_url};
-use crate::environment::credentials;
 use crate::environment::sourced::Sourced;
 use crate::input::message::prompts::{is_interactive, prompt_failure};
 use crate::output::format::Format;
@@ -127,7 +126,7 @@ async fn status(mut app: App) -> Outcome {
     let url = app.url()?.clone();
     let profile = app.config.profile.clone();
     let Some(Sourced { value: key, source }) = app.key()? else {
-        return Err(credentials::missing(&app.credentials, &profile, &url.value));
+        return Err(app.missing_key()?);
     };
     let masked = mask(key.expose_secret());
     let result = check(&client(&url.value, Some(key))?).await;

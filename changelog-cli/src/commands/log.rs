@@ -44,8 +44,14 @@ pub(crate) struct LogArgs {
     title: Option<String>,
     #[command(flatten)]
     fields: ChangeFields,
-    /// Time of the change, if not now: RFC 3339, a date, or an age such as 2h
-    #[arg(long, value_name = "TIME", value_parser = time::parse, help_heading = "The change")]
+    /// Time of the change, such as 2h, 08:30 or "yesterday 08:30" [default: now]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time::parse,
+        allow_hyphen_values = true,
+        help_heading = "The change"
+    )]
     occurred_at: Option<TimeArg>,
     #[command(flatten)]
     progress: ProgressFlags,

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::complete;
 use super::flags::{environment, risk, status};
-use super::names::resolve_filter;
+use super::names::{empty_filter, resolve_filter};
 use crate::base::failure::{Failure, Outcome};
 use crate::base::time::{self, TimeArg};
 
@@ -89,17 +89,30 @@ pub(crate) struct SelectArgs {
 pub(crate) struct FilterArgs {
     #[command(flatten)]
     select: SelectArgs,
-    /// Only at or after this time: RFC 3339, a date, or an age such as 2h or 7d
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    /// Only at or after this time, such as 2h, yesterday, 08:30 or 2026-11-21
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time::parse,
+        allow_hyphen_values = true
+    )]
     since: Option<TimeArg>,
-    /// Only before this time: RFC 3339, a date (inclusive), or an age
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    /// Only before this time, or until the end of this date
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time::parse,
+        allow_hyphen_values = true
+    )]
     until: Option<TimeArg>,
 }
 
 impl SelectArgs {
     /// Returns the query; the named service and host must exist.
     pub(crate) async fn query(&self, client: &Client) -> Outcome<ChangeQuery> {
+        if self.tags.iter().any(|tag| tag.trim().is_empty()) {
+            return Err(empty_filter("tag"));
+        }
         let mut query = ChangeQuery::new()
             .service(resolve_filter::<Service>(client, self.service.as_deref()).await?)
             .host(resolve_filter::<Host>(client, self.host.as_deref()).await?)
@@ -121,16 +134,28 @@ impl SelectArgs {
         if self.active {
             query = query.status(Status::InProgress);
         }
-        if let Some(author) = &self.by {
+        if let Some(author) = non_empty_filter("by", self.by.as_ref())? {
             query = query.created_by(author);
         }
-        if let Some(words) = &self.search {
+        if let Some(words) = non_empty_filter("search", self.search.as_ref())? {
             query = query.q(words);
         }
         if !self.text.is_empty() {
-            query = query.text(self.text.join(" "));
+            let text = self.text.join(" ");
+            if text.trim().is_empty() {
+                return Err(Failure::usage("QUERY: must not be empty"));
+            }
+            query = query.text(text);
         }
         Ok(query)
+    }
+}
+
+/// Returns the value of a flag, which must not be empty.
+fn non_empty_filter<'a>(flag: &str, value: Option<&'a String>) -> Outcome<Option<&'a String>> {
+    match value {
+        Some(value) if value.trim().is_empty() => Err(empty_filter(flag)),
+        value => Ok(value),
     }
 }
 
@@ -138,9 +163,16 @@ impl FilterArgs {
     /// Returns the query; the named service and host must exist.
     pub(crate) async fn query(&self, client: &Client) -> Outcome<ChangeQuery> {
         let now = time::now();
+        let since = self.since.map(|at| at.start(now));
+        let until = self.until.map(|at| at.end(now));
+        if let (Some(since), Some(until)) = (since, until)
+            && since >= until
+        {
+            return Err(Failure::usage(format!(
+                "--since ({since}) must be before --until ({until})"
+            )));
+        }
         let query = self.select.query(client).await?;
-        Ok(query
-            .since(self.since.map(|at| at.start(now)))
-            .until(self.until.map(|at| at.end(now))))
+        Ok(query.since(since).until(until))
     }
 }

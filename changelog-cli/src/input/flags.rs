@@ -56,7 +56,7 @@ pub(crate) struct ChangeFields {
     /// Link, such as pipeline=https://…; repeatable
     #[arg(long = "link", value_name = "LABEL=URL")]
     pub(crate) links: Option<Vec<Link>>,
-    /// Scheduled time: RFC 3339 or a date
+    /// Scheduled time, such as "tomorrow 04:00", 2026-12-01 (midnight) or "in 2h"
     #[arg(long, value_name = "TIME", value_parser = time::parse_scheduled)]
     pub(crate) scheduled_for: Option<TimeArg>,
     /// Automation that acts, such as renovate:autonomous; the mode is interactive or
@@ -88,11 +88,11 @@ impl ChangeFields {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "The change")]
 pub(crate) struct ProgressFlags {
-    /// Time of the start: RFC 3339, a date, or an age such as 2h
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    /// Time of the start, such as 2h, 08:30 or "yesterday 08:30"
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     pub(crate) started_at: Option<TimeArg>,
-    /// Time of the end: RFC 3339, a date, or an age such as 2h
-    #[arg(long, value_name = "TIME", value_parser = time::parse)]
+    /// Time of the end, such as 2h, 08:30 or "yesterday 08:30"
+    #[arg(long, value_name = "TIME", value_parser = time::parse, allow_hyphen_values = true)]
     pub(crate) ended_at: Option<TimeArg>,
     /// How it ended, if the status does not say it
     #[arg(long, value_name = "OUTCOME", ignore_case = true, value_parser = outcome())]

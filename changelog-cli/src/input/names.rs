@@ -166,15 +166,22 @@ pub(crate) async fn resolve_all<T: Named>(
     Ok(ids)
 }
 
-/// Returns the id to filter by, if a name is given; the name must exist.
+/// Returns the id to filter by, if a name is given; the name must exist. An empty name
+/// is refused: it is probably an empty variable of a script, and everything would match.
 pub(crate) async fn resolve_filter<T: Named>(
     client: &Client,
     name: Option<&str>,
 ) -> Outcome<Option<T::Id>> {
-    match non_empty(name) {
-        Some(name) => resolve::<T>(client, name, Missing::Refuse).await,
-        None => Ok(None),
+    match (name, non_empty(name)) {
+        (_, Some(name)) => resolve::<T>(client, name, Missing::Refuse).await,
+        (Some(_), None) => Err(empty_filter(T::KIND)),
+        (None, None) => Ok(None),
     }
+}
+
+/// Returns the failure for an empty value of a flag that filters.
+pub(crate) fn empty_filter(flag: &str) -> Failure {
+    Failure::usage(format!("--{flag}: must not be empty"))
 }
 
 /// Finds what has a name.

@@ -134,6 +134,17 @@ async fn filters_that_select_nothing_are_refused(app: TestApp) {
         &["list", "--limit", "0"],
         &["list", "--page", "0"],
         &["list", "--all", "--page", "2"],
+        // An empty variable of a script must not list everything.
+        &["list", "--service", ""],
+        &["list", "--host", " "],
+        &["list", "--tag", ""],
+        &["list", "--by", ""],
+        &["list", "-q", ""],
+        &["list", ""],
+        &["export", "--service="],
+        &["around", "--service", ""],
+        // The end is before the start.
+        &["list", "--since", "2d", "--until", "3d"],
     ] {
         chlog(&app, arguments).exits_with(2);
     }
