@@ -63,15 +63,30 @@ impl App {
 
     /// Returns the key for the server's URL, if there is one.
     pub(crate) fn key(&self) -> Outcome<Option<Sourced<SecretString>>> {
-        credentials::find(&self.credentials, &self.config.profile, &self.url()?.value)
+        let Config {
+            profile, key_order, ..
+        } = &self.config;
+        credentials::find(&self.credentials, profile, &self.url()?.value, *key_order)
     }
 
     /// Returns the key for the server's URL, or the failure that explains how
     /// to set one.
     pub(crate) fn required_key(&self) -> Outcome<Sourced<SecretString>> {
+        self.key()?.map_or_else(|| Err(self.missing_key()?), Ok)
+    }
+
+    /// Returns the failure that explains how to set a key.
+    pub(crate) fn missing_key(&self) -> Outcome<Failure> {
+        let Config {
+            profile, key_order, ..
+        } = &self.config;
         let url = &self.url()?.value;
-        self.key()?
-            .ok_or_else(|| credentials::missing(&self.credentials, &self.config.profile, url))
+        Ok(credentials::missing(
+            &self.credentials,
+            profile,
+            url,
+            *key_order,
+        ))
     }
 
     /// Returns a client with the key.

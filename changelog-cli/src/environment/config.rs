@@ -4,9 +4,12 @@
 //! file the chosen profile, and the profile the user's file. The project's file
 //! comes with a repository that anyone may have written. It can therefore set
 //! fields of a change, but not where a change is sent or with which key.
+//!
+//! A URL and a key belong together: a profile that is chosen by a flag overrides both
+//! `CHLOG_URL` and `CHLOG_API_KEY`. See [`KeyOrder`].
 
 use super::config_files::{ProjectFile, UserFile};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, is_same_url};
 use super::defaults::Defaults;
 use super::sourced::Sourced;
 use crate::base::failure::Outcome;
@@ -28,6 +31,8 @@ pub(crate) struct Overrides {
 pub(crate) struct Config {
     /// The server's URL.
     pub(crate) url: Option<Sourced<String>>,
+    /// Which keys may be sent to it.
+    pub(crate) key_order: KeyOrder,
     /// The profile in use.
     pub(crate) profile: String,
     /// Whether the profile exists in the user's file or has a stored key.
@@ -35,6 +40,20 @@ pub(crate) struct Config {
     pub(crate) defaults: Defaults,
     /// The fields of `defaults` with their sources.
     pub(crate) settings: Vec<Setting>,
+}
+
+/// Which keys may be sent to the server's URL, the first one first. A stored key is
+/// never sent to another URL than its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyOrder {
+    /// The key of the environment, then the stored one.
+    Environment,
+    /// The stored key, then that of the environment: `--url` is not `CHLOG_URL`, with
+    /// which the key of the environment was probably given.
+    Stored,
+    /// Only the stored key: the URL is that of a profile that was chosen by a flag, and
+    /// the key of the environment was not given for it.
+    OnlyStored,
 }
 
 /// A setting in force, for `chlog doctor`.
@@ -62,7 +81,9 @@ fn merge(
     credentials: &Credentials,
 ) -> Config {
     let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let profile = non_empty(&overrides.profile_flag)
+    let profile_flag = non_empty(&overrides.profile_flag);
+    let is_chosen = profile_flag.is_some();
+    let profile = profile_flag
         .or_else(|| non_empty(&overrides.profile_env))
         .or_else(|| user.profile.clone())
         .unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
@@ -77,12 +98,34 @@ fn merge(
     };
     // The URL of a sign-in belongs to its profile. The default profile is the
     // user's file itself, whose URL therefore comes before the sign-in's.
-    let url = from(&overrides.url_flag, "--url")
-        .or_else(|| from(&overrides.url_env, "CHLOG_URL"))
-        .or_else(|| from(&chosen.url, &format!("profile {profile} in config.toml")))
-        .or_else(|| from(&stored, "chlog auth login").filter(|_| !is_default))
-        .or_else(|| from(&user.url, "config.toml"))
-        .or_else(|| from(&stored, "chlog auth login"));
+    let of_profile = from(&chosen.url, &format!("profile {profile} in config.toml"))
+        .or_else(|| from(&stored, "chlog auth login").filter(|_| !is_default));
+    let of_user = from(&user.url, "config.toml").or_else(|| from(&stored, "chlog auth login"));
+    let of_environment = from(&overrides.url_env, "CHLOG_URL");
+    let of_flag = from(&overrides.url_flag, "--url");
+    let of_profile = of_profile.or_else(|| of_user.clone().filter(|_| is_default && is_chosen));
+    let (is_of_flag, is_of_profile) = (of_flag.is_some(), of_profile.is_some());
+    let url = if is_chosen {
+        of_flag.or(of_profile).or(of_environment).or(of_user)
+    } else {
+        of_flag.or(of_environment).or(of_profile).or(of_user)
+    };
+    let is_of_environment = |url: &Sourced<String>| {
+        overrides
+            .url_env
+            .as_deref()
+            .is_some_and(|of_environment| is_same_url(of_environment, &url.value))
+    };
+    let key_order = match &url {
+        Some(url) if is_of_environment(url) && !is_chosen => KeyOrder::Environment,
+        Some(url) if is_of_environment(url) => KeyOrder::Stored,
+        _ if is_of_flag && non_empty(&overrides.url_env).is_none() && !is_chosen => {
+            KeyOrder::Environment
+        }
+        _ if is_of_flag => KeyOrder::Stored,
+        _ if is_chosen && is_of_profile => KeyOrder::OnlyStored,
+        _ => KeyOrder::Environment,
+    };
     let by_precedence = [
         (project.path.clone(), project.defaults()),
         (
@@ -111,6 +154,7 @@ fn merge(
         .unwrap_or_default();
     Config {
         url,
+        key_order,
         profile,
         profile_known,
         defaults,
@@ -139,6 +183,10 @@ mod tests {
         merge(overrides, &project, &user, &Credentials::default())
     }
 
+    fn url_of(url: Option<Sourced<String>>) -> String {
+        url.map(|url| url.value).unwrap_or_default()
+    }
+
     fn url(config: &Config) -> &str {
         config.url.as_ref().map_or("", |url| &url.value)
     }
@@ -162,6 +210,50 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_of_the_command_line_overrides_the_environment() {
+        let user = USER.to_owned() + "\n[profiles.bare]\nservice = \"s\"";
+        let merged = |url: Option<&str>, profile: Option<&str>, environment: Option<&str>| {
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            let overrides = Overrides {
+                url_flag: text(url),
+                url_env: text(environment),
+                profile_flag: text(profile),
+                profile_env: None,
+            };
+            let merged = config(&overrides, "", &user);
+            (url_of(merged.url), merged.key_order)
+        };
+        let (prod, env) = ("https://prod.example", "https://env.example");
+        let (flag, users) = ("https://flag.example", "https://user.example");
+        for (url, profile, environment, expected) in [
+            (None, None, Some(env), (env, KeyOrder::Environment)),
+            (None, None, None, (users, KeyOrder::Environment)),
+            (None, Some("prod"), Some(env), (prod, KeyOrder::OnlyStored)),
+            (None, Some("prod"), None, (prod, KeyOrder::OnlyStored)),
+            (None, Some("prod"), Some(prod), (prod, KeyOrder::Stored)),
+            (
+                None,
+                Some("default"),
+                Some(env),
+                (users, KeyOrder::OnlyStored),
+            ),
+            (None, Some("bare"), Some(env), (env, KeyOrder::Stored)),
+            (None, Some("bare"), None, (users, KeyOrder::Environment)),
+            (Some(flag), None, None, (flag, KeyOrder::Environment)),
+            (Some(flag), None, Some(flag), (flag, KeyOrder::Environment)),
+            (Some(flag), None, Some(env), (flag, KeyOrder::Stored)),
+            (Some(flag), Some("prod"), None, (flag, KeyOrder::Stored)),
+        ] {
+            let (address, order) = merged(url, profile, environment);
+            assert_eq!(
+                (address.as_str(), order),
+                expected,
+                "{url:?} {profile:?} {environment:?}"
+            );
+        }
+    }
+
+    #[test]
     fn the_users_file_names_the_usual_profile() {
         let user = format!("profile = \"prod\"\n{USER}");
         let config = config(&Overrides::default(), "", &user);
@@ -182,7 +274,7 @@ mod tests {
             };
             let user = UserFile::parse(user).unwrap();
             let config = merge(&overrides, &ProjectFile::default(), &user, &credentials);
-            config.url.map(|url| url.value).unwrap_or_default()
+            url_of(config.url)
         };
         assert_eq!(url(Some("staging"), USER), "https://staging.example");
         assert_eq!(url(Some("prod"), USER), "https://prod.example");

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
+use super::config::KeyOrder;
 use super::dirs;
 use super::sourced::Sourced;
 use crate::base::failure::{Exit, Failure, Outcome, warn};
@@ -146,12 +147,33 @@ fn is_readable_by_others(_path: &Path) -> bool {
     false
 }
 
-/// Finds the key for a URL: from the environment, or stored for this URL.
+/// Finds the key for a URL.
 pub(crate) fn find(
     credentials: &Credentials,
     profile: &str,
     url: &str,
+    order: KeyOrder,
 ) -> Outcome<Option<Sourced<SecretString>>> {
+    let stored = stored(credentials, profile, url);
+    match order {
+        KeyOrder::Environment => Ok(from_environment()?.or(stored)),
+        KeyOrder::Stored if stored.is_some() => Ok(stored),
+        KeyOrder::Stored => from_environment(),
+        KeyOrder::OnlyStored => Ok(stored),
+    }
+}
+
+/// Returns the key that is stored for a URL.
+fn stored(credentials: &Credentials, profile: &str, url: &str) -> Option<Sourced<SecretString>> {
+    let entry = credentials.get(profile)?;
+    is_same_url(&entry.url, url).then(|| Sourced {
+        value: entry.key.0.clone(),
+        source: "chlog auth login".to_owned(),
+    })
+}
+
+/// Returns the key of the environment.
+fn from_environment() -> Outcome<Option<Sourced<SecretString>>> {
     if let Some(key) = variable(KEY_VARIABLE) {
         return Ok(Some(Sourced {
             value: key.into(),
@@ -174,23 +196,38 @@ pub(crate) fn find(
             source: format!("{KEY_FILE_VARIABLE} ({path})"),
         }));
     }
-    let stored = credentials
-        .get(profile)
-        .filter(|entry| is_same_url(&entry.url, url));
-    Ok(stored.map(|entry| Sourced {
-        value: entry.key.0.clone(),
-        source: "chlog auth login".to_owned(),
-    }))
+    Ok(None)
 }
 
 /// Explains why there is no key and how to set one.
-pub(crate) fn missing(credentials: &Credentials, profile: &str, url: &str) -> Failure {
+pub(crate) fn missing(
+    credentials: &Credentials,
+    profile: &str,
+    url: &str,
+    order: KeyOrder,
+) -> Failure {
     let mut failure = Failure::new(
         Exit::NotAuthorized,
         format!("there is no API key for {url}"),
     );
-    if std::env::var(KEY_VARIABLE).is_ok() {
-        failure = failure.line(format!("{KEY_VARIABLE} is set but empty"));
+    let name = [KEY_VARIABLE, KEY_FILE_VARIABLE]
+        .into_iter()
+        .find(|name| variable(name).is_some());
+    match name {
+        Some(name) if order == KeyOrder::OnlyStored => {
+            return failure
+                .line(format!(
+                    "{name} is not sent to the server of a profile that --profile names"
+                ))
+                .hint(format!(
+                    "store a key with `chlog auth login --profile {profile}`, or name the server \
+                     with --url {url}"
+                ));
+        }
+        None if std::env::var(KEY_VARIABLE).is_ok() => {
+            failure = failure.line(format!("{KEY_VARIABLE} is set but empty"));
+        }
+        _ => {}
     }
     if let Some(entry) = credentials.get(profile) {
         failure = failure.line(format!(

@@ -132,7 +132,8 @@ fn offer(kind: Kind) -> Vec<CompletionCandidate> {
 }
 
 fn find(kind: Kind, begun: Instant) -> Option<Vec<Value>> {
-    let cache = Cache::find(connection(std::env::args().skip(1)))?;
+    let words = std::env::args().skip_while(|word| word != "--");
+    let cache = Cache::find(connection(words))?;
     let now = time::now().millis();
     let cached = CachedValues::read(&cache.file);
     if let Some(list) = cached.0.get(kind.name())
@@ -151,10 +152,10 @@ fn find(kind: Kind, begun: Instant) -> Option<Vec<Value>> {
 /// process continues after this one has ended.
 fn refresh_in_background(cache: &Cache, kind: Kind, deadline: Instant) -> Option<()> {
     let mut command = Command::new(std::env::current_exe().ok()?);
+    // The same flags, so that the process finds the same server and key.
     command
+        .args(&cache.flags)
         .env(REFRESH_VARIABLE, kind.name())
-        .env("CHLOG_URL", &cache.url)
-        .env("CHLOG_PROFILE", &cache.profile)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -175,7 +176,7 @@ fn refresh_in_background(cache: &Cache, kind: Kind, deadline: Instant) -> Option
 
 /// Fetches names and caches them.
 fn refresh(kind: Kind) -> Option<()> {
-    let cache = Cache::find(Global::connection(None, None))?;
+    let cache = Cache::find(connection(std::env::args()))?;
     let client = Client::builder()
         .url(&cache.url)
         .api_key(cache.key.clone())
@@ -242,9 +243,9 @@ async fn fetch(client: &Client, kind: Kind) -> Option<Vec<Value>> {
     Some(values.into_iter().filter(is_plain).collect())
 }
 
-/// Returns the connection flags of the command line that is being completed.
-fn connection(words: impl Iterator<Item = String>) -> Global {
-    let mut words = words.skip_while(|word| word != "--").skip(1);
+/// Returns the connection flags of a command line.
+fn connection(words: impl Iterator<Item = String>) -> (Option<String>, Option<String>) {
+    let mut words = words.skip(1);
     let (mut url, mut profile) = (None, None);
     while let Some(word) = words.next() {
         match word.split_once('=') {
@@ -255,27 +256,33 @@ fn connection(words: impl Iterator<Item = String>) -> Global {
             _ => {}
         }
     }
-    Global::connection(url, profile)
+    (url, profile)
 }
 
 /// A connection and the file of its cached names.
 struct Cache {
     url: String,
-    profile: String,
+    /// The flags of the connection.
+    flags: Vec<String>,
     key: SecretString,
     file: PathBuf,
 }
 
 impl Cache {
-    fn find(connection: Global) -> Option<Self> {
-        let app = App::new(connection).ok()?;
+    fn find((url, profile): (Option<String>, Option<String>)) -> Option<Self> {
+        let flags = [("--url", &url), ("--profile", &profile)];
+        let flags = flags
+            .into_iter()
+            .filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)))
+            .collect();
+        let app = App::new(Global::connection(url, profile)).ok()?;
         let url = app.url().ok()?.value.clone();
         let key = app.key().ok()??.value;
         // The key is part of the name, because names belong to an organization.
         let name = sha256_hex(&format!("{url}\n{}", key.expose_secret()), CACHE_DIGITS);
         Some(Self {
             file: dirs::cache()?.join("names").join(format!("{name}.json")),
-            profile: app.config.profile.clone(),
+            flags,
             url,
             key,
         })
@@ -333,15 +340,17 @@ mod tests {
     #[test]
     fn the_connection_is_read_from_the_command_line() {
         for (line, url, profile) in [
-            ("-- chlog list --service", None, None),
-            ("-- chlog --url http://a list", Some("http://a"), None),
-            ("-- chlog list --profile=p --url=x", Some("x"), Some("p")),
-            ("--url http://a -- chlog list", None, None),
-            ("-- chlog --url", None, None),
+            ("chlog list --service", None, None),
+            ("chlog --url http://a list", Some("http://a"), None),
+            ("chlog list --profile=p --url=x", Some("x"), Some("p")),
+            ("chlog --url", None, None),
         ] {
-            let global = connection(line.split(' ').map(str::to_owned));
-            assert_eq!(global.url.as_deref(), url, "{line}");
-            assert_eq!(global.profile.as_deref(), profile, "{line}");
+            let found = connection(line.split(' ').map(str::to_owned));
+            assert_eq!(
+                (found.0.as_deref(), found.1.as_deref()),
+                (url, profile),
+                "{line}"
+            );
         }
     }
 

@@ -9,6 +9,8 @@ on_one!(
     health_needs_no_key,
     keys_are_read_in_order_of_precedence,
     keys_are_stored_and_deleted,
+    a_profile_of_the_command_line_overrides_the_environment,
+    a_key_of_the_environment_is_not_sent_to_a_profile,
 );
 
 async fn health_needs_no_key(app: TestApp) {
@@ -72,7 +74,6 @@ async fn keys_are_read_in_order_of_precedence(app: TestApp) {
     std::fs::write(config.join("config.toml"), settings).expect("a file");
     list(&[("CHLOG_API_KEY", key)], &[]).exits_with(7);
     list(&[("CHLOG_API_KEY", key), ("CHLOG_URL", &url)], &[]).succeeds();
-    list(&[("CHLOG_API_KEY", key)], &["--profile", "here"]).succeeds();
     list(&[("CHLOG_API_KEY", key), ("CHLOG_PROFILE", "here")], &[]).succeeds();
     let output = list(&[("CHLOG_API_KEY", key)], &["--profile", "hree"]).exits_with(2);
     assert!(output.stderr.contains("hree"), "{}", output.stderr);
@@ -167,4 +168,89 @@ async fn keys_are_stored_and_deleted(app: TestApp) {
                     .contains(key.as_str())
             })
     );
+}
+
+/// Stores the key of an organization under a profile.
+fn log_in(app: &TestApp, profile: &str, url: &str, key: &str) -> ChlogOutput {
+    let arguments = [
+        "auth",
+        "login",
+        "--with-token",
+        "--url",
+        url,
+        "--profile",
+        profile,
+    ];
+    ChlogOutput::of(app.bare_chlog().args(arguments).write_stdin(key)).succeeds()
+}
+
+async fn a_profile_of_the_command_line_overrides_the_environment(app: TestApp) {
+    let url = app.url();
+    let other = app.second_organization();
+    log_in(&app, "old", &url, &app.organization.key);
+    log_in(&app, "new", &url, &other.key);
+    let exported = |arguments: &[&str]| {
+        let mut command = app.bare_chlog();
+        command
+            .env("CHLOG_URL", "http://127.0.0.1:1")
+            .env("CHLOG_API_KEY", &app.organization.key);
+        ChlogOutput::of(command.args(arguments))
+    };
+    exported(&["--profile", "old", "log", "Copied"]).succeeds();
+    let export = exported(&["--profile", "old", "export"]).succeeds().stdout;
+    let mut command = app.bare_chlog();
+    command
+        .env("CHLOG_URL", &url)
+        .env("CHLOG_API_KEY", &app.organization.key)
+        .args(["--profile", "new", "import", "-"]);
+    ChlogOutput::of(command.write_stdin(export)).succeeds();
+    let copied = app.with_key(&other.key).get("/api/changes").await.body(200);
+    assert_eq!(copied["count"], 1);
+    let own = app.key().get("/api/changes").await.body(200);
+    assert_eq!(own["count"], 1);
+    let status = exported(&["--profile", "new", "auth", "status", "--json"]).succeeds();
+    assert_eq!(status.json()["url"], url);
+    assert_eq!(status.json()["key_source"], "chlog auth login");
+    // Of the environment, the profile names the settings, and the URL is that of CHLOG_URL.
+    let mut command = app.bare_chlog();
+    command
+        .env("CHLOG_URL", "http://127.0.0.1:1")
+        .env("CHLOG_PROFILE", "new")
+        .env("CHLOG_API_KEY", &app.organization.key);
+    ChlogOutput::of(command.arg("list")).exits_with(7);
+}
+
+async fn a_key_of_the_environment_is_not_sent_to_a_profile(app: TestApp) {
+    let url = app.url();
+    let config = app.folder().join("config/chlog");
+    std::fs::create_dir_all(&config).expect("a folder");
+    let settings = format!("[profiles.new]\nurl = \"{url}\"\n");
+    std::fs::write(config.join("config.toml"), settings).expect("a file");
+    let list = |environment: &[(&str, &str)], arguments: &[&str]| {
+        let mut command = app.bare_chlog();
+        command.arg("list").args(arguments);
+        command.envs(environment.iter().copied());
+        ChlogOutput::of(&mut command)
+    };
+    let key = ("CHLOG_API_KEY", app.organization.key.as_str());
+    // The key works there, so only the rule refuses it.
+    let profile = ["--profile", "new"];
+    for elsewhere in [None, Some(("CHLOG_URL", "http://127.0.0.1:1"))] {
+        let environment: Vec<_> = [key].into_iter().chain(elsewhere).collect();
+        let output = list(&environment, &profile).exits_with(4);
+        for part in ["CHLOG_API_KEY", "--profile", "auth login"] {
+            assert!(output.stderr.contains(part), "{}", output.stderr);
+        }
+    }
+    list(&[key, ("CHLOG_URL", &url)], &profile).succeeds();
+    list(&[key], &["--profile", "new", "--url", &url]).succeeds();
+    list(&[key], &["--url", &url]).succeeds();
+    list(&[key, ("CHLOG_PROFILE", "new")], &[]).succeeds();
+    // A stored key precedes that of another server.
+    log_in(&app, "default", &url, &app.organization.key);
+    let wrong = changelog_core::api_key::assemble("0123456789abcdefghijABCDEFGHIJ01");
+    let wrong = ("CHLOG_API_KEY", wrong.as_str());
+    let elsewhere = ("CHLOG_URL", "http://127.0.0.1:1");
+    list(&[wrong, elsewhere], &["--url", &url]).succeeds();
+    list(&[wrong], &["--url", &url]).exits_with(4);
 }
