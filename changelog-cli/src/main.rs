@@ -55,6 +55,9 @@ fn main() -> ExitCode {
                 // are valid.
                 return end(mistakes::parse_leniently(arguments).and_then(run));
             }
+            if let Some(cli) = mistakes::parse_without_invalid_values(&error, &arguments) {
+                return end(run(cli));
+            }
             if let Some(failure) = mistakes::explain(&error, &words) {
                 return failure.report();
             }

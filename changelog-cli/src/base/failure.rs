@@ -143,6 +143,12 @@ impl Failure {
         self
     }
 
+    /// Says first what has failed.
+    pub(crate) fn context(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// Adds advice.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -167,7 +173,8 @@ impl Failure {
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
         // The text may be from the server or from what responded in its place.
         let message = printable(&self.message);
-        writeln!(out, "{ERROR}error:{ERROR:#} {message}")?;
+        let program = program();
+        writeln!(out, "{program}{ERROR}error:{ERROR:#} {message}")?;
         for line in &self.lines {
             writeln!(out, "  {}", printable(line))?;
         }
@@ -178,6 +185,23 @@ impl Failure {
             writeln!(out, "{LABEL}request:{LABEL:#} {}", printable(id))?;
         }
         Ok(())
+    }
+}
+
+/// Whether messages begin with the name of this program.
+static NAMED: AtomicBool = AtomicBool::new(false);
+
+/// Begins all messages with the name of this program from now on: they appear among
+/// those of the command that it runs.
+pub(crate) fn name_program() {
+    NAMED.store(true, Ordering::Relaxed);
+}
+
+fn program() -> &'static str {
+    if NAMED.load(Ordering::Relaxed) {
+        "chlog: "
+    } else {
+        ""
     }
 }
 
@@ -196,7 +220,8 @@ pub(crate) fn warn(message: &str) {
     }
     let mut stderr = anstream::stderr().lock();
     let message = printable(message);
-    let _ = writeln!(stderr, "{WARNING}warning:{WARNING:#} {message}");
+    let program = program();
+    let _ = writeln!(stderr, "{program}{WARNING}warning:{WARNING:#} {message}");
 }
 
 /// Prints what was done or is going on, on standard error.

@@ -7,7 +7,7 @@ use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Cli;
-use crate::base::failure::{Failure, Outcome, warn};
+use crate::base::failure::{Failure, Outcome, name_program, warn};
 
 /// Flags of `list` that users pass to `log` by mistake.
 const LIST_FLAGS: [&str; 12] = [
@@ -78,6 +78,82 @@ pub(crate) fn parse_leniently(mut arguments: Vec<OsString>) -> Outcome<Cli> {
                 .map_err(|error| Failure::usage(error.to_string()));
         }
     }
+}
+
+/// Parses a command line that runs another program without the values that are invalid:
+/// they often come from variables, and must not stop a deployment. Warns of each. None if
+/// anything else is wrong, or if the user requires that the change is recorded.
+pub(crate) fn parse_without_invalid_values(
+    error: &clap::Error,
+    arguments: &[OsString],
+) -> Option<Cli> {
+    let is_value = |error: &clap::Error| {
+        matches!(
+            error.kind(),
+            ErrorKind::InvalidValue | ErrorKind::ValueValidation
+        )
+    };
+    let words: Vec<String> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let own = words.iter().take_while(|word| *word != "--");
+    let own: Vec<&str> = own.map(String::as_str).collect();
+    let runs = match command(&words)? {
+        "run" => !own.contains(&"--require-log"),
+        "terraform" => own.contains(&"run") && !own.contains(&"--strict"),
+        _ => false,
+    };
+    if !runs || !is_value(error) {
+        return None;
+    }
+    let mut arguments = arguments.to_vec();
+    let mut warnings = Vec::new();
+    loop {
+        let error = match Cli::try_parse_from(&arguments) {
+            Ok(cli) => {
+                name_program();
+                warnings.iter().for_each(|warning: &String| warn(warning));
+                return Some(cli);
+            }
+            Err(error) if is_value(&error) => error,
+            Err(_) => return None,
+        };
+        let message = error.to_string();
+        let message = message.lines().next().unwrap_or_default();
+        let message = message.trim_start_matches("error: ");
+        warnings.push(format!("{message}; the value is ignored"));
+        remove_value(&error, &mut arguments)?;
+    }
+}
+
+/// Removes the first flag that an error names, with its value. Flags after it may be those
+/// of the program to run.
+fn remove_value(error: &clap::Error, arguments: &mut Vec<OsString>) -> Option<()> {
+    let Some(ContextValue::String(invalid)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let flag = invalid.split([' ', '=']).next()?;
+    let value = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => value.as_str(),
+        _ => "",
+    };
+    let words: Vec<String> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let is_flag = |at: usize| words[at] == flag || words[at].starts_with(&format!("{flag}="));
+    let has_value = |at: usize| {
+        let next = words.get(at + 1);
+        words[at] == format!("{flag}={value}")
+            || words[at] == flag && next.is_some_and(|next| next == value)
+    };
+    let all = 1..words.len();
+    let at = all.clone().find(|at| is_flag(*at) && has_value(*at));
+    let at = at.or_else(|| all.clone().find(|at| is_flag(*at)))?;
+    let end = if words[at] == flag { at + 2 } else { at + 1 };
+    arguments.drain(at..end.min(words.len()));
+    Some(())
 }
 
 /// Removes the argument that an error names: a flag with its value, or a word.
@@ -190,5 +266,35 @@ mod tests {
         }
         let words = ["chlog", "terraform", "run", "--rsk", "--", "apply"];
         assert!(!reads_terraform(&words.map(str::to_owned)));
+    }
+
+    #[test]
+    fn invalid_values_do_not_stop_a_program() {
+        let read = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let error = Cli::try_parse_from(&arguments).unwrap_err();
+            parse_without_invalid_values(&error, &arguments).map(|cli| format!("{cli:?}"))
+        };
+        for line in [
+            "chlog run --risk  --tag a -- deploy --risk extreme",
+            "chlog run --tag a --risk=extreme --link nonsense deploy --risk extreme",
+            "chlog --format x run --tag a --ok-codes 1,x -- deploy --risk extreme",
+        ] {
+            let cli = read(line).unwrap();
+            assert!(
+                cli.contains("[\"deploy\", \"--risk\", \"extreme\"]"),
+                "{cli}"
+            );
+            assert!(cli.contains("[\"a\"]"), "{cli}");
+        }
+        for line in [
+            "chlog run --rsk high -- deploy",
+            "chlog run --require-log --risk extreme -- deploy",
+            "chlog log title --risk extreme",
+            "chlog terraform run --strict --risk extreme -- apply",
+        ] {
+            assert!(read(line).is_none(), "{line}");
+        }
+        assert!(read("chlog terraform run --risk extreme -- apply").is_some());
     }
 }

@@ -14,14 +14,15 @@ use changelog_core::{
 };
 use clap::Args;
 
-use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::failure::{Exit, Failure, Outcome, name_program, warn};
 use crate::base::text::{controls_to_spaces, shorten};
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::context::{Context, ContextArgs};
-use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
+use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_REMOVED_VARIABLE, KEY_VARIABLE};
 use crate::input::flags::{ChangeFields, risk, title_help};
 use crate::recording::draft::{Draft, Progress};
+use crate::recording::fit::fit;
 use crate::recording::run_recorder::RunRecorder;
 use crate::recording::secrets;
 use crate::recording::spool::delivery::Delivery;
@@ -106,17 +107,21 @@ struct Ending {
 
 /// Runs the command; fails only if the command is not started.
 pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
+    check_status(&args)?;
+    name_program();
     let recorder = match app {
         Ok(app) => begin(&app, &args).await.map(|recorder| (app, recorder)),
         Err(failure) => Err(failure),
     };
     let mut recorder = match recorder {
         Ok(recorder) => Some(recorder),
-        // The flags are invalid, or the user requires a record.
-        Err(failure) if args.require_log || failure.exit == Exit::Invalid => return Err(failure),
+        Err(failure) if args.require_log => {
+            return Err(
+                failure.line("the change was not recorded, and the command was not started")
+            );
+        }
         Err(failure) => {
-            failure.report();
-            warn("the command runs, but nothing is recorded");
+            failure.context("this run will not be recorded").report();
             None
         }
     };
@@ -124,7 +129,12 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
         Some((_, recorder)) => recorder.id_within(ID_TIMEOUT).await,
         None => None,
     };
-    let ending = execute(command(&args, id)).await;
+    let ending = execute(command(&args, id), |pid| {
+        if let Some((_, recorder)) = &recorder {
+            recorder.command_started(pid);
+        }
+    })
+    .await;
     let code = match &ending.ended {
         Ok(status) => supervise::code(*status),
         Err(error) => {
@@ -137,7 +147,7 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
         let patch = outcome(&app, &args, &ending, code);
         match recorder.finish(&app, patch).await {
             Ok(()) => Delivery::after(&app).await,
-            Err(failure) => drop(failure.report()),
+            Err(failure) => drop(failure.context("this run was not recorded").report()),
         }
     }
     Ok(ExitCode::from(code))
@@ -149,6 +159,7 @@ async fn begin(app: &App, args: &RunArgs) -> Outcome<RunRecorder> {
     let on_kill = ChangePatch {
         status: Some(Status::RolledBack),
         outcome: Some(Some(ChangeOutcome::Indeterminate)),
+        risk_level: raised_risk(app, args),
         description: Some(Some(described(
             args,
             "Outcome unknown: chlog was killed before it could record how the command ended.",
@@ -160,24 +171,41 @@ async fn begin(app: &App, args: &RunArgs) -> Outcome<RunRecorder> {
 
 /// Returns the change for the start of the command.
 fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
-    if args.fields.status.is_some() {
-        return Err(Failure::new(
-            Exit::Invalid,
-            "--status: `chlog run` sets the status itself",
-        )
-        .hint("--ok-codes sets the exit codes that mean success"));
-    }
     let context = args.context.gather();
-    let title = args.title.clone();
-    let title = title.unwrap_or_else(|| default_title(&args.command[0], &context));
     let fields = ChangeFields {
         description: Some(described(args, "The command is running.")),
         status: Some(Status::InProgress),
         ..args.fields.clone().or_defaults(&app.config.defaults)
     };
-    let mut draft = Draft::new(title, fields, Progress::default())?;
+    let new = |title: Option<String>, fields| {
+        let title = title.unwrap_or_else(|| default_title(&args.command[0], &context));
+        Draft::new(title, fields, Progress::default())
+    };
+    let mut draft = match new(args.title.clone(), fields.clone()) {
+        // The command does not fail because of a value that comes from a variable.
+        Err(failure) if failure.exit == Exit::Invalid && !args.require_log => {
+            let fitted = fit(args.title.clone(), fields);
+            for warning in &fitted.warnings {
+                warn(warning);
+            }
+            new(fitted.title, fitted.fields)?
+        }
+        draft => draft?,
+    };
     context.apply(&mut draft.change);
     Ok(draft)
+}
+
+/// Refuses a status, before the command is started.
+fn check_status(args: &RunArgs) -> Outcome {
+    if args.fields.status.is_none() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Invalid,
+        "--status: `chlog run` sets the status itself",
+    )
+    .hint("--ok-codes sets the exit codes that mean success"))
 }
 
 /// Returns a title from the name of the command and the context.
@@ -201,7 +229,11 @@ fn command(args: &RunArgs, id: Option<ChangeId>) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     if !args.pass_key {
-        for name in [KEY_VARIABLE, KEY_FILE_VARIABLE] {
+        let names = [KEY_VARIABLE, KEY_FILE_VARIABLE];
+        if names.iter().any(|name| std::env::var_os(name).is_some()) {
+            command.env(KEY_REMOVED_VARIABLE, "1");
+        }
+        for name in names {
             command.env_remove(name);
         }
     }
@@ -214,10 +246,13 @@ fn command(args: &RunArgs, id: Option<ChangeId>) -> Command {
 }
 
 /// Runs the command until it ends.
-async fn execute(command: Command) -> Ending {
+async fn execute(command: Command, started: impl FnOnce(u32)) -> Ending {
     let began = Instant::now();
     let ended = match supervise::start(command) {
-        Ok(running) => running.wait().await,
+        Ok(running) => {
+            started(running.pid);
+            running.wait().await
+        }
         Err(error) => Err(error),
     };
     Ending {
@@ -236,10 +271,6 @@ fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch 
         Err(error) => format!("Could not be started: {error}"),
     };
     let result = format!("{result}, after {}", time::duration(ending.lasted));
-    let risk = args.fields.risk.clone();
-    let risk = risk.or(app.config.defaults.risk.clone());
-    let is_below = |risk: &RiskLevel| rank(risk) < rank(&args.fail_risk);
-    let raised = !succeeded && risk.as_ref().is_none_or(is_below);
     let (status, outcome) = if succeeded {
         (Status::Completed, ChangeOutcome::Succeeded)
     } else {
@@ -249,10 +280,23 @@ fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch 
         status: Some(status),
         outcome: Some(Some(outcome)),
         ended_at: Some(Some(ending.ended_at)),
-        risk_level: raised.then(|| args.fail_risk.clone()),
+        risk_level: if succeeded {
+            None
+        } else {
+            raised_risk(app, args)
+        },
         description: Some(Some(described(args, &result))),
         ..ChangePatch::default()
     }
+}
+
+/// Returns the risk level of a run that did not succeed, if that is higher than the
+/// given one.
+fn raised_risk(app: &App, args: &RunArgs) -> Option<RiskLevel> {
+    let given = args.fields.risk.as_ref();
+    let risk = given.or(app.config.defaults.risk.as_ref());
+    let is_below = |risk: &RiskLevel| rank(risk) < rank(&args.fail_risk);
+    risk.is_none_or(is_below).then(|| args.fail_risk.clone())
 }
 
 /// Returns the rank of a risk level; none for an unknown one.

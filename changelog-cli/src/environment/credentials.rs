@@ -21,6 +21,8 @@ use crate::base::private_fs;
 pub(crate) const KEY_VARIABLE: &str = "CHLOG_API_KEY";
 /// The variable that names the file that holds the key.
 pub(crate) const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
+/// Set for a command from whose environment `chlog run` has removed the key.
+pub(crate) const KEY_REMOVED_VARIABLE: &str = "CHLOG_RUN";
 
 /// A stored key and the URL that it may be sent to.
 #[derive(Debug, Deserialize)]
@@ -228,6 +230,12 @@ pub(crate) fn missing(
             failure = failure.line(format!("{KEY_VARIABLE} is set but empty"));
         }
         _ => {}
+    }
+    if std::env::var_os(KEY_REMOVED_VARIABLE).is_some() {
+        return failure.hint(
+            "the `chlog run` that started this command has removed the key from the environment; \
+             `chlog run --pass-key` keeps it",
+        );
     }
     if let Some(entry) = credentials.get(profile) {
         failure = failure.line(format!(

@@ -198,15 +198,22 @@ impl TextFlags {
         }
     }
 
-    /// Returns the texts without those that are not valid in a change.
-    pub(crate) fn retain_valid(&self, is_valid: impl Fn(NewChange) -> bool) -> Self {
-        let mut valid = self.clone();
-        valid.0.retain(|name, text| {
-            let mut change = NewChange::default();
-            Self(BTreeMap::from([(*name, text.clone())])).fill(&mut change);
-            is_valid(change)
+    /// Replaces each text by what `map` returns for its flag, the text, and the change that
+    /// has only that text.
+    pub(crate) fn filter_map(
+        self,
+        mut map: impl FnMut(&str, String, &dyn Fn(String) -> NewChange) -> Option<String>,
+    ) -> Self {
+        let mapped = self.0.into_iter().filter_map(|(name, text)| {
+            let change = |text: String| {
+                let mut change = NewChange::default();
+                Self(BTreeMap::from([(name, text)])).fill(&mut change);
+                change
+            };
+            let flag = format!("--{}", name.replace('_', "-"));
+            Some((name, map(&flag, text, &change)?))
         });
-        valid
+        Self(mapped.collect())
     }
 }
 

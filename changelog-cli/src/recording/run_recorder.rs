@@ -87,7 +87,6 @@ impl RunRecorder {
                     end_journal(&state);
                     return Err(if failure.is_transient() {
                         Failure::unavailable(failure.message().to_owned())
-                            .line("the change was not recorded, and the command was not started")
                     } else {
                         failure
                     });
@@ -101,6 +100,15 @@ impl RunRecorder {
             creation,
             state,
         })
+    }
+
+    /// Stores the process of the command: if `chlog` is killed, its change is not ended
+    /// while the command still runs.
+    pub(crate) fn command_started(&self, pid: u32) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(journal) = &state.journal {
+            journal.set_process(pid);
+        }
     }
 
     /// Returns the id of the change, if it is known within `limit`.

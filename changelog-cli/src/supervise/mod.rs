@@ -25,6 +25,8 @@ use tokio::sync::oneshot;
 
 /// A running command.
 pub(crate) struct Supervised {
+    /// Its process id.
+    pub(crate) pid: u32,
     /// Its output, if it is piped.
     pub(crate) stdout: Option<ChildStdout>,
     ended: oneshot::Receiver<io::Result<ExitStatus>>,
@@ -63,6 +65,7 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     // No signal is sent to a process id that may have been reused.
     let running = Arc::new(Mutex::new(true));
     let pid = Pid::from_child(&child);
+    let id = child.id();
     let stdout = child.stdout.take();
     let relay = relay::Relay::new(pid, Arc::clone(&running), witness, events.clone());
     let relaying = thread::spawn(move || relay.run(&received));
@@ -87,18 +90,27 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
         // Fails if nothing waits for the command.
         let _ = sender.send(status);
     });
-    Ok(Supervised { stdout, ended })
+    Ok(Supervised {
+        pid: id,
+        stdout,
+        ended,
+    })
 }
 
 #[cfg(not(unix))]
 pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     let mut child = command.spawn()?;
+    let id = child.id();
     let stdout = child.stdout.take();
     let (sender, ended) = oneshot::channel();
     std::thread::spawn(move || {
         let _ = sender.send(child.wait());
     });
-    Ok(Supervised { stdout, ended })
+    Ok(Supervised {
+        pid: id,
+        stdout,
+        ended,
+    })
 }
 
 /// Returns the exit code as a shell does: 128 plus the number of the signal that

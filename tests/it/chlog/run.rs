@@ -22,6 +22,9 @@ on_one!(
     signals_reach_the_command_once,
     the_command_runs_when_the_service_fails,
     the_command_gets_its_change_id_and_not_the_key,
+    invalid_values_are_cut_or_dropped,
+    a_command_that_outlives_chlog_is_not_closed,
+    a_nested_run_explains_the_missing_key,
     require_log_prevents_unrecorded_runs,
     mistakes_are_reported_and_do_not_stop_the_command,
     arguments_are_recorded_on_request_and_masked,
@@ -135,7 +138,9 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
 async fn nothing_is_recorded_if_the_command_was_not_run(app: TestApp) {
     let before = title_counts(&app).await;
     run(&app, &["--status", "completed", "--", "true"]).exits_with(6);
-    run(&app, &["--title", "x", "--", "true"]).exits_with(6);
+    run(&app, &["--require-log", "--title", "x", "--", "true"]).exits_with(6);
+    run(&app, &["--require-log", "--tag", "", "--", "true"]).exits_with(6);
+    run(&app, &["--require-log", "--risk", "", "--", "true"]).exits_with(2);
     run(&app, &[]).exits_with(2);
     assert_eq!(title_counts(&app).await, before);
 }
@@ -397,6 +402,66 @@ async fn mistakes_are_reported_and_do_not_stop_the_command(app: TestApp) {
         output.stderr
     );
     assert_eq!(spooled_files(&spool_folder(&app).join("rejected")).len(), 1);
+}
+
+async fn invalid_values_are_cut_or_dropped(app: TestApp) {
+    let long = "t".repeat(301);
+    let branch = "b".repeat(101);
+    let script = ["--", "sh", "-c", "exit 5"];
+    for (flags, words, title, tags) in [
+        (&["--tag", ""][..], "--tag \"\"", "Run sh", 0),
+        (&["--title", &long], "cut to", &long[..299], 0),
+        (&["--title", "x", "--tag", &branch], "cut to", "Run sh", 1),
+        (&["--risk", "", "--link", "x"], "invalid value", "Run sh", 0),
+    ] {
+        let output = run(&app, &[flags, &script].concat());
+        assert_eq!(output.code, 5, "{flags:?}: {}", output.stderr);
+        assert!(
+            output.stderr.contains("chlog: warning: "),
+            "{}",
+            output.stderr
+        );
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+        let change = newest(&app).await;
+        assert!(text(&change["title"]).starts_with(title), "{change}");
+        assert_eq!(change["tags"].as_array().map(Vec::len), Some(tags));
+        assert_eq!(change["outcome"], "failed");
+    }
+}
+
+async fn a_command_that_outlives_chlog_is_not_closed(app: TestApp) {
+    let ready = app.folder().join("ready");
+    let script = "echo $$ >ready; exec sleep 30";
+    let mut child = start(&app, &app.url(), &["sh", "-c", script]);
+    wait_for_file(&ready).await;
+    let pid = fs::read_to_string(&ready).expect("text");
+    let command: u32 = pid.trim().parse().expect("a number");
+    // Once the change exists, chlog knows its id and has stored the process.
+    app.chlog().arg("list").assert().success();
+    let _ = child.kill();
+    let _ = child.wait();
+    app.chlog().arg("list").assert().success();
+    assert_eq!(newest(&app).await["status"], "in_progress");
+    signal(command, "KILL");
+    let began = Instant::now();
+    while newest(&app).await["status"] == "in_progress" {
+        assert!(began.elapsed() < APPEAR_TIMEOUT, "it is not closed");
+        app.chlog().arg("list").assert().success();
+    }
+    let change = newest(&app).await;
+    assert_eq!(change["outcome"], "unknown");
+    // As for a run that failed.
+    assert_eq!(change["risk_level"], "high");
+    let runs = fs::read_dir(spool_folder(&app).join("runs")).expect("a folder");
+    assert_eq!(runs.count(), 0);
+}
+
+async fn a_nested_run_explains_the_missing_key(app: TestApp) {
+    let chlog = programs::chlog().display().to_string();
+    let output = run(&app, &["--", &chlog, "run", "--", "true"]).succeeds();
+    assert!(output.stderr.contains("--pass-key"), "{}", output.stderr);
+    let line = "chlog: error: this run will not be recorded: ";
+    assert!(output.stderr.contains(line), "{}", output.stderr);
 }
 
 async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {

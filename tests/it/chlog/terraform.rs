@@ -546,9 +546,16 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     let output = module.shell(&format!("{run} plan -detailed-exitcode"), &[], "");
     output.exits_with(2);
     assert_eq!(newest(&app).await["title"], "terraform plan: 1 to add");
-    // Invalid flags are refused before Terraform runs.
-    let wrong = "chlog terraform run --tag '' -- apply -auto-approve";
-    module.shell(wrong, &[], "").exits_with(6);
+    // Invalid values do not stop Terraform, unless a record is required.
+    let wrong = "chlog terraform run --strict --tag '' -- apply -auto-approve";
+    let output = module.shell(wrong, &[], "").exits_with(6);
+    let refused = "Terraform was not started";
+    assert!(output.stderr.contains(refused), "{}", output.stderr);
+    let wrong = "chlog terraform run --tag '' --risk \"$NONE\" -- plan";
+    let output = module.shell(wrong, &[], "").succeeds();
+    for words in ["chlog: warning: --tag \"\": ", "--risk <RISK>"] {
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+    }
     let nobody = [("CHLOG_TERRAFORM", "/nowhere/terraform")];
     let output = module
         .shell(&format!("{run} apply"), &nobody, "")

@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 
 use super::flags::Flags;
 use super::{providers, secrets};
-use crate::base::failure::{Exit, Outcome, note, warn};
+use crate::base::failure::{Exit, Outcome, note};
 use crate::base::text::{one_line, shorten};
 use crate::environment::app::App;
 use crate::input::flags::ChangeFields;
@@ -91,11 +91,7 @@ pub(super) async fn record(
     // A run is recorded even if a flag is invalid.
     let draft = match new_draft(app, summary, flags, tag.clone()) {
         Err(failure) if failure.exit == Exit::Invalid && !flags.submit.dry_run => {
-            warn(&format!(
-                "{}; the invalid values are ignored, and the change is recorded",
-                failure.summary()
-            ));
-            new_draft(app, summary, &flags.without_invalid(), tag)?
+            new_draft(app, summary, &flags.fitted(&app.config.defaults), tag)?
         }
         draft => draft?,
     };

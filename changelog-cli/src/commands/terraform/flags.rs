@@ -1,12 +1,12 @@
 //! The flags of `chlog terraform` and its subcommands.
 
-use changelog_core::limits::{MAX_LINKS, MAX_TAGS};
-use changelog_core::{Input, NewChange};
 use clap::Args;
 
-use crate::base::time;
+use crate::base::failure::warn;
 use crate::environment::context::ContextArgs;
+use crate::environment::defaults::Defaults;
 use crate::input::flags::ChangeFields;
+use crate::recording::fit::{Fitted, fit};
 use crate::recording::submit::SubmitArgs;
 
 /// The flags of all subcommands.
@@ -27,53 +27,24 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// Returns the flags without invalid values.
-    pub(super) fn without_invalid(&self) -> Self {
-        let now = time::now();
-        let is_valid = |change: NewChange| {
-            let mut change = change;
-            if change.title.is_empty() {
-                "A valid title".clone_into(&mut change.title);
-            }
-            change.checked(now).is_ok()
-        };
-        let text = |text: &Option<String>, of: fn(String) -> NewChange| {
-            text.clone().filter(|text| is_valid(of(text.clone())))
-        };
-        let fields = &self.fields;
-        let tags = fields.tags.iter().flatten().filter(|tag| {
-            is_valid(NewChange {
-                tags: vec![(*tag).clone()],
-                ..NewChange::default()
-            })
-        });
-        let links = fields.links.iter().flatten().filter(|link| {
-            is_valid(NewChange {
-                links: vec![(*link).clone()],
-                ..NewChange::default()
-            })
-        });
+    /// Returns the flags and the settings with values that fit into a change; warns of the
+    /// others.
+    pub(super) fn fitted(&self, defaults: &Defaults) -> Self {
+        let risk = self.fields.risk.clone();
+        let Fitted {
+            title,
+            fields,
+            warnings,
+        } = fit(
+            self.title.clone(),
+            self.fields.clone().or_defaults(defaults),
+        );
+        for warning in warnings {
+            warn(&warning);
+        }
         Self {
-            title: text(&self.title, |title| NewChange {
-                title,
-                ..NewChange::default()
-            }),
-            fields: ChangeFields {
-                tags: Some(tags.take(MAX_TAGS).cloned().collect()),
-                links: Some(links.take(MAX_LINKS).cloned().collect()),
-                description: text(&fields.description, |text| NewChange {
-                    description: Some(text),
-                    ..NewChange::default()
-                }),
-                agent: fields.agent.clone().filter(|agent| {
-                    is_valid(NewChange {
-                        agent: Some(agent.clone()),
-                        ..NewChange::default()
-                    })
-                }),
-                texts: fields.texts.retain_valid(is_valid),
-                ..fields.clone()
-            },
+            title,
+            fields: ChangeFields { risk, ..fields },
             ..self.clone()
         }
     }

@@ -18,7 +18,7 @@ use super::command_line::CommandLine;
 use super::events::{follow, print_on_terminal, print_unchanged};
 use super::flags::Flags;
 use super::signals::{ignore_signals, until_interrupted};
-use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::base::failure::{Exit, Failure, Outcome, name_program, note};
 use crate::environment::app::App;
 use crate::recording::spool::delivery::Delivery;
 use crate::recording::submit::Submitted;
@@ -66,16 +66,16 @@ pub(super) async fn run(
         )
         .hint("CHLOG_TERRAFORM names another program")
     })?;
-    let app = match app.and_then(|app| check(app, &flags)) {
-        Ok(app) => Some(app),
-        // The flags are invalid, or the user requires a record.
-        Err(failure) if flags.submit.strict || failure.exit == Exit::Invalid => {
-            return Err(failure);
+    name_program();
+    let strict = flags.submit.strict;
+    let (app, flags) = match app.and_then(|app| check(app, &flags)) {
+        Ok((app, flags)) => (Some(app), flags),
+        Err(failure) if strict => {
+            return Err(failure.line("nothing was recorded, and Terraform was not started"));
         }
         Err(failure) => {
-            failure.report();
-            warn("Terraform runs, but nothing is recorded");
-            None
+            failure.context("this run will not be recorded").report();
+            (None, flags)
         }
     };
     let terraform = Terraform {
@@ -98,20 +98,30 @@ pub(super) async fn run(
             // Terraform succeeded, and the user requires a record.
             Err(failure) if code == 0 && flags.submit.strict => return Err(failure),
             Err(failure) => {
-                let _ = failure.report();
+                let _ = failure.context("this run was not recorded").report();
             }
         }
     }
     Ok(ExitCode::from(code))
 }
 
-/// Checks the flags and the settings before anything is changed.
-fn check(app: App, flags: &Flags) -> Outcome<App> {
-    new_draft(&app, &Summary::default(), flags, None)?;
+/// Checks the flags and the settings before anything is changed, and returns the flags
+/// with values that fit.
+fn check(app: App, flags: &Flags) -> Outcome<(App, Flags)> {
+    let draft = |flags: &Flags| new_draft(&app, &Summary::default(), flags, None);
+    let fitted = match draft(flags) {
+        Err(failure) if failure.exit == Exit::Invalid && !flags.submit.strict => {
+            let fitted = flags.fitted(&app.config.defaults);
+            draft(&fitted)?;
+            fitted
+        }
+        Err(failure) => return Err(failure),
+        Ok(_) => flags.clone(),
+    };
     if !flags.submit.dry_run {
         app.quick_client()?;
     }
-    Ok(app)
+    Ok((app, fitted))
 }
 
 /// Prints the result on standard error: standard output is Terraform's.

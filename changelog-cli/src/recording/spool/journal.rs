@@ -1,7 +1,8 @@
 //! The commands that run now. Before `chlog run` starts a command, it writes an
 //! entry that marks the change as ended with an unknown outcome, and locks it
-//! while it lives. If `chlog` is killed, the lock is free and the next process
-//! sends the entry, so that no change stays `in_progress` forever.
+//! while it lives. If `chlog` is killed, the lock is free. The first process that finds
+//! it free after the command has ended sends the entry, so that no change stays
+//! `in_progress` forever.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -32,8 +33,18 @@ impl Journal {
         Ok(())
     }
 
+    /// Stores the process of the command. It does not outlive this machine's uptime, so the
+    /// file need not survive a loss of power.
+    pub(crate) fn set_process(&self, pid: u32) {
+        if let Some(started) = start_of(pid) {
+            // On failure the entry is sent when this process is killed.
+            let _ = fs::write(process_file(&self.path), format!("{pid} {started}"));
+        }
+    }
+
     /// Removes the entry: the outcome of the command is known.
     pub(crate) fn end(self) {
+        let _ = fs::remove_file(process_file(&self.path));
         // A file that stays would be sent by the next process.
         let _ = fs::remove_file(&self.path);
     }
@@ -67,14 +78,43 @@ pub(super) fn recover(spool: &Path) -> io::Result<()> {
             Err(TryLockError::WouldBlock) => continue,
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        if !is_at(&file, &path) {
+        if !is_at(&file, &path) || is_running(&path) {
             continue;
         }
         if let Some(name) = path.file_name() {
             fs::rename(&path, spool.join(name))?;
         }
+        let _ = fs::remove_file(process_file(&path));
     }
     Ok(())
+}
+
+/// Returns the file that has the process of an entry's command: its id, and its start.
+fn process_file(entry: &Path) -> PathBuf {
+    entry.with_extension("process")
+}
+
+/// Returns whether the command of an entry still runs.
+fn is_running(entry: &Path) -> bool {
+    let text = fs::read_to_string(process_file(entry)).unwrap_or_default();
+    let Some((pid, started)) = text.split_once(' ') else {
+        return false;
+    };
+    pid.parse()
+        .is_ok_and(|pid| start_of(pid).as_deref() == Some(started))
+}
+
+/// Returns the start of a running process in ticks since the machine was started, which
+/// distinguishes it from a later process with the same id. None if the process has ended,
+/// or if the system does not report it.
+fn start_of(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program, in parentheses, may contain anything. After it come the
+    // state and 18 other fields.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let started = fields.nth(18)?;
+    (!matches!(state, "Z" | "X")).then(|| started.to_owned())
 }
 
 /// Returns whether a path still names this file: [`Journal::update`] may have
@@ -91,4 +131,27 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_file: &File, path: &Path) -> bool {
     path.exists()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_process_is_recognized_by_its_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let entry = folder.path().join("entry.json");
+        assert!(!is_running(&entry));
+        let pid = std::process::id();
+        let started = start_of(pid).unwrap();
+        assert!(started.parse::<u64>().is_ok(), "{started}");
+        fs::write(process_file(&entry), format!("{pid} {started}")).unwrap();
+        assert!(is_running(&entry));
+        fs::write(process_file(&entry), format!("{pid} 1")).unwrap();
+        assert!(!is_running(&entry));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let id = child.id();
+        child.wait().unwrap();
+        assert_eq!(start_of(id), None);
+    }
 }
