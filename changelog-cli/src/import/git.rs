@@ -83,7 +83,9 @@ impl Event {
     fn into_change(self, repository: Option<&str>) -> NewChange {
         let mut tags = Vec::new();
         tags.extend(repository.map(|name| shorten(&format!("repo={name}"), MAX_NAME_CHARS)));
-        tags.push(format!("commit={}", self.commit));
+        // As long as that of other changes: a tag is found only as a whole.
+        let short: String = self.commit.chars().take(SHORT_ID).collect();
+        tags.push(format!("commit={short}"));
         NewChange {
             title: shorten(&controls_to_spaces(&self.title), MAX_TITLE_CHARS),
             description: Some(shorten(

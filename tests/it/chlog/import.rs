@@ -584,8 +584,14 @@ async fn git_history_is_imported(app: TestApp) {
         assert_eq!(change["commit"], merged);
         assert_eq!(change["committed_at"], "2026-01-03T00:00:00.000Z");
     }
-    assert_eq!(all_changes[1]["tags"][1], format!("commit={merged}"));
-    assert_eq!(all_changes[2]["tags"][1], format!("commit={merged}"));
+    assert_eq!(
+        all_changes[1]["tags"][1],
+        format!("commit={}", &merged[..7])
+    );
+    assert_eq!(
+        all_changes[2]["tags"][1],
+        format!("commit={}", &merged[..7])
+    );
 }
 
 async fn a_range_of_git_history_is_imported(app: TestApp) {
