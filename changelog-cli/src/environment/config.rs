@@ -10,7 +10,7 @@
 
 use super::config_files::{ProjectFile, UserFile};
 use super::credentials::{Credentials, is_same_url};
-use super::defaults::Defaults;
+use super::defaults::{Defaults, TAGS};
 use super::sourced::Sourced;
 use crate::base::failure::Outcome;
 
@@ -68,7 +68,7 @@ impl Config {
     /// Reads the files of this machine and merges all settings.
     pub(crate) fn load(overrides: &Overrides, credentials: &Credentials) -> Outcome<Self> {
         let user = UserFile::load()?;
-        let project = ProjectFile::load()?;
+        let project = ProjectFile::load();
         Ok(merge(overrides, &project, &user, credentials))
     }
 }
@@ -137,7 +137,8 @@ fn merge(
     let mut settings: Vec<Setting> = Vec::new();
     for (source, defaults) in &by_precedence {
         for (name, value) in defaults.named() {
-            let is_set = settings.iter().any(|setting| setting.name == name);
+            // Tags of several files are added up.
+            let is_set = name != TAGS && settings.iter().any(|setting| setting.name == name);
             if let Some(value) = value.filter(|_| !is_set) {
                 settings.push(Setting {
                     name,
@@ -178,7 +179,7 @@ mod tests {
     "#;
 
     fn config(overrides: &Overrides, project: &str, user: &str) -> Config {
-        let (project, _) = ProjectFile::parse(project).unwrap();
+        let (project, _) = ProjectFile::parse(project);
         let user = UserFile::parse(user).unwrap();
         merge(overrides, &project, &user, &Credentials::default())
     }
@@ -296,8 +297,29 @@ mod tests {
                 host: Some("user-host".to_owned()),
                 tags: Some(vec!["a".to_owned()]),
                 risk: Some(RiskLevel::High),
+                create_missing: None,
             }
         );
+    }
+
+    #[test]
+    fn tags_of_all_files_are_added_up() {
+        let overrides = Overrides {
+            profile_flag: Some("prod".to_owned()),
+            ..Overrides::default()
+        };
+        let user = "tags = [\"a\", \"team=users\"]\ncreate_missing = true\n[profiles.prod]\n\
+                    tags = [\"deployed\", \"stage=prod\"]";
+        let project = "tags = [\"deploy\", \"a\", \"team=shop\"]";
+        let config = config(&overrides, project, user);
+        let expected = ["deploy", "a", "team=shop", "deployed", "stage=prod"];
+        assert_eq!(config.defaults.tags.unwrap(), expected);
+        assert_eq!(config.defaults.create_missing, Some(true));
+        let sources = config
+            .settings
+            .iter()
+            .filter(|setting| setting.name == TAGS);
+        assert_eq!(sources.count(), 3);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::base::failure::{Exit, Failure, Outcome, warn};
 /// The name of the project's file.
 const PROJECT_FILE: &str = ".chlog.toml";
 /// The settings that the project's file may have.
-const PROJECT_SETTINGS: [&str; 4] = ["service", "host", "tags", "risk"];
+const PROJECT_SETTINGS: &str = "service, host, tags and risk";
 
 /// The user's file.
 #[derive(Debug, Default, Deserialize)]
@@ -29,6 +29,7 @@ pub(super) struct UserFile {
     host: Option<String>,
     tags: Option<Vec<String>>,
     risk: Option<RiskLevel>,
+    create_missing: Option<bool>,
     /// The path, for messages.
     #[serde(skip)]
     pub(super) path: String,
@@ -45,13 +46,14 @@ pub(super) struct Profile {
     host: Option<String>,
     tags: Option<Vec<String>>,
     risk: Option<RiskLevel>,
+    create_missing: Option<bool>,
 }
 
-/// The project's file.
-#[derive(Debug, Default, Deserialize)]
+/// The project's file. It never fails a command: a repository must not be able to turn
+/// recording off. What is wrong in it is ignored with a warning.
+#[derive(Debug, Default)]
 pub(super) struct ProjectFile {
     /// The path, for messages.
-    #[serde(skip)]
     pub(super) path: String,
     service: Option<String>,
     host: Option<String>,
@@ -68,13 +70,14 @@ macro_rules! impl_defaults {
                     host: self.host.clone(),
                     tags: self.tags.clone(),
                     risk: self.risk.clone(),
+                    create_missing: self.create_missing,
                 }
             }
         }
     )+};
 }
 
-impl_defaults!(UserFile, Profile, ProjectFile);
+impl_defaults!(UserFile, Profile);
 
 impl UserFile {
     /// Reads the file; empty if there is none.
@@ -108,39 +111,82 @@ impl UserFile {
 
 impl ProjectFile {
     /// Reads the file of the project in the current directory, and warns of
-    /// settings that it must not have; empty if there is none.
-    pub(super) fn load() -> Outcome<Self> {
+    /// what is wrong in it; empty if there is none.
+    pub(super) fn load() -> Self {
         let directory = std::env::current_dir().ok();
         let Some(path) = directory.and_then(|directory| project_file(&directory)) else {
-            return Ok(Self::default());
+            return Self::default();
         };
-        let text = read(&path)?.unwrap_or_default();
-        let (mut file, ignored) = Self::parse(&text).map_err(|why| invalid(&path, &why))?;
-        for name in ignored {
-            warn(&ignored_setting(&path, &name));
+        let shown = path.display().to_string();
+        let (mut file, warnings) = match fs::read_to_string(&path) {
+            Ok(text) => Self::parse(&text),
+            Err(error) => (Self::default(), vec![format!("cannot be read: {error}")]),
+        };
+        for warning in warnings {
+            warn(&format!("{shown}: {warning}"));
         }
-        file.path = path.display().to_string();
-        Ok(file)
+        file.path = shown;
+        file
     }
 
-    /// Parses the file; returns also the names of the settings that it must not
-    /// have or that do not exist.
-    pub(super) fn parse(text: &str) -> Result<(Self, Vec<String>), String> {
-        let explain = |error: toml::de::Error| error.to_string().trim_end().to_owned();
-        let mut table: toml::Table = toml::from_str(text).map_err(explain)?;
-        let names: Vec<String> = table.keys().cloned().collect();
-        let ignored: Vec<String> = names
-            .into_iter()
-            .filter(|name| !PROJECT_SETTINGS.contains(&name.as_str()))
-            .collect();
-        for name in &ignored {
-            table.remove(name);
+    /// Parses the file; returns also what is wrong in it.
+    pub(super) fn parse(text: &str) -> (Self, Vec<String>) {
+        let mut file = Self::default();
+        let table: toml::Table = match toml::from_str(text) {
+            Ok(table) => table,
+            Err(error) => {
+                let why = error.to_string().trim_end().to_owned();
+                return (file, vec![format!("the file is ignored: {why}")]);
+            }
+        };
+        let mut warnings = Vec::new();
+        for (name, value) in table {
+            if let Err(why) = file.set(&name, value) {
+                warnings.push(format!("{name} is ignored: {why}"));
+            }
         }
-        let file: Self = table.try_into().map_err(explain)?;
-        if let Some(risk) = &file.risk {
-            check_risk(risk)?;
+        (file, warnings)
+    }
+
+    fn set(&mut self, name: &str, value: toml::Value) -> Result<(), String> {
+        fn read<T: serde::de::DeserializeOwned>(value: toml::Value) -> Result<Option<T>, String> {
+            let value = value.try_into().map_err(|error: toml::de::Error| {
+                let message = error.message();
+                message.trim_end().to_owned()
+            });
+            value.map(Some)
         }
-        Ok((file, ignored))
+        match name {
+            "service" => self.service = read(value)?,
+            "host" => self.host = read(value)?,
+            "tags" => self.tags = read(value)?,
+            "risk" => {
+                let risk = read(value)?;
+                risk.as_ref().map_or(Ok(()), check_risk)?;
+                self.risk = risk;
+            }
+            "url" | "profile" | "profiles" | "api_key" => {
+                return Err(format!(
+                    "a repository must not decide where a key is sent; it may set {PROJECT_SETTINGS}"
+                ));
+            }
+            _ => {
+                return Err(format!(
+                    "it is not a setting of this file; it may set {PROJECT_SETTINGS}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn defaults(&self) -> Defaults {
+        Defaults {
+            service: self.service.clone(),
+            host: self.host.clone(),
+            tags: self.tags.clone(),
+            risk: self.risk.clone(),
+            create_missing: None,
+        }
     }
 }
 
@@ -171,20 +217,6 @@ fn check_risk(risk: &RiskLevel) -> Result<(), String> {
     }
 }
 
-fn ignored_setting(path: &Path, name: &str) -> String {
-    let path = path.display();
-    let allowed = PROJECT_SETTINGS.join(", ");
-    match name {
-        "url" | "profile" | "profiles" | "api_key" => format!(
-            "{path}: {name} is ignored: a repository must not decide where a key is sent; it may \
-             set {allowed}"
-        ),
-        _ => format!(
-            "{path}: {name} is ignored: it is not a setting of this file; it may set {allowed}"
-        ),
-    }
-}
-
 /// Finds the project's file in a directory or its parents up to the
 /// repository's root. Outside of a repository only the directory itself counts;
 /// otherwise any parent directory could set fields.
@@ -208,20 +240,42 @@ mod tests {
         assert!(user("ulr = \"x\"").contains("ulr"));
         assert!(user("api_key = \"x\"").contains("auth login"));
         assert!(user("risk = \"hihg\"").contains("high"));
-        assert!(
-            ProjectFile::parse("risk = \"hihg\"")
-                .unwrap_err()
-                .contains("high")
-        );
-        assert!(ProjectFile::parse("service = 1").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_project_is_ignored_with_a_warning() {
+        let text = "service = 1\nhost = \"h\"\ntags = \"a\"\nrisk = \"hihg\"\ncolor = \"red\"";
+        let (project, warnings) = ProjectFile::parse(text);
+        let expected = Defaults {
+            host: Some("h".to_owned()),
+            ..Defaults::default()
+        };
+        assert_eq!(project.defaults(), expected);
+        for name in ["service", "tags", "risk", "color"] {
+            let start = format!("{name} is ignored: ");
+            assert!(
+                warnings.iter().any(|warning| warning.starts_with(&start)),
+                "{name}: {warnings:?}"
+            );
+        }
+        assert_eq!(warnings.len(), 4);
+        let (project, warnings) = ProjectFile::parse("service = \"s\"\nhost = [");
+        assert_eq!(project.defaults(), Defaults::default());
+        assert_eq!(warnings.len(), 1);
     }
 
     #[test]
     fn a_project_cannot_redirect_a_key() {
         let text =
             "url = \"https://evil.example\"\napi_key = \"x\"\nprofile = \"p\"\nservice = \"s\"";
-        let (project, ignored) = ProjectFile::parse(text).unwrap();
-        assert_eq!(ignored, ["api_key", "profile", "url"]);
+        let (project, warnings) = ProjectFile::parse(text);
+        for name in ["api_key", "profile", "url"] {
+            let start = format!("{name} is ignored: a repository must not decide");
+            assert!(
+                warnings.iter().any(|warning| warning.starts_with(&start)),
+                "{name}: {warnings:?}"
+            );
+        }
         assert_eq!(project.defaults().service.as_deref(), Some("s"));
     }
 

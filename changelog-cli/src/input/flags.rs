@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::complete;
 use crate::base::time::{self, TimeArg};
-use crate::environment::defaults::Defaults;
+use crate::environment::defaults::{Defaults, with_tags};
 
 /// The flags for the fields of a change.
 #[derive(Clone, Debug, Default, Args)]
@@ -69,7 +69,7 @@ pub(crate) struct ChangeFields {
 }
 
 impl ChangeFields {
-    /// Fills the fields that are not set from the settings.
+    /// Fills the fields that are not set from the settings, and adds their tags.
     pub(crate) fn or_defaults(self, defaults: &Defaults) -> Self {
         Self {
             risk: self.risk.or_else(|| defaults.risk.clone()),
@@ -77,7 +77,8 @@ impl ChangeFields {
                 .services
                 .or_else(|| Some(vec![defaults.service.clone()?])),
             host: self.host.or_else(|| defaults.host.clone()),
-            tags: self.tags.or_else(|| defaults.tags.clone()),
+            tags: with_tags(self.tags, defaults.tags.as_deref()),
+            create_missing: self.create_missing || defaults.create_missing.unwrap_or_default(),
             ..self
         }
     }

@@ -359,9 +359,24 @@ async fn project_files_set_defaults(app: TestApp) {
     let change = newest(&app).await;
     assert_eq!(
         (&change["tags"], &change["risk_level"]),
-        (&json!(["c"]), &json!("low"))
+        (&json!(["c", "a", "b"]), &json!("low"))
     );
     assert_eq!(change["service"], Value::Null);
+    // What is wrong in the file is ignored: it must not turn recording off.
+    let wrong = "service = 1\nhost = \"web-1\"\ntags = \"a\"\nrisk = \"extreme\"\n";
+    for (settings, host) in [(wrong, "web-1"), ("host = [", "")] {
+        std::fs::write(&file, settings).expect("a file");
+        let output = log(&["With wrong settings"]).succeeds();
+        assert!(output.stderr.contains(".chlog.toml"), "{}", output.stderr);
+        let change = newest(&app).await;
+        let found = change["host_ref"]["hostname"].as_str().unwrap_or_default();
+        assert_eq!((found, &change["risk_level"]), (host, &json!("low")));
+        let mut command = app.chlog();
+        ChlogOutput::of(command.arg("list").current_dir(&below)).succeeds();
+        let mut command = app.chlog();
+        ChlogOutput::of(command.args(["run", "--", "true"]).current_dir(&below)).succeeds();
+        assert_eq!(newest(&app).await["title"], "Run true");
+    }
     // A cloned repository must not set where the key is sent.
     for line in [
         "url = \"http://evil.example.com\"",

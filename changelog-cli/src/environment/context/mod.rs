@@ -11,14 +11,13 @@ mod ci;
 #[cfg(test)]
 mod ci_tests;
 
-use changelog_core::limits::{
-    MAX_EMAIL_CHARS, MAX_LINKS, MAX_NAME_CHARS, MAX_TAGS, MAX_TITLE_CHARS, MAX_URL_CHARS,
-};
+use changelog_core::limits::{MAX_EMAIL_CHARS, MAX_LINKS, MAX_TITLE_CHARS, MAX_URL_CHARS};
 use changelog_core::{Environment, Link, NewChange, Timestamp};
 use clap::Args;
 
 use checkout::Checkout;
 
+use super::defaults::add_tags;
 use crate::base::text::{shorten, without_controls};
 use ci::run::{Ref, Run};
 
@@ -162,18 +161,8 @@ impl Context {
             change.commit.clone_from(&self.commit);
             change.committed_at = change.committed_at.or(self.committed_at);
         }
-        self.apply_tags(&mut change.tags);
+        add_tags(&mut change.tags, &self.tags);
         self.apply_links(&mut change.links);
-    }
-
-    fn apply_tags(&self, tags: &mut Vec<String>) {
-        for tag in &self.tags {
-            let key = tag.split_inclusive('=').next().unwrap_or(tag);
-            let given = tags.iter().any(|given| given.starts_with(key));
-            if !given && tags.len() < MAX_TAGS && tag.chars().count() <= MAX_NAME_CHARS {
-                tags.push(tag.clone());
-            }
-        }
     }
 
     fn apply_links(&self, links: &mut Vec<Link>) {
