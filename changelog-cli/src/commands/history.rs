@@ -6,10 +6,11 @@ use clap::Args;
 use crate::base::failure::Outcome;
 use crate::base::time;
 use crate::environment::app::App;
-use crate::input::change_ref::{self, ChangeRef};
+use crate::input::change_ref::ChangeRef;
 use crate::input::complete;
 use crate::output::format::Format;
 use crate::output::history;
+use crate::recording::find_change::find_recorded;
 
 /// Shows what was done to a change, newest first.
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub(crate) struct HistoryArgs {
 
 /// Prints the history.
 pub(crate) async fn run(mut app: App, args: &HistoryArgs) -> Outcome {
-    let id = change_ref::find(&app, args.change.as_ref(), &[]).await?;
+    let id = find_recorded(&app, args.change.as_ref()).await?;
     let data = app.client()?.changes().history(id).await?;
     if app.output.format() == Format::Json {
         return app.output.json(&Data { data });

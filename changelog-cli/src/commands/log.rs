@@ -15,6 +15,7 @@ use crate::input::message::prompts::{self, is_interactive};
 use crate::input::message::saved::SavedText;
 use crate::input::message::{Message, editor, file};
 use crate::input::names::Missing;
+use crate::input::web::WebArgs;
 use crate::recording::draft::{Draft, Progress};
 use crate::recording::spool::owner::Owner;
 use crate::recording::submit::{self, SubmitArgs, Submitted};
@@ -75,6 +76,8 @@ pub(crate) struct LogArgs {
     #[command(flatten)]
     submit: SubmitArgs,
     #[command(flatten)]
+    web: WebArgs,
+    #[command(flatten)]
     context: ContextArgs,
 }
 
@@ -95,10 +98,17 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
     if let Some(saved) = saved.filter(|_| !args.submit.dry_run) {
         saved.discard();
     }
-    if let Submitted::Created(created) = &submitted {
-        last_change::remember(&app, created.id);
+    match &submitted {
+        Submitted::Created(created) => last_change::remember(&app, created.id),
+        Submitted::Queued(queued) => last_change::remember(&app, &queued.id),
+        Submitted::Checked(_) => {}
     }
-    submitted.print(&mut app.output)
+    let id = match &submitted {
+        Submitted::Created(created) => Some(created.id),
+        _ => None,
+    };
+    submitted.print(&mut app)?;
+    id.map_or(Ok(()), |id| args.web.open(&app, id))
 }
 
 /// Checks the flags, the key and the names before the user types anything. If

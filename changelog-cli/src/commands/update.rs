@@ -12,10 +12,12 @@ use crate::base::text::one_line;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::environment::last_change;
-use crate::input::change_ref::{self, ChangeRef};
+use crate::input::change_ref::ChangeRef;
 use crate::input::complete;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
 use crate::input::names::{all_non_empty, non_empty};
+use crate::input::web::{self, WebArgs};
+use crate::recording::find_change;
 use crate::recording::submit::{self, Updated};
 use crate::recording::update::{ListEdit, Update};
 
@@ -87,6 +89,8 @@ pub(crate) struct UpdateArgs {
         help_heading = "Behaviour"
     )]
     clear: Vec<Field>,
+    #[command(flatten)]
+    web: WebArgs,
     /// A flag of `log` only; explained when it is given.
     #[arg(long, hide = true)]
     occurred_at: Option<String>,
@@ -98,6 +102,8 @@ pub(crate) struct StatusArgs {
     /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
     #[arg(value_name = "ID", add = complete::changes())]
     change: Option<ChangeRef>,
+    #[command(flatten)]
+    web: WebArgs,
 }
 
 /// Records that a change was rolled back, or failed.
@@ -112,6 +118,8 @@ pub(crate) struct RollbackArgs {
     /// The change failed; nobody rolled it back
     #[arg(long)]
     failed: bool,
+    #[command(flatten)]
+    web: WebArgs,
 }
 
 /// Edits the change and prints it.
@@ -122,7 +130,8 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
         )
         .hint("--started-at corrects when the change was started, which is its place in lists"));
     }
-    let update = update(&args)?;
+    let mut update = update(&args)?;
+    update.create_missing |= app.config.defaults.create_missing.unwrap_or_default();
     if update.is_empty() {
         return Err(Failure::usage("there is nothing to update").hint(
             "give a field to set or clear, such as --status completed or --clear description",
@@ -130,9 +139,9 @@ pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
     }
     // Added values are checked before the first request.
     let update = update.checked()?;
-    let id = change_ref::find(&app, args.change.as_ref(), &OPEN).await?;
+    let id = find_change::find(&app, args.change.as_ref(), &OPEN).await?;
     let updated = submit::update(&app, id, update).await?;
-    print(&mut app, updated)
+    print(&mut app, updated, args.web)
 }
 
 impl UpdateArgs {
@@ -155,8 +164,8 @@ pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> O
         status: Some(status),
         ..ChangePatch::default()
     };
-    let id = change_ref::find(&app, args.change.as_ref(), offered).await?;
-    send(app, id, patch).await
+    let id = find_change::find(&app, args.change.as_ref(), offered).await?;
+    send(app, id, patch, args.web).await
 }
 
 /// Records that the change was rolled back or failed, and prints it.
@@ -169,23 +178,29 @@ pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
     };
     let patch = patch.checked(time::now())?;
     let offered = [Status::InProgress, Status::Completed];
-    let id = change_ref::find(&app, args.change.as_ref(), &offered).await?;
-    send(app, id, patch).await
+    let id = find_change::find(&app, args.change.as_ref(), &offered).await?;
+    send(app, id, patch, args.web).await
 }
 
-async fn send(mut app: App, id: ChangeId, patch: ChangePatch) -> Outcome {
+async fn send(mut app: App, id: ChangeId, patch: ChangePatch, web: WebArgs) -> Outcome {
     let updated = submit::update(&app, id, patch.into()).await?;
-    print(&mut app, updated)
+    print(&mut app, updated, web)
 }
 
 /// Prints an updated change.
-fn print(app: &mut App, updated: Updated) -> Outcome {
+fn print(app: &mut App, updated: Updated, web: WebArgs) -> Outcome {
     match updated {
         Updated::Done(change) => {
             last_change::remember(app, change.id);
-            app.output.record(&*change, line)
+            let url = web::url(app, change.id)?;
+            app.output
+                .record(&*change, |change| format!("{}\n{url}", line(change)))?;
+            web.open(app, change.id)
         }
-        Updated::Queued(queued) => queued.print(&mut app.output),
+        Updated::Queued(queued) => {
+            last_change::remember(app, &queued.id);
+            queued.print(&mut app.output)
+        }
     }
 }
 

@@ -1,31 +1,15 @@
-//! Changes as a user names them: by ID, by the beginning of one, as `@last`, or by
-//! choosing from a list.
+//! Changes as a user names them: by ID, by the beginning of one, or as `@last`.
 
 use std::str::FromStr;
 
-use changelog_client::{ChangeQuery, Client};
-use changelog_core::limits::{MAX_PER_PAGE, MIN_ID_PREFIX};
-use changelog_core::{Change, ChangeId, Status};
-use inquire::Select;
+use changelog_core::ChangeId;
+use changelog_core::limits::MIN_ID_PREFIX;
 use uuid::Uuid;
 
-use super::message::prompts::{is_interactive, prompt_failure};
-use crate::base::failure::{Exit, Failure, Outcome};
-use crate::base::text::{one_line, shorten};
-use crate::base::time;
-use crate::environment::app::App;
-use crate::environment::last_change;
-
 /// The name of the change that this user recorded or updated last.
-const LAST: &str = "@last";
+pub(crate) const LAST: &str = "@last";
 /// The hexadecimal digits of an ID.
 const ID_DIGITS: usize = 32;
-/// How many changes are offered to choose from.
-const OFFERED_CHANGES: u64 = 25;
-/// How many changes are listed if a prefix is ambiguous.
-const LISTED_CHANGES: usize = 5;
-/// The longest title in a list of changes to choose from, in characters.
-const MAX_TITLE: usize = 60;
 
 /// A change as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,117 +41,6 @@ impl FromStr for ChangeRef {
             Err(_) => Self::Prefix(digits.to_ascii_lowercase()),
         })
     }
-}
-
-/// Finds the change that a user named, or lets the user choose one with one of the
-/// statuses; without statuses, any.
-pub(crate) async fn find(
-    app: &App,
-    named: Option<&ChangeRef>,
-    statuses: &[Status],
-) -> Outcome<ChangeId> {
-    match named {
-        None => choose(app, statuses).await,
-        Some(ChangeRef::Id(id)) => Ok(*id),
-        Some(ChangeRef::Prefix(digits)) => by_prefix(&app.client()?, digits).await,
-        Some(ChangeRef::Last) => last(app),
-    }
-}
-
-fn last(app: &App) -> Outcome<ChangeId> {
-    let id = last_change::last(app)?.and_then(|id| id.parse().ok());
-    id.ok_or_else(|| {
-        Failure::new(
-            Exit::NotFound,
-            format!("{LAST}: no change was recorded or updated with this server and key here"),
-        )
-        .hint("`chlog list` shows all changes")
-    })
-}
-
-async fn by_prefix(client: &Client, digits: &str) -> Outcome<ChangeId> {
-    let list = client.changes().list();
-    let page = list
-        .matching(ChangeQuery::new().text(digits))
-        .per_page(MAX_PER_PAGE)
-        .send()
-        .await?;
-    // The text is searched for in titles, too.
-    let mut found = page.data.iter().filter(|change| {
-        let id = change.id.0.simple().to_string();
-        id.starts_with(digits)
-    });
-    match (found.next(), found.next()) {
-        (None, _) => Err(Failure::new(
-            Exit::NotFound,
-            format!("there is no change whose ID begins with {digits}"),
-        )
-        .hint("`chlog list` shows all changes")),
-        (Some(only), None) => Ok(only.id),
-        (Some(first), Some(second)) => {
-            let message = format!("several changes have IDs that begin with {digits}");
-            let failure = [first, second]
-                .into_iter()
-                .chain(found)
-                .take(LISTED_CHANGES)
-                .fold(Failure::usage(message), |failure, change| {
-                    failure.line(format!("{}  {}", change.id, one_line(&change.title)))
-                });
-            Err(failure.hint("give more digits"))
-        }
-    }
-}
-
-/// A change in the list that the user chooses from.
-struct Choice(Change);
-
-impl std::fmt::Display for Choice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self(change) = self;
-        let title = shorten(&one_line(&change.title), MAX_TITLE);
-        let status = one_line(change.status_label());
-        let at = change.started_at.unwrap_or(change.occurred_at);
-        write!(
-            f,
-            "{title}  ({status}, {})",
-            time::relative(at, time::now())
-        )
-    }
-}
-
-async fn choose(app: &App, statuses: &[Status]) -> Outcome<ChangeId> {
-    if !is_interactive() {
-        return Err(Failure::usage(
-            "no change was named, and there is no terminal to choose one on",
-        )
-        .line(format!(
-            "pass its ID, at least the first {MIN_ID_PREFIX} digits of it, or {LAST}"
-        ))
-        .hint("`chlog list` shows the changes with their IDs"));
-    }
-    let client = app.client()?;
-    let list = client.changes().list();
-    let query = ChangeQuery::new().statuses(statuses.iter().cloned());
-    let page = list
-        .matching(query)
-        .per_page(OFFERED_CHANGES)
-        .send()
-        .await?;
-    if page.data.is_empty() {
-        let statuses: Vec<String> = statuses
-            .iter()
-            .map(|status| status.as_str().replace('_', " "))
-            .collect();
-        let message = format!("no change is {}", statuses.join(" or "));
-        return Err(Failure::new(Exit::NotFound, message)
-            .hint("name a change with another status by its ID; `chlog list` shows all changes"));
-    }
-    let choices: Vec<Choice> = page.data.into_iter().map(Choice).collect();
-    let chosen = Select::new("Change:", choices)
-        .with_help_message("type to filter; only the newest changes are listed")
-        .prompt()
-        .map_err(prompt_failure)?;
-    Ok(chosen.0.id)
 }
 
 #[cfg(test)]

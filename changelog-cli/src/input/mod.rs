@@ -6,3 +6,4 @@ pub(crate) mod filter;
 pub(crate) mod flags;
 pub(crate) mod message;
 pub(crate) mod names;
+pub(crate) mod web;

@@ -16,12 +16,13 @@ use crate::base::time::{duration, relative};
 
 const BOLD: Style = Style::new().bold();
 
-/// Formats a change in full.
-pub(crate) fn change(change: &Change, now: Timestamp) -> String {
+/// Formats a change in full; `url` is the address of its page.
+pub(crate) fn change(change: &Change, url: &str, now: Timestamp) -> String {
     let risk = colored(change.risk_level.as_str(), risk_color(&change.risk_level));
     let status = colored(change.status_label(), status_color(&change.status));
     let mut fields = vec![
         ("id", change.id.to_string()),
+        ("url", printable(url).into_owned()),
         ("risk", risk),
         ("status", status),
     ];
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_change_in_full_has_exact_times() {
         let mut change = change("Deploy");
-        let text = plain(&super::change(&change, NOW.parse().unwrap()));
+        let text = plain(&super::change(&change, "", NOW.parse().unwrap()));
         assert!(
             text.contains("started      2026-11-21T08:30:00.000Z (3m ago)"),
             "{text}"
@@ -227,7 +228,7 @@ mod tests {
         change.ended_at = "2026-11-21T08:31:30.000Z".parse().ok();
         change.status = Status::RolledBack;
         change.outcome = Some(Outcome::Failed);
-        let text = plain(&super::change(&change, NOW.parse().unwrap()));
+        let text = plain(&super::change(&change, "", NOW.parse().unwrap()));
         for line in [
             "status       failed\n",
             "environment  staging\n",
@@ -252,7 +253,7 @@ mod tests {
         });
         change.commit = Some("1a2b3c4".to_owned());
         change.committed_at = "2026-11-21T08:00:00.000Z".parse().ok();
-        let text = plain(&super::change(&change, NOW.parse().unwrap()));
+        let text = plain(&super::change(&change, "", NOW.parse().unwrap()));
         for line in [
             "on behalf of  ada@example.com (as claimed)\n",
             "agent         renovate (as claimed, autonomous)\n",
@@ -266,6 +267,7 @@ mod tests {
     fn control_characters_are_escaped_and_lines_are_kept() {
         let text = plain(&super::change(
             &change("a\u{1b}[31mb\nc"),
+            "",
             NOW.parse().unwrap(),
         ));
         assert!(text.contains("a\\u{1b}[31mb c\n"), "{text}");

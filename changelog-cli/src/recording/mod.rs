@@ -2,6 +2,7 @@
 
 pub(crate) mod draft;
 pub(crate) mod fit;
+pub(crate) mod find_change;
 pub(crate) mod run_recorder;
 pub(crate) mod secrets;
 pub(crate) mod spool;

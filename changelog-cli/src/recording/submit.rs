@@ -19,7 +19,7 @@ use crate::base::text::one_line;
 use crate::base::time;
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context;
-use crate::output::Output;
+use crate::input::web;
 
 /// The flags for how a change is recorded.
 #[derive(Clone, Debug, Default, Args)]
@@ -46,10 +46,17 @@ pub(crate) enum Submitted {
 
 impl Submitted {
     /// Prints the result on standard output.
-    pub(crate) fn print(self, output: &mut Output) -> Outcome {
+    pub(crate) fn print(self, app: &mut App) -> Outcome {
+        let url = match &self {
+            Self::Created(created) => web::url(app, created.id)?,
+            _ => String::new(),
+        };
+        let output = &mut app.output;
         match self {
             Self::Created(created) => output.record(&created, |created| {
-                format!("{}  {}", created.id, one_line(&created.title))
+                let status = created.status.as_str().replace('_', " ");
+                let title = one_line(&created.title);
+                format!("{}  {}  {title}\n{url}", created.id, one_line(&status))
             }),
             Self::Queued(queued) => queued.print(output),
             Self::Checked(new) => output.json(&new),

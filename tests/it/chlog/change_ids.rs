@@ -1,5 +1,7 @@
 //! Changes as a user names them: by the beginning of an ID, as `@last`, by a choice.
 
+use std::time::{Duration, Instant};
+
 use portable_pty::CommandBuilder;
 use serde_json::json;
 
@@ -11,6 +13,8 @@ on_one!(
     an_id_may_be_shortened,
     the_last_change_has_a_name,
     a_change_is_chosen_on_a_terminal,
+    a_queued_change_has_the_same_names,
+    the_page_of_a_change_is_printed_and_opened,
 );
 
 async fn an_id_may_be_shortened(app: TestApp) {
@@ -119,4 +123,89 @@ async fn a_change_is_chosen_on_a_terminal(app: TestApp) {
         }
     }
     chlog(&app, &["update", "--risk", "high"]).exits_with(2);
+}
+
+async fn a_queued_change_has_the_same_names(app: TestApp) {
+    let offline = |arguments: &[&str]| {
+        let mut command = app.chlog();
+        command.env("CHLOG_URL", "http://127.0.0.1:9");
+        ChlogOutput::of(command.args(arguments))
+    };
+    let output = offline(&["log", "Move DNS", "--status", "planned", "--format", "ids"]);
+    let queued = output.succeeds().stdout.trim().to_owned();
+    for name in ["@last", &queued[..20]] {
+        let output = offline(&["start", name, "--format", "ids"]).succeeds();
+        assert_eq!(output.stdout.trim(), queued, "{name}");
+        let output = offline(&["show", name]).exits_with(3);
+        assert!(output.stderr.contains("queued"), "{}", output.stderr);
+    }
+}
+
+async fn the_page_of_a_change_is_printed_and_opened(app: TestApp) {
+    let script = app.folder().join("browser.sh");
+    let opened = app.folder().join("opened");
+    std::fs::write(
+        &script,
+        format!("#!/bin/sh\necho \"$1\" >>{}\n", opened.display()),
+    )
+    .expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&script, mode).expect("a mode");
+    let run = |arguments: &[&str]| {
+        let mut command = app.chlog();
+        command.env("BROWSER", &script);
+        ChlogOutput::of(command.args(arguments)).succeeds().stdout
+    };
+    let output = run(&["log", "Deploy api", "--status", "planned"]);
+    let (id, rest) = output.split_once("  ").expect("columns");
+    let page = format!("{}/changes/{id}", app.url());
+    assert_eq!(rest, format!("planned  Deploy api\n{page}\n"));
+    for (arguments, status) in [
+        (&["start", id][..], "in progress"),
+        (&["done", id], "completed"),
+        (&["rollback", id], "rolled back"),
+        (&["update", id, "--status", "completed"], "completed"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output, format!("{id}  {status}  Deploy api\n{page}\n"));
+    }
+    assert!(run(&["show", id]).contains(&page));
+    // For programs, only the ID.
+    assert_eq!(run(&["done", id, "--format", "ids"]), format!("{id}\n"));
+    assert!(!opened.exists());
+
+    let mut expected = String::new();
+    for arguments in [
+        &["show", id, "--web"][..],
+        &["update", id, "--risk", "high", "--web"],
+        &["done", id, "--web"],
+        &["rollback", id, "--web"],
+    ] {
+        run(arguments);
+        expected += &format!("{page}\n");
+        let text = wait_for_lines(&opened, expected.lines().count()).await;
+        assert_eq!(text, expected, "{arguments:?}");
+    }
+    let output = run(&["log", "Deploy web", "--web"]);
+    let page = output.lines().nth(1).expect("an address");
+    let text = wait_for_lines(&opened, expected.lines().count() + 1).await;
+    assert_eq!(text, format!("{expected}{page}\n"));
+    // The address belongs to the dashboard.
+    app.browser()
+        .await
+        .get(page.strip_prefix(&app.url()).expect("of this server"))
+        .await
+        .is(200);
+}
+
+/// Waits until a file has this many lines, and returns its text.
+async fn wait_for_lines(path: &std::path::Path, count: usize) -> String {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        if text.lines().count() >= count || Instant::now() > deadline {
+            return text;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

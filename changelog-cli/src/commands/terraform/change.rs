@@ -60,7 +60,7 @@ impl Recorded {
                 Ok(())
             }
             Self::Queued(queued) => queued.print(&mut app.output),
-            Self::New(recorded) => recorded.print(&mut app.output),
+            Self::New(recorded) => recorded.print(app),
             Self::Updated(change) => app.output.record(&*change, |change| {
                 format!("{}  {}", change.id, one_line(&change.title))
             }),

@@ -49,6 +49,29 @@ pub(super) fn queued(spool: &Path, id: ChangeId) -> Option<SpoolFile> {
         .find_map(|directory| SpoolFile::read(folder::path_of(directory, &id.to_string())))
 }
 
+/// Returns the only queued change, recorded or not, whose id begins with these
+/// hexadecimal digits.
+pub(crate) fn queued_with_prefix(digits: &str) -> Option<ChangeId> {
+    let spool = folder::directory()?;
+    let folders = [
+        spool.clone(),
+        folder::rejected(&spool),
+        spool.join("recorded"),
+    ];
+    let names = folders.iter().flat_map(fs::read_dir).flatten().flatten();
+    let mut ids: Vec<ChangeId> = names
+        .filter_map(|name| folder::id_of(&name.path()).parse().ok())
+        .filter(|id: &ChangeId| id.0.simple().to_string().starts_with(digits))
+        .collect();
+    // An entry that is sent at this moment has two files.
+    ids.sort_unstable();
+    ids.dedup();
+    match ids[..] {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
 /// Returns the real id of a queued change that was recorded.
 pub(super) fn find(spool: &Path, id: ChangeId) -> Option<ChangeId> {
     let text = fs::read_to_string(path(spool, &id.to_string())).ok()?;
