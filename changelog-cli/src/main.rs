@@ -91,7 +91,7 @@ fn run(cli: Cli) -> Outcome<ExitCode> {
         }
         tokio::select! {
             outcome = Box::pin(cli::run(cli)) => outcome,
-            Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled")),
+            Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("")),
         }
     });
     // A thread that reads standard input may never end.

@@ -163,7 +163,8 @@ impl Failure {
 
     /// Prints the failure on standard error and returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        if self.exit != Exit::Done {
+        // The user knows that Ctrl-C was pressed.
+        if self.exit != Exit::Done && !self.message.is_empty() {
             let mut stderr = anstream::stderr().lock();
             let _ = self.write(&mut stderr);
         }

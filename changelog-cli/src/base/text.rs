@@ -51,6 +51,19 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{s}")
 }
 
+/// Returns a number with a comma between groups of three digits, such as `10,023`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// Returns the first `digits` hexadecimal digits (at most 64) of a string's
 /// SHA-256.
 pub(crate) fn sha256_hex(text: &str, digits: usize) -> String {
@@ -83,6 +96,18 @@ mod tests {
         assert_eq!(shorten("ééé", 2), "é…");
         assert_eq!(shorten("a b c", 3), "a…");
         assert_eq!(shorten("ab", 0), "…");
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
     }
 
     #[test]

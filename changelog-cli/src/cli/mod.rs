@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use anstyle::AnsiColor;
 use changelog_core::Status;
 
-use crate::base::failure::Outcome;
+use crate::base::failure::{Failure, Outcome};
 use crate::commands::{
     around, auth, completions, doctor, export, health, history, host, import, list, log, man, run,
     service, show, spool, terraform, upcoming, update, watch,
@@ -128,16 +128,23 @@ impl Command {
 
 /// Runs the command and returns the exit code.
 pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
-    let format = cli.global.format();
+    let flags = cli.global.output.clone();
+    if matches!(cli.command, Command::Run(_)) && flags.is_set() {
+        return Err(Failure::usage(
+            "the output of `chlog run` is that of the command: --format, --json, --jq, --template \
+             and --columns cannot be used",
+        )
+        .hint("`chlog show $CHLOG_CHANGE_ID --json` prints the recorded change"));
+    }
     let app = || App::new(cli.global);
     match cli.command {
         Command::Run(args) => return Box::pin(run::run(app(), *args)).await,
         Command::Terraform(args) => return Box::pin(terraform::run(app, *args)).await,
-        Command::Completions(args) => completions::run(&mut Output::new(format), &args)?,
-        Command::Man(args) => man::run(&mut Output::new(format), Cli::command(), &args)?,
+        Command::Completions(args) => completions::run(&mut Output::new(&flags)?, &args)?,
+        Command::Man(args) => man::run(&mut Output::new(&flags)?, Cli::command(), &args)?,
         Command::Spool(command) => spool::run(app()?, command).await?,
         Command::Auth(command) => auth::run(app()?, command).await?,
-        Command::Doctor => doctor::run(format, app()).await?,
+        Command::Doctor => doctor::run(Output::new(&flags)?, app()).await?,
         Command::Health => health::run(app()?).await?,
         command => {
             let app = app()?;

@@ -12,7 +12,6 @@ use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::flags::{environment, whole_number};
 use crate::input::names::resolve_filter;
-use crate::output::format::Format;
 use crate::output::table;
 
 /// The number of services that are listed.
@@ -94,8 +93,8 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
         request = request.host(id);
     }
     let around = request.send().await?;
-    if app.output.format() == Format::Json {
-        return app.output.json(&around);
+    if app.output.is_document() {
+        return app.output.document(&around);
     }
     if around.widened {
         let days = around.window_minutes / (24 * 60);
@@ -113,7 +112,7 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     if is_open {
         note_services(&around);
     }
-    app.output.records(around.data, table::suspects)
+    app.output.records(&around.data, &table::SUSPECTS)
 }
 
 /// Lists the busiest services: naming the one that hurts helps more than any points.

@@ -7,7 +7,6 @@ use crate::base::failure::Outcome;
 use crate::commands::list;
 use crate::environment::app::App;
 use crate::input::filter::FilterArgs;
-use crate::output::Output;
 use crate::output::format::Format;
 
 /// Exports changes.
@@ -24,10 +23,7 @@ pub(crate) struct ExportArgs {
 
 /// Writes the changes page by page.
 pub(crate) async fn run(mut app: App, args: ExportArgs) -> Outcome {
-    if app.output.format() == Format::Table {
-        // A table for people needs all rows before it can be drawn.
-        app.output = Output::new(Format::Ndjson);
-    }
+    app.output.set_default_format(Format::Ndjson);
     let client = app.client()?;
     let query = args.filter.query(&client).await?;
     list::stream(&mut app.output, &client, query, None).await

@@ -4,12 +4,9 @@ use changelog_core::Data;
 use clap::Args;
 
 use crate::base::failure::Outcome;
-use crate::base::time;
 use crate::environment::app::App;
 use crate::input::change_ref::ChangeRef;
 use crate::input::complete;
-use crate::output::format::Format;
-use crate::output::history;
 use crate::recording::find_change::find_recorded;
 
 /// Shows what was done to a change, newest first.
@@ -24,10 +21,8 @@ pub(crate) struct HistoryArgs {
 pub(crate) async fn run(mut app: App, args: &HistoryArgs) -> Outcome {
     let id = find_recorded(&app, args.change.as_ref()).await?;
     let data = app.client()?.changes().history(id).await?;
-    if app.output.format() == Format::Json {
-        return app.output.json(&Data { data });
+    if app.output.is_document() {
+        return app.output.document(&Data { data });
     }
-    app.output.records(data.entries, |entries, width| {
-        history::table(entries, width, time::now())
-    })
+    app.output.history(&data.entries)
 }

@@ -73,7 +73,7 @@ pub(crate) async fn run(mut app: App, command: HostCommand) -> Outcome {
     match command {
         HostCommand::List => {
             let hosts = app.client()?.hosts().list().await?;
-            app.output.records(hosts, table::hosts)
+            app.output.records(&hosts, &table::HOSTS)
         }
         HostCommand::Show { name } => {
             let client = app.client()?;

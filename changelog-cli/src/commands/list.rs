@@ -7,7 +7,7 @@ use clap::Args;
 use futures_util::TryStreamExt;
 
 use crate::base::failure::{Failure, Outcome, note};
-use crate::base::time;
+use crate::base::text::grouped;
 use crate::environment::app::App;
 use crate::input::filter::FilterArgs;
 use crate::input::flags::whole_number;
@@ -55,7 +55,7 @@ pub(crate) async fn run(mut app: App, args: ListArgs) -> Outcome {
     let list = client.changes().list().matching(query);
     let list = list.page(args.page.unwrap_or(1)).per_page(args.limit);
     let page = list.send().await?;
-    app.output.page(page)
+    app.output.page(&page)
 }
 
 /// Writes up to `limit` changes page by page. A table is written at the end,
@@ -79,9 +79,6 @@ pub(crate) async fn stream(
         if is_table {
             rows.push(change);
         } else {
-            if count > 0 {
-                output.separate()?;
-            }
             output.next(&change)?;
             // After each page, so that a reader does not wait for the next.
             if count % MAX_PER_PAGE == MAX_PER_PAGE - 1 {
@@ -100,12 +97,12 @@ pub(crate) async fn stream(
             note("no changes match");
             return Ok(());
         }
-        output.records(rows, |changes, width| {
-            table::changes(changes, width, time::now())
-        })?;
+        output.records(&rows, &table::CHANGES)?;
         if total > count {
             note(&format!(
-                "the newest {count} of {total} changes; --all lists all"
+                "Showing the newest {} of {} changes (--all for everything)",
+                grouped(count),
+                grouped(total)
             ));
         }
         return Ok(());

@@ -94,9 +94,7 @@ pub(crate) async fn run(mut app: App, command: ServiceCommand) -> Outcome {
     match command {
         ServiceCommand::List => {
             let services = app.client()?.services().list().await?;
-            app.output.records(services, |services, width| {
-                table::services(services, width, now)
-            })
+            app.output.records(&services, &table::SERVICES)
         }
         ServiceCommand::Show { name } => {
             let all = app.client()?.services().list().await?;

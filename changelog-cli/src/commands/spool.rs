@@ -3,21 +3,17 @@
 use std::fs;
 use std::io::{self, IsTerminal};
 
-use changelog_core::Timestamp;
 use clap::{ArgGroup, Args, Subcommand};
-use comfy_table::Cell;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
 use crate::base::text::plural;
-use crate::base::time;
 use crate::environment::app::App;
 use crate::output::format::Format;
-use crate::output::table::{FittedTable, text};
 use crate::recording::spool::delivery::{self, Delivery, Takeover};
 use crate::recording::spool::entry::SpoolFile;
 use crate::recording::spool::folder::{self, unusable};
-use crate::recording::spool::item::SpoolItem;
+use crate::recording::spool::item::{self, SpoolItem};
 
 /// The message for an empty spool.
 const NOTHING_WAITS: &str = "no changes are waiting";
@@ -99,30 +95,7 @@ fn status(mut app: App) -> Outcome {
         note(NOTHING_WAITS);
         return Ok(());
     }
-    app.output
-        .records(all, |all, width| table(all, width, time::now()))
-}
-
-/// Draws the files of the spool as a table.
-fn table(items: &[SpoolItem], width: Option<u16>, now: Timestamp) -> String {
-    let row = |item: &SpoolItem| {
-        let kept = item.kept_at.map(|at| time::relative(at, now));
-        let cells = vec![
-            Cell::new(kept.unwrap_or_default()),
-            text(item.state),
-            text(&item.title),
-            text(&item.url),
-            text(&item.owner()),
-            text(&item.reason),
-        ];
-        (cells, item.id.clone())
-    };
-    let table = FittedTable {
-        header: vec!["KEPT", "STATE", "TITLE", "URL", "ORGANIZATION", "REASON"],
-        main: 2,
-        rows: items.iter().map(row).collect(),
-    };
-    table.draw(width)
+    app.output.records(&all, &item::COLUMNS)
 }
 
 async fn flush(app: &App, args: FlushArgs) -> Outcome {

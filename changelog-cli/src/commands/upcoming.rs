@@ -4,7 +4,6 @@ use changelog_core::limits::{DEFAULT_PER_PAGE, MAX_PER_PAGE};
 use clap::Args;
 
 use crate::base::failure::{Outcome, note};
-use crate::base::time;
 use crate::environment::app::App;
 use crate::input::flags::whole_number;
 use crate::output::format::Format;
@@ -32,7 +31,5 @@ pub(crate) async fn run(mut app: App, args: &UpcomingArgs) -> Outcome {
         note("no planned change has a scheduled time");
         return Ok(());
     }
-    app.output.records(changes, |changes, width| {
-        table::upcoming(changes, width, time::now())
-    })
+    app.output.records(&changes, &table::UPCOMING)
 }

@@ -29,12 +29,13 @@ pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
     } else {
         app.output.begin_live::<Change>()?;
     }
+    app.output.live_header(watched::header)?;
     let mut changes = client
         .changes()
         .watch()
         .matching(query)
         .updates(args.updates)
-        .on_disconnect(|error| note(&format!("{error}; connecting again")))
+        .on_disconnect(|error| note(&format!("{error}; reconnecting")))
         .stream();
     while let Some(watched) = changes.try_next().await? {
         if args.updates {

@@ -36,7 +36,7 @@ pub(crate) struct App {
 impl App {
     /// Reads the settings and keys; sends nothing.
     pub(crate) fn new(global: Global) -> Outcome<Self> {
-        let output = Output::new(global.format());
+        let output = Output::new(&global.output)?;
         let credentials = Credentials::load()?;
         let overrides = Overrides {
             url_flag: global.url,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::output::format::Format;
+use crate::output::flags::OutputFlags;
 
 /// The flags that every command takes.
 #[derive(Debug, Args)]
@@ -23,24 +23,8 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) profile: Option<String>,
-    /// Output format
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t,
-        help_heading = "Global options"
-    )]
-    format: Format,
-    /// Same as --format json
-    #[arg(
-        long,
-        global = true,
-        conflicts_with = "format",
-        help_heading = "Global options"
-    )]
-    json: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
 }
 
 impl Global {
@@ -49,12 +33,7 @@ impl Global {
         Self {
             url,
             profile,
-            format: Format::default(),
-            json: false,
+            output: OutputFlags::default(),
         }
-    }
-
-    pub(crate) fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.format }
     }
 }

@@ -3,21 +3,29 @@
 use changelog_core::{Change, ChangeCreated, Host, Service, Suspect, csv};
 use serde::Serialize;
 
+use super::table::{self, Column};
 use crate::base::text::or_empty;
 
 /// A record that is listed.
 pub(crate) trait Record: Serialize {
-    /// The word for it in messages.
-    const KIND: &'static str;
+    /// The word for several of them in messages.
+    const PLURAL: &'static str;
     /// The names of the columns.
     const COLUMNS: &'static [&'static str];
     fn id(&self) -> String;
     /// Returns one cell per column; an absent value is empty.
     fn cells(&self) -> Vec<String>;
+    /// Returns the columns of its tables; those of CSV with other names are added.
+    fn columns() -> Vec<Column<Self>>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
 }
 
 impl Record for Change {
-    const KIND: &'static str = "change";
+    const PLURAL: &'static str = "changes";
     const COLUMNS: &'static [&'static str] = &csv::COLUMNS;
 
     fn id(&self) -> String {
@@ -27,10 +35,14 @@ impl Record for Change {
     fn cells(&self) -> Vec<String> {
         csv::row(self)
     }
+
+    fn columns() -> Vec<Column<Self>> {
+        table::of_changes()
+    }
 }
 
 impl Record for Suspect {
-    const KIND: &'static str = "change";
+    const PLURAL: &'static str = "changes";
     const COLUMNS: &'static [&'static str] = &[
         "score",
         "reasons",
@@ -61,6 +73,10 @@ impl Record for Suspect {
             change.occurred_at.to_string(),
         ]
     }
+
+    fn columns() -> Vec<Column<Self>> {
+        table::of_suspects()
+    }
 }
 
 /// Joins the reasons of a suspect.
@@ -70,7 +86,7 @@ pub(super) fn reasons(suspect: &Suspect, separator: &str) -> String {
 }
 
 impl Record for ChangeCreated {
-    const KIND: &'static str = "change";
+    const PLURAL: &'static str = "changes";
     const COLUMNS: &'static [&'static str] = &[
         "id",
         "title",
@@ -97,7 +113,7 @@ impl Record for ChangeCreated {
 }
 
 impl Record for Service {
-    const KIND: &'static str = "service";
+    const PLURAL: &'static str = "services";
     const COLUMNS: &'static [&'static str] = &[
         "id",
         "name",
@@ -124,10 +140,14 @@ impl Record for Service {
             self.created_at.to_string(),
         ]
     }
+
+    fn columns() -> Vec<Column<Self>> {
+        table::of_services()
+    }
 }
 
 impl Record for Host {
-    const KIND: &'static str = "host";
+    const PLURAL: &'static str = "hosts";
     const COLUMNS: &'static [&'static str] = &[
         "id",
         "hostname",
@@ -160,5 +180,9 @@ impl Record for Host {
             self.organization_id.to_string(),
             self.created_at.to_string(),
         ]
+    }
+
+    fn columns() -> Vec<Column<Self>> {
+        table::of_hosts()
     }
 }

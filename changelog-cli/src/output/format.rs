@@ -8,12 +8,14 @@ pub(crate) enum Format {
     /// Table for people
     #[default]
     Table,
-    /// JSON of the API
+    /// JSON as the API returns it
     Json,
     /// One JSON record per line
     Ndjson,
     /// Comma-separated values with a header
     Csv,
-    /// Only the IDs, one per line
+    /// YAML with the content of the JSON
+    Yaml,
+    /// IDs only, one per line
     Ids,
 }

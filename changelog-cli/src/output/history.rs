@@ -10,7 +10,7 @@ use crate::base::text::or_empty;
 use crate::base::time::relative;
 
 impl Record for HistoryEntry {
-    const KIND: &'static str = "entry";
+    const PLURAL: &'static str = "entries";
     const COLUMNS: &'static [&'static str] = &[
         "id", "at", "action", "by", "by_type", "by_id", "changes", "reason",
     ];

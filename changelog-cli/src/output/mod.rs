@@ -4,9 +4,13 @@
 pub(crate) mod detail;
 pub(crate) mod differences;
 pub(crate) mod fields;
+mod fitted;
+pub(crate) mod flags;
 pub(crate) mod format;
 pub(crate) mod history;
+mod pager;
 pub(crate) mod table;
+mod transform;
 pub(crate) mod watched;
 
 use std::fmt;
@@ -14,38 +18,98 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use anstream::AutoStream;
 use changelog_core::text::printable;
-use changelog_core::{Change, Data, Page};
+use changelog_core::{Change, Data, HistoryEntry, Page};
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::base::failure::{Exit, Failure, Outcome, note};
+use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::base::text::grouped;
 use crate::base::time;
 use fields::Record;
+use fitted::FittedColumn;
+use flags::OutputFlags;
 use format::Format;
+use table::{Column, Context};
+use transform::{Printed, Transform};
+
+const HEADER: anstyle::Style = anstyle::Style::new().bold();
 
 /// Standard output in the chosen format.
 pub(crate) struct Output {
     format: Format,
-    /// Removes colours if `NO_COLOR` is set or it is not a terminal.
+    /// Whether the user has chosen the format.
+    is_chosen: bool,
+    /// The fields to which records are reduced; empty for all.
+    fields: Vec<String>,
+    /// The chosen columns; empty for the usual ones.
+    columns: Vec<String>,
+    transform: Option<Transform>,
+    has_pager: bool,
+    /// Removes colors if `NO_COLOR` is set or it is not a terminal.
     out: BufWriter<AutoStream<Stdout>>,
     terminal: bool,
-    /// The columns of the terminal; none when it is not one.
-    width: Option<u16>,
+    /// The columns and lines of the terminal; none when it is not one.
+    size: Option<(u16, u16)>,
+    list: List,
+}
+
+/// A list that is being written.
+#[derive(Default)]
+struct List {
+    /// How many records have been written.
+    count: u64,
+    /// The records of a document that can only be written as a whole.
+    rows: Vec<Value>,
 }
 
 impl Output {
-    pub(crate) fn new(format: Format) -> Self {
-        let terminal = io::stdout().is_terminal();
-        let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
-        let out = match format {
-            Format::Table => anstream::stdout(),
-            // Data has no colours; removing escape sequences would damage it.
-            _ => AutoStream::always_ansi(io::stdout()),
+    /// Checks the flags before anything is sent.
+    pub(crate) fn new(flags: &OutputFlags) -> Outcome<Self> {
+        let transform = match (&flags.jq, &flags.template) {
+            (Some(expression), _) => Some(Transform::jq(expression)?),
+            (None, Some(template)) => Some(Transform::template(template)?),
+            (None, None) => None,
         };
+        let format = match (flags.chosen_format(), &transform) {
+            (Some(format @ (Format::Json | Format::Ndjson)), Some(_)) => format,
+            (Some(_), Some(_)) => {
+                return Err(Failure::usage(
+                    "--jq and --template work on JSON: use them alone or with --format ndjson",
+                ));
+            }
+            (None, Some(_)) => Format::Json,
+            (chosen, None) => chosen.unwrap_or_default(),
+        };
+        let columns = flags.columns();
+        if !columns.is_empty() && !matches!(format, Format::Table | Format::Csv) {
+            return Err(Failure::usage(
+                "--columns works on tables and CSV; --json=FIELDS chooses the fields of JSON",
+            ));
+        }
+        let mut output = Self::with_format(format);
+        output.is_chosen = flags.chosen_format().is_some();
+        output.fields = flags.fields();
+        output.columns = columns;
+        output.transform = transform;
+        output.has_pager = !flags.no_pager;
+        Ok(output)
+    }
+
+    fn with_format(format: Format) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let size = terminal_size::terminal_size_of(io::stdout());
+        let size = size.map(|(width, height)| (width.0, height.0));
         Self {
             format,
-            out: BufWriter::new(out),
+            is_chosen: false,
+            fields: Vec::new(),
+            columns: Vec::new(),
+            transform: None,
+            has_pager: true,
+            out: BufWriter::new(stream(format)),
             terminal,
-            width: width.filter(|_| terminal),
+            size: size.filter(|_| terminal),
+            list: List::default(),
         }
     }
 
@@ -53,10 +117,33 @@ impl Output {
         self.format
     }
 
-    /// Writes text for people.
+    /// Returns whether a list is written as one document with its counts.
+    pub(crate) fn is_document(&self) -> bool {
+        matches!(self.format, Format::Json | Format::Yaml)
+    }
+
+    /// Changes the format, unless the user has chosen one.
+    pub(crate) fn set_default_format(&mut self, format: Format) {
+        if !self.is_chosen && self.transform.is_none() && self.columns.is_empty() {
+            self.set_format(format);
+        }
+    }
+
+    fn set_format(&mut self, format: Format) {
+        self.format = format;
+        self.out = BufWriter::new(stream(format));
+    }
+
+    /// Writes text for people; in a pager if it is longer than the terminal.
     pub(crate) fn text(&mut self, text: &str) -> Outcome {
-        writeln!(self.out, "{}", text.trim_end_matches('\n'))
-            .map_err(|error| write_failure(&error))?;
+        let text = text.trim_end_matches('\n');
+        if let Some((width, height)) = self.size.filter(|_| self.has_pager)
+            && pager::is_longer(text, width, height)
+            && pager::show(text)
+        {
+            return Ok(());
+        }
+        writeln!(self.out, "{text}").map_err(|error| write_failure(&error))?;
         self.flush()
     }
 
@@ -68,10 +155,27 @@ impl Output {
         self.flush()
     }
 
-    /// Writes a value as JSON in any format.
+    /// Writes a report that is not a list: as JSON, unless the user has chosen another
+    /// format. It has no IDs.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Outcome {
-        let text = encode(value, true)?;
-        self.text(&text)
+        match self.format {
+            Format::Table | Format::Json | Format::Yaml => self.document(value),
+            Format::Ndjson => self.line(value),
+            Format::Csv => {
+                let value = serde_json::to_value(value).map_err(encode_failure)?;
+                let members: Vec<(String, Value)> = match value {
+                    Value::Object(members) => members.into_iter().collect(),
+                    other => vec![("value".to_owned(), other)],
+                };
+                let (names, values): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+                self.csv(names)?;
+                self.csv(values.iter().map(csv_cell).collect())?;
+                self.flush()
+            }
+            Format::Ids => Err(Failure::usage(
+                "--format ids: the result of this command has no IDs",
+            )),
+        }
     }
 
     /// Writes one record; for people, the text that `detail` returns.
@@ -81,8 +185,11 @@ impl Output {
         detail: impl FnOnce(&T) -> String,
     ) -> Outcome {
         match self.format {
+            Format::Table if !self.columns.is_empty() => {
+                self.table(std::slice::from_ref(record), &[])
+            }
             Format::Table => self.text(&detail(record)),
-            Format::Json => self.json(&Data { data: record }),
+            Format::Json | Format::Yaml => self.document(&Data { data: record }),
             Format::Ndjson | Format::Csv | Format::Ids => {
                 self.begin::<T>()?;
                 self.next(record)?;
@@ -91,23 +198,18 @@ impl Output {
         }
     }
 
-    /// Writes a whole list; for people, the table that `draw` returns for a width in
-    /// columns.
-    pub(crate) fn records<T: Record>(
-        &mut self,
-        records: Vec<T>,
-        draw: impl FnOnce(&[T], Option<u16>) -> String,
-    ) -> Outcome {
+    /// Writes a whole list; for people, a table with `columns`.
+    pub(crate) fn records<T: Record>(&mut self, records: &[T], columns: &[&str]) -> Outcome {
         match self.format {
             Format::Table if records.is_empty() => {
-                note(&format!("there are no {}s", T::KIND));
+                note(&format!("no {}", T::PLURAL));
                 Ok(())
             }
-            Format::Table => self.text(&draw(&records, self.width)),
-            Format::Json => self.json(&Data { data: records }),
+            Format::Table => self.table(records, columns),
+            Format::Json | Format::Yaml => self.document(&Data { data: records }),
             Format::Ndjson | Format::Csv | Format::Ids => {
                 self.begin::<T>()?;
-                for record in &records {
+                for record in records {
                     self.next(record)?;
                 }
                 self.flush()
@@ -116,33 +218,77 @@ impl Output {
     }
 
     /// Writes a page of changes.
-    pub(crate) fn page(&mut self, page: Page<Change>) -> Outcome {
+    pub(crate) fn page(&mut self, page: &Page<Change>) -> Outcome {
         match self.format {
-            Format::Table => self.changes(&page),
-            Format::Json => self.json(&page),
-            Format::Ndjson | Format::Csv | Format::Ids => {
-                self.records(page.data, |_, _| String::new())
-            }
+            Format::Table => self.changes(page),
+            Format::Json | Format::Yaml => self.document(page),
+            Format::Ndjson | Format::Csv | Format::Ids => self.records(&page.data, &[]),
         }
+    }
+
+    /// Writes the history of a change; for people, with everything in full.
+    pub(crate) fn history(&mut self, entries: &[HistoryEntry]) -> Outcome {
+        if self.format == Format::Table && self.columns.is_empty() {
+            let width = self.size.map(|(width, _)| width);
+            return self.text(&history::table(entries, width, time::now()));
+        }
+        self.records(entries, &[])
     }
 
     fn changes(&mut self, page: &Page<Change>) -> Outcome {
         if page.data.is_empty() {
-            note(match page.count {
-                0 => "no changes match",
-                _ => "this page is past the last one",
+            note(&match page.count {
+                0 => "no changes match".to_owned(),
+                _ => format!("no such page; the last page is {}", page.total_pages),
             });
             return Ok(());
         }
-        self.text(&table::changes(&page.data, self.width, time::now()))?;
+        self.table(&page.data, &table::CHANGES)?;
         if self.terminal && page.page < page.total_pages {
             note(&format!(
-                "page {} of {}, {} changes in all; -L {} --page {} shows the next page, --all shows everything",
-                page.page,
-                page.total_pages,
-                page.count,
-                page.per_page,
+                "Showing {} of {} changes. Next page: --page {}; everything: --all",
+                page.data.len(),
+                grouped(page.count),
                 page.page + 1
+            ));
+        }
+        Ok(())
+    }
+
+    /// Writes a table with the chosen columns, or else with `usual` ones.
+    fn table<T: Record>(&mut self, records: &[T], usual: &[&str]) -> Outcome {
+        let context = Context {
+            rows: records,
+            now: time::now(),
+        };
+        let chosen: Vec<&str> = match self.columns.is_empty() {
+            true => usual.to_vec(),
+            false => self.columns.iter().map(String::as_str).collect(),
+        };
+        let known = table::columns::<T>();
+        let mut columns = Vec::new();
+        for name in chosen {
+            let Some(column) = find_column(&known, name) else {
+                continue;
+            };
+            let cells = records.iter().map(|record| column.cell(record, &context));
+            columns.push(FittedColumn {
+                header: column.header(),
+                kind: column.kind,
+                cells: cells.collect(),
+            });
+        }
+        let width = self.size.map(|(width, _)| width);
+        let drawn = fitted::draw(columns, width, !self.columns.is_empty());
+        self.text(&drawn.text)?;
+        if !drawn.hidden.is_empty() {
+            let advice = match self.columns.is_empty() {
+                true => "; --columns shows them",
+                false => "",
+            };
+            note(&format!(
+                "hidden at this width: {}{advice}",
+                drawn.hidden.join(", ")
             ));
         }
         Ok(())
@@ -150,84 +296,128 @@ impl Output {
 
     /// Begins a list of unknown length; not for tables.
     pub(crate) fn begin<T: Record>(&mut self) -> Outcome {
+        self.list = List::default();
         match self.format {
-            Format::Json => {
-                write!(self.out, "{{\"data\": [").map_err(|error| write_failure(&error))
+            Format::Csv if self.columns.is_empty() => {
+                self.csv(T::COLUMNS.iter().map(|name| (*name).to_owned()).collect())
             }
             Format::Csv => {
-                let columns = T::COLUMNS.iter().map(|name| (*name).to_owned()).collect();
-                self.csv(columns)
+                let known = table::columns::<T>();
+                let chosen = self.columns.iter();
+                let names = chosen.filter_map(|name| find_column(&known, name));
+                let names = names.map(|column| column.name.to_owned()).collect();
+                self.csv(names)
             }
-            Format::Table | Format::Ndjson | Format::Ids => Ok(()),
+            _ => Ok(()),
         }
     }
 
     /// Writes the next record of a list; not for tables.
     pub(crate) fn next<T: Record>(&mut self, record: &T) -> Outcome {
+        self.list.count += 1;
         match self.format {
-            Format::Json | Format::Ndjson => {
-                let text = encode(record, false)?;
-                let end = if self.format == Format::Json {
-                    ""
-                } else {
-                    "\n"
+            Format::Json if self.transform.is_none() => {
+                let start = match self.list.count {
+                    1 => "{\n  \"data\": [\n    ",
+                    _ => ",\n    ",
                 };
-                write!(self.out, "{text}{end}").map_err(|error| write_failure(&error))
+                let text = self.encode_record(record, true)?;
+                write!(self.out, "{start}{}", text.replace('\n', "\n    "))
+                    .map_err(|error| write_failure(&error))
             }
-            Format::Csv => self.csv(record.cells()),
+            Format::Json | Format::Yaml => {
+                let row = serde_json::to_value(record).map_err(encode_failure)?;
+                self.list.rows.push(row);
+                Ok(())
+            }
+            Format::Ndjson => self.line(record),
+            Format::Csv if self.columns.is_empty() => self.csv(record.cells()),
+            Format::Csv => {
+                let context = Context {
+                    rows: &[],
+                    now: time::now(),
+                };
+                let known = table::columns::<T>();
+                let mut cells = Vec::new();
+                for name in &self.columns {
+                    if let Some(at) = T::COLUMNS.iter().position(|column| column == name) {
+                        cells.push(record.cells().swap_remove(at));
+                    } else if let Some(column) = find_column(&known, name) {
+                        cells.push(column.cell(record, &context).text().to_owned());
+                    }
+                }
+                self.csv(cells)
+            }
             Format::Table | Format::Ids => {
                 writeln!(self.out, "{}", record.id()).map_err(|error| write_failure(&error))
             }
         }
     }
 
+    /// Ends a list. The JSON is that of a first page with `per_page` records of
+    /// `count` in all.
+    pub(crate) fn end(&mut self, per_page: u64, count: u64) -> Outcome {
+        let per_page = per_page.max(1);
+        let pages = count.div_ceil(per_page);
+        if self.format == Format::Json && self.transform.is_none() {
+            let (start, end) = match self.list.count {
+                0 => ("{\n  \"data\": [", ""),
+                _ => ("", "\n  "),
+            };
+            writeln!(
+                self.out,
+                "{start}{end}],\n  \"count\": {count},\n  \"page\": 1,\n  \"per_page\": {per_page},\n  \"total_pages\": {pages}\n}}"
+            )
+            .map_err(|error| write_failure(&error))?;
+        } else if self.is_document() {
+            let page = Page {
+                data: std::mem::take(&mut self.list.rows),
+                count,
+                page: 1,
+                per_page,
+                total_pages: pages,
+            };
+            self.document(&page)?;
+        }
+        self.flush()
+    }
+
     /// Begins an endless list whose records are flushed one by one. A pipe gets
-    /// NDJSON.
+    /// NDJSON, unless the user has chosen a format.
     pub(crate) fn begin_live<T: Record>(&mut self) -> Outcome {
         let is_piped = self.format == Format::Table && !self.terminal;
-        if is_piped || self.format == Format::Json {
-            *self = Self::new(Format::Ndjson);
+        if (is_piped && !self.is_chosen) || self.is_document() {
+            self.set_format(Format::Ndjson);
         }
         self.begin::<T>()?;
         self.flush()
     }
 
+    /// Writes the line above an endless list on a terminal, and says that nothing is
+    /// missing if nothing follows.
+    pub(crate) fn live_header(&mut self, header: impl FnOnce(Option<u16>) -> String) -> Outcome {
+        if self.terminal {
+            note("watching for changes; press Ctrl-C to stop");
+        }
+        if self.format == Format::Table && self.terminal {
+            let header = header(self.size.map(|(width, _)| width));
+            return self.text(&format!("{HEADER}{header}{HEADER:#}"));
+        }
+        Ok(())
+    }
+
     /// Writes the next record of an endless list; for people, the text that `line`
-    /// returns.
+    /// returns for the width of the terminal.
     pub(crate) fn next_live<T: Record>(
         &mut self,
         record: &T,
-        line: impl FnOnce(&T) -> String,
+        line: impl FnOnce(&T, Option<u16>) -> String,
     ) -> Outcome {
         if self.format == Format::Table {
-            return self.text(&line(record));
-        }
-        self.next(record)?;
-        self.flush()
-    }
-
-    /// Separates two records of a list; only JSON needs it.
-    pub(crate) fn separate(&mut self) -> Outcome {
-        match self.format {
-            Format::Json => self
-                .out
-                .write_all(b",\n")
-                .map_err(|error| write_failure(&error)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Ends a list. The JSON is that of a first page with `per_page` records of
-    /// `count` in all.
-    pub(crate) fn end(&mut self, per_page: u64, count: u64) -> Outcome {
-        if self.format == Format::Json {
-            let per_page = per_page.max(1);
-            let pages = count.div_ceil(per_page);
-            writeln!(
-                self.out,
-                "], \"count\": {count}, \"page\": 1, \"per_page\": {per_page}, \"total_pages\": {pages}}}"
-            )
-            .map_err(|error| write_failure(&error))?;
+            let line = line(record, self.size.map(|(width, _)| width));
+            writeln!(self.out, "{line}").map_err(|error| write_failure(&error))?;
+        } else {
+            self.next(record)?;
         }
         self.flush()
     }
@@ -235,6 +425,73 @@ impl Output {
     /// Flushes the output.
     pub(crate) fn flush(&mut self) -> Outcome {
         self.out.flush().map_err(|error| write_failure(&error))
+    }
+
+    /// Writes a value as one document.
+    pub(crate) fn document(&mut self, value: &impl Serialize) -> Outcome {
+        if let Some(transform) = &self.transform {
+            let value = serde_json::to_value(value).map_err(encode_failure)?;
+            let value = reduced_document(value, &self.fields);
+            let printed = transform.apply(&value, self.terminal)?;
+            let text = self.joined(printed);
+            if text.is_empty() {
+                return Ok(());
+            }
+            return self.text(&text);
+        }
+        let text = if self.format == Format::Yaml {
+            // By way of a value, because `raw` numbers and enums are those of JSON.
+            let value = serde_json::to_value(value).map_err(encode_failure)?;
+            let text = serde_saphyr::to_string(&value).map_err(encode_failure)?;
+            match self.terminal {
+                true => printable(&text).into_owned(),
+                false => text,
+            }
+        } else if self.fields.is_empty() {
+            encode(value, true)?
+        } else {
+            let value = serde_json::to_value(value).map_err(encode_failure)?;
+            encode(&reduced_document(value, &self.fields), true)?
+        };
+        self.text(&text)
+    }
+
+    /// Writes a value as a document on a line of its own.
+    fn line(&mut self, value: &impl Serialize) -> Outcome {
+        let text = match &self.transform {
+            Some(transform) => {
+                let value = serde_json::to_value(value).map_err(encode_failure)?;
+                let printed = transform.apply(&reduced(value, &self.fields), false)?;
+                self.joined(printed)
+            }
+            None => self.encode_record(value, false)? + "\n",
+        };
+        write!(self.out, "{text}").map_err(|error| write_failure(&error))
+    }
+
+    /// Encodes a record with the chosen fields.
+    fn encode_record(&self, record: &impl Serialize, pretty: bool) -> Outcome<String> {
+        if self.fields.is_empty() {
+            return encode(record, pretty);
+        }
+        let value = serde_json::to_value(record).map_err(encode_failure)?;
+        encode(&reduced(value, &self.fields), pretty)
+    }
+
+    /// Returns what a transformation prints; safe on a terminal.
+    fn joined(&self, printed: Vec<Printed>) -> String {
+        let mut all = String::new();
+        for one in printed {
+            match one {
+                Printed::Text(text) if self.terminal => all.push_str(&printable(&text)),
+                Printed::Text(text) => all.push_str(&text),
+                Printed::Json(json) => all.push_str(&escaped(&json)),
+            }
+            if !all.ends_with('\n') {
+                all.push('\n');
+            }
+        }
+        all
     }
 
     fn csv(&mut self, cells: Vec<String>) -> Outcome {
@@ -255,6 +512,60 @@ impl Output {
         self.out
             .write_all(&row)
             .map_err(|error| write_failure(&error))
+    }
+}
+
+/// Returns standard output, which removes colors from texts only if they are not wanted.
+fn stream(format: Format) -> AutoStream<Stdout> {
+    match format {
+        Format::Table => anstream::stdout(),
+        // Data has no colors; removing escape sequences would damage it.
+        _ => AutoStream::always_ansi(io::stdout()),
+    }
+}
+
+/// Finds a column, and warns if these records do not have it.
+fn find_column<'a, T: Record>(known: &'a [Column<T>], name: &str) -> Option<&'a Column<T>> {
+    let found = known.iter().find(|column| column.name == name);
+    if found.is_none() {
+        let names: Vec<&str> = known.iter().map(|column| column.name).collect();
+        warn(&format!(
+            "there is no column {name} here; the columns are {}",
+            names.join(", ")
+        ));
+    }
+    found
+}
+
+/// Reduces a record to some of its fields; to all if none are named.
+fn reduced(mut record: Value, fields: &[String]) -> Value {
+    if let Value::Object(members) = &mut record
+        && !fields.is_empty()
+    {
+        members.retain(|name, _| fields.contains(name));
+    }
+    record
+}
+
+/// Reduces the records of a document.
+fn reduced_document(mut document: Value, fields: &[String]) -> Value {
+    match document.get_mut("data") {
+        Some(Value::Array(records)) => {
+            for record in records {
+                *record = reduced(record.take(), fields);
+            }
+        }
+        Some(record) => *record = reduced(record.take(), fields),
+        None => return reduced(document, fields),
+    }
+    document
+}
+
+fn csv_cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -1,278 +1,296 @@
-//! Tables for people that fit the width of their terminal.
+//! The columns of the tables for people.
 
-use changelog_core::{Change, Environment, Host, RiskLevel, Service, Status, Suspect, Timestamp};
-use comfy_table::{
-    Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
+use std::collections::BTreeSet;
+
+use changelog_core::{
+    Change, ChangeCreated, Environment, HistoryEntry, Host, RiskLevel, Service, Status, Suspect,
+    Timestamp,
 };
+use comfy_table::Color;
 
 use super::detail::names;
-use super::fields::reasons;
+use super::fields::{Record, reasons};
+pub(crate) use super::fitted::{Cell, Kind};
 use crate::base::text::{one_line, shorten};
-use crate::base::time::relative;
+use crate::base::time::{duration, relative};
 
-/// The width of an id, in columns.
-const ID_WIDTH: u16 = 36;
-/// The width that the main column gets before others are shown, in columns.
-const MIN_MAIN_WIDTH: u16 = 40;
-/// The largest width of a column after the main one, in columns.
-const MAX_SIDE_WIDTH: u16 = 20;
+/// The space after a column, in columns of the terminal.
+pub(crate) const GAP: u16 = 2;
 /// The most characters of an author's name.
 const MAX_AUTHOR_CHARS: usize = 16;
-/// The space after a column, in columns.
-pub(crate) const GAP: u16 = 2;
 
-/// A table that is fitted to a terminal: fixed columns that are never wrapped,
-/// the main column (a title or name), side columns that can be hidden, and the
-/// ids.
-pub(crate) struct FittedTable {
-    pub(crate) header: Vec<&'static str>,
-    /// The index of the main column.
-    pub(crate) main: usize,
-    /// The cells of each row, and its id.
-    pub(crate) rows: Vec<(Vec<Cell>, String)>,
+/// A column of a table of records.
+pub(crate) struct Column<T> {
+    /// The name for `--columns`; in capitals, the header.
+    pub(crate) name: &'static str,
+    pub(super) kind: Kind,
+    cell: CellOf<T>,
 }
 
-impl FittedTable {
-    /// Draws the table for a width in columns. If the table is too wide, each id
-    /// is below its title or name. Side columns are hidden if they are empty or
-    /// still do not fit.
-    pub(crate) fn draw(self, width: Option<u16>) -> String {
-        let id = self.header.len();
-        let mut table = self.table(false);
-        let natural = table.column_max_content_widths();
-        let filled: Vec<bool> = (0..id)
-            .map(|column| {
-                let mut cells = self.rows.iter().filter_map(|(cells, _)| cells.get(column));
-                cells.any(|cell| !cell.content().is_empty())
+type CellOf<T> = Box<dyn Fn(&T, &Context<'_, T>) -> Cell>;
+
+/// What a cell depends on in addition to its record.
+pub(crate) struct Context<'a, T> {
+    /// All records of the table.
+    pub(crate) rows: &'a [T],
+    pub(crate) now: Timestamp,
+}
+
+impl<T: Record> Column<T> {
+    pub(crate) fn new(
+        name: &'static str,
+        kind: Kind,
+        cell: impl Fn(&T, &Context<'_, T>) -> Cell + 'static,
+    ) -> Self {
+        let cell = Box::new(cell);
+        Self { name, kind, cell }
+    }
+
+    /// Returns the cell of a record.
+    pub(super) fn cell(&self, record: &T, context: &Context<'_, T>) -> Cell {
+        (self.cell)(record, context)
+    }
+
+    pub(super) fn header(&self) -> String {
+        self.name.to_uppercase().replace('_', " ")
+    }
+}
+
+/// Returns the columns that `--columns` can name: those of the table, then the other
+/// ones of CSV.
+pub(super) fn columns<T: Record>() -> Vec<Column<T>> {
+    let mut columns = T::columns();
+    for (index, name) in T::COLUMNS.iter().enumerate() {
+        if !columns.iter().any(|column| column.name == *name) {
+            columns.push(Column::new(name, Kind::Side, move |record: &T, _| {
+                Cell::new(record.cells().swap_remove(index))
+            }));
+        }
+    }
+    columns
+}
+
+/// Returns the names of the columns of all kinds of records, in alphabetical order.
+pub(crate) fn all_column_names() -> BTreeSet<String> {
+    fn names<T: Record>() -> impl Iterator<Item = String> {
+        columns::<T>()
+            .into_iter()
+            .map(|column| column.name.to_owned())
+    }
+    names::<Change>()
+        .chain(names::<Suspect>())
+        .chain(names::<Service>())
+        .chain(names::<Host>())
+        .chain(names::<HistoryEntry>())
+        .chain(names::<ChangeCreated>())
+        .chain(SPOOL_COLUMNS.map(str::to_owned))
+        .collect()
+}
+
+/// The columns that only `chlog spool status` has.
+const SPOOL_COLUMNS: [&str; 7] = [
+    "kept",
+    "kept_at",
+    "key_fingerprint",
+    "organization",
+    "reason",
+    "state",
+    "url",
+];
+
+/// The columns of `chlog list`.
+pub(crate) const CHANGES: [&str; 10] = [
+    "id", "when", "risk", "status", "title", "env", "service", "host", "by", "tags",
+];
+/// The columns of `chlog upcoming`.
+pub(crate) const UPCOMING: [&str; 9] = [
+    "id",
+    "scheduled",
+    "risk",
+    "title",
+    "env",
+    "service",
+    "host",
+    "by",
+    "tags",
+];
+
+/// Returns the columns of changes.
+pub(super) fn of_changes() -> Vec<Column<Change>> {
+    vec![
+        Column::new("id", Kind::Id, |change: &Change, _| {
+            Cell::new(change.id.to_string())
+        }),
+        Column::new("when", Kind::Fixed, |change: &Change, context| {
+            Cell::new(relative(change.effective_at(), context.now))
+        }),
+        Column::new("scheduled", Kind::Fixed, |change: &Change, context| {
+            scheduled(change, context.now)
+        }),
+        Column::new("risk", Kind::Fixed, |change: &Change, _| {
+            risk(&change.risk_level)
+        }),
+        Column::new("status", Kind::Fixed, |change: &Change, _| status(change)),
+        Column::new("title", Kind::Text, |change: &Change, _| {
+            Cell::new(&change.title)
+        }),
+        Column::new("env", Kind::Side, |change: &Change, _| {
+            environment(change.environment.as_ref())
+        }),
+        Column::new("service", Kind::Side, |change: &Change, _| {
+            let services = change.all_services();
+            let service = services.first().map_or("", |service| &*service.name);
+            Cell::new(match services.len() {
+                0 | 1 => service.to_owned(),
+                count => format!("{service} +{}", count - 1),
             })
-            .collect();
-        let needed = |column: usize| {
-            if filled[column] {
-                natural[column].min(MAX_SIDE_WIDTH) + GAP
-            } else {
-                0
-            }
-        };
-        let sides = self.main + 1..id;
-        let Some(width) = width else {
-            for column in sides.filter(|column| !filled[*column]) {
-                constrain(&mut table, column, ColumnConstraint::Hidden);
-            }
-            return table.trim_fmt();
-        };
-        let fixed: u16 = natural[..self.main].iter().map(|column| column + GAP).sum();
-        let main = natural[self.main].min(MIN_MAIN_WIDTH) + GAP;
-        let side_width: u16 = sides.clone().map(needed).sum();
-        let ids_below = fixed + main + side_width + ID_WIDTH + GAP > width;
-        let mut room = width.saturating_sub(if ids_below {
-            fixed + ID_WIDTH + GAP
-        } else {
-            fixed + main + ID_WIDTH + GAP
-        });
-        if ids_below {
-            table = self.table(true);
-        }
-        table
-            .set_content_arrangement(ContentArrangement::Dynamic)
-            .set_width(width);
-        for column in 0..self.main {
-            constrain(&mut table, column, ColumnConstraint::ContentWidth);
-        }
-        for column in sides {
-            let constraint = if !filled[column] || needed(column) > room {
-                ColumnConstraint::Hidden
-            } else {
-                room -= needed(column);
-                ColumnConstraint::UpperBoundary(Width::Fixed(needed(column)))
-            };
-            constrain(&mut table, column, constraint);
-        }
-        if !ids_below {
-            constrain(&mut table, id, ColumnConstraint::ContentWidth);
-        }
-        table.trim_fmt()
-    }
-
-    fn table(&self, ids_below: bool) -> Table {
-        let mut table = Table::new();
-        let header = self.header.iter().copied();
-        let header = header.chain((!ids_below).then_some("ID"));
-        let bold = |name| Cell::new(name).add_attribute(Attribute::Bold);
-        table
-            .load_style(presets::NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled)
-            // Standard output removes colours that are not wanted.
-            .enforce_styling()
-            .set_header(Row::from(header.map(bold).collect::<Vec<_>>()));
-        // Not the space after the text, so that it can be trimmed at the end of a
-        // line.
-        table.style_text_only();
-        for (cells, id) in &self.rows {
-            let mut cells = cells.clone();
-            if ids_below {
-                let main = cells[self.main].content();
-                cells[self.main] = Cell::new(format!("{main}\n{id}"));
-            } else {
-                cells.push(Cell::new(id));
-            }
-            table.add_row(cells);
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, GAP));
-        }
-        table
-    }
-}
-
-fn constrain(table: &mut Table, column: usize, constraint: ColumnConstraint) {
-    if let Some(column) = table.column_mut(column) {
-        column.set_constraint(constraint);
-    }
-}
-
-/// Draws a table of changes.
-pub(crate) fn changes(changes: &[Change], width: Option<u16>, now: Timestamp) -> String {
-    let row = |change: &Change| {
-        let mut cells = vec![
-            Cell::new(relative(change.effective_at(), now)),
-            text(change.risk_level.as_str()).fg(risk_color(&change.risk_level)),
-            text(change.status_label()).fg(status_color(&change.status)),
-            text(&change.title),
-        ];
-        cells.extend(side_cells(change));
-        (cells, change.id.to_string())
-    };
-    let table = FittedTable {
-        header: [&["WHEN", "RISK", "STATUS", "TITLE"], &SIDE_COLUMNS[..]].concat(),
-        main: 3,
-        rows: changes.iter().map(row).collect(),
-    };
-    table.draw(width)
-}
-
-/// Draws a table of planned changes that have a scheduled time.
-pub(crate) fn upcoming(changes: &[Change], width: Option<u16>, now: Timestamp) -> String {
-    let scheduled = |change: &Change| {
-        let at = change.scheduled_for.unwrap_or(change.occurred_at);
-        if at >= now {
-            return Cell::new(relative(at, now));
-        }
-        let ago = relative(at, now);
-        let overdue = format!("overdue {}", ago.trim_end_matches(" ago"));
-        Cell::new(overdue).fg(Color::DarkRed)
-    };
-    let row = |change: &Change| {
-        let mut cells = vec![
-            scheduled(change),
-            text(change.risk_level.as_str()).fg(risk_color(&change.risk_level)),
-            text(&change.title),
-        ];
-        cells.extend(side_cells(change));
-        (cells, change.id.to_string())
-    };
-    let table = FittedTable {
-        header: [&["SCHEDULED", "RISK", "TITLE"], &SIDE_COLUMNS[..]].concat(),
-        main: 2,
-        rows: changes.iter().map(row).collect(),
-    };
-    table.draw(width)
-}
-
-/// The columns of a change after its title; a narrow terminal shows the first ones.
-const SIDE_COLUMNS: [&str; 5] = ["ENV", "SERVICE", "HOST", "BY", "TAGS"];
-
-/// Returns the cells of [`SIDE_COLUMNS`].
-fn side_cells(change: &Change) -> [Cell; SIDE_COLUMNS.len()] {
-    let environment = change.environment.as_ref().map(Environment::as_str);
-    let services = change.all_services();
-    let service = services.first().map_or("", |service| &*service.name);
-    let service = match services.len() {
-        0 | 1 => service.to_owned(),
-        count => format!("{service} +{}", count - 1),
-    };
-    let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-    let author = change.created_by.as_ref().map(|author| &*author.name);
-    [
-        text(environment.unwrap_or_default()),
-        text(&service),
-        text(host.unwrap_or_default()),
-        text(&shorten(author.unwrap_or_default(), MAX_AUTHOR_CHARS)),
-        text(&change.tags.join(", ")),
+        }),
+        Column::new("host", Kind::Side, |change: &Change, _| {
+            let host = change.host_ref.as_ref();
+            Cell::new(host.map_or("", |host| &*host.hostname))
+        }),
+        Column::new("by", Kind::Side, |change: &Change, _| {
+            let author = change.created_by.as_ref();
+            let author = author.map_or("", |author| &*author.name);
+            Cell::new(shorten(author, MAX_AUTHOR_CHARS))
+        }),
+        Column::new("tags", Kind::Side, |change: &Change, _| {
+            Cell::new(change.tags.join(", "))
+        }),
+        Column::new("duration", Kind::Fixed, |change: &Change, _| {
+            let lasted = change.duration().and_then(|lasted| lasted.to_std().ok());
+            Cell::new(lasted.map(duration).unwrap_or_default())
+        }),
     ]
 }
 
-/// Draws a table of suspects with their reasons.
-pub(crate) fn suspects(suspects: &[Suspect], width: Option<u16>) -> String {
-    let row = |suspect: &Suspect| {
-        let change = &suspect.change;
-        let service = change.service.as_ref().map(|service| &*service.name);
-        let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-        let cells = vec![
-            Cell::new(suspect.score),
-            text(&change.title),
-            text(&reasons(suspect, ", ")),
-            text(change.risk_level.as_str()).fg(risk_color(&change.risk_level)),
-            text(change.status.as_str()).fg(status_color(&change.status)),
-            text(service.unwrap_or_default()),
-            text(host.unwrap_or_default()),
-        ];
-        (cells, change.id.to_string())
+fn scheduled(change: &Change, now: Timestamp) -> Cell {
+    let Some(at) = change.scheduled_for else {
+        return Cell::default();
     };
-    let table = FittedTable {
-        header: vec![
-            "SCORE", "TITLE", "REASONS", "RISK", "STATUS", "SERVICE", "HOST",
-        ],
-        main: 1,
-        rows: suspects.iter().map(row).collect(),
-    };
-    table.draw(width)
+    if at >= now || change.status != Status::Planned {
+        return Cell::new(relative(at, now));
+    }
+    let ago = relative(at, now);
+    Cell::new(format!("overdue {}", ago.trim_end_matches(" ago"))).color(Color::DarkRed)
 }
 
-/// Draws a table of services.
-pub(crate) fn services(services: &[Service], width: Option<u16>, now: Timestamp) -> String {
-    let row = |service: &Service| {
-        let cells = vec![
-            text(&service.name),
-            text(service.description.as_deref().unwrap_or_default()),
-            text(&service.color),
-            text(&names(services, &service.depends_on).join(", ")),
-            Cell::new(relative(service.created_at, now)),
-        ];
-        (cells, service.id.to_string())
-    };
-    let table = FittedTable {
-        header: vec!["NAME", "DESCRIPTION", "COLOR", "DEPENDS ON", "CREATED"],
-        main: 0,
-        rows: services.iter().map(row).collect(),
-    };
-    table.draw(width)
+fn risk(risk: &RiskLevel) -> Cell {
+    Cell::new(risk.as_str()).color(risk_color(risk))
 }
 
-/// Draws a table of hosts.
-pub(crate) fn hosts(hosts: &[Host], width: Option<u16>) -> String {
-    let row = |host: &Host| {
-        let environment = host.environment.as_ref().map(Environment::as_str);
-        let cells = vec![
-            text(&host.hostname),
-            text(environment.unwrap_or_default()),
-            text(host.ip_address.as_deref().unwrap_or_default()),
-            text(host.platform.as_str()),
-            text(host.os.as_deref().unwrap_or_default()),
-            text(&host.roles.join(", ")),
-        ];
-        (cells, host.id.to_string())
-    };
-    let table = FittedTable {
-        header: vec!["HOSTNAME", "ENV", "ADDRESS", "PLATFORM", "OS", "ROLES"],
-        main: 0,
-        rows: hosts.iter().map(row).collect(),
-    };
-    table.draw(width)
+fn status(change: &Change) -> Cell {
+    Cell::new(change.status_label()).color(status_color(&change.status))
 }
 
-/// Returns a cell that is safe to print.
-pub(crate) fn text(text: &str) -> Cell {
-    Cell::new(one_line(text))
+fn environment(environment: Option<&Environment>) -> Cell {
+    Cell::new(environment.map(Environment::as_str).unwrap_or_default())
+}
+
+/// The columns of `chlog around`.
+pub(crate) const SUSPECTS: [&str; 8] = [
+    "id", "score", "risk", "title", "reasons", "status", "service", "host",
+];
+
+/// Returns the columns of suspects: the score, the reasons, and those of their changes.
+pub(super) fn of_suspects() -> Vec<Column<Suspect>> {
+    let mut columns = vec![
+        Column::new("score", Kind::Fixed, |suspect: &Suspect, _| {
+            Cell::new(suspect.score.to_string())
+        }),
+        Column::new("reasons", Kind::Text, |suspect: &Suspect, _| {
+            Cell::new(reasons(suspect, ", "))
+        }),
+    ];
+    for column in of_changes() {
+        let kind = match column.name {
+            "status" => Kind::Side,
+            _ => column.kind,
+        };
+        columns.push(Column::new(
+            column.name,
+            kind,
+            move |suspect: &Suspect, context| {
+                let context = Context {
+                    rows: &[],
+                    now: context.now,
+                };
+                column.cell(&suspect.change, &context)
+            },
+        ));
+    }
+    columns
+}
+
+/// The columns of `chlog service list`.
+pub(crate) const SERVICES: [&str; 6] = [
+    "name",
+    "description",
+    "color",
+    "depends_on",
+    "created",
+    "id",
+];
+
+/// Returns the columns of services.
+pub(super) fn of_services() -> Vec<Column<Service>> {
+    vec![
+        Column::new("name", Kind::Text, |service: &Service, _| {
+            Cell::new(&service.name)
+        }),
+        Column::new("description", Kind::Side, |service: &Service, _| {
+            Cell::new(service.description.as_deref().unwrap_or_default())
+        }),
+        Column::new("color", Kind::Side, |service: &Service, _| {
+            Cell::new(&service.color)
+        }),
+        Column::new("depends_on", Kind::Side, |service: &Service, context| {
+            Cell::new(names(context.rows, &service.depends_on).join(", "))
+        }),
+        Column::new("created", Kind::Side, |service: &Service, context| {
+            Cell::new(relative(service.created_at, context.now))
+        }),
+        Column::new("id", Kind::Whole, |service: &Service, _| {
+            Cell::new(service.id.to_string())
+        }),
+    ]
+}
+
+/// The columns of `chlog host list`.
+pub(crate) const HOSTS: [&str; 7] = [
+    "hostname", "env", "address", "platform", "os", "roles", "id",
+];
+
+/// Returns the columns of hosts.
+pub(super) fn of_hosts() -> Vec<Column<Host>> {
+    vec![
+        Column::new("hostname", Kind::Text, |host: &Host, _| {
+            Cell::new(&host.hostname)
+        }),
+        Column::new("env", Kind::Side, |host: &Host, _| {
+            environment(host.environment.as_ref())
+        }),
+        Column::new("address", Kind::Side, |host: &Host, _| {
+            Cell::new(host.ip_address.as_deref().unwrap_or_default())
+        }),
+        Column::new("platform", Kind::Side, |host: &Host, _| {
+            Cell::new(host.platform.as_str())
+        }),
+        Column::new("os", Kind::Side, |host: &Host, _| {
+            Cell::new(host.os.as_deref().unwrap_or_default())
+        }),
+        Column::new("roles", Kind::Side, |host: &Host, _| {
+            Cell::new(host.roles.join(", "))
+        }),
+        Column::new("id", Kind::Whole, |host: &Host, _| {
+            Cell::new(host.id.to_string())
+        }),
+    ]
+}
+
+/// Returns a cell of a drawn table that is safe to print.
+pub(crate) fn text(text: &str) -> comfy_table::Cell {
+    comfy_table::Cell::new(one_line(text))
 }
 
 pub(super) fn risk_color(risk: &RiskLevel) -> Color {
@@ -296,6 +314,7 @@ pub(super) fn status_color(status: &Status) -> Color {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::fitted::{self, FittedColumn};
     use super::*;
 
     const ID: &str = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
@@ -327,33 +346,47 @@ pub(crate) mod tests {
         anstream::adapter::strip_str(text).to_string()
     }
 
-    fn widest(text: &str) -> usize {
-        text.lines().map(|line| line.chars().count()).max().unwrap()
+    /// Draws a table of changes.
+    fn drawn(changes: &[Change], names: &[&str], width: Option<u16>) -> String {
+        let context = Context {
+            rows: changes,
+            now: NOW.parse().unwrap(),
+        };
+        let known = columns::<Change>();
+        let columns = names.iter().map(|name| {
+            let column = known.iter().find(|column| column.name == *name).unwrap();
+            let cells = changes.iter().map(|change| column.cell(change, &context));
+            FittedColumn {
+                header: column.header(),
+                kind: column.kind,
+                cells: cells.collect(),
+            }
+        });
+        plain(&fitted::draw(columns.collect(), width, false).text)
     }
 
     #[test]
-    fn a_table_fits_every_terminal_and_keeps_the_id_whole() {
-        let changes = [
-            change("Deploy api 2.3"),
-            change("Replace the certificate of every balancer in the second region by hand"),
-        ];
-        for width in 65..220 {
-            let text = plain(&super::changes(&changes, Some(width), NOW.parse().unwrap()));
-            assert!(widest(&text) <= usize::from(width), "{width}:\n{text}");
-            assert_eq!(text.matches(ID).count(), 2, "{width}:\n{text}");
-            assert!(text.contains("3m ago") && text.contains("in progress"));
-            // The first column after the title.
-            assert_eq!(text.contains("ENV"), width >= 74, "{width}:\n{text}");
-        }
+    fn eighty_columns_show_id_time_risk_status_and_title() {
+        let title = "Replace the certificate of every balancer in the second region by hand";
+        let text = drawn(
+            &[change("Deploy api 2.3"), change(title)],
+            &CHANGES,
+            Some(80),
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "ID        WHEN    RISK  STATUS       TITLE",
+                "018f4e9a  3m ago  high  in progress  Deploy api 2.3",
+                "018f4e9a  3m ago  high  in progress  Replace the certificate of every balancer…",
+            ]
+        );
     }
 
     #[test]
-    fn a_wide_terminal_shows_everything_in_one_line() {
-        let text = plain(&super::changes(
-            &[change("Deploy")],
-            Some(200),
-            NOW.parse().unwrap(),
-        ));
+    fn a_wide_terminal_shows_everything() {
+        let text = drawn(&[change("Deploy")], &CHANGES, Some(200));
         assert_eq!(text.lines().count(), 2, "{text}");
         for word in [
             "staging",
@@ -361,56 +394,57 @@ pub(crate) mod tests {
             "web-1",
             "a-pipeline-with…",
             "terraform, prod",
-            ID,
         ] {
             assert!(text.contains(word), "{text}");
         }
     }
 
     #[test]
-    fn a_pipe_gets_one_line_per_change() {
-        let title = "long ".repeat(60);
-        let text = plain(&super::changes(
-            &[change(&title)],
-            None,
-            NOW.parse().unwrap(),
-        ));
-        assert_eq!(text.lines().count(), 2, "{text}");
+    fn a_planned_change_whose_time_has_passed_is_overdue() {
+        let planned = |at: &str| {
+            let mut change = change("Deploy");
+            change.status = Status::Planned;
+            change.scheduled_for = at.parse().ok();
+            change
+        };
+        let changes = [
+            planned("2026-11-21T06:00:00.000Z"),
+            planned("2026-11-21T09:40:00.000Z"),
+        ];
+        let text = drawn(&changes, &UPCOMING, Some(200));
+        assert!(text.contains("  overdue 2h  "), "{text}");
+        assert!(text.contains("  in 1h "), "{text}");
     }
 
     #[test]
-    fn empty_columns_are_left_out() {
+    fn a_duration_is_a_column_of_its_own() {
         let mut change = change("Deploy");
-        change.set_services(Vec::new());
-        change.tags.clear();
-        let text = plain(&super::changes(&[change], Some(200), NOW.parse().unwrap()));
-        assert!(text.contains("HOST"), "{text}");
-        assert!(
-            !text.contains("SERVICE") && !text.contains("TAGS"),
-            "{text}"
+        change.ended_at = "2026-11-21T08:31:30.000Z".parse().ok();
+        let text = drawn(&[change], &["title", "duration", "risk_level"], Some(80));
+        assert_eq!(
+            text,
+            "TITLE   DURATION    RISK LEVEL\nDeploy  1 min 30 s  high"
         );
     }
 
     #[test]
-    fn a_planned_change_whose_time_has_passed_is_overdue() {
-        let mut late = change("Deploy");
-        late.scheduled_for = "2026-11-21T06:00:00.000Z".parse().ok();
-        let mut soon = change("Deploy");
-        soon.scheduled_for = "2026-11-21T09:40:00.000Z".parse().ok();
-        let text = super::upcoming(&[late, soon], Some(200), NOW.parse().unwrap());
-        let text = plain(&text);
-        assert!(text.contains("overdue 2h  "), "{text}");
-        assert!(text.contains("\nin 1h "), "{text}");
+    fn every_usual_column_exists() {
+        fn check<T: Record>(usual: &[&str]) {
+            let known: Vec<&str> = columns::<T>().iter().map(|column| column.name).collect();
+            for name in usual {
+                assert!(known.contains(name), "{name} of {known:?}");
+            }
+        }
+        check::<Change>(&CHANGES);
+        check::<Change>(&UPCOMING);
+        check::<Suspect>(&SUSPECTS);
+        check::<Service>(&SERVICES);
+        check::<Host>(&HOSTS);
     }
 
     #[test]
     fn control_characters_are_escaped() {
-        let change = change("a\u{1b}[31mb\nc");
-        let text = plain(&super::changes(
-            std::slice::from_ref(&change),
-            Some(120),
-            NOW.parse().unwrap(),
-        ));
+        let text = drawn(&[change("a\u{1b}[31mb\nc")], &CHANGES, Some(120));
         assert!(text.contains("a\\u{1b}[31mb c"), "{text}");
     }
 }

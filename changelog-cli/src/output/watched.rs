@@ -4,10 +4,12 @@ use changelog_client::WatchedChange;
 use changelog_core::{Change, ChangeEvent, Differences, Environment, Timestamp, csv};
 use chrono::Local;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use super::detail::colored;
 use super::differences;
 use super::fields::Record;
+use super::fitted::{cut, prefix};
 use super::table::{risk_color, status_color};
 use crate::base::text::one_line;
 
@@ -56,7 +58,7 @@ impl Watched {
 }
 
 impl Record for Watched {
-    const KIND: &'static str = "change";
+    const PLURAL: &'static str = "changes";
     const COLUMNS: &'static [&'static str] = &COLUMNS;
 
     fn id(&self) -> String {
@@ -72,43 +74,94 @@ impl Record for Watched {
     }
 }
 
+/// The characters of an id on a terminal: its time in milliseconds, and thus unique as a
+/// rule.
+const ID_CHARS: usize = 13;
+/// The width from which a line has more than the time, the id and the title; then the
+/// environment and the date; then the service and the host.
+const WIDTHS: [u16; 3] = [60, 100, 120];
+
+/// Returns the line above the changes.
+pub(crate) fn header(width: Option<u16>) -> String {
+    let has = |nth: usize| width.is_none_or(|width| width >= WIDTHS[nth]);
+    let mut header = match has(1) {
+        true => format!("{:<19}  ", "TIME"),
+        false => format!("{:<8}  ", "TIME"),
+    };
+    let id = width.map_or(36, |_| ID_CHARS);
+    header.push_str(&format!("{:<id$}  ", "ID"));
+    if has(0) {
+        header.push_str("RISK    STATUS       ");
+    }
+    if has(1) {
+        header.push_str("ENV      ");
+    }
+    if has(2) {
+        header.push_str("SERVICE/HOST      ");
+    }
+    header + "TITLE"
+}
+
 /// Formats what happened to a change on one line: an update at its own time, with what
-/// was changed.
-pub(crate) fn line(watched: &Watched) -> String {
+/// was changed. A terminal of `width` columns gets a short line.
+pub(crate) fn line(watched: &Watched, width: Option<u16>) -> String {
     match &watched.changes {
-        None => line_of_change(&watched.change),
-        Some(changes) => format!(
-            "{}  ({})",
-            line_at(&watched.change, watched.change.updated_at),
-            differences::summary(changes)
-        ),
+        None => line_of_change(&watched.change, width),
+        Some(changes) => {
+            let change = &watched.change;
+            let title = format!("{}  ({})", change.title, differences::summary(changes));
+            line_at(change, change.updated_at, &title, width)
+        }
     }
 }
 
 /// Formats a new change on one line.
-pub(crate) fn line_of_change(change: &Change) -> String {
-    line_at(change, change.effective_at())
+pub(crate) fn line_of_change(change: &Change, width: Option<u16>) -> String {
+    line_at(change, change.effective_at(), &change.title, width)
 }
 
 /// Formats a change on one line, for an endless list: columns of fixed width first.
-fn line_at(change: &Change, at: Timestamp) -> String {
+fn line_at(change: &Change, at: Timestamp, title: &str, width: Option<u16>) -> String {
+    let has = |nth: usize| width.is_none_or(|width| width >= WIDTHS[nth]);
     let at = at.to_datetime().with_timezone(&Local);
-    let risk = format!("{:<6}", change.risk_level);
-    let status = format!("{:<11}", change.status_label());
-    let environment = change.environment.as_ref().map(Environment::as_str);
-    let environment = one_line(environment.unwrap_or_default());
-    let service = change.service.as_ref().map(|service| &*service.name);
-    let host = change.host_ref.as_ref().map(|host| &*host.hostname);
-    let target: Vec<&str> = service.into_iter().chain(host).collect();
-    format!(
-        "{}  {}  {}  {environment:<7}  {:<16}  {}  {}",
-        at.format("%Y-%m-%d %H:%M:%S"),
-        colored(&risk, risk_color(&change.risk_level)),
-        colored(&status, status_color(&change.status)),
-        one_line(&target.join("/")),
-        one_line(&change.title),
-        change.id
-    )
+    let at = at.format(if has(1) {
+        "%Y-%m-%d %H:%M:%S"
+    } else {
+        "%H:%M:%S"
+    });
+    let id = change.id.to_string();
+    let id = width.map_or(id.as_str(), |_| prefix(&id, ID_CHARS));
+    let mut line = format!("{at}  {id}  ");
+    if has(0) {
+        let risk = format!("{:<6}", change.risk_level);
+        let status = format!("{:<11}", change.status_label());
+        line.push_str(&colored(&risk, risk_color(&change.risk_level)));
+        line.push_str("  ");
+        line.push_str(&colored(&status, status_color(&change.status)));
+        line.push_str("  ");
+    }
+    if has(1) {
+        let environment = change.environment.as_ref().map(Environment::as_str);
+        let environment = one_line(environment.unwrap_or_default());
+        line.push_str(&format!("{environment:<7}  "));
+    }
+    if has(2) {
+        let service = change.service.as_ref().map(|service| &*service.name);
+        let host = change.host_ref.as_ref().map(|host| &*host.hostname);
+        let target: Vec<&str> = service.into_iter().chain(host).collect();
+        let target = one_line(&target.join("/"));
+        let target = width.map_or(target.clone(), |_| cut(&target, 16));
+        line.push_str(&format!("{target:<16}  "));
+    }
+    let title = one_line(title);
+    match width {
+        Some(width) => {
+            let used = anstream::adapter::strip_str(&line).to_string().width();
+            line.push_str(&cut(&title, usize::from(width).saturating_sub(used)));
+        }
+        None => line.push_str(&title),
+    }
+    line
 }
 
 #[cfg(test)]
@@ -121,7 +174,7 @@ mod tests {
     fn an_update_has_what_was_changed() {
         let changes = json!({ "status": { "from": "planned", "to": "in_progress" } });
         let watched = Watched::new(change("Deploy"), serde_json::from_value(changes).ok());
-        let text = plain(&line(&watched));
+        let text = plain(&line(&watched, None));
         assert!(text.ends_with("(status planned → in_progress)"), "{text}");
         assert_eq!(watched.cells().len(), COLUMNS.len());
         let json = serde_json::to_value(&watched).unwrap();
@@ -132,11 +185,32 @@ mod tests {
         assert_eq!(json["changes"]["status"]["to"], "in_progress");
 
         let watched = Watched::new(change("Deploy"), None);
-        assert_eq!(line(&watched), line_of_change(&watched.change));
+        assert_eq!(line(&watched, None), line_of_change(&watched.change, None));
         let json = serde_json::to_value(&watched).unwrap();
         assert_eq!(
             (&json["event"], json.get("changes")),
             (&json!("created"), None)
         );
+    }
+
+    #[test]
+    fn a_line_fits_the_terminal() {
+        let change = change("Replace the certificate of every balancer by hand");
+        for width in 20..200 {
+            let width = Some(width);
+            for text in [line_of_change(&change, width), header(width)] {
+                let text = plain(&text);
+                assert!(
+                    text.width() <= usize::from(width.unwrap().max(40)),
+                    "{text}"
+                );
+            }
+        }
+        let text = plain(&line_of_change(&change, Some(80)));
+        assert!(
+            text.contains("  018f4e9a-7b1c  high    in progress  Replace"),
+            "{text}"
+        );
+        assert!(text.ends_with('…'), "{text}");
     }
 }

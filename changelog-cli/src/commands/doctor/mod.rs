@@ -31,14 +31,13 @@ const SLOW_LATENCY: Duration = Duration::from_secs(1);
 const REACHABLE: &str = "reachable";
 
 /// Runs all checks; the exit code is the one that `chlog log` would have.
-pub(crate) async fn run(format: Format, app: Outcome<App>) -> Outcome {
+pub(crate) async fn run(mut output: Output, app: Outcome<App>) -> Outcome {
     let mut report = Report::default();
     match &app {
         Ok(app) => examine(app, &mut report).await,
         Err(failure) => report.fail("configuration", failure),
     }
-    let mut output = Output::new(format);
-    if format == Format::Table {
+    if output.format() == Format::Table {
         output.text(&report::table(&report.checks))?;
     } else {
         let works = report.exit.is_none();

@@ -6,7 +6,20 @@ use serde::Serialize;
 use super::entry::SpoolFile;
 use crate::base::failure::Cause;
 use crate::base::text::or_empty;
+use crate::base::time::relative;
 use crate::output::fields::Record;
+use crate::output::table::{Cell, Column, Kind};
+
+/// The columns of `chlog spool status`.
+pub(crate) const COLUMNS: [&str; 7] = [
+    "kept",
+    "state",
+    "title",
+    "reason",
+    "url",
+    "organization",
+    "id",
+];
 
 /// A row of `chlog spool status`.
 #[derive(Serialize)]
@@ -68,7 +81,7 @@ impl SpoolItem {
 }
 
 impl Record for SpoolItem {
-    const KIND: &'static str = "waiting change";
+    const PLURAL: &'static str = "waiting changes";
     const COLUMNS: &'static [&'static str] = &[
         "id",
         "state",
@@ -95,5 +108,40 @@ impl Record for SpoolItem {
             or_empty(self.kept_at),
             self.reason.clone(),
         ]
+    }
+
+    fn columns() -> Vec<Column<Self>> {
+        vec![
+            Column::new("kept", Kind::Fixed, |item: &Self, context| {
+                let kept = item.kept_at.map(|at| relative(at, context.now));
+                Cell::new(kept.unwrap_or_default())
+            }),
+            Column::new("state", Kind::Fixed, |item: &Self, _| Cell::new(item.state)),
+            Column::new("title", Kind::Text, |item: &Self, _| Cell::new(&item.title)),
+            Column::new("reason", Kind::Text, |item: &Self, _| {
+                Cell::new(&item.reason)
+            }),
+            Column::new("url", Kind::Side, |item: &Self, _| Cell::new(&item.url)),
+            Column::new("organization", Kind::Side, |item: &Self, _| {
+                Cell::new(item.owner())
+            }),
+            Column::new("id", Kind::Id, |item: &Self, _| Cell::new(&item.id)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_can_be_chosen() {
+        let names = crate::output::table::all_column_names();
+        for column in SpoolItem::columns() {
+            assert!(names.contains(column.name), "{}", column.name);
+        }
+        for name in COLUMNS.iter().chain(SpoolItem::COLUMNS) {
+            assert!(names.contains(*name), "{name}");
+        }
     }
 }
