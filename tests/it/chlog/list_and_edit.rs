@@ -430,10 +430,10 @@ async fn a_planned_change_is_of_the_day_on_which_it_is_made(app: TestApp) {
     let table = chlog(&app, &["upcoming"]).succeeds().stdout;
     let lines: Vec<&str> = table.lines().collect();
     assert!(
-        lines[1].starts_with("overdue ") && lines[1].contains("  prod  "),
+        lines[1].contains("  overdue ") && lines[1].contains("  prod  "),
         "{table}"
     );
-    assert!(lines[2].starts_with("2099-01-01 "), "{table}");
+    assert!(lines[2].contains("  2099-01-01 "), "{table}");
     assert!(!ids(&["list", "--since", "1h"]).contains(&planned));
 
     chlog(&app, &["start", &planned]).succeeds();

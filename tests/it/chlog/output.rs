@@ -127,7 +127,8 @@ async fn tables_match_their_snapshots(app: TestApp) {
     // The age of a change depends on the date.
     let mut when = Vec::new();
     for line in list.lines() {
-        when.push(line.split("  ").next().unwrap_or_default().to_owned());
+        let mut words = line.split("  ").filter(|word| !word.is_empty());
+        when.push(words.nth(1).unwrap_or_default().trim().to_owned());
     }
     let mut rest = list.clone();
     for word in &when[1..] {

@@ -60,7 +60,7 @@ impl Queued {
 }
 
 impl Record for Queued {
-    const KIND: &'static str = "queued change";
+    const PLURAL: &'static str = "queued changes";
     const COLUMNS: &'static [&'static str] = &["id", "title", "risk_level", "status", "queued"];
 
     fn id(&self) -> String {
