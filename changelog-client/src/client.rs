@@ -18,7 +18,7 @@ use crate::request::ApiRequest;
 use crate::retry::RetryPolicy;
 use crate::services::Services;
 use crate::transport::{Settings, Transport};
-use crate::{reqwest_error, tls};
+use crate::{proxy, reqwest_error, tls};
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -74,6 +74,12 @@ impl Client {
     /// result is a [`Health`] for which [`Health::is_ok`] is false, not an error.
     pub async fn health(&self) -> Result<Health, Error> {
         Ok(self.probe().await?.health)
+    }
+
+    /// Returns the proxy that requests go through, without its user name and password;
+    /// `None` for a direct connection.
+    pub fn proxy(&self) -> Option<String> {
+        proxy::of(&self.transport.settings().base_url)
     }
 
     /// Gets the health of the service with the response time and the time of the

@@ -97,6 +97,9 @@ pub struct ErrorResponse {
     /// The start of a body that is not a [`Problem`], such as the error page of
     /// a proxy; at most 500 characters.
     pub excerpt: Option<String>,
+    /// Where a redirect points to. Redirects are not followed, because the API key would
+    /// be sent there.
+    pub location: Option<String>,
     /// How long the service asked the client to wait before the next request.
     pub retry_after: Option<Duration>,
     /// How many times the request was sent.
@@ -129,6 +132,9 @@ pub enum TransportErrorKind {
     Connect,
     /// The certificate of the service is not trusted. Retries do not help.
     UntrustedCertificate,
+    /// The server does not speak the protocol of the URL on this port: `https://` where
+    /// it expects plain HTTP, or the reverse. Retries do not help.
+    WrongProtocol,
     /// The response did not arrive within the timeout.
     Timeout,
     /// The connection was lost before the response was complete.
@@ -217,9 +223,10 @@ impl Error {
     /// allows.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Transport(transport) => {
-                transport.kind != TransportErrorKind::UntrustedCertificate
-            }
+            Self::Transport(transport) => !matches!(
+                transport.kind,
+                TransportErrorKind::UntrustedCertificate | TransportErrorKind::WrongProtocol
+            ),
             Self::Api { kind, response } => match kind {
                 ErrorKind::RateLimited | ErrorKind::Unavailable => true,
                 // A name that is taken stays taken; a running request ends.
@@ -339,6 +346,10 @@ impl fmt::Display for ErrorKind {
 
 impl fmt::Display for ErrorResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(location) = &self.location {
+            write!(f, "the server redirects to {location}")?;
+            return write_status(f, self.status, self.request_id.as_deref());
+        }
         match (&self.problem, &self.excerpt) {
             (Some(problem), _) => f.write_str(&problem.detail)?,
             (None, Some(excerpt)) => write!(f, "the response starts with {:?}", shorten(excerpt))?,
@@ -353,6 +364,7 @@ impl fmt::Display for TransportErrorKind {
         f.write_str(match self {
             Self::Connect => "cannot connect",
             Self::UntrustedCertificate => "cannot connect securely",
+            Self::WrongProtocol => "cannot communicate",
             Self::Timeout => "timed out",
             Self::Disconnected => "the connection was lost",
         })

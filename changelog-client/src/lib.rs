@@ -55,6 +55,7 @@ mod changes;
 mod client;
 mod error;
 mod hosts;
+mod proxy;
 mod request;
 mod reqwest_error;
 mod response;

@@ -3,8 +3,11 @@
 use std::error::Error as StdError;
 use std::io;
 
+use rustls::CertificateError;
+
 use crate::base_url::BaseUrl;
 use crate::error::{Error, TransportError, TransportErrorKind};
+use crate::proxy;
 
 /// Converts an error of sending a request or reading its response.
 pub(crate) fn convert(error: reqwest::Error, base_url: &BaseUrl) -> Error {
@@ -21,16 +24,54 @@ pub(crate) fn convert(error: reqwest::Error, base_url: &BaseUrl) -> Error {
     if error.is_builder() {
         return Error::Builder(message);
     }
-    let kind = if error.is_connect() && is_untrusted_certificate(&error) {
-        TransportErrorKind::UntrustedCertificate
-    } else if error.is_connect() {
-        TransportErrorKind::Connect
-    } else if error.is_timeout() {
-        TransportErrorKind::Timeout
-    } else {
-        TransportErrorKind::Disconnected
+    let tls = error.is_connect().then(|| tls_error(&error)).flatten();
+    let kind = match tls {
+        Some(rustls::Error::InvalidCertificate(_)) => TransportErrorKind::UntrustedCertificate,
+        Some(rustls::Error::InvalidMessage(_)) => TransportErrorKind::WrongProtocol,
+        _ if error.is_connect() => TransportErrorKind::Connect,
+        _ if error.is_timeout() => TransportErrorKind::Timeout,
+        _ if base_url.is_plain_http() && is_not_http(&message) => TransportErrorKind::WrongProtocol,
+        _ => TransportErrorKind::Disconnected,
     };
-    TransportError::new(kind, format!("{base_url}: {message}")).into()
+    let message = match (tls, kind) {
+        (Some(rustls::Error::InvalidCertificate(invalid)), _) => certificate_message(invalid),
+        (_, TransportErrorKind::WrongProtocol) if !base_url.is_plain_http() => {
+            "the server does not use TLS on this port; is the URL http://…?".to_owned()
+        }
+        (_, TransportErrorKind::WrongProtocol) => format!(
+            "the server does not respond with HTTP on this port; is the URL https://…? ({message})"
+        ),
+        _ => message,
+    };
+    let through = match proxy::of(base_url) {
+        Some(proxy) if kind != TransportErrorKind::UntrustedCertificate => {
+            format!(" through the proxy {proxy}")
+        }
+        _ => String::new(),
+    };
+    TransportError::new(kind, format!("{base_url}{through}: {message}")).into()
+}
+
+/// Returns what is wrong with a certificate.
+fn certificate_message(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnknownIssuer => {
+            "its certificate is from an issuer that this machine does not trust".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            format!("its certificate is for another host: {error}")
+        }
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+            "its certificate is that of a CA; the server needs a certificate that the CA has issued"
+                .to_owned()
+        }
+        _ => format!("its certificate is not valid: {error}"),
+    }
+}
+
+/// Returns whether a message says that a response could not be parsed as HTTP.
+fn is_not_http(message: &str) -> bool {
+    message.contains("invalid HTTP version") || message.contains("httparse")
 }
 
 /// Returns the message of an error followed by those of its causes, without
@@ -49,11 +90,12 @@ pub(crate) fn with_causes(error: &dyn StdError) -> String {
     message
 }
 
-fn is_untrusted_certificate(error: &reqwest::Error) -> bool {
+/// Returns the error of TLS among the causes.
+fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
     let mut cause = error.source();
     while let Some(inner) = cause {
-        if let Some(rustls::Error::InvalidCertificate(_)) = inner.downcast_ref() {
-            return true;
+        if let Some(error) = inner.downcast_ref() {
+            return Some(error);
         }
         // `source` of an I/O error skips the error that it wraps.
         cause = match inner.downcast_ref().and_then(io::Error::get_ref) {
@@ -61,5 +103,5 @@ fn is_untrusted_certificate(error: &reqwest::Error) -> bool {
             None => inner.source(),
         };
     }
-    false
+    None
 }

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use changelog_core::{Problem, headers};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, StatusCode};
 
 use crate::error::{Error, ErrorResponse, UnexpectedResponse, excerpt};
@@ -13,6 +13,8 @@ use crate::retry::retry_after;
 const PROBLEM_TYPE: &str = "application/problem+json";
 /// The longest request id that an error keeps, in characters.
 const MAX_REQUEST_ID_CHARS: usize = 200;
+/// The longest target of a redirect that an error keeps, in characters.
+const MAX_LOCATION_CHARS: usize = 500;
 
 pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
@@ -34,6 +36,12 @@ impl ApiResponse {
             .flatten()
     }
 
+    fn location(&self) -> Option<String> {
+        let location = self.headers.get(LOCATION)?.to_str().ok()?;
+        let is_redirect = self.status.is_redirection();
+        is_redirect.then(|| location.chars().take(MAX_LOCATION_CHARS).collect())
+    }
+
     /// Returns the error for a status that is not a success.
     pub(crate) fn into_error(self) -> Error {
         let problem = self.problem();
@@ -45,6 +53,7 @@ impl ApiResponse {
                 .request_id()
                 .or_else(|| id_in_body.filter(|id| !id.is_empty())),
             excerpt: Some(excerpt(&self.body)).filter(|text| problem.is_none() && !text.is_empty()),
+            location: self.location(),
             retry_after: retry_after(&self.headers, SystemTime::now()),
             attempts: 1,
             // A gateway may have forwarded the request before it failed, and a

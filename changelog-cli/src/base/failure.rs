@@ -1,6 +1,7 @@
 //! Failures: messages on standard error for people, exit codes for scripts.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -265,6 +266,12 @@ impl From<Error> for Failure {
             Error::Builder(message) => Self::usage(message),
             // The server explains each rejection; a response without an explanation
             // is not from the server.
+            Error::Api { response, .. } if response.location.is_some() => {
+                Self::new(Exit::Other, response.to_string()).hint(
+                    "if that is the server's new URL, use it in CHLOG_URL or --url; chlog does not \
+                     follow redirects, because the key would be sent there",
+                )
+            }
             _ if cause == Cause::UnexpectedResponse && error.response().is_some() => {
                 Self::new(Exit::Other, error.to_string()).hint(WRONG_URL)
             }
@@ -289,11 +296,12 @@ impl From<Error> for Failure {
             },
             Error::Transport(transport) => match transport.kind {
                 TransportErrorKind::UntrustedCertificate => {
-                    Self::new(Exit::Other, error.to_string())
-                        .hint("this machine does not trust the server's certificate")
+                    untrusted_certificate(error.to_string())
                 }
+                TransportErrorKind::WrongProtocol => Self::new(Exit::Other, error.to_string())
+                    .hint("correct the URL in CHLOG_URL or --url"),
                 TransportErrorKind::Connect => Self::new(Exit::Unavailable, error.to_string())
-                    .hint("is the URL right, and is the server running?"),
+                    .hint("check the URL, and that the server is running"),
                 _ => Self::new(Exit::Unavailable, error.to_string()),
             },
             Error::UnexpectedResponse(_) => {
@@ -307,14 +315,30 @@ impl From<Error> for Failure {
     }
 }
 
+/// Returns the failure for a certificate that is not trusted.
+fn untrusted_certificate(message: String) -> Failure {
+    let failure = Failure::new(Exit::Other, message)
+        .hint("SSL_CERT_FILE=FILE trusts the CA certificates in a PEM file");
+    match std::env::var_os("SSL_CERT_FILE") {
+        Some(path) if !Path::new(&path).is_file() => failure.line(format!(
+            "SSL_CERT_FILE names {}, which is not a file",
+            Path::new(&path).display()
+        )),
+        _ => failure,
+    }
+}
+
 /// Returns what an error means for a change that was to be recorded.
 fn cause(error: &Error) -> Cause {
     let response = match error {
         Error::Builder(_) => return Cause::Other,
         Error::UnexpectedResponse(_) => return Cause::UnexpectedResponse,
-        // What has no trusted certificate is not the server.
+        // What has no trusted certificate, or does not speak HTTP, is not the server.
         Error::Transport(transport)
-            if transport.kind == TransportErrorKind::UntrustedCertificate =>
+            if matches!(
+                transport.kind,
+                TransportErrorKind::UntrustedCertificate | TransportErrorKind::WrongProtocol
+            ) =>
         {
             return Cause::UnexpectedResponse;
         }

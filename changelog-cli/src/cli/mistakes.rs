@@ -288,7 +288,6 @@ mod tests {
             assert!(cli.contains("[\"a\"]"), "{cli}");
         }
         for line in [
-            "chlog run --rsk high -- deploy",
             "chlog run --require-log --risk extreme -- deploy",
             "chlog log title --risk extreme",
             "chlog terraform run --strict --risk extreme -- apply",

@@ -107,7 +107,7 @@ struct Ending {
 
 /// Runs the command; fails only if the command is not started.
 pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
-    check_status(&args)?;
+    check_flags(&args)?;
     name_program();
     let recorder = match app {
         Ok(app) => begin(&app, &args).await.map(|recorder| (app, recorder)),
@@ -196,8 +196,13 @@ fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
     Ok(draft)
 }
 
-/// Refuses a status, before the command is started.
-fn check_status(args: &RunArgs) -> Outcome {
+/// Refuses a mistyped flag, which would be the command, and a status.
+fn check_flags(args: &RunArgs) -> Outcome {
+    let program = args.command[0].to_string_lossy();
+    if program.starts_with('-') {
+        return Err(Failure::usage(format!("`chlog run` has no flag {program}"))
+            .hint("`chlog run --help` lists the flags; write -- before the command to run"));
+    }
     if args.fields.status.is_none() {
         return Ok(());
     }

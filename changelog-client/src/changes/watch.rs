@@ -98,6 +98,8 @@ impl WatchChanges {
             delays: self.transport.settings().retry.delays(),
             transport: self.transport,
             query: self.query.into_watch(self.updates).to_query(),
+            is_from_now: self.after.is_none(),
+            start: None,
             cursor: self.after,
             connection: None,
             recent: RecentIds::default(),
@@ -126,6 +128,12 @@ impl fmt::Debug for WatchChanges {
 struct Watcher {
     transport: Transport,
     query: String,
+    /// Whether only what is new is wanted.
+    is_from_now: bool,
+    /// The time of the first position, in milliseconds since 1970. A later connection may
+    /// repeat what was recorded in the minute before its position, and so before the watch
+    /// began.
+    start: Option<u64>,
     /// The id of the last event.
     cursor: Option<String>,
     connection: Option<Connection>,
@@ -179,6 +187,9 @@ impl Watcher {
         self.is_disconnected = false;
         self.delays = self.transport.settings().retry.reconnect_delays();
         if !event.id.is_empty() {
+            if self.is_from_now && self.start.is_none() {
+                self.start = event.id.parse().ok().and_then(millis);
+            }
             self.cursor = Some(event.id);
         }
         let (change, update) = if event.name == ChangeEvent::Created.event_name() {
@@ -193,6 +204,9 @@ impl Watcher {
         let id: ActivityId = cursor
             .parse()
             .map_err(|_| unexpected_event("the id is not that of an event".to_owned(), &cursor))?;
+        if self.start.is_some() && millis(id) < self.start {
+            return Ok(None);
+        }
         Ok(self.recent.insert(id).then_some(WatchedChange {
             change,
             update,
@@ -233,6 +247,12 @@ impl Connection {
             .map_err(|error| unexpected_event(error.to_string(), ""))?;
         Ok(self.parser.pop())
     }
+}
+
+/// Returns the time in an id, in milliseconds since 1970.
+fn millis(id: ActivityId) -> Option<u64> {
+    let (seconds, nanoseconds) = id.0.get_timestamp()?.to_unix();
+    Some(seconds * 1000 + u64::from(nanoseconds / 1_000_000))
 }
 
 /// Reads the data of an event.

@@ -304,6 +304,8 @@ async fn the_sdk_reconnects_after_a_kill(mut app: TestApp) {
         .api_key(text(&key["key"]))
         .build()
         .expect("a client");
+    // Recorded before the watch began: it is not received, not even after a reconnection.
+    app.key().change("watched before").await;
     let (lost, interruptions) = channel();
     let mut changes = client
         .changes()

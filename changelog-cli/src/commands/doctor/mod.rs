@@ -3,12 +3,13 @@
 mod clock;
 mod report;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use changelog_client::{Client, ErrorKind, KeyInfo, Probe};
-use changelog_core::Timestamp;
 use changelog_core::api_key::{is_well_formed, mask};
+use changelog_core::{Host, Service, Timestamp};
 use chrono::TimeDelta;
 use secrecy::ExposeSecret;
 
@@ -16,8 +17,11 @@ use crate::base::failure::{Exit, Failure, Outcome};
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::config::{DEFAULT_PROFILE, Setting};
+use crate::environment::credentials::is_same_url;
+use crate::input::names::{self, Missing};
 use crate::output::Output;
 use crate::output::format::Format;
+use crate::recording::spool::entry::SpoolFile;
 use crate::recording::spool::folder;
 use report::{Check, Report, Verdict};
 
@@ -30,7 +34,7 @@ const SLOW_LATENCY: Duration = Duration::from_secs(1);
 /// The name of the check that all later ones depend on.
 const REACHABLE: &str = "reachable";
 
-/// Runs all checks; the exit code is the one that `chlog log` would have.
+/// Runs all checks; the exit code is the one that `chlog log --strict` would have.
 pub(crate) async fn run(mut output: Output, app: Outcome<App>) -> Outcome {
     let mut report = Report::default();
     match &app {
@@ -47,7 +51,12 @@ pub(crate) async fn run(mut output: Output, app: Outcome<App>) -> Outcome {
         None => Ok(()),
         Some((exit, why)) => Err(Failure::new(
             exit,
-            format!("a change would not be recorded now: {why}"),
+            match exit {
+                Exit::Unavailable => {
+                    format!("a change would be queued and not recorded now: {why}")
+                }
+                _ => format!("a change would not be recorded now: {why}"),
+            },
         )),
     }
 }
@@ -69,6 +78,7 @@ async fn examine(app: &App, report: &mut Report) {
         }
     };
     report.ok("url", format!("{} (from {})", url.value, url.source));
+    proxy(&client, report);
     let last = server(&client, report).await;
     key(app, report).await;
     // Last, because the clock only matters for changes with a time of their own:
@@ -77,11 +87,53 @@ async fn examine(app: &App, report: &mut Report) {
         let ahead = clock::ahead(&probe.health, probe.date, probe.latency, at);
         clock::check(ahead, report);
     }
-    spooled(report);
+    names(app, report).await;
+    spooled(&url.value, report);
+}
+
+/// Adds the proxy that requests go through, and variables for one that have no effect.
+fn proxy(client: &Client, report: &mut Report) {
+    if let Some(proxy) = client.proxy() {
+        return report.ok("proxy", format!("requests go through {proxy}"));
+    }
+    let names = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY"];
+    let lower = names.map(str::to_lowercase);
+    let all = names.into_iter().chain(lower.iter().map(String::as_str));
+    let set: Vec<&str> = all
+        .filter(|name| std::env::var(name).is_ok_and(|value| !value.trim().is_empty()))
+        .collect();
+    if !set.is_empty() {
+        report.warn(
+            "proxy",
+            format!("none for this URL, although {} is set", set.join(", ")),
+            "the variable is for another scheme, NO_PROXY excludes this URL, or the value is not a URL",
+        );
+    }
+}
+
+/// Checks that the services and hosts of the settings exist: a change without these flags
+/// is for them.
+async fn names(app: &App, report: &mut Report) {
+    let has_failed = |check: &Check| check.verdict == Verdict::Failed;
+    if report.checks.iter().any(has_failed) {
+        return;
+    }
+    let Ok(client) = app.client() else { return };
+    let defaults = &app.config.defaults;
+    if let Some(name) = names::non_empty(defaults.service.as_deref())
+        && let Err(failure) = names::resolve::<Service>(&client, name, Missing::Refuse).await
+    {
+        report.fail("service", &failure);
+    }
+    if let Some(name) = names::non_empty(defaults.host.as_deref())
+        && let Err(failure) = names::resolve::<Host>(&client, name, Missing::Refuse).await
+    {
+        report.fail("host", &failure);
+    }
 }
 
 /// Adds the check of the spool.
-fn spooled(report: &mut Report) {
+fn spooled(url: &str, report: &mut Report) {
     let Some(directory) = folder::directory() else {
         return report.warn(
             "spool",
@@ -95,6 +147,18 @@ fn spooled(report: &mut Report) {
         Ok((waiting, rejected))
     });
     let path = directory.display();
+    let files = SpoolFile::read_all(&directory).unwrap_or_default();
+    let entries = files.iter().filter_map(|file| file.entry.as_ref().ok());
+    let others = entries.filter(|entry| !is_same_url(&entry.url, url));
+    let elsewhere: BTreeSet<&str> = others.map(|entry| entry.url.as_str()).collect();
+    if !elsewhere.is_empty() {
+        let urls: Vec<&str> = elsewhere.into_iter().collect();
+        report.warn(
+            "spool",
+            format!("changes are waiting for other URLs: {}", urls.join(", ")),
+            "`chlog spool flush --from URL` sends them to this server",
+        );
+    }
     match counts {
         Ok((0, 0)) => report.ok("spool", format!("no changes are waiting in {path}")),
         Ok((waiting, 0)) => report.warn(
@@ -147,7 +211,12 @@ async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTi
     let first = latencies[0];
     latencies.sort_unstable();
     let median = latencies[PROBES / 2];
-    let found = format!("responds in {median:.1?} ({first:.1?} with the connection)");
+    let millis = |latency: Duration| format!("{:.1} ms", latency.as_secs_f64() * 1000.0);
+    let found = format!(
+        "responds in {} ({} with the connection)",
+        millis(median),
+        millis(first)
+    );
     if median > SLOW_LATENCY {
         let advice = "check the network between this machine and the server";
         report.warn(REACHABLE, found, advice);
@@ -159,7 +228,10 @@ async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTi
         let latency = last.health.latency_ms.unwrap_or_default();
         report.ok(
             "server",
-            format!("healthy; its database responds in {latency} ms"),
+            match latency {
+                0 => "healthy; its database responds in less than 1 ms".to_owned(),
+                latency => format!("healthy; its database responds in {latency} ms"),
+            },
         );
     } else {
         let why = last.health.error.as_deref();
