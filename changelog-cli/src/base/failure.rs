@@ -302,6 +302,10 @@ impl From<Error> for Failure {
                     .hint("correct the URL in CHLOG_URL or --url"),
                 TransportErrorKind::Connect => Self::new(Exit::Unavailable, error.to_string())
                     .hint("check the URL, and that the server is running"),
+                TransportErrorKind::Disconnected if error.to_string().contains("http://") => {
+                    Self::new(Exit::Unavailable, error.to_string())
+                        .hint("if the server uses TLS on this port, its URL begins with https://")
+                }
                 _ => Self::new(Exit::Unavailable, error.to_string()),
             },
             Error::UnexpectedResponse(_) => {

@@ -178,7 +178,7 @@ fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
         ..args.fields.clone().or_defaults(&app.config.defaults)
     };
     let new = |title: Option<String>, fields| {
-        let title = title.unwrap_or_else(|| default_title(&args.command[0], &context));
+        let title = title.unwrap_or_else(|| default_title(args, &context));
         Draft::new(title, fields, Progress::default())
     };
     let mut draft = match new(args.title.clone(), fields.clone()) {
@@ -214,19 +214,26 @@ fn check_flags(args: &RunArgs) -> Outcome {
 }
 
 /// Returns a title from the name of the command and the context.
-fn default_title(program: &OsString, context: &Context) -> String {
+fn default_title(args: &RunArgs, context: &Context) -> String {
+    let name = if args.capture_args {
+        shorten(&secrets::mask_command(&args.command), MAX_NAME)
+    } else {
+        program_name(&args.command[0])
+    };
+    let name = controls_to_spaces(&name);
+    match &context.source {
+        Some(source) => shorten(&format!("Run {name} ({source})"), MAX_TITLE_CHARS),
+        None => format!("Run {name}"),
+    }
+}
+
+/// Returns the name of a program without its directory.
+fn program_name(program: &OsString) -> String {
     let name = Path::new(program)
         .file_name()
         .map_or_else(|| program.to_string_lossy(), |name| name.to_string_lossy());
-    let name: String = name
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(MAX_NAME)
-        .collect();
-    match &context.source {
-        Some(source) => shorten(&format!("Run {} ({source})", name.trim()), MAX_TITLE_CHARS),
-        None => format!("Run {}", name.trim()),
-    }
+    let name = name.chars().filter(|c| !c.is_control());
+    name.take(MAX_NAME).collect()
 }
 
 /// Prepares the command.
@@ -342,18 +349,15 @@ mod tests {
     #[test]
     fn titles_have_the_name_without_its_directory() {
         for (program, expected) in [
-            ("ls", "Run ls"),
-            ("./deploy.sh", "Run deploy.sh"),
-            ("/usr/bin/make", "Run make"),
-            ("..", "Run .."),
-            ("a\nb", "Run ab"),
+            ("ls", "ls"),
+            ("./deploy.sh", "deploy.sh"),
+            ("/usr/bin/make", "make"),
+            ("..", ".."),
+            ("a\nb", "ab"),
         ] {
-            assert_eq!(
-                default_title(&program.into(), &Context::default()),
-                expected
-            );
+            assert_eq!(program_name(&program.into()), expected);
         }
-        let title = default_title(&"x".repeat(1000).into(), &Context::default());
-        assert_eq!(title.chars().count(), 4 + MAX_NAME);
+        let name = program_name(&"x".repeat(1000).into());
+        assert_eq!(name.chars().count(), MAX_NAME);
     }
 }

@@ -5,10 +5,14 @@ use std::io::{self, IsTerminal};
 
 use clap::{ArgGroup, Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use inquire::Confirm;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
 use crate::base::text::plural;
 use crate::environment::app::App;
+use crate::input::message::prompts::is_interactive;
 use crate::output::format::Format;
 use crate::recording::spool::delivery::{self, Delivery, Takeover};
 use crate::recording::spool::entry::SpoolFile;
@@ -68,15 +72,18 @@ pub(crate) struct DropArgs {
     /// Delete all rejected changes
     #[arg(long)]
     rejected: bool,
+    /// Delete without confirmation; required for --all and --rejected without a terminal
+    #[arg(short, long)]
+    yes: bool,
 }
 
 /// Runs the subcommand.
 pub(crate) async fn run(app: App, command: SpoolCommand) -> Outcome {
     match command {
         SpoolCommand::Status => status(app),
-        SpoolCommand::Flush(args) => flush(&app, args).await,
-        SpoolCommand::Retry(args) => retry(&args).await,
-        SpoolCommand::Drop(args) => delete(&args),
+        SpoolCommand::Flush(args) => flush(app, args).await,
+        SpoolCommand::Retry(args) => retry(app, &args).await,
+        SpoolCommand::Drop(args) => delete(app, &args),
     }
 }
 
@@ -98,8 +105,8 @@ fn status(mut app: App) -> Outcome {
     app.output.records(&all, &item::COLUMNS)
 }
 
-async fn flush(app: &App, args: FlushArgs) -> Outcome {
-    let delivery = Delivery::of_all(app)?;
+async fn flush(mut app: App, args: FlushArgs) -> Outcome {
+    let delivery = Delivery::of_all(&app)?;
     let adopts_all = args.adopt.iter().any(|id| id == "all");
     let adopted: Vec<String> = args.adopt.into_iter().filter(|id| id != "all").collect();
     let directory = folder::directory().unwrap_or_default();
@@ -130,6 +137,7 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
         })
         .await?;
     bar.finish_and_clear();
+    print_counts(&mut app, &report)?;
     let others = report.other_url + report.other_organization + report.unknown_organization;
     if report.sent == 0 && report.remaining == 0 && report.rejected == 0 {
         note(match others {
@@ -160,6 +168,12 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
             plural(report.unknown_organization, "change")
         ));
     }
+    if report.stopped.is_none() && report.remaining > 0 {
+        note(&format!(
+            "still waiting for the changes that they update: {}",
+            plural(report.remaining, "update")
+        ));
+    }
     if let Some(failure) = report.stopped {
         return Err(failure.line(format!(
             "still waiting: {}",
@@ -179,8 +193,9 @@ async fn flush(app: &App, args: FlushArgs) -> Outcome {
     Ok(())
 }
 
-async fn retry(args: &RetryArgs) -> Outcome {
+async fn retry(mut app: App, args: &RetryArgs) -> Outcome {
     let (count, missing) = delivery::retry(&args.ids).await?;
+    print_counts(&mut app, &json!({ "queued": count }))?;
     note(&match count {
         0 => "no change was put back".to_owned(),
         count => format!(
@@ -202,7 +217,39 @@ fn unknown_id(id: &str) -> Failure {
     .hint("`chlog spool status` shows all IDs")
 }
 
-fn delete(args: &DropArgs) -> Outcome {
+/// Prints numbers as JSON, unless the format is for people: notes have the numbers.
+fn print_counts(app: &mut App, counts: &impl Serialize) -> Outcome {
+    match app.output.format() {
+        Format::Table => Ok(()),
+        _ => app.output.json(counts),
+    }
+}
+
+/// Asks whether all changes of a kind may be deleted.
+fn confirm(args: &DropArgs) -> Outcome {
+    if args.yes || !(args.all || args.rejected) {
+        return Ok(());
+    }
+    let what = match (args.all, args.rejected) {
+        (true, true) => "all waiting and all rejected changes",
+        (true, false) => "all waiting changes",
+        _ => "all rejected changes",
+    };
+    if !is_interactive() {
+        return Err(Failure::usage(format!("{what} would be deleted for good"))
+            .hint("add --yes to delete them without a terminal"));
+    }
+    match Confirm::new(&format!("Delete {what} for good?"))
+        .with_default(false)
+        .prompt()
+    {
+        Ok(true) => Ok(()),
+        _ => Err(Failure::cancelled("nothing was deleted")),
+    }
+}
+
+fn delete(mut app: App, args: &DropArgs) -> Outcome {
+    confirm(args)?;
     let directory = folder::directory().ok_or_else(|| {
         Failure::new(
             Exit::Other,
@@ -231,6 +278,7 @@ fn delete(args: &DropArgs) -> Outcome {
             }
         }
     }
+    print_counts(&mut app, &json!({ "deleted": count }))?;
     note(&format!("deleted {}", plural(count, "change")));
     match missing.first() {
         None => Ok(()),

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
+use std::sync::Once;
 use std::time::Duration;
 
 use changelog_client::{Client, ClientBuilder, RetryPolicy};
@@ -119,10 +120,13 @@ impl App {
         }
         let key = self.required_key()?;
         if !is_well_formed(key.value.expose_secret()) {
-            warn(&format!(
-                "the key from {} is mistyped or cut off: its checksum is wrong",
-                key.source
-            ));
+            static WARNED: Once = Once::new();
+            WARNED.call_once(|| {
+                warn(&format!(
+                    "the key from {} is mistyped or cut off: its checksum is wrong",
+                    key.source
+                ));
+            });
         }
         let client = configure(builder(&self.url()?.value, Some(key.value))).build()?;
         Ok(cell.get_or_init(|| client).clone())

@@ -7,19 +7,22 @@ use etcetera::BaseStrategy;
 
 /// Returns the directory of settings and stored keys.
 pub(crate) fn config() -> Option<PathBuf> {
-    let strategy = etcetera::choose_base_strategy().ok()?;
-    Some(strategy.config_dir().join("chlog"))
+    absolute(etcetera::choose_base_strategy().ok()?.config_dir())
 }
 
 /// Returns the directory of state that must last, such as the spool.
 pub(crate) fn state() -> Option<PathBuf> {
     let strategy = etcetera::choose_base_strategy().ok()?;
-    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
-    Some(state.join("chlog"))
+    absolute(strategy.state_dir().unwrap_or_else(|| strategy.data_dir()))
 }
 
 /// Returns the directory of what can be fetched again.
 pub(crate) fn cache() -> Option<PathBuf> {
-    let strategy = etcetera::choose_base_strategy().ok()?;
-    Some(strategy.cache_dir().join("chlog"))
+    absolute(etcetera::choose_base_strategy().ok()?.cache_dir())
+}
+
+/// Returns the directory of `chlog` in one that is absolute. A relative HOME would mean
+/// another directory for each working directory.
+fn absolute(directory: PathBuf) -> Option<PathBuf> {
+    directory.is_absolute().then(|| directory.join("chlog"))
 }

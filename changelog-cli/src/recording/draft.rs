@@ -3,10 +3,12 @@
 
 use changelog_client::{Client, Error};
 use changelog_core::input::from_object;
+use changelog_core::limits::MAX_CLOCK_SKEW;
 use changelog_core::{
     ChangeCreated, Host, Input, NewChange, Outcome as ChangeOutcome, ProblemCode, Service,
     Timestamp,
 };
+use chrono::TimeDelta;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -153,6 +155,9 @@ impl Draft {
             Err(error) if !is_given && late && is_key_reused(&error) => send(None).await,
             other => other,
         };
+        if let (Ok(created), false, Some(_)) = (&created, late, at) {
+            warn_clock_behind(created.created_at, time::now());
+        }
         created.map_err(|error| unrecorded(error, key))
     }
 }
@@ -169,6 +174,19 @@ pub(super) fn checked_input<'de, D: Deserializer<'de>, T: Input>(from: D) -> Res
 /// Warns before the server's time is recorded.
 pub(super) fn warn_clock_ahead() {
     warn(CLOCK_AHEAD);
+}
+
+/// Warns that a change was recorded with the time of a clock that is far behind the
+/// server's.
+fn warn_clock_behind(recorded: Timestamp, now: Timestamp) {
+    let behind = TimeDelta::milliseconds(recorded.millis() - now.millis());
+    if behind > MAX_CLOCK_SKEW {
+        let behind = time::duration(behind.to_std().unwrap_or_default());
+        warn(&format!(
+            "the clock of this machine is {behind} behind the server's, and the change has its \
+             time; set the clock, then correct the change with `chlog update ID --started-at TIME`"
+        ));
+    }
 }
 
 /// Returns whether the times are the only thing that the server rejects.

@@ -223,7 +223,7 @@ pub(crate) fn keep_rejected(mut entry: SpoolEntry, failure: Failure) -> Failure 
     match entry.save_rejected() {
         Ok(path) => failure
             .line(format!("the rejected change is kept in {}", path.display()))
-            .hint("`chlog spool status` shows it; record a corrected one, then drop this one with `chlog spool drop ID`"),
+            .hint("when the cause is corrected, `chlog spool retry` queues it again; `chlog spool drop ID` deletes it"),
         Err(error) => failure
             .line(format!("the rejected change cannot be kept: {error}"))
             .line(format!("the lost change: {}", entry.to_json())),

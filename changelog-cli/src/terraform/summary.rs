@@ -6,7 +6,7 @@ use std::time::Duration;
 use changelog_core::{Outcome, RiskLevel, Status};
 
 use super::resources::{Counts, Resources, State, shown_address};
-use crate::base::text::{first_line, plural, shorten};
+use crate::base::text::{first_line, plural, shorten, without_controls};
 use crate::base::time;
 
 /// How many errors are listed; the rest is counted.
@@ -14,6 +14,8 @@ const MAX_ERRORS: usize = 10;
 /// The longest summary of an error, in characters: short enough for
 /// [`MAX_ERRORS`] of them to fit into a description with all addresses.
 const MAX_ERROR: usize = 300;
+/// The longest directory or workspace in a title, in characters.
+const MAX_PLACE: usize = 80;
 /// The longest version of Terraform, in characters.
 const MAX_VERSION: usize = 40;
 /// The shortest secret that is hidden in the summaries of errors, in characters:
@@ -87,6 +89,8 @@ pub(crate) struct Summary {
     pub(crate) duration: Option<Duration>,
     /// The directory, relative to the root of the repository.
     pub(crate) directory: Option<String>,
+    /// The workspace, unless it is the default one.
+    pub(crate) workspace: Option<String>,
     /// The providers and their versions.
     pub(crate) providers: Vec<String>,
 }
@@ -119,7 +123,15 @@ impl Summary {
             Some(Operation::Destroy) => " destroy",
             None => "",
         };
-        format!("{program}{operation}: {}", self.outcome())
+        let mut place = String::new();
+        if let Some(directory) = self.directory.as_deref().and_then(without_controls) {
+            place.push(' ');
+            place.push_str(&shorten(&directory, MAX_PLACE));
+        }
+        if let Some(workspace) = &self.workspace {
+            place.push_str(&format!(" ({})", shorten(workspace, MAX_PLACE)));
+        }
+        format!("{program}{operation}{place}: {}", self.outcome())
     }
 
     fn outcome(&self) -> String {
@@ -215,6 +227,9 @@ impl Summary {
         if let Some(directory) = &self.directory {
             facts.push(format!("in `{}`", directory.replace('`', "'")));
         }
+        if let Some(workspace) = &self.workspace {
+            facts.push(format!("workspace `{}`", workspace.replace('`', "'")));
+        }
         if let Some(duration) = self.duration {
             facts.push(format!("took {}", time::duration(duration)));
         }
@@ -298,6 +313,14 @@ mod tests {
             one.title(),
             "terraform apply: 2 added, 1 changed, 1 destroyed"
         );
+        one.directory = Some("infra/network".to_owned());
+        one.workspace = Some("blue".to_owned());
+        assert_eq!(
+            one.title(),
+            "terraform apply infra/network (blue): 2 added, 1 changed, 1 destroyed"
+        );
+        one.directory = None;
+        one.workspace = None;
         one.operation = Some(Operation::Plan);
         assert_eq!(
             one.title(),

@@ -1,16 +1,19 @@
 //! `chlog doctor`: whether a change would be recorded, and if not, why.
 
-use chrono::{TimeDelta, Utc};
+use chrono::{SecondsFormat, TimeDelta, Utc};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::chlog::{ChlogOutput, chlog};
-use changelog_tests::{TestApp, keys, on_one, text};
+use changelog_tests::{FaultyProxy, ProxyMode, TestApp, keys, on_one, text};
 
 on_one!(
     a_working_setup_is_reported,
     clocks_are_compared,
+    a_clock_that_is_behind_is_reported_when_a_change_is_recorded,
+    doctor_agrees_with_log,
+    connection_faults_are_named,
     the_key_endpoint_describes_the_key;
     process:
     each_fault_has_the_exit_code_of_chlog_log,
@@ -44,6 +47,8 @@ async fn a_working_setup_is_reported(app: TestApp) {
     }
     let key = &app.organization.key;
     assert!(!output.stdout.contains(key.as_str()), "{}", output.stdout);
+    chlog(&app, &["service", "create", "web"]).succeeds();
+    chlog(&app, &["host", "create", "h"]).succeeds();
     // Settings are shown with their sources.
     let settings = "risk = \"high\"\n";
     std::fs::write(app.folder().join(".chlog.toml"), settings).expect("a file");
@@ -109,10 +114,16 @@ async fn each_fault_has_the_exit_code_of_chlog_log(app: TestApp) {
     app.server.kill9();
     let output = chlog(&app, &["doctor"]).exits_with(7);
     assert!(output.stdout.contains("failed"), "{}", output.stdout);
+    // `chlog log` keeps the change and exits with 0.
+    assert!(
+        output.stderr.contains("would be queued"),
+        "{}",
+        output.stderr
+    );
 }
 
 /// Starts a server that responds to every request as a healthy service with its clock
-/// ahead.
+/// ahead, or as one that has recorded a change.
 async fn service_ahead(seconds: i64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -125,8 +136,20 @@ async fn service_ahead(seconds: i64) -> String {
                 let mut head = [0; 4096];
                 let _ = socket.read(&mut head).await;
                 let date = Utc::now() + TimeDelta::seconds(seconds);
+                let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+                let created = json!({ "data": {
+                    "id": id, "title": "Deploy", "risk_level": "low", "status": "completed",
+                    "organization_id": id,
+                    "created_at": date.to_rfc3339_opts(SecondsFormat::Millis, true),
+                } });
                 let date = date.format("%a, %d %b %Y %H:%M:%S GMT");
-                let body = "{\"status\":\"ok\",\"db\":\"reachable\",\"latency_ms\":1}";
+                let health = json!({ "status": "ok", "db": "reachable", "latency_ms": 1 });
+                let body = if head.starts_with(b"POST") {
+                    created
+                } else {
+                    health
+                };
+                let body = body.to_string();
                 let answer = format!(
                     "HTTP/1.1 200 OK\r\ndate: {date}\r\ncontent-type: application/json\r\n\
                      content-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -157,6 +180,84 @@ async fn clocks_are_compared(app: TestApp) {
         assert_eq!(clock["verdict"], verdict, "{report}");
         assert!(text(&clock["found"]).contains(words), "{report}");
     }
+}
+
+async fn a_clock_that_is_behind_is_reported_when_a_change_is_recorded(app: TestApp) {
+    for (ahead, is_reported) in [(0, false), (60, false), (86_400, true)] {
+        let url = service_ahead(ahead).await;
+        let mut command = app.chlog();
+        command.env("CHLOG_URL", url).args(["log", "Deploy"]);
+        let output = tokio::task::spawn_blocking(move || ChlogOutput::of(&mut command));
+        let output = output.await.expect("an exit").succeeds();
+        let warning = "warning: the clock of this machine is 24 h";
+        assert_eq!(
+            output.stderr.contains(warning),
+            is_reported,
+            "{}",
+            output.stderr
+        );
+    }
+}
+
+async fn doctor_agrees_with_log(app: TestApp) {
+    let settings = app.folder().join(".chlog.toml");
+    for (name, setting) in [
+        ("service", "service = \"nope\"\n"),
+        ("host", "host = \"nope\"\n"),
+    ] {
+        std::fs::write(&settings, setting).expect("a file");
+        chlog(&app, &["log", "Deploy"]).exits_with(3);
+        let report = chlog(&app, &["doctor", "--json"]).exits_with(3).json();
+        let checks = report["checks"].as_array().expect("a list");
+        let failed = |check: &Value| check["check"] == name && check["verdict"] == "failed";
+        assert!(checks.iter().any(failed), "{report}");
+    }
+    std::fs::remove_file(&settings).expect("a file");
+    // What waits for another URL is not sent, and is reported.
+    let mut command = app.chlog();
+    command.env("CHLOG_URL", "http://127.0.0.1:1");
+    ChlogOutput::of(command.args(["log", "For another URL"])).succeeds();
+    let report = chlog(&app, &["doctor", "--json"]).succeeds().json();
+    let spool = check(&report, "spool");
+    assert!(
+        text(&spool["found"]).contains("http://127.0.0.1:1"),
+        "{report}"
+    );
+    assert!(text(&spool["advice"]).contains("--from"), "{report}");
+}
+
+async fn connection_faults_are_named(app: TestApp) {
+    let plain = app.url();
+    let secure = plain.replace("http://", "https://");
+    let proxy = "http://user:secret@127.0.0.1:1";
+    for (url, variable, words) in [
+        (&secure, "NONE", "does not use TLS on this port"),
+        (
+            &plain,
+            "http_proxy",
+            "through the proxy http://127.0.0.1:1: ",
+        ),
+    ] {
+        let mut command = app.chlog();
+        command.env("CHLOG_URL", url).env(variable, proxy);
+        let output = ChlogOutput::of(command.arg("list"));
+        assert!(output.code == 1 || output.code == 7, "{}", output.stderr);
+        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
+        assert!(!output.stderr.contains("secret"), "{}", output.stderr);
+        let is_retried = output.stderr.contains("attempts");
+        assert_eq!(is_retried, variable == "http_proxy", "{}", output.stderr);
+    }
+    let mut command = app.chlog();
+    command.env("http_proxy", proxy).args(["doctor", "--json"]);
+    let report = ChlogOutput::of(&mut command).exits_with(7).json();
+    let found = text(&check(&report, "proxy")["found"]);
+    assert!(found.ends_with("http://127.0.0.1:1"), "{found}");
+    let redirecting = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Redirect);
+    let mut command = app.chlog();
+    command.env("CHLOG_URL", &redirecting.url).arg("list");
+    let output = ChlogOutput::of(&mut command).exits_with(1);
+    let words = "the server redirects to https://changes.example.com/";
+    assert!(output.stderr.contains(words), "{}", output.stderr);
 }
 
 async fn the_key_endpoint_describes_the_key(app: TestApp) {

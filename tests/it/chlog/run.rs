@@ -475,7 +475,9 @@ async fn arguments_are_recorded_on_request_and_masked(app: TestApp) {
     let all = [&["--capture-args", "--"][..], &arguments].concat();
     run(&app, &all).succeeds();
     let description = newest(&app).await["description"].to_string();
-    assert!(description.contains("echo --password *** API_TOKEN=*** plain"));
+    let masked = "echo --password *** API_TOKEN=*** plain";
+    assert!(description.contains(masked));
+    assert_eq!(newest(&app).await["title"], format!("Run {masked}"));
     run(&app, &arguments).succeeds();
     let description = newest(&app).await["description"].to_string();
     assert!(!description.contains("plain"), "{description}");

@@ -203,7 +203,7 @@ async fn refused_changes_are_moved_to_rejected(app: TestApp) {
     // A rejected change is not sent again.
     let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
     assert_eq!(output.stderr, "no changes are waiting\n");
-    chlog_through(&app, &proxy, &["spool", "drop", "--rejected"]).succeeds();
+    chlog_through(&app, &proxy, &["spool", "drop", "--rejected", "--yes"]).succeeds();
     let output = chlog_through(&app, &proxy, &["spool", "status"]).succeeds();
     assert_eq!(output.stderr, "no changes are waiting\n");
 }
@@ -350,8 +350,19 @@ async fn spooled_changes_are_deleted_on_request(app: TestApp) {
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 3);
     chlog_through(&app, &proxy, &["spool", "drop", first]).succeeds();
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
-    chlog_through(&app, &proxy, &["spool", "drop", "--all"]).succeeds();
+    // Without a terminal, all are deleted only with --yes.
+    chlog_through(&app, &proxy, &["spool", "drop", "--all"]).exits_with(2);
+    assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
+    let all = ["spool", "drop", "--all", "--yes", "--json"];
+    let output = chlog_through(&app, &proxy, &all).succeeds();
+    assert_eq!(output.json(), json!({ "deleted": 2 }));
     assert_eq!(spooled_files(&spool_folder(&app)).len(), 0);
+    // A relative home directory would be another spool in each working directory.
+    let mut command = app.chlog();
+    command.env("CHLOG_URL", &proxy.url).env("HOME", "relative");
+    command.env_remove("XDG_STATE_HOME");
+    ChlogOutput::of(command.args(["log", "Not here"])).exits_with(7);
+    assert!(!app.folder().join("relative").exists());
     // If the spool is not writable, the lost change is printed.
     let mut command = app.chlog();
     command.env("CHLOG_URL", &proxy.url);

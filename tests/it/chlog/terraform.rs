@@ -489,8 +489,16 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     let run = "chlog terraform run --";
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
     let output = output.succeeds();
+    // The plan with its attributes, and what was done.
+    for words in [
+        "+ resource \"terraform_data\"",
+        "\"one\"",
+        "Creation complete",
+    ] {
+        assert!(output.stdout.contains(words), "{words}: {}", output.stdout);
+    }
     assert!(
-        output.stdout.contains("Creation complete"),
+        !output.stdout.contains("Enter a value"),
         "{}",
         output.stdout
     );
@@ -516,6 +524,15 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
         (&json!("terraform apply: 1 changed"), &json!("medium"))
     );
 
+    // The titles of several projects and workspaces of a repository differ.
+    let inner = "git init -q .. && terraform workspace new -no-color blue";
+    let inner = format!("{inner} && {run} apply -auto-approve -var word=blue");
+    module.shell(&inner, &[], "").succeeds();
+    let title = newest(&app).await["title"].clone();
+    assert_eq!(title, "terraform apply run (blue): 1 added");
+    let back = format!("{run} destroy -auto-approve && terraform workspace select default");
+    module.shell(&back, &[], "").succeeds();
+    fs::remove_dir_all(app.folder().join(".git")).expect("a repository");
     fs::write(module.folder.join("bad.tf"), FAILING_RESOURCE).expect("a file");
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
     let output = output.exits_with(1);
@@ -539,7 +556,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
         .succeeds();
     let change = newest(&app).await;
     assert_eq!(change["title"], "terraform destroy: 2 destroyed");
-    assert_eq!(count(&app).await, 4);
+    assert_eq!(count(&app).await, 6);
     // Commands that change nothing are not recorded.
     let output = module.shell(&format!("{run} version"), &[], "").succeeds();
     assert!(output.stdout.contains("Terraform v"), "{}", output.stdout);

@@ -1,6 +1,7 @@
 //! The change of a run or a plan.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_LINKS, MAX_LONG_TEXT_CHARS, MAX_TAGS};
@@ -10,7 +11,7 @@ use chrono::TimeDelta;
 use super::flags::Flags;
 use super::{providers, secrets};
 use crate::base::failure::{Exit, Outcome, note};
-use crate::base::text::{one_line, shorten};
+use crate::base::text::{one_line, shorten, without_controls};
 use crate::environment::app::App;
 use crate::input::flags::ChangeFields;
 use crate::recording::draft::{Draft, Progress};
@@ -35,9 +36,25 @@ pub(super) fn add_context(summary: &mut Summary, chdir: Option<&Path>, of_argume
         .map(|path| path.display().to_string())
         .filter(|path| !path.is_empty());
     summary.providers = providers::of_directory(&directory);
+    summary.workspace = workspace(&directory);
     let mut all = secrets::of_environment(std::env::vars_os());
     all.extend_from_slice(of_arguments);
     summary.hide(&all);
+}
+
+/// Returns where Terraform keeps its settings of a project.
+pub(super) fn terraform_directory(directory: &Path) -> PathBuf {
+    let named = std::env::var_os("TF_DATA_DIR").filter(|name| !name.is_empty());
+    directory.join(named.unwrap_or_else(|| ".terraform".into()))
+}
+
+/// Returns the selected workspace; none for the default one.
+fn workspace(directory: &Path) -> Option<String> {
+    let named = std::env::var("TF_WORKSPACE").ok();
+    let named = named.filter(|name| !name.trim().is_empty());
+    let selected = || fs::read_to_string(terraform_directory(directory).join("environment")).ok();
+    let name = without_controls(&named.or_else(selected)?)?;
+    (name != "default").then_some(name)
 }
 
 /// The result of recording a summary.

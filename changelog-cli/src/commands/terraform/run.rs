@@ -1,19 +1,22 @@
 //! `chlog terraform run`: runs Terraform and records what it did.
 //!
-//! Terraform prints either events or text for people. With `-auto-approve` or a
-//! saved plan, `apply` and `destroy` are run with `-json`, and their events are
-//! printed as text. Otherwise they would prompt; they are then run in two steps:
-//! `plan` on the terminal, saved in a private file; the prompt; `apply` of that
-//! file. A `plan` is run unchanged, and the file that it saves is read.
+//! Terraform prints either events or text for people. `apply` and `destroy` are run in
+//! two steps: `plan` on the terminal, saved in a private file, with all attributes that
+//! change; the prompt, unless `-auto-approve` is given; `apply -json` of that file,
+//! whose events are printed as text. With a saved plan, there is only the last step; so
+//! it is with `-auto-approve` and a remote backend, whose plans cannot be saved. A `plan`
+//! is run unchanged, and the file that it saves is read.
 
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
-use super::change::{Recorded, add_context, new_draft, record};
+use super::change::{Recorded, add_context, new_draft, record, terraform_directory};
 use super::command_line::CommandLine;
 use super::events::{follow, print_on_terminal, print_unchanged};
 use super::flags::Flags;
@@ -162,7 +165,9 @@ impl Terraform {
                 };
                 let mut finished = if line.has("json") {
                     self.events(as_given, operation, print_unchanged).await?
-                } else if !line.positional.is_empty() || line.has("auto-approve") {
+                } else if !line.positional.is_empty()
+                    || (line.has("auto-approve") && self.plans_remotely())
+                {
                     let words = self.with("-json", &line.rest);
                     self.events(words, operation, print_on_terminal).await?
                 } else {
@@ -209,9 +214,23 @@ impl Terraform {
         })
     }
 
-    /// Plans, prompts, and applies the plan.
+    /// Returns whether the plans of the project cannot be saved on this machine: they are
+    /// made by a remote backend.
+    fn plans_remotely(&self) -> bool {
+        let directory = self.line.chdir().unwrap_or_default();
+        let settings = terraform_directory(&directory).join("terraform.tfstate");
+        let settings = fs::read(settings).unwrap_or_default();
+        let settings: Value = serde_json::from_slice(&settings).unwrap_or_default();
+        matches!(
+            settings["backend"]["type"].as_str(),
+            Some("remote" | "cloud")
+        )
+    }
+
+    /// Plans, prompts unless `-auto-approve` is given, and applies the plan.
     async fn plan_and_apply(&self, operation: Operation) -> Outcome<Finished> {
-        if self.line.has_disabled("input") {
+        let is_approved = self.line.has("auto-approve");
+        if !is_approved && self.line.has_disabled("input") {
             return Err(
                 Failure::usage("the plan cannot be approved with -input=false")
                     .hint("use -auto-approve or a saved plan"),
@@ -235,11 +254,13 @@ impl Terraform {
             note("nothing was changed, and nothing is recorded");
             return Ok(Finished::unrecorded(status));
         }
-        let plan = self.read_plan(path.as_os_str()).await.ok_or_else(|| {
+        // A signal that arrives here would reach no process of Terraform.
+        let reading = async { Ok(self.read_plan(path.as_os_str()).await) };
+        let plan = until_interrupted(reading).await?.ok_or_else(|| {
             Failure::new(Exit::Other, "the plan cannot be read; nothing was changed")
         })?;
         let is_no_op = plan.summary().is_no_op() && !self.line.has("refresh-only");
-        if !is_no_op && !approved(operation).await? {
+        if !is_no_op && !is_approved && !approved(operation).await? {
             return Err(Failure::new(
                 Exit::Other,
                 "not approved; nothing was changed, and nothing is recorded",

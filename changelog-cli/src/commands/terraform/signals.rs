@@ -16,10 +16,26 @@ pub(super) fn ignore_signals() {
     }
 }
 
-/// Runs work that follows Terraform until the user interrupts it.
+/// Runs work between and after the processes of Terraform until the user interrupts it.
 pub(super) async fn until_interrupted<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     tokio::select! {
         outcome = work => outcome,
-        Ok(()) = tokio::signal::ctrl_c() => Err(Failure::cancelled("cancelled; the change may not have been recorded")),
+        () = interrupted() => Err(Failure::cancelled("cancelled; the change may not have been recorded")),
     }
+}
+
+/// Waits for an interruption or a termination.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }

@@ -9,6 +9,7 @@ use changelog_client::{ChangeQuery, Client};
 use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ChangeId, OrganizationId};
 use chrono::TimeDelta;
+use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::claim::Claim;
@@ -54,7 +55,7 @@ pub(crate) struct Takeover {
 }
 
 /// How many waiting changes had which result.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) sent: u64,
     /// Rejected by the server.
@@ -68,6 +69,7 @@ pub(crate) struct Report {
     /// Kept with another key whose organization is not known.
     pub(crate) unknown_organization: u64,
     /// Why sending stopped early.
+    #[serde(skip)]
     pub(crate) stopped: Option<Failure>,
 }
 
