@@ -26,10 +26,13 @@ impl BaseUrl {
             );
         };
         if !matches!(url.scheme(), "http" | "https") {
-            return invalid(&format!(
-                "must begin with http:// or https://, got {}:",
-                url.scheme()
-            ));
+            // `localhost:8080` has a scheme, too.
+            let is_plain = !text.contains("//") && !text.contains('@');
+            return invalid(&if is_plain {
+                format!("must begin with http:// or https://; did you mean http://{text}?")
+            } else {
+                format!("must begin with http:// or https://, got {}:", url.scheme())
+            });
         }
         if !url.username().is_empty() || url.password().is_some() {
             return invalid("must not contain a user name or password");
@@ -86,6 +89,19 @@ mod tests {
         ] {
             assert_eq!(BaseUrl::parse(given).unwrap().to_string(), expected);
         }
+    }
+
+    #[test]
+    fn a_url_without_a_scheme_is_suggested_with_one() {
+        let error = BaseUrl::parse("localhost:8080").unwrap_err().to_string();
+        assert!(
+            error.contains("did you mean http://localhost:8080?"),
+            "{error}"
+        );
+        let error = BaseUrl::parse("me:hunter2@example.com")
+            .unwrap_err()
+            .to_string();
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

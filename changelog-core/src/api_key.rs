@@ -16,6 +16,8 @@ pub const PREFIX: &str = "chlog_";
 pub const RANDOM_LENGTH: usize = 32;
 /// The number of characters of the checksum at the end.
 const CHECKSUM_LENGTH: usize = 6;
+/// The number of characters of a masked key at its end.
+const SHOWN_CHARS: usize = 4;
 const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// Builds a key from [`RANDOM_LENGTH`] random base62 characters.
@@ -34,14 +36,17 @@ pub fn is_well_formed(key: &str) -> bool {
         && checksum(&rest[..RANDOM_LENGTH]) == rest[RANDOM_LENGTH..]
 }
 
-/// Masks a key: returns its prefix and last four characters.
+/// Masks a key: returns its prefix and last four characters. Of a string that is not a
+/// key, the prefix is left out, and the last characters too if there are few others.
 pub fn mask(key: &str) -> String {
-    let end = key
-        .char_indices()
-        .rev()
-        .nth(3)
-        .map_or(0, |(index, _)| index);
-    format!("{PREFIX}…{}", &key[end..])
+    let (prefix, rest) = match key.strip_prefix(PREFIX) {
+        Some(rest) => (PREFIX, rest),
+        None => ("", key),
+    };
+    let mut last = rest.char_indices().rev();
+    let shown = last.nth(SHOWN_CHARS - 1).map(|(index, _)| &rest[index..]);
+    let is_long = last.count() >= SHOWN_CHARS;
+    format!("{prefix}…{}", shown.filter(|_| is_long).unwrap_or_default())
 }
 
 /// CRC-32 (ISO 3309) of the random part in base62, the least digit last.
