@@ -276,8 +276,13 @@ impl From<Error> for Failure {
                 Self::new(Exit::Other, error.to_string()).hint(WRONG_URL)
             }
             Error::Api { kind, response } => match kind {
-                ErrorKind::Unauthorized => Self::new(Exit::NotAuthorized, detail).hint(
-                    "check the key with `chlog auth status`, or store another with `chlog auth login`",
+                // The server's explanation names a header, which users of chlog do not set.
+                ErrorKind::Unauthorized => Self::new(
+                    Exit::NotAuthorized,
+                    "the server does not accept the API key: it is unknown, expired or revoked",
+                )
+                .hint(
+                    "`chlog auth status` shows which key is used; `chlog auth login` stores another",
                 ),
                 ErrorKind::PlanRequired => Self::new(Exit::NotAuthorized, detail).hint(
                     "the key is valid; the administrator of the server can change the organization's plan",

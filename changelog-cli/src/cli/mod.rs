@@ -150,7 +150,9 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
             let app = app()?;
             let unavailable = app.unavailable();
             let delivery = Delivery::if_needed(&app);
-            dispatch(app, command).await?;
+            let connection = app.connection();
+            let done = dispatch(app, command).await;
+            done.map_err(|failure| connection.explain(failure))?;
             if let Some(delivery) = delivery.filter(|_| !unavailable.get()) {
                 delivery.send_briefly().await;
             }

@@ -2,16 +2,21 @@
 
 use std::io::{self, IsTerminal, Read};
 
-use changelog_client::{Client, Error, ErrorKind};
+use changelog_client::{Error, ErrorKind};
 use changelog_core::api_key::{is_well_formed, mask};
 use clap::{Args, Subcommand};
-use inquire::{Password, PasswordDisplayMode, Text};
+use inquire::{Password, PasswordDisplayMode, Select, Text};
 use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
 
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
-use crate::environment::app::{App, client, no_url};
+use crate::base::text::{one_line, or_empty};
+use crate::environment::app::{App, client, no_url, unknown_profile};
+use crate::environment::config::{DEFAULT_PROFILE, set_profile};
+use crate::environment::credentials::StoredKey;
 use crate::environment::sourced::Sourced;
 use crate::input::message::prompts::{is_interactive, prompt_failure};
+use crate::output::fields::Record;
 use crate::output::format::Format;
 
 /// The most that is read as a key, in bytes; a key has 44.
@@ -21,8 +26,14 @@ const MAX_KEY: u64 = 4096;
 pub(crate) enum AuthCommand {
     /// Check an API key and store it
     Login(LoginArgs),
-    /// Show which key is used, its source, and whether the server accepts it
+    /// Show which server and key are used, for which organization, and whether the
+    /// server accepts the key
     Status,
+    /// List the profiles: servers and stored keys
+    #[command(visible_alias = "ls")]
+    List,
+    /// Choose the profile that is used by default
+    Switch(SwitchArgs),
     /// Remove the stored key
     Logout,
 }
@@ -35,11 +46,25 @@ pub(crate) struct LoginArgs {
     with_token: bool,
 }
 
+/// Chooses a profile.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  chlog auth switch staging
+  chlog --profile prod list    # another profile for one command")]
+pub(crate) struct SwitchArgs {
+    /// Profile; without it, on a terminal, a choice
+    #[arg(value_name = "PROFILE")]
+    name: Option<String>,
+}
+
 /// Runs the subcommand.
 pub(crate) async fn run(app: App, command: AuthCommand) -> Outcome {
     match command {
         AuthCommand::Login(args) => login(app, &args).await,
         AuthCommand::Status => status(app).await,
+        AuthCommand::List => list(app),
+        AuthCommand::Switch(args) => switch(&app, args),
         AuthCommand::Logout => logout(app),
     }
 }
@@ -53,7 +78,7 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
     }
     let url = match &app.config.url {
         Some(url) => url.value.clone(),
-        None if args.with_token => return Err(no_url()),
+        None if args.with_token => return Err(no_url(&app.config)),
         None => Text::new("URL of the server:")
             .with_placeholder("https://changes.example.com")
             .prompt()
@@ -86,12 +111,15 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
     let client = client(&url, Some(key.clone()))?;
     // In the client's spelling, so that it is found again.
     let url = client.url().as_str().trim_end_matches('/').to_owned();
-    check(&client).await?;
+    let info = client.key().await?;
     let profile = app.config.profile.clone();
-    app.credentials.set(&profile, &url, key);
+    let organization = &info.organization.name;
+    app.credentials.set(&profile, &url, key, organization);
     let path = app.credentials.save()?;
     note(&format!(
-        "the server accepts the key; it is stored for {url} (profile {profile}) in {}",
+        "signed in to {url} with the key {} of the organization {organization} (profile \
+         {profile}); the key is stored in {}",
+        info.name,
         path.display()
     ));
     for name in ["CHLOG_API_KEY", "CHLOG_API_KEY_FILE"] {
@@ -117,11 +145,6 @@ fn read_key() -> Outcome<String> {
     Ok(key)
 }
 
-/// Sends the smallest request that needs a key.
-async fn check(client: &Client) -> Result<(), Error> {
-    client.changes().list().per_page(1).send().await.map(drop)
-}
-
 async fn status(mut app: App) -> Outcome {
     let url = app.url()?.clone();
     let profile = app.config.profile.clone();
@@ -129,20 +152,25 @@ async fn status(mut app: App) -> Outcome {
         return Err(app.missing_key()?);
     };
     let masked = mask(key.expose_secret());
-    let result = check(&client(&url.value, Some(key))?).await;
+    let result = client(&url.value, Some(key))?.key().await;
     let verdict = match result.as_ref().map_err(Error::kind) {
-        Ok(()) => "accepted",
+        Ok(_) => "accepted",
         Err(Some(ErrorKind::Unauthorized)) => "not accepted",
         Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, but not allowed",
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {
-        let text = format!(
-            "server URL  {} (from {})\nprofile     {profile}\nkey         {masked} (from {source})\nkey state   {verdict}",
-            url.value, url.source
-        );
+        let mut text = format!("server URL    {} (from {})\n", url.value, url.source);
+        text += &format!("profile       {profile}\n");
+        if let Ok(info) = &result {
+            let (organization, plan) = (&info.organization.name, &info.plan);
+            text += &format!("organization  {} (plan {plan})\n", one_line(organization));
+            text += &format!("key name      {}\n", one_line(&info.name));
+        }
+        text += &format!("key           {masked} (from {source})\nkey state     {verdict}");
         app.output.text(&changelog_core::text::printable(&text))?;
     } else {
+        let info = result.as_ref().ok();
         app.output.json(&serde_json::json!({
             "url": url.value,
             "url_source": url.source,
@@ -150,9 +178,116 @@ async fn status(mut app: App) -> Outcome {
             "key": masked,
             "key_source": source,
             "key_state": verdict,
+            "key_name": info.map(|info| &info.name),
+            "organization": info.map(|info| &info.organization),
+            "plan": info.map(|info| &info.plan),
+            "expires_at": info.and_then(|info| info.expires_at),
         }))?;
     }
-    Ok(result?)
+    match result {
+        Ok(_) => Ok(()),
+        // The usual hint is this command.
+        Err(error) => Err(Failure::from(error).hint(
+            "keys are created in the dashboard under API keys; store one with `chlog auth login`",
+        )),
+    }
+}
+
+/// A profile, as `chlog auth list` prints it.
+#[derive(Serialize)]
+struct ProfileRow {
+    profile: String,
+    is_active: bool,
+    url: Option<String>,
+    /// The organization at the time of the sign-in.
+    organization: Option<String>,
+    /// The masked key; none without a stored key.
+    key: Option<String>,
+}
+
+impl Record for ProfileRow {
+    const KIND: &'static str = "profile";
+    const COLUMNS: &'static [&'static str] =
+        &["profile", "is_active", "url", "organization", "key"];
+
+    fn id(&self) -> String {
+        self.profile.clone()
+    }
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.profile.clone(),
+            self.is_active.to_string(),
+            or_empty(self.url.as_ref()),
+            or_empty(self.organization.as_ref()),
+            or_empty(self.key.as_ref()),
+        ]
+    }
+}
+
+fn list(mut app: App) -> Outcome {
+    let row = |(name, url): (&String, &Option<String>)| {
+        let stored = app.credentials.get(name);
+        ProfileRow {
+            profile: name.clone(),
+            is_active: *name == app.config.profile,
+            url: url.clone(),
+            organization: stored.map(|stored| stored.organization.clone()),
+            key: stored.map(StoredKey::masked),
+        }
+    };
+    let rows: Vec<ProfileRow> = app.config.profiles.iter().map(row).collect();
+    app.output.records(rows, |rows, _| profile_table(rows))
+}
+
+/// Draws the profiles as a table; `*` marks the active one.
+fn profile_table(rows: &[ProfileRow]) -> String {
+    let cells = rows.iter().map(|row| {
+        let mark = if row.is_active { "*" } else { " " };
+        let profile = format!("{mark} {}", row.profile);
+        let key = row.key.as_deref().unwrap_or("no stored key").to_owned();
+        let rest = [&row.url, &row.organization].map(|text| or_empty(text.as_ref()));
+        let [url, organization] = rest;
+        [profile, url, organization, key].map(|cell| one_line(&cell))
+    });
+    let header = ["  PROFILE", "URL", "ORGANIZATION", "KEY"].map(str::to_owned);
+    let lines: Vec<[String; 4]> = std::iter::once(header).chain(cells).collect();
+    let width = |column: usize| {
+        let widths = lines.iter().map(|line| line[column].chars().count());
+        widths.max().unwrap_or_default()
+    };
+    let (first, second, third) = (width(0), width(1), width(2));
+    let lines = lines.iter().map(|[profile, url, organization, key]| {
+        format!("{profile:first$}  {url:second$}  {organization:third$}  {key}\n")
+    });
+    lines.collect()
+}
+
+fn switch(app: &App, args: SwitchArgs) -> Outcome {
+    let profiles = &app.config.profiles;
+    let name = match args.name {
+        Some(name) if name == DEFAULT_PROFILE || profiles.contains_key(&name) => name,
+        Some(name) => return Err(unknown_profile(&app.config, &name)),
+        None if !is_interactive() => {
+            return Err(
+                Failure::usage("no profile was named").hint("`chlog auth list` shows all profiles")
+            );
+        }
+        None => Select::new("Profile:", profiles.keys().cloned().collect())
+            .prompt()
+            .map_err(prompt_failure)?,
+    };
+    let path = set_profile(&name)?;
+    note(&format!(
+        "{name} is the default profile now ({})",
+        path.display()
+    ));
+    for variable in ["CHLOG_PROFILE", "CHLOG_URL"] {
+        if std::env::var_os(variable).is_some_and(|value| !value.is_empty()) {
+            warn(&format!("{variable} is set and takes precedence over it"));
+        }
+    }
+    Ok(())
 }
 
 fn logout(mut app: App) -> Outcome {

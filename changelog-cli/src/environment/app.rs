@@ -10,11 +10,11 @@ use changelog_core::api_key::is_well_formed;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
-use super::config::{Config, DEFAULT_PROFILE, Overrides};
+use super::config::{Config, Overrides};
 use super::credentials::{self, Credentials};
 use super::global::Global;
 use super::sourced::Sourced;
-use crate::base::failure::{Failure, Outcome, warn};
+use crate::base::failure::{Cause, Failure, Outcome, warn};
 use crate::output::Output;
 
 /// How long a command waits for the server before it keeps a change in the
@@ -59,7 +59,7 @@ impl App {
     /// Returns the server's URL.
     pub(crate) fn url(&self) -> Outcome<&Sourced<String>> {
         self.check_profile()?;
-        self.config.url.as_ref().ok_or_else(no_url)
+        self.config.url.as_ref().ok_or_else(|| no_url(&self.config))
     }
 
     /// Returns the key for the server's URL, if there is one.
@@ -137,6 +137,16 @@ impl App {
         client(&self.url()?.value, None)
     }
 
+    /// Returns what explains a failure, for code that runs after the command has consumed
+    /// the app.
+    pub(crate) fn connection(&self) -> Connection {
+        let key = self.key().ok().flatten();
+        Connection {
+            url: self.config.url.clone(),
+            key_source: key.map(|key| key.source),
+        }
+    }
+
     /// Notes that the server is unavailable.
     pub(crate) fn set_unavailable(&self) {
         self.unavailable.set(true);
@@ -151,24 +161,50 @@ impl App {
     /// Rejects an unknown profile: it is probably mistyped, and another URL
     /// must not be used in its place.
     fn check_profile(&self) -> Outcome {
-        let profile = &self.config.profile;
         if self.config.profile_known {
             return Ok(());
         }
-        let stored: Vec<&str> = self
-            .credentials
-            .profiles()
-            .filter(|name| *name != DEFAULT_PROFILE)
-            .collect();
-        let hint = match changelog_core::text::closest(profile, stored) {
-            Some(known) => format!("did you mean {known}?"),
-            None => format!(
-                "add [profiles.{profile}] with a url to config.toml, or sign in with \
-                 `chlog auth login --profile {profile} --url URL`"
-            ),
-        };
-        Err(Failure::usage(format!("there is no profile {profile:?}")).hint(hint))
+        Err(unknown_profile(&self.config, &self.config.profile))
     }
+}
+
+/// Where the settings of the connection are from.
+pub(crate) struct Connection {
+    url: Option<Sourced<String>>,
+    key_source: Option<String>,
+}
+
+impl Connection {
+    /// Adds to a failure where the wrong setting probably is.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        if failure.cause == Cause::Unauthorized
+            && let Some(source) = &self.key_source
+        {
+            return failure.line(format!("the key is from {source}"));
+        }
+        match &self.url {
+            Some(url) if url.value.trim_end_matches('/').ends_with("/api") => {
+                failure.hint(format!(
+                    "leave out /api at the end of the URL (from {}); chlog adds it",
+                    url.source
+                ))
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// Returns the failure for a profile that does not exist.
+pub(crate) fn unknown_profile(config: &Config, profile: &str) -> Failure {
+    let known = config.profiles.keys().map(String::as_str);
+    let hint = match changelog_core::text::closest(profile, known) {
+        Some(known) => format!("did you mean {known}?"),
+        None => format!(
+            "`chlog auth list` shows all profiles; `chlog auth login --profile {profile} --url \
+             URL` adds one"
+        ),
+    };
+    Failure::usage(format!("there is no profile {profile:?}")).hint(hint)
 }
 
 /// Builds a client for a URL.
@@ -198,8 +234,17 @@ pub(crate) async fn within_spool_time<T>(request: impl Future<Output = Outcome<T
 }
 
 /// Explains how to set the server's URL.
-pub(crate) fn no_url() -> Failure {
-    Failure::usage("no server URL is configured")
+pub(crate) fn no_url(config: &Config) -> Failure {
+    let profiles: Vec<&str> = config.profiles.keys().map(String::as_str).collect();
+    let failure = Failure::usage("no server URL is configured");
+    if !profiles.is_empty() {
+        return failure
+            .line(format!("there are profiles: {}", profiles.join(", ")))
+            .line(
+                "use one with --profile NAME, or make it the default with `chlog auth switch NAME`",
+            );
+    }
+    failure
         .line("use --url, for example --url https://changes.example.com")
         .line("or set CHLOG_URL")
         .line("or add url = \"https://changes.example.com\" to chlog/config.toml in your configuration directory")

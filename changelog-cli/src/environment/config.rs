@@ -8,6 +8,9 @@
 //! A URL and a key belong together: a profile that is chosen by a flag overrides both
 //! `CHLOG_URL` and `CHLOG_API_KEY`. See [`KeyOrder`].
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use super::config_files::{ProjectFile, UserFile};
 use super::credentials::{Credentials, is_same_url};
 use super::defaults::{Defaults, TAGS};
@@ -37,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) profile: String,
     /// Whether the profile exists in the user's file or has a stored key.
     pub(crate) profile_known: bool,
+    /// All profiles by name, with their URLs.
+    pub(crate) profiles: BTreeMap<String, Option<String>>,
     pub(crate) defaults: Defaults,
     /// The fields of `defaults` with their sources.
     pub(crate) settings: Vec<Setting>,
@@ -71,6 +76,12 @@ impl Config {
         let project = ProjectFile::load();
         Ok(merge(overrides, &project, &user, credentials))
     }
+}
+
+/// Makes a profile the one that is used when neither flag nor environment names one;
+/// returns the path of the user's file.
+pub(crate) fn set_profile(name: &str) -> Outcome<PathBuf> {
+    UserFile::set_profile(name)
 }
 
 /// Merges the settings by precedence.
@@ -158,9 +169,30 @@ fn merge(
         key_order,
         profile,
         profile_known,
+        profiles: profiles(user, credentials),
         defaults,
         settings,
     }
+}
+
+/// Returns all profiles with their URLs.
+fn profiles(user: &UserFile, credentials: &Credentials) -> BTreeMap<String, Option<String>> {
+    let mut profiles: BTreeMap<String, Option<String>> = user
+        .profiles
+        .iter()
+        .map(|(name, profile)| (name.clone(), profile.url.clone()))
+        .collect();
+    if let Some(url) = &user.url {
+        profiles.insert(DEFAULT_PROFILE.to_owned(), Some(url.clone()));
+    }
+    for name in credentials.profiles() {
+        let url = profiles.entry(name.to_owned()).or_default();
+        let stored = credentials.get(name);
+        *url = url
+            .take()
+            .or_else(|| stored.map(|stored| stored.url.clone()));
+    }
+    profiles
 }
 
 #[cfg(test)]
@@ -266,8 +298,8 @@ mod tests {
     fn a_sign_in_sets_the_url_of_its_profile() {
         let mut credentials = Credentials::default();
         let key = || "k".to_owned().into();
-        credentials.set("staging", "https://staging.example", key());
-        credentials.set(DEFAULT_PROFILE, "https://stored.example", key());
+        credentials.set("staging", "https://staging.example", key(), "Acme");
+        credentials.set(DEFAULT_PROFILE, "https://stored.example", key(), "Acme");
         let url = |profile: Option<&str>, user: &str| {
             let overrides = Overrides {
                 profile_flag: profile.map(str::to_owned),

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use changelog_core::RiskLevel;
 use serde::Deserialize;
+use toml_edit::{DocumentMut, value};
 
 use super::defaults::Defaults;
 use super::dirs;
 use crate::base::failure::{Exit, Failure, Outcome, warn};
+use crate::base::private_fs;
 
 /// The name of the project's file.
 const PROJECT_FILE: &str = ".chlog.toml";
@@ -91,6 +93,26 @@ impl UserFile {
         };
         file.path = path.display().to_string();
         Ok(file)
+    }
+
+    /// Sets the profile that is used when neither flag nor environment names one, and
+    /// returns the path of the file. The rest of the file, also its comments, stays.
+    pub(super) fn set_profile(name: &str) -> Outcome<PathBuf> {
+        let path = dirs::config().map(|directory| directory.join("config.toml"));
+        let path = path.ok_or_else(|| {
+            Failure::new(Exit::Other, "there is no home directory for config.toml")
+                .hint("set HOME or XDG_CONFIG_HOME")
+        })?;
+        let text = read(&path)?.unwrap_or_default();
+        let mut document: DocumentMut = text
+            .parse()
+            .map_err(|error| invalid(&path, &format!("{error}")))?;
+        document["profile"] = value(name);
+        private_fs::write(&path, document.to_string().as_bytes(), |_| Ok(())).map_err(|error| {
+            let path = path.display();
+            Failure::new(Exit::Other, format!("cannot write {path}: {error}"))
+        })?;
+        Ok(path)
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, String> {

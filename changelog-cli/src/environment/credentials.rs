@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use changelog_core::api_key::mask;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
@@ -30,6 +31,15 @@ pub(crate) const KEY_REMOVED_VARIABLE: &str = "CHLOG_RUN";
 pub(crate) struct StoredKey {
     pub(crate) url: String,
     pub(crate) key: Key,
+    /// The name of the organization at the time of the sign-in.
+    pub(crate) organization: String,
+}
+
+impl StoredKey {
+    /// Returns the key as it may be shown.
+    pub(crate) fn masked(&self) -> String {
+        mask(self.key.0.expose_secret())
+    }
 }
 
 /// A key in the file.
@@ -78,10 +88,11 @@ impl Credentials {
         self.0.get(profile)
     }
 
-    pub(crate) fn set(&mut self, profile: &str, url: &str, key: SecretString) {
+    pub(crate) fn set(&mut self, profile: &str, url: &str, key: SecretString, organization: &str) {
         let stored = StoredKey {
             url: url.to_owned(),
             key: Key(key),
+            organization: organization.to_owned(),
         };
         self.0.insert(profile.to_owned(), stored);
     }
@@ -124,6 +135,7 @@ impl Credentials {
                 let fields = toml::Table::from_iter([
                     ("url".to_owned(), entry.url.clone().into()),
                     ("key".to_owned(), entry.key.0.expose_secret().into()),
+                    ("organization".to_owned(), entry.organization.clone().into()),
                 ]);
                 (profile.clone(), fields.into())
             })
@@ -278,6 +290,7 @@ mod tests {
             "default",
             "https://a.example",
             "chlog_secret".to_owned().into(),
+            "Acme",
         );
         credentials
     }
@@ -306,6 +319,7 @@ mod tests {
         let mut again: Credentials = toml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
         let entry = again.get("default").unwrap();
         assert_eq!(entry.key.0.expose_secret(), "chlog_secret");
+        assert_eq!(entry.organization, "Acme");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;

@@ -2,8 +2,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::json;
+
 use crate::chlog::ChlogOutput;
-use changelog_tests::{TestApp, keys, on_one};
+use changelog_tests::{KEY_NAME, TestApp, keys, on_one, text};
 
 on_one!(
     health_needs_no_key,
@@ -11,6 +13,8 @@ on_one!(
     keys_are_stored_and_deleted,
     a_profile_of_the_command_line_overrides_the_environment,
     a_key_of_the_environment_is_not_sent_to_a_profile,
+    profiles_are_listed_and_switched,
+    the_organization_of_the_key_is_shown,
 );
 
 async fn health_needs_no_key(app: TestApp) {
@@ -253,4 +257,132 @@ async fn a_key_of_the_environment_is_not_sent_to_a_profile(app: TestApp) {
     let elsewhere = ("CHLOG_URL", "http://127.0.0.1:1");
     list(&[wrong, elsewhere], &["--url", &url]).succeeds();
     list(&[wrong], &["--url", &url]).exits_with(4);
+}
+
+async fn profiles_are_listed_and_switched(app: TestApp) {
+    let url = app.url();
+    let other = app.second_organization();
+    let bare = |arguments: &[&str]| ChlogOutput::of(app.bare_chlog().args(arguments));
+    let output = bare(&["list"]).exits_with(2);
+    assert!(output.stderr.contains("--url"), "{}", output.stderr);
+    log_in(&app, "own", &url, &app.organization.key);
+    log_in(&app, "other", &url, &other.key);
+    // Without a default profile, the profiles are named.
+    let output = bare(&["list"]).exits_with(2);
+    for part in ["other, own", "--profile", "auth switch"] {
+        assert!(output.stderr.contains(part), "{}", output.stderr);
+    }
+    bare(&["auth", "switch"]).exits_with(2);
+    let output = bare(&["auth", "switch", "owm"]).exits_with(2);
+    assert!(
+        output.stderr.contains("did you mean own?"),
+        "{}",
+        output.stderr
+    );
+    let file = app.folder().join("config/chlog/config.toml");
+    std::fs::write(
+        &file,
+        "# mine\nrisk = \"high\"\n\n[profiles.far]\nurl = \"http://far\"\n",
+    )
+    .expect("a file");
+    for (name, organization) in [("own", &app.organization), ("other", &other)] {
+        bare(&["auth", "switch", name]).succeeds();
+        bare(&["log", "With the chosen profile"]).succeeds();
+        let list = app.with_key(&organization.key).get("/api/changes").await;
+        assert_eq!(list.body(200)["count"], 1, "{name}");
+        let rows = bare(&["auth", "list", "--json"]).succeeds().json();
+        let rows = rows["data"].as_array().expect("a list").clone();
+        let names: Vec<_> = rows.iter().map(|row| text(&row["profile"])).collect();
+        assert_eq!(names, ["far", "other", "own"]);
+        let active = rows.iter().find(|row| row["is_active"] == true);
+        let active = active.expect("an active profile");
+        assert_eq!(active["profile"], name);
+        assert_eq!(active["organization"], organization.name);
+        assert_eq!(active["url"], url);
+    }
+    // The rest of the file stays, and the keys are masked.
+    let settings = std::fs::read_to_string(&file).expect("text");
+    assert!(settings.contains("# mine") && settings.contains("[profiles.far]"));
+    let output = bare(&["auth", "list"]).succeeds().stdout;
+    assert!(
+        output.contains("* other") && output.contains("no stored key"),
+        "{output}"
+    );
+    for key in [&other.key, &app.organization.key] {
+        assert!(
+            output.contains(&key[40..]) && !output.contains(key.as_str()),
+            "{output}"
+        );
+    }
+    // What takes precedence is named.
+    let mut command = app.bare_chlog();
+    command
+        .env("CHLOG_URL", &url)
+        .args(["auth", "switch", "own"]);
+    let output = ChlogOutput::of(&mut command).succeeds();
+    assert!(output.stderr.contains("CHLOG_URL"), "{}", output.stderr);
+}
+
+async fn the_organization_of_the_key_is_shown(app: TestApp) {
+    let organization = &app.organization;
+    let output = log_in(&app, "default", &app.url(), &organization.key);
+    for part in [organization.name.as_str(), KEY_NAME] {
+        assert!(output.stderr.contains(part), "{}", output.stderr);
+    }
+    let status = |arguments: &[&str], key: &str| {
+        let mut command = app.bare_chlog();
+        command
+            .env("CHLOG_URL", app.url())
+            .env("CHLOG_API_KEY", key);
+        ChlogOutput::of(command.args(["auth", "status"]).args(arguments))
+    };
+    let output = status(&[], &organization.key).succeeds();
+    assert!(
+        output.stdout.contains(&organization.name),
+        "{}",
+        output.stdout
+    );
+    let output = status(&["--json"], &organization.key).succeeds().json();
+    assert_eq!(output["organization"]["name"], organization.name);
+    assert_eq!(
+        (&output["key_name"], &output["plan"]),
+        (&json!(KEY_NAME), &json!("pro"))
+    );
+    // What is not a key is not shown as one, and a short one not at all.
+    for (key, shown) in [
+        ("foo", "…"),
+        ("0123456789", "…6789"),
+        ("chlog_foo", "chlog_…"),
+    ] {
+        let output = status(&["--json"], key).exits_with(4);
+        assert_eq!(output.json()["key"], shown);
+        // The hint is not the command itself.
+        assert!(!output.stderr.contains("auth status"), "{}", output.stderr);
+        assert!(!output.stderr.contains("x-api-key"), "{}", output.stderr);
+    }
+    // Other commands name the source of the key.
+    let mut command = app.bare_chlog();
+    command
+        .env("CHLOG_URL", app.url())
+        .env("CHLOG_API_KEY", "chlog_foo");
+    let output = ChlogOutput::of(command.arg("list")).exits_with(4);
+    for part in ["CHLOG_API_KEY", "expired", "auth status"] {
+        assert!(output.stderr.contains(part), "{}", output.stderr);
+    }
+    // So does a URL that repeats what chlog adds, or lacks its beginning.
+    let mut command = app.chlog();
+    let url = format!("{}/api/", app.url());
+    let output = ChlogOutput::of(command.args(["list", "--url", &url])).exits_with(3);
+    assert!(
+        output.stderr.contains("leave out /api"),
+        "{}",
+        output.stderr
+    );
+    let mut command = app.chlog();
+    let output = ChlogOutput::of(command.args(["list", "--url", "localhost:1"])).exits_with(2);
+    assert!(
+        output.stderr.contains("http://localhost:1"),
+        "{}",
+        output.stderr
+    );
 }
