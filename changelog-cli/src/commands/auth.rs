@@ -18,6 +18,7 @@ use crate::environment::sourced::Sourced;
 use crate::input::message::prompts::{is_interactive, prompt_failure};
 use crate::output::fields::Record;
 use crate::output::format::Format;
+use crate::output::table::{Cell, Column, Kind};
 
 /// The most that is read as a key, in bytes; a key has 44.
 const MAX_KEY: u64 = 4096;
@@ -193,6 +194,9 @@ async fn status(mut app: App) -> Outcome {
     }
 }
 
+/// The columns of `chlog auth list`.
+const PROFILE_COLUMNS: [&str; 5] = ["active", "profile", "url", "organization", "key"];
+
 /// A profile, as `chlog auth list` prints it.
 #[derive(Serialize)]
 struct ProfileRow {
@@ -206,7 +210,7 @@ struct ProfileRow {
 }
 
 impl Record for ProfileRow {
-    const KIND: &'static str = "profile";
+    const PLURAL: &'static str = "profiles";
     const COLUMNS: &'static [&'static str] =
         &["profile", "is_active", "url", "organization", "key"];
 
@@ -223,6 +227,25 @@ impl Record for ProfileRow {
             or_empty(self.key.as_ref()),
         ]
     }
+
+    fn columns() -> Vec<Column<Self>> {
+        let text = |text: &Option<String>| Cell::new(or_empty(text.as_ref()));
+        vec![
+            Column::new("active", Kind::Fixed, |row: &Self, _| {
+                Cell::new(if row.is_active { "*" } else { "" })
+            }),
+            Column::new("profile", Kind::Whole, |row: &Self, _| {
+                Cell::new(&row.profile)
+            }),
+            Column::new("url", Kind::Text, move |row: &Self, _| text(&row.url)),
+            Column::new("organization", Kind::Text, move |row: &Self, _| {
+                text(&row.organization)
+            }),
+            Column::new("key", Kind::Fixed, |row: &Self, _| {
+                Cell::new(row.key.as_deref().unwrap_or("no stored key"))
+            }),
+        ]
+    }
 }
 
 fn list(mut app: App) -> Outcome {
@@ -237,30 +260,7 @@ fn list(mut app: App) -> Outcome {
         }
     };
     let rows: Vec<ProfileRow> = app.config.profiles.iter().map(row).collect();
-    app.output.records(rows, |rows, _| profile_table(rows))
-}
-
-/// Draws the profiles as a table; `*` marks the active one.
-fn profile_table(rows: &[ProfileRow]) -> String {
-    let cells = rows.iter().map(|row| {
-        let mark = if row.is_active { "*" } else { " " };
-        let profile = format!("{mark} {}", row.profile);
-        let key = row.key.as_deref().unwrap_or("no stored key").to_owned();
-        let rest = [&row.url, &row.organization].map(|text| or_empty(text.as_ref()));
-        let [url, organization] = rest;
-        [profile, url, organization, key].map(|cell| one_line(&cell))
-    });
-    let header = ["  PROFILE", "URL", "ORGANIZATION", "KEY"].map(str::to_owned);
-    let lines: Vec<[String; 4]> = std::iter::once(header).chain(cells).collect();
-    let width = |column: usize| {
-        let widths = lines.iter().map(|line| line[column].chars().count());
-        widths.max().unwrap_or_default()
-    };
-    let (first, second, third) = (width(0), width(1), width(2));
-    let lines = lines.iter().map(|[profile, url, organization, key]| {
-        format!("{profile:first$}  {url:second$}  {organization:third$}  {key}\n")
-    });
-    lines.collect()
+    app.output.records(&rows, &PROFILE_COLUMNS)
 }
 
 fn switch(app: &App, args: SwitchArgs) -> Outcome {

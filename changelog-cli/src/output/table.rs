@@ -84,8 +84,12 @@ pub(crate) fn all_column_names() -> BTreeSet<String> {
         .chain(names::<HistoryEntry>())
         .chain(names::<ChangeCreated>())
         .chain(SPOOL_COLUMNS.map(str::to_owned))
+        .chain(PROFILE_COLUMNS.map(str::to_owned))
         .collect()
 }
+
+/// The columns that only `chlog auth list` has.
+const PROFILE_COLUMNS: [&str; 4] = ["active", "is_active", "key", "profile"];
 
 /// The columns that only `chlog spool status` has.
 const SPOOL_COLUMNS: [&str; 7] = [

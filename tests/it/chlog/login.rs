@@ -305,7 +305,7 @@ async fn profiles_are_listed_and_switched(app: TestApp) {
     assert!(settings.contains("# mine") && settings.contains("[profiles.far]"));
     let output = bare(&["auth", "list"]).succeeds().stdout;
     assert!(
-        output.contains("* other") && output.contains("no stored key"),
+        output.contains("other") && output.contains("no stored key"),
         "{output}"
     );
     for key in [&other.key, &app.organization.key] {
