@@ -48,6 +48,10 @@ pub struct Client {
 }
 
 impl Client {
+    pub(crate) fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
     /// Returns a builder; only the URL is required.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()

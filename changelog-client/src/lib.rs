@@ -56,6 +56,7 @@ mod client;
 mod error;
 mod hosts;
 mod proxy;
+mod raw;
 mod request;
 mod reqwest_error;
 mod response;
@@ -81,6 +82,7 @@ pub use error::{
     Error, ErrorKind, ErrorResponse, TransportError, TransportErrorKind, UnexpectedResponse,
 };
 pub use hosts::{CreateHost, Hosts, UpdateHost};
+pub use http::Method;
 pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;
 pub use services::{CreateService, Services, UpdateService};

@@ -42,6 +42,14 @@ impl ApiRequest {
         }
     }
 
+    /// A request of any method, for a path of any length.
+    pub(crate) fn raw(method: Method, path: Vec<String>) -> Self {
+        Self {
+            path,
+            ..Self::new(method, &[])
+        }
+    }
+
     pub(crate) fn get(path: &[&str]) -> Self {
         Self::new(Method::GET, path)
     }
@@ -86,7 +94,7 @@ impl ApiRequest {
         self
     }
 
-    fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
         let body = serde_json::to_vec(body).map_err(|error| {
             Error::Builder(format!("the request cannot be written as JSON: {error}"))
         })?;

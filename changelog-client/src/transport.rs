@@ -77,7 +77,10 @@ impl Transport {
             let delay = error.is_transient().then(|| delays.next()).flatten();
             let delay = delay.map(|delay| delay.max(error.retry_after().unwrap_or_default()));
             match delay {
-                Some(delay) if Instant::now() + delay < deadline => sleep(delay).await,
+                Some(delay) if Instant::now() + delay < deadline => {
+                    tracing::debug!("attempt {attempts} failed; next attempt in {delay:.1?}");
+                    sleep(delay).await;
+                }
                 _ => return Err(error.after_attempts(attempts, unconfirmed)),
             }
         }
@@ -107,9 +110,12 @@ impl Transport {
             let response = request.send().await.map_err(|error| self.convert(error))?;
             self.read(response).await
         };
+        let begun = Instant::now();
         let response = timeout(limit, exchange)
             .await
-            .unwrap_or_else(|_| Err(timeout_error(&self.0.base_url, limit)))?;
+            .unwrap_or_else(|_| Err(timeout_error(&self.0.base_url, limit)));
+        self.trace(request, begun, &response);
+        let response = response?;
         if !is_expected(&response.status) {
             return Err(response.into_error());
         }
@@ -136,13 +142,46 @@ impl Transport {
             }
             Ok(response)
         };
+        let begun = Instant::now();
         let response = timeout(limit, open)
             .await
-            .unwrap_or_else(|_| Err(timeout_error(&self.0.base_url, limit)))?;
+            .unwrap_or_else(|_| Err(timeout_error(&self.0.base_url, limit)));
+        self.trace(request, begun, &response);
         Ok(ByteStream {
-            response,
+            response: response?,
             transport: self.clone(),
         })
+    }
+
+    /// Emits an event for an attempt: the request without its headers and body, which may
+    /// be secret, and its result.
+    fn trace<R: HasStatus>(
+        &self,
+        request: &ApiRequest,
+        begun: Instant,
+        response: &Result<R, Error>,
+    ) {
+        if !tracing::enabled!(tracing::Level::DEBUG) {
+            return;
+        }
+        let Ok(url) = self
+            .0
+            .base_url
+            .endpoint(&request.path, request.query.as_deref())
+        else {
+            return;
+        };
+        let method = &request.method;
+        let took = begun.elapsed();
+        match response {
+            Ok(response) => {
+                let id = response.headers().get(headers::REQUEST_ID);
+                let id = id.and_then(|id| id.to_str().ok()).unwrap_or("none");
+                let status = response.status();
+                tracing::debug!("{method} {url}: {status} in {took:.1?}, request id {id}");
+            }
+            Err(error) => tracing::debug!("{method} {url}: {error} after {took:.1?}"),
+        }
     }
 
     fn convert(&self, error: reqwest::Error) -> Error {
@@ -198,6 +237,32 @@ impl Transport {
             read.body.extend_from_slice(&chunk);
         }
         Ok(read)
+    }
+}
+
+/// A response whose result is traced.
+trait HasStatus {
+    fn status(&self) -> StatusCode;
+    fn headers(&self) -> &HeaderMap;
+}
+
+impl HasStatus for ApiResponse {
+    fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+}
+
+impl HasStatus for reqwest::Response {
+    fn status(&self) -> StatusCode {
+        self.status()
+    }
+
+    fn headers(&self) -> &HeaderMap {
+        self.headers()
     }
 }
 

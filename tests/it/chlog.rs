@@ -11,6 +11,7 @@ mod log;
 mod log_context;
 mod login;
 mod output;
+mod presentation;
 mod run;
 mod run_signals;
 mod saved_input;

@@ -207,6 +207,14 @@ fn program() -> &'static str {
     }
 }
 
+/// Whether notes are suppressed.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Suppresses notes.
+pub(crate) fn silence_notes() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
 /// Whether warnings and notes are suppressed.
 static SILENT: AtomicBool = AtomicBool::new(false);
 
@@ -228,7 +236,7 @@ pub(crate) fn warn(message: &str) {
 
 /// Prints what was done or is going on, on standard error.
 pub(crate) fn note(message: &str) {
-    if SILENT.load(Ordering::Relaxed) {
+    if SILENT.load(Ordering::Relaxed) || QUIET.load(Ordering::Relaxed) {
         return;
     }
     let mut stderr = anstream::stderr().lock();

@@ -192,7 +192,9 @@ pub(crate) fn command(arguments: &[String]) -> Option<&str> {
     let mut words = arguments.iter().skip(1).map(String::as_str);
     while let Some(word) = words.next() {
         match word {
-            "--url" | "--profile" | "--format" => drop(words.next()),
+            "--url" | "--profile" | "--format" | "-o" | "--jq" | "--template" | "--columns" => {
+                let _ = words.next();
+            }
             flag if flag.starts_with('-') => {}
             command => return Some(command),
         }

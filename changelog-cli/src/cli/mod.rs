@@ -10,10 +10,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use anstyle::AnsiColor;
 use changelog_core::Status;
 
-use crate::base::failure::{Failure, Outcome};
+use crate::base::debug;
+use crate::base::failure::{Failure, Outcome, silence_notes};
 use crate::commands::{
-    around, auth, completions, doctor, export, health, history, host, import, list, log, man, run,
-    service, show, spool, terraform, upcoming, update, watch,
+    api, around, auth, completions, doctor, export, health, history, host, import, list, log, man,
+    run, service, show, spool, terraform, upcoming, update, watch,
 };
 use crate::environment::app::App;
 use crate::environment::global::Global;
@@ -108,6 +109,8 @@ pub(crate) enum Command {
     Import(import::ImportArgs),
     /// Export all matching changes in a format that `chlog import` reads
     Export(export::ExportArgs),
+    /// Send a request to the API and print the response
+    Api(api::ApiArgs),
     /// Check everything that is needed to record a change
     Doctor,
     /// Show the health of the server
@@ -128,6 +131,10 @@ impl Command {
 
 /// Runs the command and returns the exit code.
 pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
+    debug::start(cli.global.debug);
+    if cli.global.quiet {
+        silence_notes();
+    }
     let flags = cli.global.output.clone();
     if matches!(cli.command, Command::Run(_)) && flags.is_set() {
         return Err(Failure::usage(
@@ -178,6 +185,7 @@ async fn dispatch(app: App, command: Command) -> Outcome {
         Command::Rollback(args) => update::roll_back(app, args).await,
         Command::Service(command) => service::run(app, command).await,
         Command::Import(args) => import::run(app, args).await,
+        Command::Api(args) => api::run(app, args).await,
         Command::Export(args) => export::run(app, args).await,
         Command::Host(command) => host::run(app, command).await,
         // The other commands are handled by `run`.

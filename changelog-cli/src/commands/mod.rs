@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod api;
 pub(crate) mod around;
 pub(crate) mod auth;
 pub(crate) mod completions;

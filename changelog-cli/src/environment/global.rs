@@ -23,6 +23,24 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) profile: Option<String>,
+    /// Print each request with its status, duration and request ID on standard error (or
+    /// `CHLOG_DEBUG=1`)
+    #[arg(
+        short = 'v',
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) debug: bool,
+    /// Print no notes on standard error; warnings and errors are printed
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
 }
@@ -33,6 +51,8 @@ impl Global {
         Self {
             url,
             profile,
+            debug: false,
+            quiet: false,
             output: OutputFlags::default(),
         }
     }

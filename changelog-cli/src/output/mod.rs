@@ -178,6 +178,34 @@ impl Output {
         }
     }
 
+    /// Writes a response of the API as it is, or the records in its `data`.
+    pub(crate) fn response(&mut self, response: &Value) -> Outcome {
+        let records = match response.get("data") {
+            Some(Value::Array(records)) => records.as_slice(),
+            Some(record) => std::slice::from_ref(record),
+            None => std::slice::from_ref(response),
+        };
+        match self.format {
+            Format::Table | Format::Json | Format::Yaml | Format::Csv => self.document(response),
+            Format::Ndjson => {
+                for record in records {
+                    self.line(record)?;
+                }
+                self.flush()
+            }
+            Format::Ids => {
+                for id in records
+                    .iter()
+                    .filter_map(|record| record.get("id")?.as_str())
+                {
+                    writeln!(self.out, "{}", printable(id))
+                        .map_err(|error| write_failure(&error))?;
+                }
+                self.flush()
+            }
+        }
+    }
+
     /// Writes one record; for people, the text that `detail` returns.
     pub(crate) fn record<T: Record>(
         &mut self,
