@@ -1,103 +1,147 @@
 //! A client for programs that are not asynchronous.
+//!
+//! Its types are those of the asynchronous client in another [`Mode`]: what returns a
+//! future there returns the response here.
+//!
+//! ```no_run
+//! use changelog_client::{Client, blocking};
+//!
+//! # fn example() -> Result<(), changelog_client::Error> {
+//! let client: blocking::Client = Client::from_env()?.blocking()?;
+//!
+//! let change = client.changes().create("Deploy api 2.3").send()?;
+//! println!("{}", change.id);
+//! for change in client.changes().list().iter() {
+//!     println!("{}", change?.title);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use changelog_core::Change;
 use futures_util::{Stream, StreamExt};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
+use crate::changes::{ListChanges, WatchChanges, WatchedChange};
 use crate::error::Error;
+use crate::mode::{Mode, sealed};
 
-/// A blocking client. It has no endpoints of its own: [`Client::wait`] runs a
-/// request of the asynchronous [`Client`](crate::Client), and [`Client::iter`]
-/// iterates over a stream of it.
+/// A client whose requests wait for their responses; see [`Client::blocking`].
 ///
-/// Clones are cheap. Do not use or drop the client inside an asynchronous runtime:
-/// blocking there panics.
+/// It may be shared by threads. Inside an asynchronous runtime every request is an
+/// [`Error::Builder`], because it would block the other tasks of its thread.
 ///
-/// ```no_run
-/// use changelog_client::blocking;
-///
-/// # fn example() -> Result<(), changelog_client::Error> {
-/// let client = changelog_client::Client::builder()
-///     .url("http://127.0.0.1:8080")
-///     .api_key("chlog_…")
-///     .build()?;
-/// let client = blocking::Client::new(client)?;
-///
-/// let change = client.wait(|client| client.changes().create("Deploy api 2.3").send())?;
-/// println!("{}", change.id);
-/// for change in client.iter(|client| client.changes().list().stream()) {
-///     println!("{}", change?.title);
-/// }
-/// # Ok(())
-/// # }
-/// ```
+/// [`Client::blocking`]: crate::Client::blocking
+pub type Client = crate::Client<Blocking>;
+
+/// The mode of the blocking [`Client`]: requests return responses.
 #[derive(Clone)]
-pub struct Client {
-    client: crate::Client,
-    runtime: Arc<Runtime>,
+pub struct Blocking {
+    runtime: Arc<BackgroundRuntime>,
 }
 
-impl Client {
-    /// Wraps an asynchronous client.
-    ///
-    /// # Errors
-    /// [`Error::Builder`] if the system has no resources for a runtime.
-    pub fn new(client: crate::Client) -> Result<Self, Error> {
+/// A runtime that may be dropped anywhere: dropping one inside another panics.
+struct BackgroundRuntime(Option<Runtime>);
+
+impl Drop for BackgroundRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Blocking {
+    pub(crate) fn new() -> Result<Self, Error> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::Builder(format!("cannot start a runtime: {error}")))?;
         Ok(Self {
-            client,
-            runtime: Arc::new(runtime),
+            runtime: Arc::new(BackgroundRuntime(Some(runtime))),
         })
     }
 
-    /// Sends a request and waits for its response.
-    ///
-    /// # Panics
-    /// If it is called inside an asynchronous runtime.
-    pub fn wait<F: Future>(&self, request: impl FnOnce(&crate::Client) -> F) -> F::Output {
-        self.runtime.block_on(request(&self.client))
-    }
-
-    /// Iterates over a stream, waiting for each item.
-    ///
-    /// # Panics
-    /// If the next item is requested inside an asynchronous runtime.
-    pub fn iter<S: Stream + 'static>(
-        &self,
-        request: impl FnOnce(&crate::Client) -> S,
-    ) -> Iter<S::Item> {
-        Iter {
-            stream: Box::pin(request(&self.client)),
-            runtime: self.runtime.clone(),
+    fn wait<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        match &self.runtime.0 {
+            Some(runtime) if Handle::try_current().is_err() => runtime.block_on(future),
+            _ => Err(Error::Builder(
+                "a blocking client cannot be used inside an asynchronous runtime; use \
+                 `changelog_client::Client` there"
+                    .to_owned(),
+            )),
         }
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("blocking::Client")
-            .field(&self.client)
-            .finish()
+impl sealed::Sealed for Blocking {}
+
+impl Mode for Blocking {
+    type Response<T: Send + 'static> = Result<T, Error>;
+
+    fn send<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.wait(request)
     }
 }
 
-/// The items of a stream; see [`Client::iter`].
+impl fmt::Debug for Blocking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Blocking")
+    }
+}
+
+impl ListChanges<Blocking> {
+    /// Iterates over the whole list; see [`ListChanges::stream`].
+    pub fn iter(self) -> Iter<Change> {
+        let mode = self.mode().clone();
+        Iter::new(mode, self.into_stream())
+    }
+}
+
+impl WatchChanges<Blocking> {
+    /// Iterates over changes, waiting for each; see [`WatchChanges::stream`].
+    pub fn iter(self) -> Iter<WatchedChange> {
+        let mode = self.mode().clone();
+        Iter::new(mode, self.into_stream())
+    }
+}
+
+/// An iterator that waits for each item. It ends after an error.
+#[must_use = "nothing is sent until `next`"]
 pub struct Iter<T> {
-    stream: Pin<Box<dyn Stream<Item = T>>>,
-    runtime: Arc<Runtime>,
+    mode: Blocking,
+    stream: Pin<Box<dyn Stream<Item = Result<T, Error>> + Send>>,
+    failed: bool,
+}
+
+impl<T> Iter<T> {
+    fn new(mode: Blocking, stream: impl Stream<Item = Result<T, Error>> + Send + 'static) -> Self {
+        Self {
+            mode,
+            stream: Box::pin(stream),
+            failed: false,
+        }
+    }
 }
 
 impl<T> Iterator for Iter<T> {
-    type Item = T;
+    type Item = Result<T, Error>;
 
-    fn next(&mut self) -> Option<T> {
-        self.runtime.block_on(self.stream.next())
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = async { self.stream.next().await.transpose() };
+        let item = self.mode.wait(item).transpose();
+        self.failed = matches!(item, Some(Err(_)));
+        item
     }
 }
 

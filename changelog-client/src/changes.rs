@@ -16,25 +16,24 @@ pub use self::list::ListChanges;
 pub use self::query::ChangeQuery;
 pub use self::update::UpdateChange;
 pub use self::watch::{WatchChanges, WatchedChange};
-use crate::error::Error;
+use crate::mode::{Async, Mode, Sender};
 use crate::request::ApiRequest;
-use crate::transport::Transport;
 
 /// The endpoints for changes; see [`Client::changes`](crate::Client::changes).
 #[derive(Clone, Debug)]
-pub struct Changes {
-    transport: Transport,
+pub struct Changes<M = Async> {
+    sender: Sender<M>,
 }
 
-impl Changes {
-    pub(crate) fn new(transport: Transport) -> Self {
-        Self { transport }
+impl<M: Mode> Changes<M> {
+    pub(crate) fn new(sender: Sender<M>) -> Self {
+        Self { sender }
     }
 
     /// Prepares to create a change with a title of
     /// [`MIN_TITLE_CHARS`](crate::limits::MIN_TITLE_CHARS) to
     /// [`MAX_TITLE_CHARS`](crate::limits::MAX_TITLE_CHARS) characters.
-    pub fn create(&self, title: impl Into<String>) -> CreateChange {
+    pub fn create(&self, title: impl Into<String>) -> CreateChange<M> {
         self.create_from(NewChange {
             title: title.into(),
             ..NewChange::default()
@@ -42,77 +41,65 @@ impl Changes {
     }
 
     /// Prepares to create a change from its fields.
-    pub fn create_from(&self, change: NewChange) -> CreateChange {
-        CreateChange::new(self.transport.clone(), change)
+    pub fn create_from(&self, change: NewChange) -> CreateChange<M> {
+        CreateChange::new(self.sender.clone(), change)
     }
 
     /// Prepares to create several changes in one request: 1 to
     /// [`MAX_BULK_CHANGES`](crate::limits::MAX_BULK_CHANGES), at most 256 KiB as JSON.
-    pub fn create_many(&self, changes: impl IntoIterator<Item = NewChange>) -> CreateChanges {
-        CreateChanges::new(self.transport.clone(), changes.into_iter().collect())
+    pub fn create_many(&self, changes: impl IntoIterator<Item = NewChange>) -> CreateChanges<M> {
+        CreateChanges::new(self.sender.clone(), changes.into_iter().collect())
     }
 
     /// Prepares to list changes, newest first: all of them, or those that match
     /// a [`ChangeQuery`].
-    pub fn list(&self) -> ListChanges {
-        ListChanges::new(self.transport.clone())
+    pub fn list(&self) -> ListChanges<M> {
+        ListChanges::new(self.sender.clone())
     }
 
     /// Prepares to receive changes as they are recorded, and
     /// [updated](WatchChanges::updates): all of them, or those that match a
     /// [`ChangeQuery`].
-    pub fn watch(&self) -> WatchChanges {
-        WatchChanges::new(self.transport.clone())
+    pub fn watch(&self) -> WatchChanges<M> {
+        WatchChanges::new(self.sender.clone())
     }
 
     /// Prepares to rank the changes before a moment by how likely they are the
     /// cause of an incident at that moment.
-    pub fn around(&self) -> AroundChanges {
-        AroundChanges::new(self.transport.clone())
+    pub fn around(&self) -> AroundChanges<M> {
+        AroundChanges::new(self.sender.clone())
     }
 
     /// Lists the planned changes that have a scheduled time, the earliest first, so that
     /// overdue ones come first; at most `limit`, which is 1 to 100.
-    pub fn upcoming(
-        &self,
-        limit: u64,
-    ) -> impl Future<Output = Result<Vec<Change>, Error>> + Send + use<> {
-        let transport = self.transport.clone();
-        async move {
-            let query = UpcomingFilter { limit }.to_query();
-            let request = ApiRequest::get(&["changes", "upcoming"]).query(query);
-            transport.send_for_data(&request).await
-        }
+    pub fn upcoming(&self, limit: u64) -> M::Response<Vec<Change>> {
+        let query = UpcomingFilter { limit }.to_query();
+        self.sender
+            .data(Ok(ApiRequest::get(&["changes", "upcoming"]).query(query)))
     }
 
     /// Gets a change.
-    pub fn get(&self, id: ChangeId) -> impl Future<Output = Result<Change, Error>> + Send + use<> {
-        let transport = self.transport.clone();
-        async move {
-            let request = ApiRequest::get(&["changes", &id.to_string()]);
-            transport.send_for_data(&request).await
-        }
+    pub fn get(&self, id: ChangeId) -> M::Response<Change> {
+        self.sender
+            .data(Ok(ApiRequest::get(&["changes", &id.to_string()])))
     }
 
     /// Gets what was done to a change, when and by whom.
-    pub fn history(
-        &self,
-        id: ChangeId,
-    ) -> impl Future<Output = Result<ChangeHistory, Error>> + Send + use<> {
-        let transport = self.transport.clone();
-        async move {
-            let request = ApiRequest::get(&["changes", &id.to_string(), "history"]);
-            transport.send_for_data(&request).await
-        }
+    pub fn history(&self, id: ChangeId) -> M::Response<ChangeHistory> {
+        self.sender.data(Ok(ApiRequest::get(&[
+            "changes",
+            &id.to_string(),
+            "history",
+        ])))
     }
 
     /// Prepares to update a change.
-    pub fn update(&self, id: ChangeId) -> UpdateChange {
+    pub fn update(&self, id: ChangeId) -> UpdateChange<M> {
         self.update_with(id, ChangePatch::default())
     }
 
     /// Prepares to update a change with a patch.
-    pub fn update_with(&self, id: ChangeId, patch: ChangePatch) -> UpdateChange {
-        UpdateChange::new(self.transport.clone(), id, patch)
+    pub fn update_with(&self, id: ChangeId, patch: ChangePatch) -> UpdateChange<M> {
+        UpdateChange::new(self.sender.clone(), id, patch)
     }
 }

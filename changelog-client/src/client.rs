@@ -1,7 +1,7 @@
 //! The client and its builder.
 
-use std::fmt;
 use std::time::{Duration, Instant, SystemTime};
+use std::{env, fmt, fs};
 
 use changelog_core::{Health, KeyInfo};
 use http::header::DATE;
@@ -14,11 +14,16 @@ use crate::base_url::BaseUrl;
 use crate::changes::Changes;
 use crate::error::Error;
 use crate::hosts::Hosts;
+use crate::mode::{Async, Mode, Sender};
 use crate::request::ApiRequest;
 use crate::retry::RetryPolicy;
 use crate::services::Services;
 use crate::transport::{Settings, Transport};
 use crate::{proxy, reqwest_error, tls};
+
+const URL_VARIABLE: &str = "CHLOG_URL";
+const KEY_VARIABLE: &str = "CHLOG_API_KEY";
+const KEY_FILE_VARIABLE: &str = "CHLOG_API_KEY_FILE";
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,93 +33,120 @@ const DEFAULT_TOTAL_TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// The endpoints are grouped by resource: [`Client::changes`], [`Client::hosts`]
 /// and [`Client::services`]. Clones are cheap: they share the connections and
-/// the settings.
+/// the settings. Requests of the default [`Mode`] are futures; those of
+/// `blocking::Client` return responses.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), changelog_client::Error> {
 /// use changelog_client::Client;
 ///
-/// let client = Client::builder()
-///     .url("https://changes.example.com")
-///     .api_key(std::env::var("CHLOG_API_KEY").unwrap_or_default())
-///     .build()?;
+/// let client = Client::from_env()?;
 /// println!("{}", client.key().await?.organization.name);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Client {
-    transport: Transport,
+pub struct Client<M = Async> {
+    sender: Sender<M>,
 }
 
 impl Client {
-    pub(crate) fn transport(&self) -> &Transport {
-        &self.transport
-    }
-
     /// Returns a builder; only the URL is required.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
+    /// Creates a client from environment variables, as [`ClientBuilder::from_env`] reads
+    /// them.
+    ///
+    /// # Errors
+    /// [`Error::Builder`], see [`ClientBuilder::from_env`] and [`ClientBuilder::build`].
+    pub fn from_env() -> Result<Self, Error> {
+        ClientBuilder::from_env()?.build()
+    }
+
+    /// Returns a client for programs that are not asynchronous.
+    ///
+    /// # Errors
+    /// [`Error::Builder`] if the system has no resources for a runtime.
+    #[cfg(feature = "blocking")]
+    pub fn blocking(self) -> Result<crate::blocking::Client, Error> {
+        Ok(Client {
+            sender: Sender {
+                transport: self.sender.transport,
+                mode: crate::blocking::Blocking::new()?,
+            },
+        })
+    }
+}
+
+impl<M: Mode> Client<M> {
+    pub(crate) fn sender(&self) -> &Sender<M> {
+        &self.sender
+    }
+
     /// Returns the endpoints for changes.
-    pub fn changes(&self) -> Changes {
-        Changes::new(self.transport.clone())
+    pub fn changes(&self) -> Changes<M> {
+        Changes::new(self.sender.clone())
     }
 
     /// Returns the endpoints for hosts.
-    pub fn hosts(&self) -> Hosts {
-        Hosts::new(self.transport.clone())
+    pub fn hosts(&self) -> Hosts<M> {
+        Hosts::new(self.sender.clone())
     }
 
     /// Returns the endpoints for services.
-    pub fn services(&self) -> Services {
-        Services::new(self.transport.clone())
+    pub fn services(&self) -> Services<M> {
+        Services::new(self.sender.clone())
     }
 
     /// Gets the health of the service. Needs no API key and is not retried.
     ///
     /// If the service answers that its database is unreachable (status 503), the
     /// result is a [`Health`] for which [`Health::is_ok`] is false, not an error.
-    pub async fn health(&self) -> Result<Health, Error> {
-        Ok(self.probe().await?.health)
+    pub fn health(&self) -> M::Response<Health> {
+        self.sender
+            .run(|transport| async move { Ok(probe(&transport).await?.health) })
     }
 
     /// Returns the proxy that requests go through, without its user name and password;
     /// `None` for a direct connection.
     pub fn proxy(&self) -> Option<String> {
-        proxy::of(&self.transport.settings().base_url)
+        proxy::of(&self.sender.transport.settings().base_url)
     }
 
     /// Gets the health of the service with the response time and the time of the
     /// service's clock. Needs no API key and is not retried.
-    pub async fn probe(&self) -> Result<Probe, Error> {
-        let start = Instant::now();
-        let request = ApiRequest::get(&["health"]).without_api_key();
-        let is_expected =
-            |status: &StatusCode| status.is_success() || *status == StatusCode::SERVICE_UNAVAILABLE;
-        let (health, headers) = self.transport.send_once(&request, is_expected).await?;
-        let latency = start.elapsed();
-        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
-        Ok(Probe {
-            health,
-            latency,
-            date: date.and_then(|date| httpdate::parse_http_date(date).ok()),
-        })
+    pub fn probe(&self) -> M::Response<Probe> {
+        self.sender
+            .run(|transport| async move { probe(&transport).await })
     }
 
     /// Gets the name, the organization, the plan and the expiry of the client's
     /// API key.
-    pub async fn key(&self) -> Result<KeyInfo, Error> {
-        self.transport
-            .send_for_data(&ApiRequest::get(&["key"]))
-            .await
+    pub fn key(&self) -> M::Response<KeyInfo> {
+        self.sender.data(Ok(ApiRequest::get(&["key"])))
     }
 
     /// Returns the URL of the service.
     pub fn url(&self) -> &Url {
-        self.transport.settings().base_url.as_url()
+        self.sender.transport.settings().base_url.as_url()
     }
+}
+
+async fn probe(transport: &Transport) -> Result<Probe, Error> {
+    let start = Instant::now();
+    let request = ApiRequest::get(&["health"]).without_api_key();
+    let is_expected =
+        |status: &StatusCode| status.is_success() || *status == StatusCode::SERVICE_UNAVAILABLE;
+    let (health, headers) = transport.send_once(&request, is_expected).await?;
+    let latency = start.elapsed();
+    let date = headers.get(DATE).and_then(|date| date.to_str().ok());
+    Ok(Probe {
+        health,
+        latency,
+        date: date.and_then(|date| httpdate::parse_http_date(date).ok()),
+    })
 }
 
 /// The result of [`Client::probe`].
@@ -130,9 +162,9 @@ pub struct Probe {
     pub date: Option<SystemTime>,
 }
 
-impl fmt::Debug for Client {
+impl<M> fmt::Debug for Client<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings = self.transport.settings();
+        let settings = self.sender.transport.settings();
         f.debug_struct("Client")
             .field("url", &settings.base_url.as_url().as_str())
             .field("api_key", &settings.api_key)
@@ -149,6 +181,9 @@ impl fmt::Debug for Client {
 pub struct ClientBuilder {
     url: String,
     api_key: Option<SecretString>,
+    http: Option<reqwest::Client>,
+    /// PEM.
+    root_certificates: Vec<u8>,
     user_agent: String,
     connect_timeout: Duration,
     attempt_timeout: Duration,
@@ -161,6 +196,8 @@ impl Default for ClientBuilder {
         Self {
             url: String::new(),
             api_key: None,
+            http: None,
+            root_certificates: Vec::new(),
             user_agent: concat!("changelog-client/", env!("CARGO_PKG_VERSION")).to_owned(),
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             attempt_timeout: DEFAULT_ATTEMPT_TIMEOUT,
@@ -171,6 +208,34 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
+    /// Returns a builder with the settings of environment variables: the URL of
+    /// `CHLOG_URL`, and the API key of `CHLOG_API_KEY`, or else of the file that
+    /// `CHLOG_API_KEY_FILE` names. Empty variables count as not set. The command `chlog`
+    /// reads the same variables.
+    ///
+    /// # Errors
+    /// [`Error::Builder`] if `CHLOG_URL` is not set, or the file cannot be read.
+    pub fn from_env() -> Result<Self, Error> {
+        Self::from_variables(|name| env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
+        let Some(url) = variable(URL_VARIABLE) else {
+            return Err(Error::Builder(format!("{URL_VARIABLE} is not set")));
+        };
+        let builder = Self::default().url(url);
+        if let Some(key) = variable(KEY_VARIABLE) {
+            return Ok(builder.api_key(key));
+        }
+        let Some(path) = variable(KEY_FILE_VARIABLE) else {
+            return Ok(builder);
+        };
+        let key = fs::read_to_string(&path).map_err(|error| {
+            Error::Builder(format!("{KEY_FILE_VARIABLE}: cannot read {path}: {error}"))
+        })?;
+        Ok(builder.api_key(key.trim()))
+    }
+
     /// Sets the URL of the service, such as `https://changes.example.com`, or
     /// `https://example.com/changes` behind a proxy. A trailing slash is ignored.
     pub fn url(mut self, url: impl Into<String>) -> Self {
@@ -182,6 +247,24 @@ impl ClientBuilder {
     /// [`Client::probe`] need one.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
+        self
+    }
+
+    /// Trusts further certificate authorities, next to those of the system: one or
+    /// several certificates as PEM.
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.root_certificates = pem.into();
+        self
+    }
+
+    /// Sends requests by a client of the application, with its proxies, certificates and
+    /// headers. [`ClientBuilder::user_agent`], [`ClientBuilder::connect_timeout`] and
+    /// [`ClientBuilder::root_certificates`] then have no effect.
+    ///
+    /// Build it with [`redirect::Policy::none`]: reqwest would send the API key to the
+    /// target of a redirect.
+    pub fn http_client(mut self, http: reqwest::Client) -> Self {
+        self.http = Some(http);
         self
     }
 
@@ -221,28 +304,35 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// [`Error::Builder`] if the URL is not an `http` or `https` URL, the API key
-    /// contains characters that a header cannot contain, or the system's
-    /// certificates cannot be read.
+    /// contains characters that a header cannot contain, or certificates cannot be
+    /// read.
     pub fn build(self) -> Result<Client, Error> {
         let base_url = BaseUrl::parse(&self.url)?;
         let api_key = self.api_key.as_ref().map(api_key_header).transpose()?;
-        let http = reqwest::Client::builder()
-            .user_agent(self.user_agent)
-            .connect_timeout(self.connect_timeout)
-            // A redirect would send the API key to another server.
-            .redirect(redirect::Policy::none())
-            .tls_backend_preconfigured(tls::config(&base_url)?)
-            .build()
-            .map_err(|error| Error::Builder(reqwest_error::with_causes(&error)))?;
+        let http = match self.http {
+            Some(http) => http,
+            None => reqwest::Client::builder()
+                .user_agent(self.user_agent)
+                .connect_timeout(self.connect_timeout)
+                // A redirect would send the API key to another server.
+                .redirect(redirect::Policy::none())
+                .tls_backend_preconfigured(tls::config(&base_url, &self.root_certificates)?)
+                .build()
+                .map_err(|error| Error::Builder(reqwest_error::with_causes(&error)))?,
+        };
+        let transport = Transport::new(Settings {
+            http,
+            base_url,
+            api_key,
+            attempt_timeout: self.attempt_timeout,
+            total_timeout: self.total_timeout,
+            retry: self.retry,
+        });
         Ok(Client {
-            transport: Transport::new(Settings {
-                http,
-                base_url,
-                api_key,
-                attempt_timeout: self.attempt_timeout,
-                total_timeout: self.total_timeout,
-                retry: self.retry,
-            }),
+            sender: Sender {
+                transport,
+                mode: Async,
+            },
         })
     }
 }
@@ -267,6 +357,54 @@ mod tests {
         let shown = format!("{builder:?}");
         let shown = shown + &format!("{:?}", builder.build().unwrap());
         assert!(!shown.contains("chlog_secret"), "{shown}");
+    }
+
+    #[test]
+    fn settings_come_from_the_variables_of_chlog() {
+        let file = std::env::temp_dir().join(format!("changelog-client-{}", std::process::id()));
+        fs::write(&file, "chlog_of_file\n").unwrap();
+        let path = file.to_str().unwrap();
+        let key_of = |variables: &[(&str, &str)]| {
+            let builder = ClientBuilder::from_variables(|name| {
+                let value = variables.iter().find(|(known, _)| *known == name);
+                value.map(|(_, value)| (*value).to_owned())
+            })?;
+            let key = builder.api_key.as_ref();
+            Ok::<_, Error>((
+                builder.url.clone(),
+                key.map(|key| key.expose_secret().to_owned()),
+            ))
+        };
+        let url = (URL_VARIABLE, "http://localhost");
+        let file_key = (KEY_FILE_VARIABLE, path);
+        for (variables, expected) in [
+            (&[url][..], None),
+            (&[url, (KEY_VARIABLE, "chlog_x"), file_key], Some("chlog_x")),
+            (&[url, file_key], Some("chlog_of_file")),
+        ] {
+            let (url, key) = key_of(variables).unwrap();
+            assert_eq!((&*url, key.as_deref()), ("http://localhost", expected));
+        }
+        let error = key_of(&[]).unwrap_err();
+        assert_eq!(error.to_string(), "CHLOG_URL is not set");
+        fs::remove_file(&file).unwrap();
+        let error = key_of(&[url, file_key]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("CHLOG_API_KEY_FILE: cannot read "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn root_certificates_must_be_pem() {
+        for pem in [
+            "no certificate",
+            "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
+        ] {
+            let builder = Client::builder().url("https://localhost");
+            let error = builder.root_certificates(pem).build().unwrap_err();
+            assert!(error.to_string().contains("root certificates"), "{error}");
+        }
     }
 
     #[test]

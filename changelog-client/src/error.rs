@@ -1,6 +1,7 @@
 //! The error type of every request.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use changelog_core::{Problem, ProblemCode, Violation};
@@ -47,7 +48,7 @@ pub enum Error {
         response: Box<ErrorResponse>,
     },
     /// No complete response arrived.
-    #[error("{0}")]
+    #[error(transparent)]
     Transport(Box<TransportError>),
     /// The response has a success status, but this client cannot read it: it is
     /// not the expected JSON, or it exceeds the size limit. Usually the URL is
@@ -110,6 +111,9 @@ pub struct ErrorResponse {
 }
 
 /// A failure to get a complete response.
+///
+/// The message contains those of its causes. [`source`](std::error::Error::source) returns
+/// the error of reqwest, whose own sources can be downcast, such as to [`std::io::Error`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransportError {
@@ -122,6 +126,8 @@ pub struct TransportError {
     /// Whether the request may have taken effect although it failed; see
     /// [`Error::is_unconfirmed`].
     pub unconfirmed: bool,
+    /// The error of the HTTP client; none for a timeout of this client.
+    pub(crate) source: Option<Arc<reqwest::Error>>,
 }
 
 /// What failed in a [`TransportError`].
@@ -324,6 +330,7 @@ impl TransportError {
                 kind,
                 TransportErrorKind::Timeout | TransportErrorKind::Disconnected
             ),
+            source: None,
         }
     }
 }
@@ -368,6 +375,13 @@ impl fmt::Display for TransportErrorKind {
             Self::Timeout => "timed out",
             Self::Disconnected => "the connection was lost",
         })
+    }
+}
+
+impl std::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.source.as_deref()?;
+        Some(source)
     }
 }
 

@@ -5,12 +5,9 @@
 //! use futures_util::TryStreamExt;
 //!
 //! # async fn example() -> Result<(), changelog_client::Error> {
-//! let client = Client::builder()
-//!     .url("http://127.0.0.1:8080")
-//!     .api_key("chlog_…")
-//!     .build()?;
+//! let client = Client::from_env()?;
 //!
-//! let service = client.services().create("payments").send().await?;
+//! let service = client.services().ensure("payments").await?;
 //! let change = client
 //!     .changes()
 //!     .create("Deploy payments 2.3")
@@ -18,9 +15,8 @@
 //!     .risk_level(RiskLevel::High)
 //!     .status(Status::InProgress)
 //!     .tag("deploy")
-//!     .send()
 //!     .await?;
-//! client.changes().update(change.id).status(Status::Completed).send().await?;
+//! client.changes().update(change.id).status(Status::Completed).await?;
 //!
 //! let deployments = ChangeQuery::new().service(service.id).tag("deploy");
 //! let mut list = client.changes().list().matching(deployments.clone()).stream();
@@ -55,6 +51,7 @@ mod changes;
 mod client;
 mod error;
 mod hosts;
+mod mode;
 mod proxy;
 mod raw;
 mod request;
@@ -83,6 +80,7 @@ pub use error::{
 };
 pub use hosts::{CreateHost, Hosts, UpdateHost};
 pub use http::Method;
+pub use mode::{Async, Mode, ResponseFuture};
 pub use request::new_idempotency_key;
 pub use retry::RetryPolicy;
 pub use services::{CreateService, Services, UpdateService};

@@ -26,6 +26,7 @@ pub(crate) struct ApiRequest {
     pub(crate) body: Option<Bytes>,
     pub(crate) idempotency_key: Option<String>,
     pub(crate) last_event_id: Option<String>,
+    pub(crate) preference: Option<&'static str>,
     pub(crate) needs_api_key: bool,
 }
 
@@ -38,6 +39,7 @@ impl ApiRequest {
             body: None,
             idempotency_key: None,
             last_event_id: None,
+            preference: None,
             needs_api_key: true,
         }
     }
@@ -86,6 +88,11 @@ impl ApiRequest {
 
     pub(crate) fn last_event_id(mut self, id: Option<String>) -> Self {
         self.last_event_id = id;
+        self
+    }
+
+    pub(crate) fn prefer(mut self, preference: &'static str) -> Self {
+        self.preference = Some(preference);
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::sync::Arc;
 
 use rustls::CertificateError;
 
@@ -49,7 +50,9 @@ pub(crate) fn convert(error: reqwest::Error, base_url: &BaseUrl) -> Error {
         }
         _ => String::new(),
     };
-    TransportError::new(kind, format!("{base_url}{through}: {message}")).into()
+    let mut failure = TransportError::new(kind, format!("{base_url}{through}: {message}"));
+    failure.source = Some(Arc::new(error));
+    failure.into()
 }
 
 /// Returns what is wrong with a certificate.

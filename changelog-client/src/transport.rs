@@ -211,6 +211,9 @@ impl Transport {
         if let Some(id) = &request.last_event_id {
             builder = builder.header(headers::LAST_EVENT_ID, id);
         }
+        if let Some(preference) = request.preference {
+            builder = builder.header(headers::PREFER, preference);
+        }
         if let Some(body) = &request.body {
             builder = builder
                 .header(CONTENT_TYPE, "application/json")

@@ -1,18 +1,22 @@
 //! The client that waits, against a service in another thread.
 
-use changelog_client::{Change, Client, Error, blocking};
+use changelog_client::{Change, Client, Error};
 use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
 use wiremock::matchers::path;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-#[test]
-fn requests_block_and_streams_are_iterators() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+fn runtime() -> Runtime {
+    Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()
-        .unwrap();
-    let server = runtime.block_on(MockServer::start());
+        .unwrap()
+}
+
+/// Returns a service with one change.
+async fn service() -> MockServer {
+    let server = MockServer::start().await;
     let id = "018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
     let change = json!({
         "id": id, "title": "Deploy", "description": null, "risk_level": "low",
@@ -24,22 +28,47 @@ fn requests_block_and_streams_are_iterators() {
     let page = json!({
         "data": [change], "count": 1, "page": 1, "per_page": 100, "total_pages": 1,
     });
-    runtime.block_on(
-        Mock::given(path("/api/changes"))
-            .respond_with(ResponseTemplate::new(200).set_body_json(page))
-            .mount(&server),
-    );
-    let client = Client::builder().url(server.uri()).build().unwrap();
-    let client = blocking::Client::new(client).unwrap();
+    Mock::given(path("/api/changes"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(page))
+        .mount(&server)
+        .await;
+    server
+}
 
-    let page = client
-        .wait(|client| client.changes().list().send())
-        .unwrap();
-    assert_eq!(page.count, 1);
-    let changes: Result<Vec<Change>, Error> = client
-        .iter(|client| client.changes().list().stream())
-        .collect();
+fn client(server: &MockServer) -> changelog_client::blocking::Client {
+    let client = Client::builder().url(server.uri()).build().unwrap();
+    client.blocking().unwrap()
+}
+
+#[test]
+fn requests_block_and_lists_are_iterators() {
+    let runtime = runtime();
+    let server = runtime.block_on(service());
+    let client = client(&server);
+    assert_eq!(client.changes().list().send().unwrap().count, 1);
+    let changes: Result<Vec<Change>, Error> = client.changes().list().iter().collect();
     assert_eq!(changes.unwrap()[0].title, "Deploy");
-    let error = client.wait(|client| client.services().list()).unwrap_err();
+    let error = client.services().list().unwrap_err();
     assert_eq!(error.status(), Some(404));
+    // Another thread may use it, and iterate.
+    let title = std::thread::spawn(move || {
+        let mut changes = client.changes().list().iter();
+        changes.next().map(|change| change.unwrap().title)
+    });
+    assert_eq!(title.join().unwrap().as_deref(), Some("Deploy"));
+}
+
+#[test]
+fn inside_a_runtime_requests_are_errors_and_nothing_panics() {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let server = service().await;
+        let client = client(&server);
+        let error = client.changes().list().send().unwrap_err();
+        assert!(matches!(&error, Error::Builder(_)), "{error:?}");
+        let mut changes = client.changes().list().iter();
+        assert!(matches!(changes.next(), Some(Err(Error::Builder(_)))));
+        assert!(changes.next().is_none());
+        drop((changes, client));
+    });
 }

@@ -255,7 +255,7 @@ async fn an_update_is_retried() {
         .changes()
         .update(ID.parse().unwrap())
         .status(Status::Completed)
-        .description(None)
+        .clear_description()
         .send()
         .await
         .unwrap();
@@ -526,4 +526,98 @@ async fn errors_and_debug_do_not_show_the_key() {
     assert!(!shown.contains(KEY), "{shown}");
     let problem = error.problem().unwrap();
     assert_eq!(problem.code, ProblemCode::Unauthorized);
+}
+
+#[tokio::test]
+async fn a_builder_is_a_future_of_its_response() {
+    let server = MockServer::start().await;
+    mock_responses(&server, vec![created()]).await;
+    let created = client(&server).changes().create("Deploy").await.unwrap();
+    assert_eq!(created.title, "Deploy");
+}
+
+#[tokio::test]
+async fn a_create_in_full_reads_the_change_if_the_service_answers_in_brief() {
+    let server = MockServer::start().await;
+    mock_responses(&server, vec![created()]).await;
+    Mock::given(path(format!("/api/changes/{ID}")))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": change(ID)})))
+        .mount(&server)
+        .await;
+    let create = client(&server).changes().create("Deploy");
+    let change = create.send_in_full().await.unwrap();
+    assert_eq!(change.occurred_at.to_string(), "2026-11-21T08:30:00.000Z");
+    let sent = requests(&server).await;
+    assert_eq!(sent[0].headers["prefer"], "return=representation");
+    assert_eq!(sent.len(), 2);
+}
+
+#[tokio::test]
+async fn the_causes_of_a_transport_error_can_be_downcast() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let client = client_at(&format!("http://{address}"));
+    let error = client.changes().list().await.unwrap_err();
+    let mut cause = std::error::Error::source(&error);
+    let mut kinds = Vec::new();
+    while let Some(inner) = cause {
+        kinds.extend(inner.downcast_ref().map(std::io::Error::kind));
+        cause = inner.source();
+    }
+    assert!(
+        kinds.contains(&std::io::ErrorKind::ConnectionRefused),
+        "{kinds:?}"
+    );
+}
+
+#[tokio::test]
+async fn requests_can_be_sent_by_a_client_of_the_application() {
+    let server = MockServer::start().await;
+    mock_responses(&server, vec![created()]).await;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let http = reqwest::Client::builder().user_agent("of-the-application");
+    let client = Client::builder()
+        .url(server.uri())
+        .http_client(http.build().unwrap())
+        .build()
+        .unwrap();
+    client.changes().create("Deploy").await.unwrap();
+    let sent = requests(&server).await;
+    assert_eq!(sent[0].headers["user-agent"], "of-the-application");
+}
+
+#[tokio::test]
+async fn names_are_found_regardless_of_case_and_created_once() {
+    let server = MockServer::start().await;
+    let payments = json!({
+        "id": ID, "name": "payments", "description": null, "color": "#6366f1",
+        "depends_on": [], "organization_id": ID, "created_at": "2026-11-21T08:30:00.000Z",
+    });
+    let list = json!({"data": [payments]});
+    // Another client creates the service between the list and the create.
+    Mock::given(method("GET"))
+        .and(path("/api/services"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({"data": []})))
+        .up_to_n_times(1)
+        .mount(&server)
+        .await;
+    Mock::given(method("GET"))
+        .and(path("/api/services"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(list))
+        .mount(&server)
+        .await;
+    Mock::given(method("POST"))
+        .and(path("/api/services"))
+        .respond_with(problem(409, "conflict"))
+        .mount(&server)
+        .await;
+    let services = client(&server).services();
+    assert_eq!(services.ensure("Payments").await.unwrap().name, "payments");
+    let found = services.find(" PAYMENTS ").await.unwrap();
+    assert_eq!(
+        found.map(|service| service.name).as_deref(),
+        Some("payments")
+    );
+    assert_eq!(services.find("other").await.unwrap(), None);
 }

@@ -18,11 +18,25 @@ const MAX_GUESSED_BYTES: usize = 64;
 /// Both databases index exactly these words, and a query is split by the same
 /// function, so their results are equal.
 pub fn words(text: &str) -> Vec<String> {
+    // Folding leaves nothing else to do in ASCII, which most titles are.
+    let folded = if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        fold(text)
+    };
+    folded
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(|word| word[..word.floor_char_boundary(MAX_WORD_BYTES)].to_owned())
+        .collect()
+}
+
+/// Folds case and diacritics away.
+fn fold(text: &str) -> String {
     // Upper then lower is Unicode's way to make ß equal ss and σ equal ς,
     // which lower alone is not. Lower before that makes ẞ the ß that it is the
     // capital of, which upper leaves as it is.
-    let folded: String = text
-        .nfkd()
+    text.nfkd()
         .filter(|c| !is_combining_mark(*c))
         .flat_map(char::to_lowercase)
         .flat_map(char::to_uppercase)
@@ -30,11 +44,6 @@ pub fn words(text: &str) -> Vec<String> {
         // Folding may have produced marks anew (İ becomes i and a dot).
         .nfkd()
         .filter(|c| !is_combining_mark(*c))
-        .collect();
-    folded
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(|word| word[..word.floor_char_boundary(MAX_WORD_BYTES)].to_owned())
         .collect()
 }
 

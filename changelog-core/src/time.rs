@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -51,6 +52,16 @@ impl Timestamp {
 impl From<DateTime<Utc>> for Timestamp {
     fn from(at: DateTime<Utc>) -> Self {
         Self::from_millis(at.timestamp_millis())
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    /// Times before 1970 become 1970, and the rest of a millisecond is dropped.
+    fn from(time: SystemTime) -> Self {
+        let since = time
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Self::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 }
 

@@ -2,23 +2,22 @@
 
 use changelog_core::{Around, AroundFilter, Environment, HostId, ServiceId, Timestamp};
 
-use crate::error::Error;
+use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
-use crate::transport::Transport;
 
 /// A ranking of the changes before a moment; nothing is sent until
 /// [`AroundChanges::send`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
-pub struct AroundChanges {
-    transport: Transport,
+pub struct AroundChanges<M = Async> {
+    sender: Sender<M>,
     filter: AroundFilter,
 }
 
-impl AroundChanges {
-    pub(super) fn new(transport: Transport) -> Self {
+impl<M: Mode> AroundChanges<M> {
+    pub(super) fn new(sender: Sender<M>) -> Self {
         Self {
-            transport,
+            sender,
             filter: AroundFilter::default(),
         }
     }
@@ -77,8 +76,10 @@ impl AroundChanges {
 
     /// Returns the changes with the reasons for their rank, the most suspicious
     /// first.
-    pub async fn send(self) -> Result<Around, Error> {
+    pub fn send(self) -> M::Response<Around> {
         let request = ApiRequest::get(&["changes", "around"]).query(self.filter.to_query());
-        self.transport.send(&request).await
+        self.sender.body(Ok(request))
     }
 }
+
+into_future!(AroundChanges => Around);

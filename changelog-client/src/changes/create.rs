@@ -1,27 +1,28 @@
 //! Creates changes.
 
 use changelog_core::{
-    Agent, ChangeCreated, Environment, HostId, Link, NewChange, NewChanges, Outcome, RiskLevel,
-    ServiceId, Status, Timestamp,
+    Agent, Change, ChangeCreated, Environment, HostId, Link, NewChange, NewChanges, Outcome,
+    RiskLevel, ServiceId, Status, Timestamp, headers,
 };
 
-use crate::error::Error;
+use serde::Deserialize;
+
+use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
-use crate::transport::Transport;
 
 /// A change to create; nothing is sent until [`CreateChange::send`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
-pub struct CreateChange {
-    transport: Transport,
+pub struct CreateChange<M = Async> {
+    sender: Sender<M>,
     change: NewChange,
     idempotency_key: Option<String>,
 }
 
-impl CreateChange {
-    pub(super) fn new(transport: Transport, change: NewChange) -> Self {
+impl<M: Mode> CreateChange<M> {
+    pub(super) fn new(sender: Sender<M>, change: NewChange) -> Self {
         Self {
-            transport,
+            sender,
             change,
             idempotency_key: None,
         }
@@ -56,6 +57,18 @@ impl CreateChange {
     /// Sets the service that is changed.
     pub fn service(mut self, id: ServiceId) -> Self {
         self.change.service_id = Some(id);
+        self
+    }
+
+    /// Sets the service that is changed by its name, regardless of ASCII case.
+    pub fn service_name(mut self, name: impl Into<String>) -> Self {
+        self.change.service_name = Some(name.into());
+        self
+    }
+
+    /// Sets the host that is changed by its name, regardless of ASCII case.
+    pub fn hostname(mut self, name: impl Into<String>) -> Self {
+        self.change.hostname = Some(name.into());
         self
     }
 
@@ -168,25 +181,49 @@ impl CreateChange {
     }
 
     /// Creates the change.
-    pub async fn send(self) -> Result<ChangeCreated, Error> {
-        let request = ApiRequest::create(&["changes"], &self.change, self.idempotency_key)?;
-        self.transport.send_for_data(&request).await
+    pub fn send(self) -> M::Response<ChangeCreated> {
+        let request = ApiRequest::create(&["changes"], &self.change, self.idempotency_key);
+        self.sender.data(request)
     }
+
+    /// Creates the change, and returns it with all its fields.
+    pub fn send_in_full(self) -> M::Response<Change> {
+        let request = ApiRequest::create(&["changes"], &self.change, self.idempotency_key);
+        self.sender.run(|transport| async move {
+            let request = request?.prefer(headers::RETURN_REPRESENTATION);
+            match transport.send_for_data(&request).await? {
+                Created::InFull(change) => Ok(*change),
+                Created::InBrief(created) => {
+                    let request = ApiRequest::get(&["changes", &created.id.to_string()]);
+                    transport.send_for_data(&request).await
+                }
+            }
+        })
+    }
+}
+
+/// The response to a create that prefers the whole change, which a service need not
+/// return.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Created {
+    InFull(Box<Change>),
+    InBrief(ChangeCreated),
 }
 
 /// Several changes to create; nothing is sent until [`CreateChanges::send`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
-pub struct CreateChanges {
-    transport: Transport,
+pub struct CreateChanges<M = Async> {
+    sender: Sender<M>,
     changes: NewChanges,
     idempotency_key: Option<String>,
 }
 
-impl CreateChanges {
-    pub(super) fn new(transport: Transport, changes: Vec<NewChange>) -> Self {
+impl<M: Mode> CreateChanges<M> {
+    pub(super) fn new(sender: Sender<M>, changes: Vec<NewChange>) -> Self {
         Self {
-            transport,
+            sender,
             changes: NewChanges { changes },
             idempotency_key: None,
         }
@@ -204,9 +241,14 @@ impl CreateChanges {
     /// validation rule. The pointer of each
     /// [violation](crate::ErrorResponse::violations) then names the change:
     /// `/changes/3/title` is the title of the fourth.
-    pub async fn send(self) -> Result<Vec<ChangeCreated>, Error> {
+    pub fn send(self) -> M::Response<Vec<ChangeCreated>> {
         let path = ["changes", "bulk"];
-        let request = ApiRequest::create(&path, &self.changes, self.idempotency_key)?;
-        self.transport.send_for_data(&request).await
+        self.sender.data(ApiRequest::create(
+            &path,
+            &self.changes,
+            self.idempotency_key,
+        ))
     }
 }
+
+into_future!(CreateChange => ChangeCreated, CreateChanges => Vec<ChangeCreated>);

@@ -9,6 +9,7 @@ use futures_util::stream::try_unfold;
 
 use super::query::ChangeQuery;
 use crate::error::{Error, UnexpectedResponse};
+use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
 use crate::transport::Transport;
 
@@ -16,18 +17,18 @@ use crate::transport::Transport;
 /// [`ListChanges::stream`] reads all of it.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send` or `stream`"]
-pub struct ListChanges {
-    transport: Transport,
+pub struct ListChanges<M = Async> {
+    sender: Sender<M>,
     query: ChangeQuery,
     page: Option<u64>,
     per_page: Option<u64>,
     before: Option<ChangeCursor>,
 }
 
-impl ListChanges {
-    pub(super) fn new(transport: Transport) -> Self {
+impl<M: Mode> ListChanges<M> {
+    pub(super) fn new(sender: Sender<M>) -> Self {
         Self {
-            transport,
+            sender,
             query: ChangeQuery::new(),
             page: None,
             per_page: None,
@@ -62,7 +63,7 @@ impl ListChanges {
     }
 
     /// Reads one page.
-    pub async fn send(self) -> Result<Page<Change>, Error> {
+    pub fn send(self) -> M::Response<Page<Change>> {
         let defaults = self.query.into_filter();
         let filter = ChangeFilter {
             page: self.page.unwrap_or(defaults.page),
@@ -70,19 +71,19 @@ impl ListChanges {
             before: self.before,
             ..defaults
         };
-        read_page(&self.transport, &filter).await
+        self.sender.body(Ok(request(&filter)))
     }
 
-    /// Reads the whole list, 100 changes with each request. `page` and `per_page`
-    /// do not apply.
-    ///
-    /// Each request continues after the last change that was read, not at a page
-    /// number. Changes that are recorded meanwhile, or that move because they are started,
-    /// neither repeat nor skip other changes.
-    /// The stream ends after an error.
-    pub fn stream(self) -> impl Stream<Item = Result<Change, Error>> + Send + Unpin {
+    #[cfg(feature = "blocking")]
+    pub(crate) fn mode(&self) -> &M {
+        &self.sender.mode
+    }
+
+    pub(crate) fn into_stream(
+        self,
+    ) -> impl Stream<Item = Result<Change, Error>> + Send + Unpin + 'static {
         let reader = Reader {
-            transport: self.transport,
+            transport: self.sender.transport,
             filter: ChangeFilter {
                 per_page: MAX_PER_PAGE,
                 before: self.before,
@@ -100,9 +101,21 @@ impl ListChanges {
     }
 }
 
-async fn read_page(transport: &Transport, filter: &ChangeFilter) -> Result<Page<Change>, Error> {
-    let request = ApiRequest::get(&["changes"]).query(filter.to_query());
-    transport.send(&request).await
+impl ListChanges {
+    /// Reads the whole list, 100 changes with each request. `page` and `per_page`
+    /// do not apply.
+    ///
+    /// Each request continues after the last change that was read, not at a page
+    /// number. Changes that are recorded meanwhile, or that move because they are started,
+    /// neither repeat nor skip other changes.
+    /// The stream ends after an error.
+    pub fn stream(self) -> impl Stream<Item = Result<Change, Error>> + Send + Unpin + 'static {
+        self.into_stream()
+    }
+}
+
+fn request(filter: &ChangeFilter) -> ApiRequest {
+    ApiRequest::get(&["changes"]).query(filter.to_query())
 }
 
 /// The state of a stream of a list.
@@ -116,7 +129,7 @@ struct Reader {
 
 impl Reader {
     async fn read_more(&mut self) -> Result<(), Error> {
-        let page = read_page(&self.transport, &self.filter).await?;
+        let page: Page<Change> = self.transport.send(&request(&self.filter)).await?;
         let last = page.data.last().map(Change::cursor);
         if last.is_some() && last == self.filter.before {
             // A service that ignores `before` would be read without an end.
@@ -134,3 +147,5 @@ impl Reader {
         Ok(())
     }
 }
+
+into_future!(ListChanges => Page<Change>);

@@ -5,27 +5,22 @@ use changelog_core::{
     Status, Timestamp,
 };
 
-use crate::error::Error;
+use crate::mode::{Async, Mode, Sender, into_future};
 use crate::request::ApiRequest;
-use crate::transport::Transport;
 
 /// An update of a change; nothing is sent until [`UpdateChange::send`]. Fields
 /// that are not set keep their values.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is sent until `send`"]
-pub struct UpdateChange {
-    transport: Transport,
+pub struct UpdateChange<M = Async> {
+    sender: Sender<M>,
     id: ChangeId,
     patch: ChangePatch,
 }
 
-impl UpdateChange {
-    pub(super) fn new(transport: Transport, id: ChangeId, patch: ChangePatch) -> Self {
-        Self {
-            transport,
-            id,
-            patch,
-        }
+impl<M: Mode> UpdateChange<M> {
+    pub(super) fn new(sender: Sender<M>, id: ChangeId, patch: ChangePatch) -> Self {
+        Self { sender, id, patch }
     }
 
     /// Sets the title: [`MIN_TITLE_CHARS`](crate::limits::MIN_TITLE_CHARS) to
@@ -36,9 +31,15 @@ impl UpdateChange {
     }
 
     /// Sets the description (at most
-    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters), or clears it.
-    pub fn description(mut self, text: Option<String>) -> Self {
-        self.patch.description = Some(text);
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters).
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.patch.description = Some(Some(text.into()));
+        self
+    }
+
+    /// Clears the description.
+    pub fn clear_description(mut self) -> Self {
+        self.patch.description = Some(None);
         self
     }
 
@@ -55,21 +56,39 @@ impl UpdateChange {
     }
 
     /// Sets the expected impact (at most
-    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters), or clears it.
-    pub fn impact(mut self, text: Option<String>) -> Self {
-        self.patch.impact = Some(text);
+    /// [`MAX_LONG_TEXT_CHARS`](crate::limits::MAX_LONG_TEXT_CHARS) characters).
+    pub fn impact(mut self, text: impl Into<String>) -> Self {
+        self.patch.impact = Some(Some(text.into()));
         self
     }
 
-    /// Sets the first service that is changed, or removes all services.
-    pub fn service(mut self, id: Option<ServiceId>) -> Self {
-        self.patch.service_id = Some(id);
+    /// Clears the expected impact.
+    pub fn clear_impact(mut self) -> Self {
+        self.patch.impact = Some(None);
         self
     }
 
-    /// Sets the host that is changed, or clears it.
-    pub fn host(mut self, id: Option<HostId>) -> Self {
-        self.patch.host_id = Some(id);
+    /// Sets the first service that is changed.
+    pub fn service(mut self, id: ServiceId) -> Self {
+        self.patch.service_id = Some(Some(id));
+        self
+    }
+
+    /// Removes all services.
+    pub fn clear_service(mut self) -> Self {
+        self.patch.service_id = Some(None);
+        self
+    }
+
+    /// Sets the host that is changed.
+    pub fn host(mut self, id: HostId) -> Self {
+        self.patch.host_id = Some(Some(id));
+        self
+    }
+
+    /// Removes the host.
+    pub fn clear_host(mut self) -> Self {
+        self.patch.host_id = Some(None);
         self
     }
 
@@ -85,9 +104,15 @@ impl UpdateChange {
         self
     }
 
-    /// Sets the time for which the change is scheduled, or clears it.
-    pub fn scheduled_for(mut self, at: Option<Timestamp>) -> Self {
-        self.patch.scheduled_for = Some(at);
+    /// Sets the time for which the change is scheduled.
+    pub fn scheduled_for(mut self, at: Timestamp) -> Self {
+        self.patch.scheduled_for = Some(Some(at));
+        self
+    }
+
+    /// Clears the time for which the change is scheduled.
+    pub fn clear_scheduled_for(mut self) -> Self {
+        self.patch.scheduled_for = Some(None);
         self
     }
 
@@ -97,15 +122,27 @@ impl UpdateChange {
         self
     }
 
-    /// Sets the environment, or sets that of the host.
-    pub fn environment(mut self, environment: Option<Environment>) -> Self {
-        self.patch.environment = Some(environment);
+    /// Sets the environment.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.patch.environment = Some(Some(environment));
         self
     }
 
-    /// Sets how the change ended, or clears it.
-    pub fn outcome(mut self, outcome: Option<Outcome>) -> Self {
-        self.patch.outcome = Some(outcome);
+    /// Sets the environment of the host.
+    pub fn clear_environment(mut self) -> Self {
+        self.patch.environment = Some(None);
+        self
+    }
+
+    /// Sets how the change ended.
+    pub fn outcome(mut self, outcome: Outcome) -> Self {
+        self.patch.outcome = Some(Some(outcome));
+        self
+    }
+
+    /// Clears how the change ended.
+    pub fn clear_outcome(mut self) -> Self {
+        self.patch.outcome = Some(None);
         self
     }
 
@@ -116,46 +153,85 @@ impl UpdateChange {
         self
     }
 
-    /// Corrects the time at which the change was started; `None` sets the time for which
-    /// it was recorded.
-    pub fn started_at(mut self, at: Option<Timestamp>) -> Self {
-        self.patch.started_at = Some(at);
+    /// Corrects the time at which the change was started.
+    pub fn started_at(mut self, at: Timestamp) -> Self {
+        self.patch.started_at = Some(Some(at));
         self
     }
 
-    /// Corrects the time at which the change ended, or clears it.
-    pub fn ended_at(mut self, at: Option<Timestamp>) -> Self {
-        self.patch.ended_at = Some(at);
+    /// Sets the start to the time for which the change was recorded.
+    pub fn clear_started_at(mut self) -> Self {
+        self.patch.started_at = Some(None);
         self
     }
 
-    /// Sets the person for whom an API key acted, or clears it.
-    pub fn on_behalf_of(mut self, person: Option<String>) -> Self {
-        self.patch.on_behalf_of = Some(person);
+    /// Corrects the time at which the change ended.
+    pub fn ended_at(mut self, at: Timestamp) -> Self {
+        self.patch.ended_at = Some(Some(at));
         self
     }
 
-    /// Sets the automation that acted, or clears it.
-    pub fn agent(mut self, agent: Option<Agent>) -> Self {
-        self.patch.agent = Some(agent);
+    /// Clears the time at which the change ended.
+    pub fn clear_ended_at(mut self) -> Self {
+        self.patch.ended_at = Some(None);
         self
     }
 
-    /// Sets the commit, or clears it.
-    pub fn commit(mut self, commit: Option<String>) -> Self {
-        self.patch.commit = Some(commit);
+    /// Sets the person for whom an API key acted.
+    pub fn on_behalf_of(mut self, person: impl Into<String>) -> Self {
+        self.patch.on_behalf_of = Some(Some(person.into()));
         self
     }
 
-    /// Sets the time of the commit, or clears it.
-    pub fn committed_at(mut self, at: Option<Timestamp>) -> Self {
-        self.patch.committed_at = Some(at);
+    /// Clears the person for whom an API key acted.
+    pub fn clear_on_behalf_of(mut self) -> Self {
+        self.patch.on_behalf_of = Some(None);
+        self
+    }
+
+    /// Sets the automation that acted.
+    pub fn agent(mut self, agent: Agent) -> Self {
+        self.patch.agent = Some(Some(agent));
+        self
+    }
+
+    /// Clears the automation that acted.
+    pub fn clear_agent(mut self) -> Self {
+        self.patch.agent = Some(None);
+        self
+    }
+
+    /// Sets the commit.
+    pub fn commit(mut self, commit: impl Into<String>) -> Self {
+        self.patch.commit = Some(Some(commit.into()));
+        self
+    }
+
+    /// Clears the commit.
+    pub fn clear_commit(mut self) -> Self {
+        self.patch.commit = Some(None);
+        self
+    }
+
+    /// Sets the time of the commit.
+    pub fn committed_at(mut self, at: Timestamp) -> Self {
+        self.patch.committed_at = Some(Some(at));
+        self
+    }
+
+    /// Clears the time of the commit.
+    pub fn clear_committed_at(mut self) -> Self {
+        self.patch.committed_at = Some(None);
         self
     }
 
     /// Updates the change, and returns it with its new values.
-    pub async fn send(self) -> Result<Change, Error> {
-        let request = ApiRequest::update(&["changes", &self.id.to_string()], &self.patch)?;
-        self.transport.send_for_data(&request).await
+    pub fn send(self) -> M::Response<Change> {
+        self.sender.data(ApiRequest::update(
+            &["changes", &self.id.to_string()],
+            &self.patch,
+        ))
     }
 }
+
+into_future!(UpdateChange => Change);

@@ -13,6 +13,7 @@ use tokio::time::sleep;
 use super::events::{Event, EventParser};
 use super::query::ChangeQuery;
 use crate::error::{Error, TransportError, TransportErrorKind, UnexpectedResponse, excerpt};
+use crate::mode::{Async, Mode, Sender};
 use crate::request::ApiRequest;
 use crate::transport::{ByteStream, Transport};
 
@@ -36,18 +37,18 @@ pub struct WatchedChange {
 /// A subscription to changes; nothing is sent until the [`WatchChanges::stream`]
 /// is polled.
 #[must_use = "nothing is sent until `stream`"]
-pub struct WatchChanges {
-    transport: Transport,
+pub struct WatchChanges<M = Async> {
+    sender: Sender<M>,
     query: ChangeQuery,
     updates: bool,
     after: Option<String>,
     on_disconnect: Option<OnDisconnect>,
 }
 
-impl WatchChanges {
-    pub(super) fn new(transport: Transport) -> Self {
+impl<M: Mode> WatchChanges<M> {
+    pub(super) fn new(sender: Sender<M>) -> Self {
         Self {
-            transport,
+            sender,
             query: ChangeQuery::new(),
             updates: false,
             after: None,
@@ -85,18 +86,17 @@ impl WatchChanges {
         self
     }
 
-    /// Returns a stream of changes in the order in which they, and their updates, are
-    /// recorded. It has no end, but ends after an error.
-    ///
-    /// If the connection is lost, or nothing arrives for 45 s, the stream
-    /// connects again and continues where it was: it misses nothing, and drops
-    /// what is repeated. The first connection is retried like any request,
-    /// later ones without a limit. An error that is not
-    /// [transient](Error::is_transient) is returned.
-    pub fn stream(self) -> impl Stream<Item = Result<WatchedChange, Error>> + Send + Unpin {
+    #[cfg(feature = "blocking")]
+    pub(crate) fn mode(&self) -> &M {
+        &self.sender.mode
+    }
+
+    pub(crate) fn into_stream(
+        self,
+    ) -> impl Stream<Item = Result<WatchedChange, Error>> + Send + Unpin + 'static {
         let watcher = Watcher {
-            delays: self.transport.settings().retry.delays(),
-            transport: self.transport,
+            delays: self.sender.transport.settings().retry.delays(),
+            transport: self.sender.transport,
             query: self.query.into_watch(self.updates).to_query(),
             is_from_now: self.after.is_none(),
             start: None,
@@ -113,10 +113,26 @@ impl WatchChanges {
     }
 }
 
-impl fmt::Debug for WatchChanges {
+impl WatchChanges {
+    /// Returns a stream of changes in the order in which they, and their updates, are
+    /// recorded. It has no end, but ends after an error.
+    ///
+    /// If the connection is lost, or nothing arrives for 45 s, the stream
+    /// connects again and continues where it was: it misses nothing, and drops
+    /// what is repeated. The first connection is retried like any request,
+    /// later ones without a limit. An error that is not
+    /// [transient](Error::is_transient) is returned.
+    pub fn stream(
+        self,
+    ) -> impl Stream<Item = Result<WatchedChange, Error>> + Send + Unpin + 'static {
+        self.into_stream()
+    }
+}
+
+impl<M: Mode> fmt::Debug for WatchChanges<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchChanges")
-            .field("transport", &self.transport)
+            .field("sender", &self.sender)
             .field("query", &self.query)
             .field("updates", &self.updates)
             .field("after", &self.after)

@@ -232,6 +232,19 @@ pub(super) const NAMES: [&str; FIELDS.len()] = {
     names
 };
 
+/// The names of what a new change may have: [`NAMES`], and names instead of ids.
+pub(super) const NEW_NAMES: [&str; NAMES.len() + 2] = {
+    let mut names = [""; NAMES.len() + 2];
+    let mut index = 0;
+    while index < NAMES.len() {
+        names[index] = NAMES[index];
+        index += 1;
+    }
+    names[NAMES.len()] = "service_name";
+    names[NAMES.len() + 1] = "hostname";
+    names
+};
+
 /// Returns the optional long texts of a change, with their names.
 pub fn long_texts() -> impl Iterator<Item = (&'static str, Optional<String>)> {
     FIELDS.iter().filter_map(|field| match field.kind {
@@ -247,7 +260,7 @@ mod tests {
 
     #[test]
     fn only_the_last_field_cannot_be_updated() {
-        let (last, updatable) = NewChange::FIELDS.split_last().unwrap();
+        let (last, updatable) = NAMES.split_last().unwrap();
         assert_eq!(*last, "occurred_at");
         let (reason, others) = ChangePatch::FIELDS.split_last().unwrap();
         assert_eq!((*reason, others), ("reason", updatable));

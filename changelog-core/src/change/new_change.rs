@@ -3,15 +3,15 @@
 use serde::Serialize;
 
 use super::checks::{check_services, check_tags, check_text, check_title, read_services};
-use super::fields::{FIELDS, FieldKind, NAMES};
+use super::fields::{FIELDS, FieldKind, NEW_NAMES};
 use super::progress::{self, Progress};
 use super::{Agent, Author, Change, Link, Outcome, RiskLevel, Status, agent, link};
 use crate::host::Environment;
 use crate::ids::{ChangeId, HostId, OrganizationId, ServiceId};
 use crate::input::{Input, ObjectReader};
-use crate::limits::{MAX_BULK_CHANGES, MAX_TAGS};
+use crate::limits::{MAX_BULK_CHANGES, MAX_NAME_CHARS, MAX_TAGS};
 use crate::problem::{ViolationCode, Violations};
-use crate::rules;
+use crate::rules::{self, TextKind};
 use crate::time::Timestamp;
 
 /// Input for creating a change.
@@ -34,9 +34,18 @@ pub struct NewChange {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ServiceIds>))]
     pub service_ids: Vec<ServiceId>,
+    /// The name of a service of the organization regardless of ASCII case, instead of
+    /// its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::ServiceName>))]
+    pub service_name: Option<String>,
     /// A host of the organization.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_id: Option<HostId>,
+    /// The name of a host of the organization regardless of ASCII case, instead of its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::schema::Name>))]
+    pub hostname: Option<String>,
     /// The environment; that of the host by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
@@ -94,12 +103,14 @@ pub struct NewChange {
 }
 
 impl Input for NewChange {
-    const FIELDS: &'static [&'static str] = &NAMES;
+    const FIELDS: &'static [&'static str] = &NEW_NAMES;
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
         let mut new = Self {
             title: object.required_string("title"),
             service_id: object.parsed("service_id"),
+            service_name: object.string("service_name"),
+            hostname: object.string("hostname"),
             service_ids: read_services(object).unwrap_or_default(),
             host_id: object.parsed("host_id"),
             risk_level: object.parsed("risk_level"),
@@ -141,12 +152,44 @@ impl Input for NewChange {
             agent::check(problems, agent);
         }
         check_services(problems, self.service_id, &mut self.service_ids);
+        let has_service = self.service_id.is_some() || !self.service_ids.is_empty();
+        check_reference(
+            problems,
+            "service_name",
+            &mut self.service_name,
+            has_service,
+        );
+        check_reference(
+            problems,
+            "hostname",
+            &mut self.hostname,
+            self.host_id.is_some(),
+        );
         check_tags(problems, &mut self.tags);
         link::check(problems, &mut self.links);
         progress::check_past(problems, "occurred_at", self.occurred_at, now);
         progress::check_past(problems, "started_at", self.started_at, now);
         progress::check_past(problems, "ended_at", self.ended_at, now);
         Progress::of_new(self).check(problems, "ended_at");
+    }
+}
+
+/// Checks a name that is given instead of an id. An empty one is what an environment
+/// variable that is not set becomes.
+fn check_reference(
+    problems: &mut Violations,
+    field: &str,
+    name: &mut Option<String>,
+    has_id: bool,
+) {
+    let pointer = format!("/{field}");
+    rules::optional_text(problems, &pointer, name, MAX_NAME_CHARS, TextKind::Line);
+    if name.as_ref().is_some_and(String::is_empty) {
+        *name = None;
+    }
+    if name.is_some() && has_id {
+        let message = "cannot be given together with an id";
+        problems.add(pointer, ViolationCode::OutOfRange, message);
     }
 }
 

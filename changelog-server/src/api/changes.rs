@@ -7,10 +7,11 @@ use changelog_core::{
 use chrono::TimeDelta;
 use warp::reply::Response;
 
+use super::caller::Caller;
 use super::idempotency;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::store::{ChangeJson, ChangeList, Creation, Draft};
+use crate::store::{ChangeJson, ChangeList, Creation, Draft, StoreError};
 use crate::web::{ApiResult, Request, body, reply};
 
 /// The distance between the times in the ids of two changes of one request, in
@@ -127,10 +128,10 @@ pub(super) async fn create(app: App, mut request: Request) -> ApiResult {
     let now = app.now();
     let mut new: NewChange = body::parse(&bytes, now.into()).await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
-    let completed = std::slice::from_mut(&mut new);
-    app.store
-        .complete_environments(caller.tenant, completed)
-        .await?;
+    complete(&app, &caller, std::slice::from_mut(&mut new), |_| {
+        String::new()
+    })
+    .await?;
     let draft = Draft::new(caller.tenant, &caller.actor, new, now)?;
     let created = idempotency::create_changes(&app, Creation::one(draft, keyed), "").await?;
     let data = created.changes.into_iter().next();
@@ -157,9 +158,10 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
     let bytes = request.json_body().await?;
     let now = app.now();
     let mut new: NewChanges = body::parse(&bytes, now.into()).await?;
-    app.store
-        .complete_environments(caller.tenant, &mut new.changes)
-        .await?;
+    complete(&app, &caller, &mut new.changes, |index| {
+        format!("/changes/{index}")
+    })
+    .await?;
     let keyed = idempotency::keyed_request(&caller, &request, &bytes)?;
     let (tenant, actor) = (caller.tenant, caller.actor.clone());
     // The times in the ids increase, so that sorting by id keeps the order of the list.
@@ -181,6 +183,19 @@ pub(super) async fn create_many(app: App, mut request: Request) -> ApiResult {
         created.changes,
         created.is_replay,
     ))
+}
+
+/// Adds to new changes what the database knows: the ids of what they name, and the
+/// environments of their hosts.
+async fn complete(
+    app: &App,
+    caller: &Caller,
+    changes: &mut [NewChange],
+    pointer: impl Fn(usize) -> String,
+) -> Result<(), StoreError> {
+    let tenant = caller.tenant;
+    app.store.resolve_names(tenant, changes, pointer).await?;
+    app.store.complete_environments(tenant, changes).await
 }
 
 /// Updates a change and records the differences in the activity log.

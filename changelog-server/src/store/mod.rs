@@ -34,6 +34,7 @@ mod key_lookup;
 mod last_used;
 mod latest_time;
 mod memberships;
+mod named_references;
 mod organizations;
 mod pending_activity;
 mod placement;

@@ -10,6 +10,7 @@ use changelog_tests::{TestApp, TestClient, keys, on_both, send, text};
 on_both!(
     all_fields_are_stored_and_returned,
     a_create_returns_the_whole_change_to_a_client_that_prefers_it,
+    services_and_hosts_can_be_named,
     absent_fields_get_defaults,
     payloads_of_the_specification_are_accepted,
     every_risk_and_status_is_accepted,
@@ -128,6 +129,59 @@ async fn a_create_returns_the_whole_change_to_a_client_that_prefers_it(app: Test
     let answer = create("return=minimal").await;
     assert_eq!(answer.header("preference-applied"), "");
     assert_eq!(keys(&answer.data(201)), shapes::CHANGE_CREATED);
+}
+
+async fn services_and_hosts_can_be_named(app: TestApp) {
+    let key = app.key();
+    let linked = full(&key).await;
+    let named = json!({ "title": "Named", "service_name": " Payments", "hostname": "WEB-1" });
+    let created = key.post("/api/changes", named.clone()).await.data(201);
+    let change = detail(&key, &created["id"]).await;
+    assert_eq!(change["service"]["id"], linked.service);
+    assert_eq!(change["service_ids"], json!([linked.service]));
+    assert_eq!(change["host_ref"]["id"], linked.host);
+    assert_eq!(change["environment"], "prod");
+    let unset = json!({ "title": "Named", "service_name": "", "hostname": null });
+    let list = json!({ "changes": [named, unset] });
+    let created = key.post("/api/changes/bulk", list).await.data(201);
+    let change = detail(&key, &created[1]["id"]).await;
+    assert_eq!(
+        (&change["service"], &change["host_ref"]),
+        (&json!(null), &json!(null))
+    );
+
+    let pointers = async |path: &str, body: Value| {
+        let problem = key.post(path, body).await.problem(422, "validation_failed");
+        let errors = problem["errors"].as_array().cloned().unwrap_or_default();
+        let found = errors.iter().map(|error| {
+            (
+                text(&error["pointer"]).to_owned(),
+                text(&error["message"]).to_owned(),
+            )
+        });
+        found.collect::<Vec<_>>()
+    };
+    let unknown = json!({ "title": "Unknown", "service_name": "paymnts", "hostname": "db" });
+    let errors = pointers("/api/changes", unknown.clone()).await;
+    assert_eq!(errors[0].0, "/service_name");
+    assert!(
+        errors[0].1.contains("did you mean \"payments\"?"),
+        "{errors:?}"
+    );
+    assert_eq!(errors[1].0, "/hostname");
+    let list = json!({ "changes": [{ "title": "fine" }, unknown] });
+    let errors = pointers("/api/changes/bulk", list).await;
+    assert_eq!(errors[0].0, "/changes/1/service_name");
+    let both = json!({ "title": "Both", "service_name": "payments", "service_id": linked.service });
+    let errors = pointers("/api/changes", both).await;
+    assert_eq!(errors[0].1, "cannot be given together with an id");
+    // Another organization's names are not found.
+    let other = app.with_key(&app.second_organization().key);
+    let body = json!({ "title": "Other", "service_name": "payments" });
+    other
+        .post("/api/changes", body)
+        .await
+        .problem(422, "validation_failed");
 }
 
 async fn absent_fields_get_defaults(app: TestApp) {

@@ -15,6 +15,7 @@ use changelog_tests::{Engine, Postgres, TestApp, on_both};
 on_both!(
     the_sdk_creates_reads_updates_and_lists,
     the_sdk_declares_dependencies,
+    the_sdk_names_services_and_creates_in_full,
     a_list_stream_yields_each_change_once,
     errors_have_kinds_and_violations,
     one_idempotency_key_creates_one_change,
@@ -50,6 +51,23 @@ async fn the_sdk_declares_dependencies(app: TestApp) {
     assert!(ledger.depends_on.is_empty());
     let list = services.list().await.expect("a list");
     assert_eq!(list, [ledger, mail]);
+}
+
+async fn the_sdk_names_services_and_creates_in_full(app: TestApp) {
+    let client = client(&app);
+    let payments = client.services().ensure("payments").await.expect("created");
+    let same = client.services().ensure("Payments").await.expect("found");
+    assert_eq!(same.id, payments.id);
+    let host = client.hosts().ensure("web-1").await.expect("created");
+    let found = client.hosts().find("WEB-1").await.expect("a list");
+    assert_eq!(found, Some(host.clone()));
+    let create = client.changes().create("Deploy payments");
+    let change = create.service_name("payments").hostname("web-1");
+    let change = change.send_in_full().await.expect("created");
+    assert_eq!(change.service.map(|service| service.id), Some(payments.id));
+    assert_eq!(change.host_ref.map(|host| host.id), Some(host.id));
+    let author = change.created_by.map(|author| author.name);
+    assert_eq!(author.as_deref(), Some("terraform"));
 }
 
 async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
@@ -108,8 +126,8 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
         .changes()
         .update(created.id)
         .status(Status::Completed)
-        .description(None)
-        .service(None)
+        .clear_description()
+        .clear_service()
         .send()
         .await
         .expect("updated");
@@ -120,7 +138,7 @@ async fn the_sdk_creates_reads_updates_and_lists(app: TestApp) {
     let host = client
         .hosts()
         .update(host.id)
-        .os(Some("Debian 12".into()))
+        .os("Debian 12")
         .send()
         .await
         .expect("updated");

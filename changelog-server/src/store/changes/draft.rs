@@ -205,15 +205,16 @@ impl Serialize for Document<'_> {
             map.serialize_entry("created_by", &change.created_by)?;
         }
         map.serialize_entry("created_at", &change.created_at)?;
-        // A string must be last: what is added on reading is inserted between it and the
-        // closing brace.
         map.serialize_entry("updated_at", &change.updated_at)?;
         map.end()
     }
 }
 
-/// Returns the JSON of a change as it is stored.
+/// Returns the JSON of a change as it is stored: without the closing brace, because
+/// members are added to it when it is read.
 pub(super) fn document(change: &Change) -> String {
     // Strings, numbers and lists of them always serialize.
-    serde_json::to_string(&Document(change)).unwrap_or_default()
+    let mut json = serde_json::to_string(&Document(change)).unwrap_or_default();
+    json.pop();
+    json
 }

@@ -1,6 +1,6 @@
 //! Changes.
 //!
-//! A change is stored as the JSON that responses contain, so that reading it needs no
+//! A change is stored as the JSON that responses contain, without the closing brace, so that reading it needs no
 //! decoding or encoding; the other columns are there to find it. Services, the host and
 //! the person that recorded it are inserted on reading, because their names may change.
 //!
@@ -43,13 +43,12 @@ pub use list::{ChangeList, ChangesJson};
 /// The limit on changes that one statement reads by id.
 const MAX_IDS_PER_STATEMENT: usize = 64;
 
-/// Writes the JSON of a change: the document without its closing brace, the person that
-/// recorded it, the service, all services if there are several, and the host. The
-/// document ends with a string, so `rtrim` removes only that brace. In parentheses, so
-/// that the document is copied once and not by each operator.
+/// Writes the JSON of a change: the document, which lacks its closing brace, the person
+/// that recorded it, the service, all services if there are several, and the host. In
+/// parentheses, so that the document is copied once and not by each operator.
 fn push_json<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant) {
     query.push(
-        "rtrim(c.document, '}') || (COALESCE(',\"created_by\":' || a.reference, '') \
+        "c.document || (COALESCE(',\"created_by\":' || a.reference, '') \
          || ',\"service\":' || COALESCE(s.reference, 'null') \
          || CASE WHEN c.more_service_ids IS NULL THEN '' ELSE \
          ',\"services\":[' || s.reference || (SELECT string_agg(reference, '') \

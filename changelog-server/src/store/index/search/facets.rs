@@ -41,8 +41,9 @@ pub(in crate::store) fn indexed_text(tenant: Tenant, title: &str, facets: &Facet
 
 /// Calls `add` with each term of a change.
 pub(super) fn for_each_term(title: &str, facets: &Facets<'_>, mut add: impl FnMut(&str)) {
-    for word in words(title) {
-        add(&word);
+    let words_of_title = words(title);
+    for word in &words_of_title {
+        add(word);
     }
     add(&risk(facets.risk_level));
     add(&status(facets.status));
@@ -61,11 +62,12 @@ pub(super) fn for_each_term(title: &str, facets: &Facets<'_>, mut add: impl FnMu
     if let Some(id) = facets.author {
         add(&author(id));
     }
-    let title: BTreeSet<String> = words(title).into_iter().collect();
-    let tags: BTreeSet<String> = facets.tags.iter().flat_map(|tag| words(tag)).collect();
-    // A word of the title is found without this.
-    for word in tags.difference(&title) {
-        add(&tag_word(word));
+    let words_of_tags: BTreeSet<String> = facets.tags.iter().flat_map(|tag| words(tag)).collect();
+    for word in words_of_tags {
+        // A word of the title is found without this.
+        if !words_of_title.contains(&word) {
+            add(&tag_word(&word));
+        }
     }
 }
 

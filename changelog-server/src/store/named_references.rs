@@ -1,0 +1,72 @@
+//! Services and hosts that a new change names instead of giving their ids.
+
+use std::collections::HashMap;
+
+use changelog_core::text::closest;
+use changelog_core::{HostId, NewChange, ServiceId, ViolationCode, Violations};
+
+use super::{Database, StoreError, Tenant};
+
+impl Database {
+    /// Replaces the names of services and hosts in new changes by their ids. `pointer`
+    /// returns where the change of an index is in the request.
+    ///
+    /// # Errors
+    /// [`StoreError::Invalid`] when the organization has nothing of a name.
+    pub async fn resolve_names(
+        &self,
+        tenant: Tenant,
+        changes: &mut [NewChange],
+        pointer: impl Fn(usize) -> String,
+    ) -> Result<(), StoreError> {
+        let mut services: HashMap<String, Option<ServiceId>> = HashMap::new();
+        let mut hosts: HashMap<String, Option<HostId>> = HashMap::new();
+        let mut unknown_services = Vec::new();
+        let mut unknown_hosts = Vec::new();
+        for (index, change) in changes.iter_mut().enumerate() {
+            if let Some(name) = change.service_name.take() {
+                if !services.contains_key(&name) {
+                    let found = self.service_named(tenant, &name).await?;
+                    services.insert(name.clone(), found.map(|service| service.id));
+                }
+                change.service_id = services.get(&name).copied().flatten();
+                if change.service_id.is_none() {
+                    unknown_services.push((format!("{}/service_name", pointer(index)), name));
+                }
+            }
+            if let Some(name) = change.hostname.take() {
+                if !hosts.contains_key(&name) {
+                    let found = self.host_named(tenant, &name).await?;
+                    hosts.insert(name.clone(), found.map(|host| host.id));
+                }
+                change.host_id = hosts.get(&name).copied().flatten();
+                if change.host_id.is_none() {
+                    unknown_hosts.push((format!("{}/hostname", pointer(index)), name));
+                }
+            }
+        }
+        let mut unknown = Violations::default();
+        if !unknown_services.is_empty() {
+            let names = self.service_names(tenant).await?;
+            let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
+            report(&mut unknown, "a service", unknown_services, &names);
+        }
+        if !unknown_hosts.is_empty() {
+            let names = self.host_names(tenant).await?;
+            let names: Vec<&str> = names.iter().map(|(_, name)| &**name).collect();
+            report(&mut unknown, "a host", unknown_hosts, &names);
+        }
+        Ok(unknown.into_result(())?)
+    }
+}
+
+/// Reports names that the organization does not have, each with its pointer.
+fn report(unknown: &mut Violations, kind: &str, given: Vec<(String, String)>, names: &[&str]) {
+    for (pointer, name) in given {
+        unknown.add_with(pointer, ViolationCode::NotFound, || {
+            let near = closest(&name, names.iter().copied());
+            let hint = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+            format!("must be {kind} of the organization, which has none named {name:?}{hint}")
+        });
+    }
+}
