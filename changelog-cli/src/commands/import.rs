@@ -33,7 +33,6 @@ The file is the output of `chlog export`, or one with at least title and occurre
 hosts are given by name. Lines that cannot be imported are written to FILE.rejected.")]
 pub(crate) struct ImportArgs {
     /// File to read; - is standard input
-    #[arg(required_unless_present = "git")]
     file: Option<PathBuf>,
     /// Import the tags and merges of the git repository here: of HEAD, or of a range such as v1.0..HEAD
     #[arg(
@@ -61,6 +60,11 @@ pub(crate) struct ImportArgs {
 /// Imports the changes that do not exist.
 pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
     let path = args.file.as_deref();
+    if path.is_none() && args.git.is_none() {
+        return Err(Failure::usage("nothing to import")
+            .line("chlog import FILE imports a file; - is standard input")
+            .line("chlog import --git imports the tags and merges of this repository"));
+    }
     let rejects_path = args.rejected.clone().unwrap_or_else(|| match path {
         Some(path) if path != Path::new("-") => {
             let mut name = path.as_os_str().to_owned();
@@ -77,6 +81,12 @@ pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
     // Before a large file is read, so that a missing key fails at once.
     let client = app.client()?;
     let (bytes, format) = read(&args).await?;
+    if args.git.is_some() && bytes.is_empty() {
+        note(
+            "there are no tags and no merge commits in this range; squashed and rebased commits \
+             cannot be recognized as merges",
+        );
+    }
     let lines = lines::read(&bytes, format, time::now())?;
     let header = lines.header.and_then(|span| bytes.get(span));
     let rejects = RejectsFile::new(rejects_path, &bytes, header);

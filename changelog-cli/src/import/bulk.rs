@@ -14,7 +14,11 @@ use super::rejects::RejectsFile;
 use super::resolve::Names;
 use super::{ImportRecord, Rejected, existing};
 use crate::base::failure::{Outcome, note};
+use crate::base::text::one_line;
 use crate::input::names::Missing;
+
+/// How many changes a dry run prints.
+const MAX_ANNOUNCED: u64 = 100;
 
 /// An import and its progress.
 pub(crate) struct BulkImport<'a> {
@@ -93,11 +97,25 @@ impl<'a> BulkImport<'a> {
         Ok(exists)
     }
 
+    /// Prints what would be imported; of many changes, the first ones.
+    fn announce(&mut self, record: &ImportRecord, progress: &Progress) {
+        self.imported += 1;
+        let record = &record.record;
+        if self.imported <= MAX_ANNOUNCED {
+            let line = format!("{}  {}", record.effective_at(), record.change.title);
+            progress.suspend(|| note(&one_line(&line)));
+        } else if self.imported == MAX_ANNOUNCED + 1 {
+            progress.suspend(|| note("…"));
+        }
+    }
+
     /// Records changes in one request, without those that the server rejects.
     async fn create(&mut self, mut records: Vec<&ImportRecord>, progress: &Progress) -> Outcome {
         while !records.is_empty() {
             if self.dry_run {
-                self.imported += records.len() as u64;
+                for one in &records {
+                    self.announce(one, progress);
+                }
                 return Ok(());
             }
             let changes = records.iter().map(|one| one.record.change.clone());

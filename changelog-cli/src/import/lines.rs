@@ -1,4 +1,4 @@
-//! Reading NDJSON and CSV. An invalid line does not stop the others from being
+//! Reading NDJSON, JSON and CSV. An invalid line does not stop the others from being
 //! read.
 
 use std::ops::Range;
@@ -7,10 +7,10 @@ use changelog_core::change::ImportedChange;
 use changelog_core::input::{from_json, from_object};
 use changelog_core::limits::MAX_BODY_BYTES;
 use changelog_core::text::closest;
-use changelog_core::{Input, InputError, Invalid, Timestamp, csv as cells};
+use changelog_core::{Input, InputError, Invalid, Timestamp, ViolationCode, csv as cells};
 use clap::ValueEnum;
 
-use super::{ImportRecord, Rejected};
+use super::{ImportRecord, Rejected, json};
 use crate::base::failure::{Failure, Outcome};
 
 /// The largest JSON of the changes in a request, in bytes: the largest body less
@@ -24,6 +24,8 @@ pub(crate) enum InputFormat {
     /// One JSON object per line
     #[value(alias = "jsonl")]
     Ndjson,
+    /// JSON objects, also in an array or in {"data": […]}, over any number of lines
+    Json,
     /// A table with a header
     Csv,
 }
@@ -36,10 +38,12 @@ impl InputFormat {
             Some("ndjson" | "jsonl") => return Self::Ndjson,
             _ => {}
         }
-        let mut bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).iter();
-        match bytes.find(|byte| !byte.is_ascii_whitespace()) {
-            Some(b'{') | None => Self::Ndjson,
-            Some(_) => Self::Csv,
+        let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
+        match text.trim_ascii_start() {
+            [b'[', ..] => Self::Json,
+            [b'{', ..] if json::is_document(text) => Self::Json,
+            [b'{', ..] | [] => Self::Ndjson,
+            _ => Self::Csv,
         }
     }
 }
@@ -61,7 +65,7 @@ impl Lines {
                 return Ok(record);
             }
             let message = format!("must have at most {MAX_CHANGES_JSON} bytes as JSON, got {size}");
-            Err(InputError::Malformed(message))
+            Err(Invalid::one("", ViolationCode::TooLong, message).into())
         });
         match read {
             Ok(record) => self.records.push(ImportRecord { line, span, record }),
@@ -77,7 +81,10 @@ impl Lines {
 fn reasons(error: InputError) -> Vec<String> {
     match error {
         // The decoder saw a single line; the number in the file is printed.
-        InputError::Malformed(message) => vec![message.replace("at line 1 column", "at column")],
+        InputError::Malformed(message) => {
+            let message = message.replace("at line 1 column", "at column");
+            vec![format!("not a JSON object: {message}")]
+        }
         InputError::Invalid(Invalid { violations, more }) => {
             let more = (more > 0).then(|| format!("and {more} more"));
             let reported = violations.iter().map(ToString::to_string);
@@ -90,6 +97,7 @@ fn reasons(error: InputError) -> Vec<String> {
 pub(crate) fn read(bytes: &[u8], format: InputFormat, now: Timestamp) -> Outcome<Lines> {
     match format {
         InputFormat::Ndjson => Ok(ndjson(bytes, now)),
+        InputFormat::Json => json(bytes, now),
         InputFormat::Csv => csv(bytes, now),
     }
 }
@@ -115,6 +123,22 @@ fn ndjson(bytes: &[u8], now: Timestamp) -> Lines {
         }
     }
     lines
+}
+
+fn json(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
+    let spans = json::objects(bytes, start(bytes))
+        .map_err(|error| Failure::usage(format!("cannot read the JSON: {error}")))?;
+    let mut lines = Lines::default();
+    let (mut line, mut at) = (1, 0);
+    for span in spans {
+        line += bytes[at..span.start]
+            .iter()
+            .map(|byte| u64::from(*byte == b'\n'))
+            .sum::<u64>();
+        at = span.start;
+        lines.add(line, span.clone(), from_json(&bytes[span], now));
+    }
+    Ok(lines)
 }
 
 fn csv(bytes: &[u8], now: Timestamp) -> Outcome<Lines> {
@@ -193,19 +217,21 @@ fn read_row(
     row: &csv::ByteRecord,
     now: Timestamp,
 ) -> Result<ImportedChange, InputError> {
+    let invalid =
+        |message: String| InputError::from(Invalid::one("", ViolationCode::WrongType, message));
     if row.len() != columns.len() {
         let message = format!(
             "must have {} cells like the header, got {}",
             columns.len(),
             row.len()
         );
-        return Err(InputError::Malformed(message));
+        return Err(invalid(message));
     }
     let cells: Vec<&str> = row
         .iter()
         .map(std::str::from_utf8)
         .collect::<Result<_, _>>()
-        .map_err(|_| InputError::Malformed("must be UTF-8".to_owned()))?;
+        .map_err(|_| invalid("must be UTF-8".to_owned()))?;
     let object = cells::object(columns.iter().map(String::as_str).zip(cells));
     Ok(from_object(object, now)?)
 }
@@ -231,6 +257,11 @@ mod tests {
             (Some("rejected"), "\u{feff} {", InputFormat::Ndjson),
             (None, "\u{feff}title", InputFormat::Csv),
             (None, "", InputFormat::Ndjson),
+            (None, "{\"a\": 1}\n{\"a\": 2}", InputFormat::Ndjson),
+            (None, "{\n", InputFormat::Ndjson),
+            (None, "\n[{}]", InputFormat::Json),
+            (Some("json"), "{\n\"a\": 1}\n{\n}", InputFormat::Json),
+            (None, "{\"data\": [{}]}", InputFormat::Json),
         ] {
             let found = InputFormat::of(extension, text.as_bytes());
             assert_eq!(found, expected, "{extension:?} {text}");
@@ -250,6 +281,31 @@ mod tests {
             assert_eq!(&text[rejected.span.clone()], bad);
             assert_eq!(rejected.line, if text == json { 3 } else { 4 });
         }
+    }
+
+    #[test]
+    fn objects_are_found_in_arrays_and_in_data() {
+        let change = |title: &str| {
+            format!(
+                "{{\n  \"title\": \"{title}\",\n  \"occurred_at\": \"2026-01-01T00:00:00Z\"\n}}"
+            )
+        };
+        let (one, bad) = (change("One change"), change("x"));
+        for text in [
+            format!("[{one},\n{bad}]"),
+            format!("\u{feff}{{\"count\": 2, \"data\": [{one},\n{bad}], \"x\": {{}}}}"),
+            format!("{one}\n{bad}\n"),
+            format!("[{one}]\n{{\"data\": {bad}}}"),
+        ] {
+            let lines = read(&text).unwrap();
+            assert_eq!(lines.records.len(), 1, "{text}");
+            assert_eq!(lines.records[0].record.change.title, "One change");
+            let rejected = &lines.rejected[0];
+            assert_eq!(&text[rejected.span.clone()], bad);
+            assert_eq!(rejected.line, 5, "{text}");
+        }
+        assert!(read("[{}, 1]").unwrap().rejected.len() == 2);
+        assert!(read("[{\"title\": \"One\"").is_err());
     }
 
     #[test]

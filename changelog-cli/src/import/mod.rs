@@ -4,6 +4,7 @@
 pub(crate) mod bulk;
 pub(crate) mod existing;
 pub(crate) mod git;
+mod json;
 pub(crate) mod lines;
 pub(crate) mod rejects;
 pub(crate) mod resolve;

@@ -15,6 +15,8 @@ on_one!(
     edited_changes_are_not_imported_again,
     invalid_lines_are_written_to_the_rejected_file,
     csv_files_are_imported,
+    json_documents_are_imported,
+    mistakes_are_explained,
     unknown_names_are_refused_or_created,
     an_interrupted_import_reports_its_progress,
     ten_thousand_lines_are_imported,
@@ -286,6 +288,75 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     let elsewhere = std::fs::read_to_string(app.folder().join("elsewhere"));
     assert_eq!(elsewhere.expect("a file"), input);
     chlog(&app, &["import", "bad.ndjson", "--rejected", "bad.ndjson"]).exits_with(2);
+}
+
+async fn json_documents_are_imported(app: TestApp) {
+    for title in ["Deploy one", "Deploy two"] {
+        chlog(&app, &["log", title, "--tag", "a"]).succeeds();
+    }
+    let other = app.second_organization();
+    for arguments in [
+        &["export", "--json"][..],
+        &["list", "--json"],
+        &["list", "--all", "--json"],
+    ] {
+        let document = chlog(&app, arguments).succeeds().stdout;
+        let mut command = app.chlog();
+        command.args(["import", "-"]).write_stdin(document.clone());
+        let output = ChlogOutput::of(&mut command).succeeds();
+        let words = "imported 0, already there 2, rejected 0";
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+        let mut command = chlog_of(&app, &other);
+        command
+            .args(["import", "-", "--dry-run"])
+            .write_stdin(document);
+        let output = ChlogOutput::of(&mut command).succeeds();
+        // What would be imported is printed.
+        for words in ["  Deploy one\n", "  Deploy two\n", "would import 2"] {
+            assert!(output.stderr.contains(words), "{}", output.stderr);
+        }
+    }
+    write(
+        &app,
+        "array.json",
+        format!("[{},\n{}]", line(1, "One more"), line(2, "x")),
+    );
+    let output = chlog(&app, &["import", "array.json"]).exits_with(6);
+    assert!(
+        output.stderr.contains("line 2: title: "),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("imported 1"), "{}", output.stderr);
+    // The rejected objects can be corrected and imported again.
+    let rejected = app.folder().join("array.json.rejected");
+    let text = std::fs::read_to_string(&rejected).expect("text");
+    std::fs::write(&rejected, text.replace("\"x\"", "\"Two more\"")).expect("a file");
+    let output = chlog(&app, &["import", "array.json.rejected"]).succeeds();
+    assert!(output.stderr.contains("imported 1"), "{}", output.stderr);
+}
+
+async fn mistakes_are_explained(app: TestApp) {
+    let output = chlog(&app, &["import"]).exits_with(2);
+    assert!(output.stderr.contains("import --git"), "{}", output.stderr);
+    write(&app, "text.ndjson", "not JSON\n".to_owned());
+    let output = chlog(&app, &["import", "text.ndjson"]).exits_with(6);
+    let words = "line 1: not a JSON object";
+    assert!(output.stderr.contains(words), "{}", output.stderr);
+    // A repository without tags and merges.
+    let git =
+        "git init -q . && git -c user.name=a -c user.email=a@b.c commit -qm one --allow-empty";
+    let made = Command::new("sh")
+        .args(["-c", git])
+        .current_dir(app.folder())
+        .status();
+    assert!(made.expect("git").success());
+    let output = chlog(&app, &["import", "--git"]).succeeds();
+    assert!(
+        output.stderr.contains("no merge commits"),
+        "{}",
+        output.stderr
+    );
 }
 
 async fn csv_files_are_imported(app: TestApp) {

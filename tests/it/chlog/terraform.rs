@@ -491,7 +491,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     let output = output.succeeds();
     // The plan with its attributes, and what was done.
     for words in [
-        "+ resource \"terraform_data\"",
+        "resource \"terraform_data\" \"first\"",
         "\"one\"",
         "Creation complete",
     ] {

@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,7 +29,7 @@ use crate::recording::submit::Submitted;
 use crate::supervise;
 use crate::terraform::events::{Events, RunFacts};
 use crate::terraform::plan::Plan;
-use crate::terraform::summary::{Operation, Summary};
+use crate::terraform::summary::{Ending, Operation, Summary};
 
 /// Terraform and its command line.
 #[derive(Clone)]
@@ -249,7 +250,21 @@ impl Terraform {
         if let Some(words) = std::env::var_os(&own) {
             command.env("TF_CLI_ARGS_plan", words);
         }
+        let began = Instant::now();
         let status = wait(command).await?;
+        if !status.success() && is_approved {
+            return Ok(Finished {
+                status,
+                summary: Some(Summary {
+                    tofu: self.program.to_string_lossy().ends_with("tofu"),
+                    operation: Some(operation),
+                    ending: Ending::Failed,
+                    duration: Some(began.elapsed()),
+                    ..Summary::default()
+                }),
+                fingerprint: None,
+            });
+        }
         if !status.success() {
             note("nothing was changed, and nothing is recorded");
             return Ok(Finished::unrecorded(status));
