@@ -44,6 +44,7 @@ impl Supervised {
 /// them on and ends after the command.
 #[cfg(unix)]
 pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
+    use std::ffi::{OsStr, OsString};
     use std::sync::{Arc, Mutex, PoisonError, mpsc};
     use std::thread;
 
@@ -54,7 +55,9 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     let handle = signals.handle();
     let (events, received) = mpsc::channel();
     // Before the command, so that each signal to the command reaches the witness.
-    let witness = witness::Witness::start(&events).ok();
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let command_line: Vec<OsString> = words.map(OsStr::to_owned).collect();
+    let witness = witness::Witness::start(&events, &command_line).ok();
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -67,7 +70,13 @@ pub(crate) fn start(mut command: Command) -> io::Result<Supervised> {
     let pid = Pid::from_child(&child);
     let id = child.id();
     let stdout = child.stdout.take();
-    let relay = relay::Relay::new(pid, Arc::clone(&running), witness, events.clone());
+    let relay = relay::Relay::new(
+        pid,
+        Arc::clone(&running),
+        command_line,
+        witness,
+        events.clone(),
+    );
     let relaying = thread::spawn(move || relay.run(&received));
     let ending = events.clone();
     thread::spawn(move || {

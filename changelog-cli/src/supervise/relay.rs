@@ -1,5 +1,6 @@
 //! Passing signals on to the command.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -34,6 +35,8 @@ pub(super) struct Relay {
     /// Whether the process id still is that of the command.
     running: Arc<Mutex<bool>>,
     events: Sender<Event>,
+    /// The command and its arguments.
+    command_line: Vec<OsString>,
     /// None if it cannot be started; all signals are then passed on.
     witness: Option<Witness>,
     /// The signals to pass on unless the witness gets them too.
@@ -46,12 +49,14 @@ impl Relay {
     pub(super) fn new(
         pid: Pid,
         running: Arc<Mutex<bool>>,
+        command_line: Vec<OsString>,
         witness: Option<Witness>,
         events: Sender<Event>,
     ) -> Self {
         Self {
             pid,
             running,
+            command_line,
             witness,
             events,
             pending: Vec::new(),
@@ -76,7 +81,7 @@ impl Relay {
                 Ok(Event::Witnessed { signal, at }) => {
                     self.pending.retain(|seen| seen.signal != signal);
                     self.witnessed.push(Seen { signal, at });
-                    self.witness = Witness::start(&self.events).ok();
+                    self.witness = Witness::start(&self.events, &self.command_line).ok();
                 }
                 Err(RecvTimeoutError::Timeout) => self.pass_on_oldest(),
                 Ok(Event::Ended) | Err(RecvTimeoutError::Disconnected) => return,

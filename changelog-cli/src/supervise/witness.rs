@@ -4,13 +4,15 @@
 //! to its group, and to each process of its tree look the same. Nor can it see
 //! the signals of the command: a handled signal leaves no trace that another
 //! process could read. `chlog run` therefore starts a witness next to the
-//! command, in the same group and tree and with the same environment. A signal
-//! that also reaches the witness has reached the command.
+//! command, in the same group and tree, with the same environment and with the command
+//! line of the command in its own, so that `pkill -f` finds both. A signal that also
+//! reaches the witness has reached the command.
 //!
 //! The witness handles no signal: its exit status tells its parent which one
 //! ended it. It also ends when its standard input does, so that it never outlives
 //! its parent.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -27,7 +29,7 @@ use super::event::Event;
 use super::process::wait_for_end;
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_VARIABLE};
 
-/// The only argument of a witness.
+/// The first argument of a witness; the others are the command line of the command.
 const ARGUMENT: &str = "__signal-witness";
 
 /// A running witness.
@@ -40,10 +42,11 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Starts a witness; sends an event when a signal ends it.
-    pub(super) fn start(events: &Sender<Event>) -> io::Result<Self> {
+    /// Starts a witness of a command; sends an event when a signal ends it.
+    pub(super) fn start(events: &Sender<Event>, command_line: &[OsString]) -> io::Result<Self> {
         let mut child = Command::new(program()?)
             .arg(ARGUMENT)
+            .args(command_line)
             .env_remove(KEY_VARIABLE)
             .env_remove(KEY_FILE_VARIABLE)
             .stdin(Stdio::piped())

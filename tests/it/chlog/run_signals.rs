@@ -10,7 +10,7 @@ use crate::chlog::terraform::Module;
 use changelog_tests::{Engine, TestApp, installed, programs};
 
 /// Ways to send TERM to a `chlog run`, whose process id is `$chlog`.
-const DELIVERIES: [(&str, &str); 5] = [
+const DELIVERIES: [(&str, &str); 6] = [
     ("to chlog alone", "kill -TERM $chlog"),
     (
         "to the group",
@@ -24,6 +24,10 @@ const DELIVERIES: [(&str, &str); 5] = [
     (
         "to each process, from the root, one by one",
         "for process in $(leaves $chlog | tac); do kill -TERM $process; done",
+    ),
+    (
+        "to each process with the name of the command in its command line",
+        "trap '' TERM; pkill -TERM -f -g 0 'sh counting.sh|terraform apply'",
     ),
     (
         "to the command alone",
@@ -143,13 +147,17 @@ async fn terraform_is_interrupted_once() {
         format!("chlog run -- terraform {apply}"),
         format!("chlog terraform run -- {apply}"),
     ] {
-        for (how, send) in &DELIVERIES[..4] {
-            let script = SEND_SIGNAL
-                .replace("COMMAND", &command)
-                .replace("SEND", send);
-            module.shell(&script, &[], "");
-            let text = fs::read_to_string(&output).expect("output");
-            assert_interrupted_once(&text, &format!("{command}, {how}"));
+        for (how, send) in &DELIVERIES[..5] {
+            for signal in ["TERM", "INT"] {
+                // A shell lets its background jobs ignore INT.
+                let command = format!("env --default-signal=INT {command}");
+                let script = SEND_SIGNAL
+                    .replace("COMMAND", &command)
+                    .replace("SEND", &send.replace("TERM", signal));
+                module.shell(&script, &[], "");
+                let text = fs::read_to_string(&output).expect("output");
+                assert_interrupted_once(&text, &format!("{command}, {signal} {how}"));
+            }
         }
         // `timeout` forwards TERM in the same way as when its time is over; the start
         // time of Terraform is unknown.
