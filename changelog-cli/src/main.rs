@@ -27,8 +27,6 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
-
 use base::failure::{Exit, Failure, Outcome};
 use cli::{Cli, mistakes};
 use input::complete;
@@ -38,11 +36,11 @@ fn main() -> ExitCode {
     if let Some(code) = supervise::witness::run_if_requested() {
         return code;
     }
-    if let Some(code) = complete::run_if_requested(Cli::command) {
+    if let Some(code) = complete::run_if_requested(cli::command) {
         return code;
     }
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let cli = match cli::parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let words: Vec<String> = arguments

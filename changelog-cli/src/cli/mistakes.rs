@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Cli;
@@ -59,7 +58,7 @@ pub(crate) fn reads_terraform(arguments: &[String]) -> bool {
 /// Parses a command line without its invalid arguments; warns of each.
 pub(crate) fn parse_leniently(mut arguments: Vec<OsString>) -> Outcome<Cli> {
     loop {
-        let error = match Cli::try_parse_from(&arguments) {
+        let error = match super::parse(&arguments) {
             Ok(cli) => return Ok(cli),
             Err(error) => error,
         };
@@ -74,8 +73,7 @@ pub(crate) fn parse_leniently(mut arguments: Vec<OsString>) -> Outcome<Cli> {
         if arguments.len() == count {
             // The error names no argument: ignore all of them.
             arguments = vec!["chlog".into(), "terraform".into()];
-            return Cli::try_parse_from(&arguments)
-                .map_err(|error| Failure::usage(error.to_string()));
+            return super::parse(&arguments).map_err(|error| Failure::usage(error.to_string()));
         }
     }
 }
@@ -110,7 +108,7 @@ pub(crate) fn parse_without_invalid_values(
     let mut arguments = arguments.to_vec();
     let mut warnings = Vec::new();
     loop {
-        let error = match Cli::try_parse_from(&arguments) {
+        let error = match super::parse(&arguments) {
             Ok(cli) => {
                 name_program();
                 warnings.iter().for_each(|warning: &String| warn(warning));
@@ -207,7 +205,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(line.split_whitespace())
+        super::super::parse(line.split_whitespace())
     }
 
     fn advice(line: &str) -> Option<String> {
@@ -274,7 +272,7 @@ mod tests {
     fn invalid_values_do_not_stop_a_program() {
         let read = |line: &str| {
             let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let error = Cli::try_parse_from(&arguments).unwrap_err();
+            let error = super::super::parse(&arguments).unwrap_err();
             parse_without_invalid_values(&error, &arguments).map(|cli| format!("{cli:?}"))
         };
         for line in [

@@ -1,11 +1,13 @@
 //! The command line: its commands, and the function that runs each.
 
+mod help;
 pub(crate) mod mistakes;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::Styles;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use anstyle::AnsiColor;
 use changelog_core::Status;
@@ -53,7 +55,7 @@ Examples:
   chlog list --risk high --since 7d
   chlog done 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
 
-/// Records and lists infrastructure changes.
+/// Record and browse infrastructure changes.
 #[derive(Debug, Parser)]
 #[command(name = "chlog", version, styles = STYLES, after_help = AFTER_HELP)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
@@ -73,11 +75,11 @@ pub(crate) enum Command {
     /// List changes, newest first
     #[command(visible_alias = "ls")]
     List(list::ListArgs),
-    /// List the planned changes that have a scheduled time, overdue ones first
+    /// List scheduled changes, overdue ones first
     Upcoming(upcoming::UpcomingArgs),
-    /// Print changes as they are recorded
+    /// Stream new changes
     Watch(watch::WatchArgs),
-    /// List what changed before a given time, the most suspicious first
+    /// Rank recent changes by how likely they caused an incident
     Around(around::AroundArgs),
     /// Show a change in full
     Show(show::ShowArgs),
@@ -85,13 +87,13 @@ pub(crate) enum Command {
     History(history::HistoryArgs),
     /// Edit a change
     Update(Box<update::UpdateArgs>),
-    /// Set a change's status to `in_progress`
+    /// Mark a change as in progress
     Start(update::StatusArgs),
-    /// Set a change's status to `completed`
+    /// Mark a change as completed
     Done(update::StatusArgs),
-    /// Set a change's status to `rolled_back`, or record that it failed
+    /// Mark a change as rolled back or failed
     Rollback(update::RollbackArgs),
-    /// Record what Terraform did or plans to do
+    /// Record a Terraform apply, destroy or plan
     Terraform(Box<terraform::TerraformArgs>),
     /// List, show and create services
     #[command(subcommand)]
@@ -99,26 +101,39 @@ pub(crate) enum Command {
     /// List, show and create hosts
     #[command(subcommand)]
     Host(host::HostCommand),
-    /// List, send and drop changes that wait for the server
+    /// Manage changes queued while the server was unreachable
     #[command(subcommand)]
     Spool(spool::SpoolCommand),
-    /// Store, check and remove the API key
+    /// Log in and out, and check the API key
     #[command(subcommand)]
     Auth(auth::AuthCommand),
-    /// Import changes from a file or a git repository, each once
+    /// Import changes from a file or git history (safe to repeat)
     Import(import::ImportArgs),
-    /// Export all matching changes in a format that `chlog import` reads
+    /// Export matching changes in a form that `chlog import` can read
     Export(export::ExportArgs),
     /// Send a request to the API and print the response
     Api(api::ApiArgs),
-    /// Check everything that is needed to record a change
+    /// Diagnose configuration and connectivity
     Doctor,
-    /// Show the health of the server
+    /// Check the server's health
     Health,
-    /// Print shell completions
+    /// Generate a shell completion script
     Completions(completions::CompletionsArgs),
-    /// Print a manual page
+    /// Print a manual page, or write all of them
     Man(man::ManArgs),
+}
+
+/// Returns the command line with its complete help.
+pub(crate) fn command() -> clap::Command {
+    help::complete(Cli::command())
+}
+
+/// Parses a command line.
+pub(crate) fn parse<T: Into<OsString> + Clone>(
+    arguments: impl IntoIterator<Item = T>,
+) -> Result<Cli, clap::Error> {
+    let matches = command().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
 }
 
 impl Command {
@@ -148,7 +163,7 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
         Command::Run(args) => return Box::pin(run::run(app(), *args)).await,
         Command::Terraform(args) => return Box::pin(terraform::run(app, *args)).await,
         Command::Completions(args) => completions::run(&mut Output::new(&flags)?, &args)?,
-        Command::Man(args) => man::run(&mut Output::new(&flags)?, Cli::command(), &args)?,
+        Command::Man(args) => man::run(&mut Output::new(&flags)?, command(), &args)?,
         Command::Spool(command) => spool::run(app()?, command).await?,
         Command::Auth(command) => auth::run(app()?, command).await?,
         Command::Doctor => doctor::run(Output::new(&flags)?, app()).await?,
@@ -199,6 +214,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

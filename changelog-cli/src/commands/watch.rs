@@ -5,6 +5,7 @@ use clap::Args;
 use futures_util::TryStreamExt;
 
 use crate::base::failure::{Outcome, note};
+use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::filter::SelectArgs;
 use crate::output::watched::{self, Watched};
@@ -12,10 +13,20 @@ use crate::output::watched::{self, Watched};
 /// Prints changes as they are recorded: one line each, or NDJSON to a pipe.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// Print updates of changes, too, with what was changed; JSON and CSV get an `event`
-    /// (`created` or `updated`) and the `changes`
+    /// Also print updates, with what was changed; without it, only new changes
+    ///
+    /// JSON and CSV get an `event` (`created` or `updated`) and the `changes`.
     #[arg(long)]
     updates: bool,
+    /// Begin with what was recorded since this time, such as 1h, 08:30 or yesterday; at
+    /// most 7 days ago [default: now]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time::parse,
+        allow_hyphen_values = true
+    )]
+    since: Option<TimeArg>,
     #[command(flatten)]
     select: SelectArgs,
 }
@@ -30,13 +41,16 @@ pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
         app.output.begin_live::<Change>()?;
     }
     app.output.live_header(watched::header)?;
-    let mut changes = client
+    let mut watch = client
         .changes()
         .watch()
         .matching(query)
         .updates(args.updates)
-        .on_disconnect(|error| note(&format!("{error}; reconnecting")))
-        .stream();
+        .on_disconnect(|error| note(&format!("{error}; reconnecting")));
+    if let Some(since) = args.since {
+        watch = watch.since(since.start(time::now()));
+    }
+    let mut changes = watch.stream();
     while let Some(watched) = changes.try_next().await? {
         if args.updates {
             app.output

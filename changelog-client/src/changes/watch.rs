@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::fmt;
 
 use backon::ExponentialBackoff;
-use changelog_core::{ActivityId, Change, ChangeEvent, ChangeUpdate, Differences};
+use changelog_core::{ActivityId, Change, ChangeEvent, ChangeUpdate, Differences, Timestamp};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use serde::de::DeserializeOwned;
@@ -42,6 +42,8 @@ pub struct WatchChanges<M = Async> {
     query: ChangeQuery,
     updates: bool,
     after: Option<String>,
+    /// Nothing that was recorded earlier is received, in milliseconds since 1970.
+    start: Option<u64>,
     on_disconnect: Option<OnDisconnect>,
 }
 
@@ -52,6 +54,7 @@ impl<M: Mode> WatchChanges<M> {
             query: ChangeQuery::new(),
             updates: false,
             after: None,
+            start: None,
             on_disconnect: None,
         }
     }
@@ -79,6 +82,16 @@ impl<M: Mode> WatchChanges<M> {
         self
     }
 
+    /// Begins with what was recorded since a time, at most 7 days ago; with what is new
+    /// only by default.
+    pub fn since(mut self, at: Timestamp) -> Self {
+        let millis = u64::try_from(at.millis()).unwrap_or_default();
+        let position = uuid::Builder::from_unix_timestamp_millis(millis, &[0; 10]).into_uuid();
+        self.after = Some(position.to_string());
+        self.start = Some(millis);
+        self
+    }
+
     /// Sets a function to call with the cause when the connection is lost or
     /// cannot be opened. It is called once until events arrive again.
     pub fn on_disconnect(mut self, call: impl FnMut(&Error) + Send + 'static) -> Self {
@@ -99,7 +112,7 @@ impl<M: Mode> WatchChanges<M> {
             transport: self.sender.transport,
             query: self.query.into_watch(self.updates).to_query(),
             is_from_now: self.after.is_none(),
-            start: None,
+            start: self.start,
             cursor: self.after,
             connection: None,
             recent: RecentIds::default(),

@@ -301,6 +301,18 @@ async fn completions_and_manuals_are_printed(app: TestApp) {
         .succeeds()
         .stdout;
     assert!(page.contains(".TH") && page.contains("chlog"), "{page}");
+    let folder = app.folder().join("man1");
+    let mut command = app.bare_chlog();
+    ChlogOutput::of(command.arg("man").arg("--out").arg(&folder)).succeeds();
+    let page = std::fs::read_to_string(folder.join("chlog-service-create.1")).expect("a page");
+    for words in [
+        ".SH EXAMPLES",
+        ".SH ENVIRONMENT",
+        ".SH \"EXIT STATUS\"",
+        "\\-\\-depends\\-on",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
     let help = ChlogOutput::of(app.bare_chlog().arg("--help"))
         .succeeds()
         .stdout;

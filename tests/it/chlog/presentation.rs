@@ -16,6 +16,7 @@ on_one!(
     a_chosen_format_is_honored_or_refused,
     a_raw_request_goes_to_the_configured_server,
     requests_are_printed_without_secrets,
+    watch_prints_earlier_changes_first,
 );
 
 /// Runs `chlog` on a terminal of this size.
@@ -360,4 +361,38 @@ async fn requests_are_printed_without_secrets(app: TestApp) {
     // Notes can be left out.
     assert_ne!(chlog(&app, &["list"]).stderr, "");
     assert_eq!(chlog(&app, &["list", "--quiet"]).succeeds().stderr, "");
+}
+
+async fn watch_prints_earlier_changes_first(app: TestApp) {
+    let ids = create_changes(&app, 2).await;
+    let line = "watch --since 1h";
+    let script = format!(
+        "timeout -s INT 2 {} {line}; echo code $?",
+        programs::chlog().display()
+    );
+    let mut command = CommandBuilder::new("sh");
+    command.args(["-c", &script]);
+    set_terminal_environment(&mut command, &app, &app.url());
+    let (seen, _) = run_on_terminal(command, b"", "never printed");
+    let seen = String::from_utf8_lossy(&seen).into_owned();
+    let at = |words: &str| {
+        seen.find(words)
+            .unwrap_or_else(|| panic!("{words}: {seen}"))
+    };
+    assert!(at("watching for changes") < at("TITLE"), "{seen}");
+    assert!(
+        at("TITLE") < at(&ids[0][..13]) && at(&ids[0][..13]) < at("balancer 1"),
+        "{seen}"
+    );
+    // An interruption is not an error message.
+    assert!(
+        !seen.contains("error:") && !seen.contains("cancelled"),
+        "{seen}"
+    );
+    // Explicit formats are kept in a pipe.
+    let mut command = app.chlog();
+    command.args(["watch", "--since", "1h", "--format", "table"]);
+    let output = command.timeout(std::time::Duration::from_secs(3)).output();
+    let output = String::from_utf8_lossy(&output.expect("chlog runs").stdout).into_owned();
+    assert!(output.contains(&format!("  {}  high", ids[1])), "{output}");
 }
