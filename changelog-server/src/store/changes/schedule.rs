@@ -2,7 +2,7 @@
 
 use sqlx::QueryBuilder;
 
-use super::{ChangesJson, REFERENCES, push_json};
+use super::{ChangesJson, SERVICE_AND_HOST, push_json};
 use crate::store::engine::{Dialect, on, push_limit};
 use crate::store::{Database, StoreError, Tenant};
 
@@ -37,7 +37,7 @@ fn select<DB: Dialect>(tenant: Tenant, limit: u64) -> QueryBuilder<DB> {
     push_limit(&mut query, limit, 0);
     query.push(") AS page JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ");
     DB::bind(&mut query, tenant.uuid().into());
-    query.push(REFERENCES);
+    query.push(SERVICE_AND_HOST);
     query.push(" ORDER BY page.scheduled_for, page.sort_key");
     query
 }

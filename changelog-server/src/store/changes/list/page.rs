@@ -10,7 +10,7 @@ use super::MAX_BATCH;
 use super::parts::{Part, Source, earlier_than, time_of};
 use crate::store::Tenant;
 use crate::store::activity::clamped;
-use crate::store::changes::{REFERENCES, push_json};
+use crate::store::changes::{SERVICE_AND_HOST, push_json};
 use crate::store::engine::push_limit;
 use crate::store::index::counts::{KindFilter, Scope, Start};
 use crate::store::index::search::SearchDialect;
@@ -156,7 +156,7 @@ impl Page {
             ") AS page LEFT JOIN changes c ON c.sort_key = page.sort_key AND c.organization_id = ",
         );
         DB::bind(query, self.tenant.uuid().into());
-        query.push(REFERENCES);
+        query.push(SERVICE_AND_HOST);
         query.push(" ORDER BY page.sort_key DESC) AS changes_of_page)");
     }
 
