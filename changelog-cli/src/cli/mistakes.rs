@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use super::Cli;
 use crate::base::failure::{Failure, Outcome, name_program, warn};
@@ -45,6 +46,23 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[String]) -> Option<Failu
         ))
         .hint("`chlog log` records a change, `chlog list` finds changes"),
     )
+}
+
+/// Returns the failure for a title that is the name of a command: `chlog log list` is
+/// probably not meant to record anything, and a change cannot be deleted with `chlog`.
+pub(crate) fn refuse_command_as_title(title: &str) -> Outcome {
+    let is_command = |command: &clap::Command| {
+        command.get_name() == title || command.get_all_aliases().any(|alias| alias == title)
+    };
+    let meant = match title {
+        "help" => "chlog log --help".to_owned(),
+        _ if Cli::command().get_subcommands().any(is_command) => format!("chlog {title}"),
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "the title {title:?} is a command; did you mean `{meant}`?"
+    ))
+    .hint("nothing was recorded; a title has more than the name of a command"))
 }
 
 /// Returns whether a command line is `chlog terraform` at the end of a pipe. Its
@@ -212,6 +230,16 @@ mod tests {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let error = parse(line).unwrap_err();
         explain(&error, &arguments).map(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn the_name_of_a_command_is_no_title() {
+        for title in ["help", "list", "ls", "terraform"] {
+            assert!(refuse_command_as_title(title).is_err(), "{title}");
+        }
+        for title in ["Deploy", "List", "list all", "-"] {
+            assert!(refuse_command_as_title(title).is_ok(), "{title}");
+        }
     }
 
     #[test]

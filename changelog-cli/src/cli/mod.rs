@@ -87,6 +87,8 @@ pub(crate) enum Command {
     History(history::HistoryArgs),
     /// Edit a change
     Update(Box<update::UpdateArgs>),
+    /// Append a note to the description of a change
+    Note(update::NoteArgs),
     /// Mark a change as in progress
     Start(update::StatusArgs),
     /// Mark a change as completed
@@ -95,10 +97,10 @@ pub(crate) enum Command {
     Rollback(update::RollbackArgs),
     /// Record a Terraform apply, destroy or plan
     Terraform(Box<terraform::TerraformArgs>),
-    /// List, show and create services
+    /// List, show, create and edit services
     #[command(subcommand)]
     Service(service::ServiceCommand),
-    /// List, show and create hosts
+    /// List, show, create and edit hosts
     #[command(subcommand)]
     Host(host::HostCommand),
     /// Manage changes queued while the server was unreachable
@@ -158,6 +160,12 @@ pub(crate) async fn run(cli: Cli) -> Outcome<ExitCode> {
         )
         .hint("`chlog show $CHLOG_CHANGE_ID --json` prints the recorded change"));
     }
+    cli.global.apply();
+    if let Command::Log(args) = &cli.command
+        && let Some(title) = args.title()
+    {
+        mistakes::refuse_command_as_title(title)?;
+    }
     let app = || App::new(cli.global);
     match cli.command {
         Command::Run(args) => return Box::pin(run::run(app(), *args)).await,
@@ -195,6 +203,7 @@ async fn dispatch(app: App, command: Command) -> Outcome {
         Command::Show(args) => show::run(app, &args).await,
         Command::History(args) => history::run(app, &args).await,
         Command::Update(args) => update::run(app, *args).await,
+        Command::Note(args) => update::add_note(app, args).await,
         Command::Start(args) => update::set_status(app, &args, Status::InProgress).await,
         Command::Done(args) => update::set_status(app, &args, Status::Completed).await,
         Command::Rollback(args) => update::roll_back(app, args).await,

@@ -10,12 +10,13 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
+use crate::base::prompting::is_interactive;
 use crate::base::text::{one_line, or_empty};
 use crate::environment::app::{App, client, no_url, unknown_profile};
 use crate::environment::config::{DEFAULT_PROFILE, set_profile};
 use crate::environment::credentials::StoredKey;
 use crate::environment::sourced::Sourced;
-use crate::input::message::prompts::{is_interactive, prompt_failure};
+use crate::input::message::prompts::prompt_failure;
 use crate::output::fields::Record;
 use crate::output::format::Format;
 use crate::output::table::{Cell, Column, Kind};

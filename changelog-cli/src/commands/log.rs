@@ -2,19 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use changelog_core::Status;
+use changelog_core::{Host, Service, Status};
 use clap::Args;
 
 use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::prompting::is_interactive;
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::{App, within_spool_time};
 use crate::environment::context::{Context, ContextArgs};
 use crate::environment::last_change;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
-use crate::input::message::prompts::{self, is_interactive};
+use crate::input::message::prompts;
 use crate::input::message::saved::SavedText;
 use crate::input::message::{Message, editor, file};
-use crate::input::names::Missing;
+use crate::input::names::{Missing, all_non_empty, find_unknown, non_empty, settle};
 use crate::input::web::WebArgs;
 use crate::recording::draft::{Draft, Progress};
 use crate::recording::spool::owner::Owner;
@@ -24,7 +25,8 @@ use crate::recording::submit::{self, SubmitArgs, Submitted};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without TITLE, chlog prompts for it on a terminal, and otherwise reads standard input: the first \
-line is the title, the rest the description. In a CI run without input, the title is composed from \
+line is the title, the rest the description. A TITLE of several lines is split in the same way. With \
+a TITLE, -F reads only the description. In a CI run without input, the title is composed from \
 the run.
 
 In a script that the shell reads from standard input (bash < script, ssh HOST bash -s, kubectl exec \
@@ -56,13 +58,13 @@ pub(crate) struct LogArgs {
     occurred_at: Option<TimeArg>,
     #[command(flatten)]
     progress: ProgressFlags,
-    /// Read the title (first line) and description (the rest) from a file; - is standard
-    /// input
+    /// Read the title (first line) and the description (the rest) from a file, or with
+    /// TITLE only the description; - is standard input
     #[arg(
         short = 'F',
         long,
         value_name = "PATH",
-        conflicts_with_all = ["title", "editor"],
+        conflicts_with = "editor",
         help_heading = "Behaviour"
     )]
     file: Option<PathBuf>,
@@ -81,23 +83,43 @@ pub(crate) struct LogArgs {
     context: ContextArgs,
 }
 
+impl LogArgs {
+    /// Returns the title of the command line.
+    pub(crate) fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+}
+
 /// Records the change.
 pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
-    let fields = args.fields.clone().or_defaults(&app.config.defaults);
+    let mut fields = args.fields.clone().or_defaults(&app.config.defaults);
+    fields.description = described(&args, fields.description).await?;
     let context = args.context.gather();
 
     let has_text = args.title.is_some() || args.file.is_some() || args.recover;
     let prompts = !has_text && is_interactive() && context.title.is_none();
+    if is_interactive() && !args.submit.dry_run {
+        settle_names(&app, &mut fields).await?;
+    }
     if (args.editor || prompts) && !args.submit.dry_run {
         check(&app, &args, &fields).await?;
     }
-    let (message, saved) = message(&args, &fields, &context).await?;
-    let mut draft = draft(&args, fields, message, saved.is_some())?;
-    context.apply(&mut draft.change);
-    let submitted = submit::create(&app, draft, &args.submit).await?;
-    if let Some(saved) = saved.filter(|_| !args.submit.dry_run) {
-        saved.discard();
+    let (message, origin) = message(&args, &fields, &context).await?;
+    let text = message.text();
+    let recording = async {
+        let is_typed = matches!(origin, Origin::Typed(_));
+        let mut draft = draft(&args, fields, message, is_typed)?;
+        context.apply(&mut draft.change);
+        submit::create(&app, draft, &args.submit).await
+    };
+    let submitted = Box::pin(recording).await;
+    match origin {
+        Origin::Typed(saved) if submitted.is_ok() && !args.submit.dry_run => saved.discard(),
+        // What wrote it may not write it again.
+        Origin::Piped if submitted.is_err() => drop(SavedText::new(&text)?),
+        Origin::Typed(_) | Origin::Piped | Origin::Given => {}
     }
+    let submitted = submitted?;
     match &submitted {
         Submitted::Created(created) => last_change::remember(&app, created.id),
         Submitted::Queued(queued) => last_change::remember(&app, &queued.id),
@@ -109,6 +131,58 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
     };
     submitted.print(&mut app)?;
     id.map_or(Ok(()), |id| args.web.open(&app, id))
+}
+
+/// Where a message is from.
+enum Origin {
+    /// An argument or a file.
+    Given,
+    /// Standard input.
+    Piped,
+    /// An editor or prompts; with the file that keeps the text.
+    Typed(SavedText),
+}
+
+/// Returns the description of the flag; `-` is standard input.
+async fn described(args: &LogArgs, description: Option<String>) -> Outcome<Option<String>> {
+    if description.as_deref() != Some("-") {
+        return Ok(description);
+    }
+    let has_title = args.title.as_deref().is_some_and(|title| title != "-");
+    if !has_title && !args.editor {
+        return Err(Failure::usage(
+            "--description -: standard input is the description, so pass the title as the argument",
+        ));
+    }
+    file::text_of(Path::new("-")).await.map(Some)
+}
+
+/// Lets the user decide about services and hosts that do not exist. If the server is
+/// unavailable, the names are checked when the change is sent.
+async fn settle_names(app: &App, fields: &mut ChangeFields) -> Outcome {
+    if fields.create_missing {
+        return Ok(());
+    }
+    let client = app.quick_client()?;
+    let mut services = Vec::new();
+    for name in all_non_empty(fields.services.as_deref()) {
+        let checked = within_spool_time(find_unknown::<Service>(&client, name)).await;
+        services.extend(match checked {
+            Ok(Some(closest)) => settle::<Service>(&client, name, closest).await?,
+            _ => Some(name.to_owned()),
+        });
+    }
+    if fields.services.is_some() {
+        fields.services = Some(services);
+    }
+    if let Some(name) = non_empty(fields.host.as_deref())
+        && let Ok(Some(closest)) = within_spool_time(find_unknown::<Host>(&client, name)).await
+    {
+        // An empty name means none.
+        let settled = settle::<Host>(&client, name, closest).await?;
+        fields.host = Some(settled.unwrap_or_default());
+    }
+    Ok(())
 }
 
 /// Checks the flags, the key and the names before the user types anything. If
@@ -135,19 +209,40 @@ async fn check(app: &App, args: &LogArgs, fields: &ChangeFields) -> Outcome {
     }
 }
 
-/// Reads the message from its source; with the file that keeps a typed one.
+/// Reads the message from its source.
 async fn message(
     args: &LogArgs,
     fields: &ChangeFields,
     context: &Context,
-) -> Outcome<(Message, Option<SavedText>)> {
-    let typed =
-        |typed: Outcome<(Message, SavedText)>| typed.map(|(message, saved)| (message, Some(saved)));
+) -> Outcome<(Message, Origin)> {
+    let typed = |typed: Outcome<(Message, SavedText)>| {
+        typed.map(|(message, saved)| (message, Origin::Typed(saved)))
+    };
     let description = fields.description.as_deref();
     let title = args.title.as_deref();
     let path = args.file.as_deref();
-    if let Some(path) = path.or((title == Some("-")).then_some(Path::new("-"))) {
-        return Ok((file::from_file(path).await?, None));
+    let origin_of = |path: &Path| match path == Path::new("-") {
+        true => Origin::Piped,
+        false => Origin::Given,
+    };
+    let given = args.title.as_deref().filter(|title| *title != "-");
+    let given = given.map(Message::parse);
+    match (path, given) {
+        (Some(path), None) => return Ok((file::from_file(path).await?, origin_of(path))),
+        (Some(path), Some(mut given)) => {
+            if given.description.is_some() {
+                return Err(two_descriptions());
+            }
+            let text = file::text_of(path).await?;
+            given.description = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+            return Ok((given, origin_of(path)));
+        }
+        (None, Some(given)) if !args.editor => return Ok((given, Origin::Given)),
+        (None, None) if title == Some("-") => {
+            let path = Path::new("-");
+            return Ok((file::from_file(path).await?, origin_of(path)));
+        }
+        (None, _) => {}
     }
     if args.recover {
         return typed(editor::recover(args.editor));
@@ -159,9 +254,6 @@ async fn message(
         title,
         ..Message::default()
     };
-    if let Some(title) = &args.title {
-        return Ok((titled(title.clone()), None));
-    }
     // Some CI systems run their jobs on a terminal without a user.
     let composed = context.title.clone().map(titled);
     if is_interactive() && composed.is_none() {
@@ -172,11 +264,12 @@ async fn message(
     if std::io::IsTerminal::is_terminal(&std::io::stdin()) {
         // Standard input is a terminal, but standard error is not.
         return composed
-            .map(|message| (message, None))
+            .map(|message| (message, Origin::Given))
             .ok_or_else(file::no_title);
     }
     match (file::from_pipe().await?, composed) {
-        (Some(message), _) | (None, Some(message)) => Ok((message, None)),
+        (Some(message), _) => Ok((message, Origin::Piped)),
+        (None, Some(message)) => Ok((message, Origin::Given)),
         (None, None) => Err(file::no_title()),
     }
 }
@@ -187,6 +280,12 @@ fn default_status(scheduled_for: Option<TimeArg>) -> Status {
         Some(_) => Status::Planned,
         None => Status::Completed,
     }
+}
+
+fn two_descriptions() -> Failure {
+    Failure::usage(
+        "there are two descriptions; give only one of --description, -F and a text after the first line of the title",
+    )
 }
 
 /// Merges the flags and the message into a change.
@@ -203,9 +302,7 @@ fn draft(
         fields.description = None;
     }
     if fields.description.is_some() && message.description.is_some() {
-        return Err(Failure::usage(
-            "there are two descriptions: --description, and the text after the first line",
-        ));
+        return Err(two_descriptions());
     }
     let status = fields.status.or(message.status);
     let status = status.unwrap_or_else(|| default_status(fields.scheduled_for));

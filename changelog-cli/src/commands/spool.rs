@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::base::failure::{Exit, Failure, Outcome, note};
+use crate::base::prompting::is_interactive;
 use crate::base::text::plural;
 use crate::environment::app::App;
-use crate::input::message::prompts::is_interactive;
 use crate::output::format::Format;
 use crate::recording::spool::delivery::{self, Delivery, Takeover};
 use crate::recording::spool::entry::SpoolFile;

@@ -1,5 +1,7 @@
 //! `chlog update`, and its short forms `start`, `done` and `rollback`.
 
+use std::path::Path;
+
 use changelog_core::change::fields::{FIELDS, Field, FieldKind, ShortText};
 use changelog_core::{
     Change, ChangeId, ChangePatch, Input, Link, Outcome as ChangeOutcome, Status,
@@ -15,6 +17,7 @@ use crate::environment::last_change;
 use crate::input::change_ref::ChangeRef;
 use crate::input::complete;
 use crate::input::flags::{ChangeFields, ProgressFlags, title_help};
+use crate::input::message::file;
 use crate::input::names::{all_non_empty, non_empty};
 use crate::input::web::{self, WebArgs};
 use crate::recording::find_change;
@@ -98,22 +101,34 @@ pub(crate) struct UpdateArgs {
 
 /// Sets the status of a change.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  chlog start                      # choose one of the planned changes
+  chlog done @last -m \"All green\"
+  chlog done 01a1fc2f-a7 --web")]
 pub(crate) struct StatusArgs {
     /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
     #[arg(value_name = "ID", add = complete::changes())]
     change: Option<ChangeRef>,
+    /// Text to append to the description
+    #[arg(short = 'm', long, value_name = "TEXT")]
+    note: Option<String>,
     #[command(flatten)]
     web: WebArgs,
 }
 
 /// Records that a change was rolled back, or failed.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  chlog rollback @last --reason \"Errors rose to 5 %\"
+  chlog rollback 01a1fc2f-a7 --failed")]
 pub(crate) struct RollbackArgs {
     /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
     #[arg(value_name = "ID", add = complete::changes())]
     change: Option<ChangeRef>,
     /// Why, for the history of the change
-    #[arg(long, value_name = "TEXT")]
+    #[arg(short = 'm', long, value_name = "TEXT")]
     reason: Option<String>,
     /// The change failed; nobody rolled it back
     #[arg(long)]
@@ -122,13 +137,35 @@ pub(crate) struct RollbackArgs {
     web: WebArgs,
 }
 
+/// Appends a note to the description of a change.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+chlog reads the description and writes it back: an update of the description by another client \
+within these milliseconds is overwritten.
+
+Examples:
+  chlog note @last \"Latency is back to normal\"
+  journalctl -u api -n 20 | chlog note 01a1fc2f-a7 -")]
+pub(crate) struct NoteArgs {
+    /// Change: its ID, the beginning of it, or @last
+    #[arg(value_name = "ID", add = complete::changes())]
+    change: ChangeRef,
+    /// Text to append, Markdown; - reads it from standard input
+    text: String,
+    #[command(flatten)]
+    web: WebArgs,
+}
+
 /// Edits the change and prints it.
-pub(crate) async fn run(mut app: App, args: UpdateArgs) -> Outcome {
+pub(crate) async fn run(mut app: App, mut args: UpdateArgs) -> Outcome {
     if args.occurred_at.is_some() {
         return Err(Failure::usage(
             "--occurred-at: cannot be changed: the ID of a change depends on it",
         )
         .hint("--started-at corrects when the change was started, which is its place in lists"));
+    }
+    if args.fields.description.as_deref() == Some("-") {
+        args.fields.description = Some(file::text_of(Path::new("-")).await?);
     }
     let mut update = update(&args)?;
     update.create_missing |= app.config.defaults.create_missing.unwrap_or_default();
@@ -154,6 +191,24 @@ impl UpdateArgs {
     }
 }
 
+/// Appends the note and prints the change.
+pub(crate) async fn add_note(app: App, args: NoteArgs) -> Outcome {
+    let note = match args.text.as_str() {
+        "-" => file::text_of(Path::new("-")).await?,
+        _ => args.text,
+    };
+    let update = Update {
+        note: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
+        ..Update::default()
+    };
+    if update.is_empty() {
+        return Err(Failure::usage("the note is empty"));
+    }
+    let update = update.checked()?;
+    let id = find_change::find(&app, Some(&args.change), &[]).await?;
+    send(app, id, update, args.web).await
+}
+
 /// Sets the status and prints the change.
 pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> Outcome {
     let offered: &[Status] = match status {
@@ -164,8 +219,13 @@ pub(crate) async fn set_status(app: App, args: &StatusArgs, status: Status) -> O
         status: Some(status),
         ..ChangePatch::default()
     };
+    let update = Update {
+        note: args.note.clone(),
+        ..patch.into()
+    };
+    let update = update.checked()?;
     let id = find_change::find(&app, args.change.as_ref(), offered).await?;
-    send(app, id, patch, args.web).await
+    send(app, id, update, args.web).await
 }
 
 /// Records that the change was rolled back or failed, and prints it.
@@ -179,11 +239,11 @@ pub(crate) async fn roll_back(app: App, args: RollbackArgs) -> Outcome {
     let patch = patch.checked(time::now())?;
     let offered = [Status::InProgress, Status::Completed];
     let id = find_change::find(&app, args.change.as_ref(), &offered).await?;
-    send(app, id, patch, args.web).await
+    send(app, id, patch.into(), args.web).await
 }
 
-async fn send(mut app: App, id: ChangeId, patch: ChangePatch, web: WebArgs) -> Outcome {
-    let updated = submit::update(&app, id, patch.into()).await?;
+async fn send(mut app: App, id: ChangeId, update: Update, web: WebArgs) -> Outcome {
+    let updated = submit::update(&app, id, update).await?;
     print(&mut app, updated, web)
 }
 
@@ -251,6 +311,7 @@ fn update(args: &UpdateArgs) -> Outcome<Update> {
             added: args.fields.links.clone().unwrap_or_default(),
             removed: args.remove_links.clone(),
         },
+        note: None,
         made_at: None,
     })
 }

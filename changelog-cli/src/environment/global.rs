@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::base::prompting;
 use crate::output::flags::OutputFlags;
 
 /// The flags that every command takes.
@@ -41,11 +42,37 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) quiet: bool,
+    /// Never prompt; fail instead
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    no_input: bool,
+    /// Print no colors (or `NO_COLOR`)
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    no_color: bool,
     #[command(flatten)]
     pub(crate) output: OutputFlags,
 }
 
 impl Global {
+    /// Applies the flags that hold for the whole process.
+    pub(crate) fn apply(&self) {
+        if self.no_input {
+            prompting::turn_off();
+        }
+        if self.no_color {
+            anstream::ColorChoice::Never.write_global();
+        }
+    }
+
     /// Returns flags that set the connection only.
     pub(crate) fn connection(url: Option<String>, profile: Option<String>) -> Self {
         Self {
@@ -53,6 +80,8 @@ impl Global {
             profile,
             debug: false,
             quiet: false,
+            no_input: false,
+            no_color: false,
             output: OutputFlags::default(),
         }
     }

@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use changelog_core::change::fields::{FIELDS, FieldKind, Optional, ShortText};
 use changelog_core::limits::{MAX_TITLE_CHARS, MIN_TITLE_CHARS};
 use changelog_core::{
-    Agent, AgentMode, ChangePatch, Environment, Link, NewChange, Outcome, RiskLevel, Status,
+    Agent, AgentMode, ChangePatch, Environment, Invalid, Link, NewChange, Outcome, RiskLevel,
+    Status,
 };
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -98,6 +99,33 @@ pub(crate) struct ProgressFlags {
     /// How it ended, if the status does not say it
     #[arg(long, value_name = "OUTCOME", ignore_case = true, value_parser = outcome())]
     pub(crate) outcome: Option<Outcome>,
+}
+
+/// Names the flags instead of the fields of the API in broken rules.
+pub(crate) fn name_flags(mut invalid: Invalid, tags: &[String], links: &[Link]) -> Invalid {
+    for violation in &mut invalid.violations {
+        let mut parts = violation.field().split('/');
+        let field = parts.next().unwrap_or_default();
+        let index = parts.next().and_then(|index| index.parse::<usize>().ok());
+        let flag = match (field, index) {
+            // Those may be from a file, an editor or prompts.
+            ("" | "title" | "description", _) => continue,
+            ("tags", Some(index)) => match tags.get(index) {
+                Some(tag) => format!("--tag {tag:?}"),
+                None => continue,
+            },
+            ("links", Some(index)) => match links.get(index) {
+                Some(link) => format!("--link {:?}", format!("{}={}", link.label, link.url)),
+                None => continue,
+            },
+            ("tags", None) => "--tag".to_owned(),
+            ("links", None) => "--link".to_owned(),
+            ("risk_level", _) => "--risk".to_owned(),
+            (field, _) => format!("--{}", field.replace('_', "-")),
+        };
+        violation.pointer = flag;
+    }
+    invalid
 }
 
 /// Returns the help text of a title, with its limits; `rest` follows them.
@@ -251,6 +279,7 @@ impl FromArgMatches for TextFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use changelog_core::ViolationCode;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -275,6 +304,29 @@ mod tests {
         assert_eq!(limit("100"), Ok(100));
         let message = "must be a whole number from 1 to 100";
         assert_eq!(limit("101"), Err(message.to_owned()));
+    }
+
+    #[test]
+    fn broken_rules_name_flags() {
+        let links = [Link {
+            label: "foo".to_owned(),
+            url: "bar".to_owned(),
+        }];
+        let tags = ["a".to_owned(), String::new()];
+        for (pointer, expected) in [
+            ("/tags/1", "--tag \"\": is wrong"),
+            ("/tags/7", "tags/7: is wrong"),
+            ("/links/0/url", "--link \"foo=bar\": is wrong"),
+            ("/risk_level", "--risk: is wrong"),
+            ("/scheduled_for", "--scheduled-for: is wrong"),
+            ("/agent/name", "--agent: is wrong"),
+            ("/title", "title: is wrong"),
+            ("", "the body is wrong"),
+        ] {
+            let invalid = Invalid::one(pointer, ViolationCode::InvalidFormat, "is wrong");
+            let named = name_flags(invalid, &tags, &links);
+            assert_eq!(named.violations[0].to_string(), expected);
+        }
     }
 
     #[test]

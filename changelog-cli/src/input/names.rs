@@ -6,7 +6,11 @@ use changelog_client::{Client, Error, ErrorKind};
 use changelog_core::text::closest;
 use changelog_core::{Host, HostId, Input, NewHost, NewService, Service, ServiceId};
 
+use inquire::Select;
+
+use super::message::prompts::prompt_failure;
 use crate::base::failure::{Exit, Failure, Outcome, note};
+use crate::base::text::one_line;
 use crate::base::time;
 
 /// What to do about a name that does not exist.
@@ -251,6 +255,60 @@ pub(crate) fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'
         .map(|known| format!("; did you mean {known}?"))
         .unwrap_or_default();
     format!("there is no {kind} {name:?}{suggestion}")
+}
+
+/// A name that does not exist, with the closest one that does.
+pub(crate) struct Unknown {
+    closest: Option<String>,
+}
+
+/// Returns whether a name does not exist.
+pub(crate) async fn find_unknown<T: Named>(
+    client: &Client,
+    name: &str,
+) -> Outcome<Option<Unknown>> {
+    if name.parse::<T::Id>().is_ok() {
+        return Ok(None);
+    }
+    let all = T::list(client).await?;
+    if pick(&all, name).is_ok() {
+        return Ok(None);
+    }
+    let closest = closest(name, all.iter().map(Named::name)).map(str::to_owned);
+    Ok(Some(Unknown { closest }))
+}
+
+/// Lets the user decide about a name that does not exist; returns the name to use, if
+/// any.
+pub(crate) async fn settle<T: Named>(
+    client: &Client,
+    name: &str,
+    unknown: Unknown,
+) -> Outcome<Option<String>> {
+    let kind = T::KIND;
+    let shown = one_line(name);
+    let (create, without, cancel) = (
+        format!("create the {kind} {shown}"),
+        format!("record the change without this {kind}"),
+        "cancel".to_owned(),
+    );
+    let used = unknown.closest.as_deref().map(one_line);
+    let used = used.map(|closest| format!("use {closest}"));
+    let choices = used.iter().chain([&create, &without, &cancel]).cloned();
+    let chosen = Select::new(&format!("There is no {kind} {shown}:"), choices.collect())
+        .prompt()
+        .map_err(prompt_failure)?;
+    if chosen == cancel {
+        return Err(Failure::cancelled("cancelled; nothing was done"));
+    }
+    if chosen == without {
+        return Ok(None);
+    }
+    if chosen == create {
+        let made = self::create::<T>(client, T::new(name.to_owned())).await?;
+        return Ok(Some(made.name().to_owned()));
+    }
+    Ok(unknown.closest)
 }
 
 #[cfg(test)]

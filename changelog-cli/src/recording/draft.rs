@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::base::failure::{Exit, Failure, Outcome, warn};
 use crate::base::time;
-use crate::input::flags::ChangeFields;
+use crate::input::flags::{ChangeFields, name_flags};
 use crate::input::names::{self, Missing, non_empty};
 
 /// The last millisecond of the year 9999. A draft was checked when it was kept;
@@ -80,7 +80,10 @@ impl Draft {
             ..NewChange::default()
         };
         fields.texts.fill(&mut change);
-        let change = change.checked(now)?;
+        let (tags, links) = (change.tags.clone(), change.links.clone());
+        let change = change
+            .checked(now)
+            .map_err(|invalid| name_flags(invalid, &tags, &links))?;
         Ok(Self {
             at: change.started_at.unwrap_or(now),
             ended_at: None,

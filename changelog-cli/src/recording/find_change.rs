@@ -7,12 +7,13 @@ use inquire::Select;
 
 use super::spool::recorded::{self, Target};
 use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::prompting::is_interactive;
 use crate::base::text::{one_line, shorten};
 use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::last_change;
 use crate::input::change_ref::{ChangeRef, LAST};
-use crate::input::message::prompts::{is_interactive, prompt_failure};
+use crate::input::message::prompts::prompt_failure;
 
 /// How many changes are offered to choose from.
 const OFFERED_CHANGES: u64 = 25;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::draft::{checked_input, rejects_only_time, warn_clock_ahead};
 use crate::base::failure::Outcome;
 use crate::base::time;
+use crate::input::flags::name_flags;
 use crate::input::names::{self, Missing, non_empty};
 
 /// An update of a change.
@@ -32,6 +33,9 @@ pub(crate) struct Update {
     /// The edits of the links.
     #[serde(default)]
     pub(crate) links: ListEdit<Link>,
+    /// Text to append to the description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
     /// When the user made the update, if it is sent later: a status was then reached at
     /// this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,17 +97,24 @@ impl Update {
             && non_empty(self.host.as_deref()).is_none()
             && self.tags.is_empty()
             && self.links.is_empty()
+            && self.note.is_none()
     }
 
     /// Checks the update without the change: added values as well.
     pub(crate) fn checked(self) -> Outcome<Self> {
-        let patch = self.patch.checked(time::now())?;
-        ChangePatch {
+        let checked = |patch: ChangePatch| {
+            let tags = patch.tags.clone().unwrap_or_default();
+            let links = patch.links.clone().unwrap_or_default();
+            let patch = patch.checked(time::now());
+            patch.map_err(|invalid| name_flags(invalid, &tags, &links))
+        };
+        let patch = checked(self.patch)?;
+        checked(ChangePatch {
             tags: Some(self.tags.added.clone()),
             links: Some(self.links.added.clone()),
+            description: self.note.clone().map(Some),
             ..ChangePatch::default()
-        }
-        .checked(time::now())?;
+        })?;
         Ok(Self { patch, ..self })
     }
 
@@ -120,7 +131,8 @@ impl Update {
             patch.host_id = Some(names::resolve::<Host>(client, name, missing).await?);
         }
         let late_status = self.made_at.filter(|_| patch.status.is_some());
-        if !self.tags.is_empty() || !self.links.is_empty() || late_status.is_some() {
+        let is_edit = !self.tags.is_empty() || !self.links.is_empty() || self.note.is_some();
+        if is_edit || late_status.is_some() {
             // As late as possible: the change is read here and written back.
             let change = client.changes().get(id).await?;
             if !self.tags.is_empty() {
@@ -128,6 +140,12 @@ impl Update {
             }
             if !self.links.is_empty() {
                 patch.links = Some(self.links.apply(&change.links, |link| &link.label));
+            }
+            if let Some(note) = self.note {
+                let description = change.description.as_deref().map(str::trim_end);
+                let description = description.filter(|text| !text.is_empty());
+                let description = description.map(|text| format!("{text}\n\n{note}"));
+                patch.description = Some(Some(description.unwrap_or(note)));
             }
             if let Some(at) = late_status {
                 set_times(&mut patch, &change, at);

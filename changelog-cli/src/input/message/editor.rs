@@ -8,9 +8,9 @@ use std::process::Command;
 
 use super::Message;
 use super::file::{read, unreadable};
-use super::prompts::is_interactive;
 use super::saved::SavedText;
 use crate::base::failure::{Exit, Failure, Outcome};
+use crate::base::prompting::is_interactive;
 
 /// In an editor, the text below this line is not part of the change.
 const SCISSORS: &str = "# ------------------------ >8 ------------------------";
@@ -59,8 +59,7 @@ fn edit_text(editor: &OsString, template: &str, saved: SavedText) -> Outcome<(Me
     let is_new = text != template && !message.title.is_empty();
     if is_new {
         // Without the instructions.
-        let description = message.description.as_deref().unwrap_or_default();
-        saved.write(&format!("{}\n\n{description}\n", message.title))?;
+        saved.write(&message.text())?;
     }
     if !status.success() {
         let message = format!(

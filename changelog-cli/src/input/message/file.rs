@@ -25,13 +25,21 @@ pub(crate) fn no_title() -> Failure {
         .line("or in an editor: chlog log -e")
 }
 
-/// Reads a file; `-` is standard input.
+/// Reads the text of a file; `-` is standard input.
+pub(crate) async fn text_of(path: &Path) -> Outcome<String> {
+    if path == Path::new("-") {
+        return piped_text().await;
+    }
+    let text = fs::File::open(path).and_then(read);
+    text.map_err(|error| unreadable(path, &error))
+}
+
+/// Reads a message from a file; `-` is standard input.
 pub(crate) async fn from_file(path: &Path) -> Outcome<Message> {
     if path == Path::new("-") {
         return from_pipe().await?.ok_or_else(no_title);
     }
-    let text = fs::File::open(path).and_then(read);
-    let message = Message::parse(&text.map_err(|error| unreadable(path, &error))?);
+    let message = Message::parse(&text_of(path).await?);
     if message.title.is_empty() {
         let name = path.display();
         return Err(Failure::usage(format!("{name} is empty")).hint("its first line is the title"));
@@ -39,22 +47,25 @@ pub(crate) async fn from_file(path: &Path) -> Outcome<Message> {
     Ok(message)
 }
 
-/// Reads standard input to its end; none if it is blank. In a CI run, standard
-/// input may be inherited and never end, so that the command seems to hang; a
-/// note explains it.
+/// Reads a message from standard input; none if it is blank.
 pub(crate) async fn from_pipe() -> Outcome<Option<Message>> {
+    let message = Message::parse(&piped_text().await?);
+    Ok((!message.title.is_empty()).then_some(message))
+}
+
+/// Reads standard input to its end. In a CI run, standard input may be inherited and
+/// never end, so that the command seems to hang; a note explains it.
+async fn piped_text() -> Outcome<String> {
     let mut reading = tokio::task::spawn_blocking(|| read(io::stdin().lock()));
     let mut result = tokio::time::timeout(NOTE_AFTER, &mut reading).await;
     if result.is_err() {
         note("reading the title from standard input; or pass it as the argument");
         result = Ok(reading.await);
     }
-    let text = result
+    result
         .map_err(io::Error::other)
         .and_then(|read| read.map_err(io::Error::other)?)
-        .map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))?;
-    let message = Message::parse(&text);
-    Ok((!message.title.is_empty()).then_some(message))
+        .map_err(|error| Failure::usage(format!("cannot read standard input: {error}")))
 }
 
 /// Reads at most [`MAX_BYTES`] of text.

@@ -21,7 +21,7 @@ pub(crate) struct Message {
 impl Message {
     /// Splits text into its first line, the title, and the rest, the
     /// description.
-    fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let text = text.trim();
         let (title, rest) = text.split_once('\n').unwrap_or((text, ""));
         let rest = rest.trim();
@@ -30,6 +30,12 @@ impl Message {
             description: (!rest.is_empty()).then(|| rest.to_owned()),
             ..Self::default()
         }
+    }
+
+    /// Returns the text that [`Self::parse`] splits.
+    pub(crate) fn text(&self) -> String {
+        let description = self.description.as_deref().unwrap_or_default();
+        format!("{}\n\n{description}\n", self.title)
     }
 }
 

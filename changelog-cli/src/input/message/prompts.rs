@@ -5,7 +5,6 @@
 //! without bracketed paste passes each pasted line as an input of its own, faster
 //! than a user types.
 
-use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use changelog_core::{Input, NewChange, RiskLevel, Status};
@@ -25,11 +24,6 @@ use crate::base::time;
 const MIN_TYPING_TIME: Duration = Duration::from_millis(50);
 
 type Prompt = Editor<(), MemHistory>;
-
-/// Returns whether there is a user to prompt.
-pub(crate) fn is_interactive() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
-}
 
 /// Prompts for the title and for what is not known yet.
 pub(crate) fn ask(
