@@ -9,6 +9,7 @@ mod import;
 mod list_and_edit;
 mod log;
 mod log_context;
+mod log_sources;
 mod login;
 mod output;
 mod presentation;

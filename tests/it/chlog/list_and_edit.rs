@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::chlog::{chlog, newest};
+use crate::chlog::{ChlogOutput, chlog, newest};
 use changelog_tests::{TestApp, each, keys, on_one, shapes, text};
 
 on_one!(
@@ -13,6 +13,8 @@ on_one!(
     services_times_and_claims_are_edited,
     tags_and_links_are_added_removed_and_replaced,
     status_commands_set_the_status,
+    notes_are_appended_to_the_description,
+    hosts_are_edited,
     a_planned_change_is_of_the_day_on_which_it_is_made,
     services_and_hosts_are_managed,
 );
@@ -534,4 +536,68 @@ async fn services_and_hosts_are_managed(app: TestApp) {
     )
     .exits_with(6);
     chlog(&app, &["host", "create", "other", "--platform", "cloud"]).exits_with(2);
+}
+
+async fn notes_are_appended_to_the_description(app: TestApp) {
+    chlog(&app, &["log", "Move DNS", "--status", "planned"]).succeeds();
+    let description = async || newest(&app).await["description"].take();
+    chlog(&app, &["note", "@last", "Waits for the provider"]).succeeds();
+    assert_eq!(description().await, "Waits for the provider");
+    let mut command = app.chlog();
+    command.args(["note", "@last", "-"]);
+    ChlogOutput::of(command.write_stdin("From a pipe\n")).succeeds();
+    let expected = "Waits for the provider\n\nFrom a pipe";
+    assert_eq!(description().await, expected);
+    chlog(&app, &["start", "@last", "-m", "Begins"]).succeeds();
+    // The note is kept while the server is unavailable.
+    let mut command = app.chlog();
+    let id = text(&newest(&app).await["id"]);
+    command.env("CHLOG_URL", "http://127.0.0.1:9");
+    ChlogOutput::of(command.args(["done", &id, "-m", "All green"])).succeeds();
+    chlog(&app, &["spool", "flush", "--from", "http://127.0.0.1:9"]).succeeds();
+    let expected = format!("{expected}\n\nBegins\n\nAll green");
+    assert_eq!(description().await, expected);
+    assert_eq!(newest(&app).await["status"], "completed");
+    chlog(&app, &["rollback", "@last", "-m", "Errors rose"]).succeeds();
+    let history = chlog(&app, &["history", "@last", "--json"]).succeeds();
+    assert!(history.stdout.contains("Errors rose"), "{}", history.stdout);
+    chlog(&app, &["note", "@last", " "]).exits_with(2);
+    chlog(&app, &["note", "@last"]).exits_with(2);
+}
+
+async fn hosts_are_edited(app: TestApp) {
+    let create = [
+        "host", "create", "web-1", "--role", "api,db", "--os", "Debian",
+    ];
+    chlog(&app, &create).succeeds();
+    let update = |arguments: &[&str]| chlog(&app, &[&["host", "update"], arguments].concat());
+    let edited = [
+        "WEB-1",
+        "--hostname",
+        "web-2",
+        "--environment",
+        "prod",
+        "--role",
+        "api,cache",
+        "--remove-role",
+        "db",
+        "--clear",
+        "os",
+        "--json",
+    ];
+    let host = update(&edited).succeeds().json()["data"].take();
+    assert_eq!(
+        (&host["hostname"], &host["environment"], &host["os"]),
+        (&json!("web-2"), &json!("prod"), &Value::Null)
+    );
+    assert_eq!(host["roles"], json!(["api", "cache"]));
+    let id = text(&host["id"]);
+    let line = update(&[&id, "--clear", "roles", "--platform", "linux"]).succeeds();
+    assert_eq!(line.stdout, format!("{id}  web-2\n"));
+    let host = app.key().get(&format!("/api/hosts/{id}")).await.data(200);
+    assert_eq!(host["roles"], json!([]));
+    update(&["web-2"]).exits_with(2);
+    update(&["web-2", "--os", "x", "--clear", "os"]).exits_with(2);
+    update(&["web-2", "--ip", "nonsense"]).exits_with(6);
+    update(&["web-1", "--os", "x"]).exits_with(3);
 }

@@ -1,0 +1,164 @@
+//! Where `chlog log` reads the title and the description, and what happens to them when
+//! the change is not recorded.
+
+use std::fs;
+
+use portable_pty::CommandBuilder;
+use serde_json::{Value, json};
+
+use crate::chlog::run::{run_interactively, set_terminal_environment};
+use crate::chlog::{ChlogOutput, chlog, newest};
+use changelog_tests::{TestApp, on_one, programs};
+
+on_one!(
+    a_title_of_several_lines_has_a_description,
+    a_description_is_read_from_a_file_or_a_pipe,
+    the_name_of_a_command_is_not_recorded,
+    a_piped_message_is_kept_if_it_is_not_recorded,
+    broken_rules_name_the_flags,
+    unknown_names_are_decided_on_a_terminal,
+    the_status_is_printed,
+);
+
+fn piped(app: &TestApp, arguments: &[&str], input: &str) -> ChlogOutput {
+    ChlogOutput::of(app.chlog().args(arguments).write_stdin(input))
+}
+
+async fn message(app: &TestApp) -> (Value, Value) {
+    let mut change = newest(app).await;
+    (change["title"].take(), change["description"].take())
+}
+
+async fn a_title_of_several_lines_has_a_description(app: TestApp) {
+    chlog(&app, &["log", "Deploy api\n\nFixes #7\nand #8\n"]).succeeds();
+    let expected = (json!("Deploy api"), json!("Fixes #7\nand #8"));
+    assert_eq!(message(&app).await, expected);
+    chlog(&app, &["log", "Deploy web\n", "-m", "All of it"]).succeeds();
+    let expected = (json!("Deploy web"), json!("All of it"));
+    assert_eq!(message(&app).await, expected);
+    chlog(&app, &["log", "Deploy api\nFixes #7", "-m", "All of it"]).exits_with(2);
+    assert_eq!(message(&app).await, expected);
+}
+
+async fn a_description_is_read_from_a_file_or_a_pipe(app: TestApp) {
+    let file = app.folder().join("notes.md");
+    fs::write(&file, "# Why\n\nBecause\n").expect("a file");
+    let path = file.to_str().expect("a path");
+    let described = |text: &str| (json!("Deploy api"), json!(text));
+    chlog(&app, &["log", "Deploy api", "-F", path]).succeeds();
+    assert_eq!(message(&app).await, described("# Why\n\nBecause"));
+    piped(&app, &["log", "Deploy api", "-F", "-"], "One\n\nTwo\n").succeeds();
+    assert_eq!(message(&app).await, described("One\n\nTwo"));
+    piped(&app, &["log", "Deploy api", "-m", "-"], "Three\n").succeeds();
+    assert_eq!(message(&app).await, described("Three"));
+    piped(&app, &["update", "@last", "-m", "-"], "Four\n").succeeds();
+    assert_eq!(message(&app).await, described("Four"));
+    for arguments in [
+        &["log", "-m", "-"][..],
+        &["log", "-", "-m", "-"],
+        &["log", "Deploy api", "-m", "x", "-F", path],
+    ] {
+        piped(&app, arguments, "One\n").exits_with(2);
+    }
+    assert_eq!(message(&app).await, described("Four"));
+}
+
+async fn the_name_of_a_command_is_not_recorded(app: TestApp) {
+    for (title, meant) in [
+        ("help", "chlog log --help"),
+        ("list", "chlog list"),
+        ("ls", "chlog ls"),
+    ] {
+        let output = chlog(&app, &["log", title]).exits_with(2);
+        assert!(output.stderr.contains(meant), "{}", output.stderr);
+    }
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
+    chlog(&app, &["log", "list all hosts"]).succeeds();
+    piped(&app, &["log", "-F", "-"], "list").succeeds();
+}
+
+async fn a_piped_message_is_kept_if_it_is_not_recorded(app: TestApp) {
+    let arguments = ["log", "-F", "-", "--service", "paymnets"];
+    let output = piped(&app, &arguments, "Deploy api\n\nOutput of a job\n").exits_with(3);
+    for part in ["paymnets", "--create-missing", "--recover"] {
+        assert!(output.stderr.contains(part), "{}", output.stderr);
+    }
+    chlog(&app, &["log", "--recover"]).succeeds();
+    let expected = (json!("Deploy api"), json!("Output of a job"));
+    assert_eq!(message(&app).await, expected);
+    chlog(&app, &["log", "--recover"]).exits_with(3);
+}
+
+async fn broken_rules_name_the_flags(app: TestApp) {
+    for (arguments, named) in [
+        (&["--tag", ""][..], "--tag \"\": "),
+        (&["--link", "foo=bar"], "--link \"foo=bar\": "),
+        (&["--tag", "ok", "--commit", "x y"], "--commit: "),
+    ] {
+        let output = chlog(&app, &[&["log", "Deploy api"], arguments].concat());
+        let output = output.exits_with(6);
+        assert!(output.stderr.contains(named), "{}", output.stderr);
+    }
+    chlog(&app, &["log", "Deploy api"]).succeeds();
+    let output = chlog(&app, &["update", "@last", "--link", "foo=bar"]).exits_with(6);
+    assert!(
+        output.stderr.contains("--link \"foo=bar\": "),
+        "{}",
+        output.stderr
+    );
+}
+
+async fn unknown_names_are_decided_on_a_terminal(app: TestApp) {
+    chlog(&app, &["service", "create", "payments"]).succeeds();
+    let on_terminal = |arguments: &[&str], inputs: &[(&str, &[u8])]| {
+        let mut command = CommandBuilder::new(programs::chlog());
+        command.arg("log");
+        command.args(arguments);
+        set_terminal_environment(&mut command, &app, &app.url());
+        let (seen, code) = run_interactively(command, inputs);
+        (String::from_utf8_lossy(&seen).into_owned(), code)
+    };
+    const DOWN: &[u8] = b"\x1b[B\r";
+    let arguments = ["Deploy payments", "--service", "paymnets"];
+    let (seen, code) = on_terminal(&arguments, &[("There is no service", b"\r")]);
+    assert_eq!(code, 0, "{seen}");
+    assert_eq!(newest(&app).await["service"]["name"], "payments");
+    let arguments = ["Deploy search", "--service", "payments,search"];
+    let (seen, code) = on_terminal(&arguments, &[("There is no service", b"\r")]);
+    assert_eq!(code, 0, "{seen}");
+    let change = newest(&app).await;
+    assert_eq!(change["services"][1]["name"], "search", "{change}");
+    let arguments = ["Deploy web", "--host", "web-1"];
+    let (seen, code) = on_terminal(&arguments, &[("There is no host", DOWN)]);
+    assert_eq!(code, 0, "{seen}");
+    let change = newest(&app).await;
+    assert_eq!(
+        (&change["title"], &change["host_ref"]),
+        (&json!("Deploy web"), &Value::Null)
+    );
+    // Without prompts, the command fails at once.
+    let arguments = ["Deploy web", "--host", "web-1", "--no-input"];
+    let (seen, code) = on_terminal(&arguments, &[]);
+    assert_eq!(code, 3, "{seen}");
+    assert!(seen.contains("--create-missing"), "{seen}");
+    let (seen, code) = on_terminal(&["--no-input"], &[]);
+    assert_eq!(code, 2, "{seen}");
+}
+
+async fn the_status_is_printed(app: TestApp) {
+    for (arguments, status) in [
+        (&["log", "Move DNS"][..], "completed"),
+        (&["log", "Move DNS", "--scheduled-for", "in 2h"], "planned"),
+        (
+            &["log", "Move DNS", "--status", "in-progress"],
+            "in progress",
+        ),
+    ] {
+        let output = chlog(&app, arguments).succeeds();
+        assert!(
+            output.stdout.contains(&format!("  {status}  Move DNS")),
+            "{}",
+            output.stdout
+        );
+    }
+}
