@@ -592,7 +592,7 @@ async fn hosts_are_edited(app: TestApp) {
     );
     assert_eq!(host["roles"], json!(["api", "cache"]));
     let id = text(&host["id"]);
-    let line = update(&[&id, "--clear", "roles", "--platform", "linux"]).succeeds();
+    let line = update(&[&id, "--clear", "roles", "--platform", "aws"]).succeeds();
     assert_eq!(line.stdout, format!("{id}  web-2\n"));
     let host = app.key().get(&format!("/api/hosts/{id}")).await.data(200);
     assert_eq!(host["roles"], json!([]));

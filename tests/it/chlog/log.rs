@@ -195,7 +195,7 @@ async fn the_message_comes_from_a_pipe_or_a_file(app: TestApp) {
     for (arguments, input) in [
         (&["log", "-F", "/nowhere/at/all"][..], ""),
         (&["log", "-F", "-"], ""),
-        (&["log", "-F", "-", "A title"], "words"),
+        (&["log", "-F", "-", "A title", "-e"], "words"),
     ] {
         piped(&app, arguments, input).exits_with(2);
     }

@@ -168,14 +168,14 @@ async fn prompt_input_is_saved_after_an_interrupt(app: TestApp) {
         (&json!("Deploy api"), &json!("second line"))
     );
     // Mistakes are reported before the prompts.
-    let (seen, code) = run_on_terminal(
-        log_on_terminal(&app, &["--service", "nope"]),
-        b"",
-        "Title: ",
-    );
-    let seen = String::from_utf8_lossy(&seen);
-    assert_eq!(code, 3, "{seen}");
-    assert!(!seen.contains("Title"), "{seen}");
+    for (flag, code, when) in [("--service", 130, "There is no service"), ("--tag", 6, "--tag")] {
+        let value = if flag == "--tag" { "" } else { "nope" };
+        let command = log_on_terminal(&app, &[flag, value]);
+        let (seen, found) = run_on_terminal(command, b"\x03", when);
+        let seen = String::from_utf8_lossy(&seen);
+        assert_eq!(found, code, "{seen}");
+        assert!(!seen.contains("Title"), "{seen}");
+    }
 }
 
 async fn a_hyphen_is_standard_input(app: TestApp) {
