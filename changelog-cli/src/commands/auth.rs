@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::base::failure::{Exit, Failure, Outcome, note, warn};
 use crate::base::prompting::is_interactive;
 use crate::base::text::{one_line, or_empty};
-use crate::environment::app::{App, client, no_url, unknown_profile};
+use crate::environment::app::{App, no_url, unknown_profile};
 use crate::environment::config::{DEFAULT_PROFILE, set_profile};
 use crate::environment::credentials::StoredKey;
 use crate::environment::sourced::Sourced;
@@ -30,18 +30,37 @@ pub(crate) enum AuthCommand {
     Login(LoginArgs),
     /// Show which server and key are used, for which organization, and whether the
     /// server accepts the key
+    #[command(after_help = "\
+Examples:
+  chlog auth status
+  chlog --profile staging auth status --json")]
     Status,
     /// List the profiles: servers and stored keys
-    #[command(visible_alias = "ls")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "\
+Examples:
+  chlog auth list
+  chlog auth list --format ids    # the names only"
+    )]
     List,
     /// Choose the profile that is used by default
     Switch(SwitchArgs),
     /// Remove the stored key
+    #[command(after_help = "\
+Examples:
+  chlog auth logout
+  chlog auth logout --profile staging")]
     Logout,
 }
 
 /// Stores a key.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  chlog auth login --url https://changes.example.com
+  chlog auth login --profile staging --url https://changes.staging.example.com
+  chlog auth login --url https://changes.example.com --with-token < key.txt")]
 pub(crate) struct LoginArgs {
     /// Read the key from standard input instead of prompting
     #[arg(long)]
@@ -87,7 +106,7 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
             .map_err(prompt_failure)?,
     };
     // An invalid URL fails before the key is typed.
-    client(&url, None)?;
+    app.client_for(&url, None)?;
     let key = if args.with_token {
         read_key()?
     } else {
@@ -110,7 +129,7 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
         .hint("a key begins with chlog_ and has 44 characters"));
     }
     let key = SecretString::from(key);
-    let client = client(&url, Some(key.clone()))?;
+    let client = app.client_for(&url, Some(key.clone()))?;
     // In the client's spelling, so that it is found again.
     let url = client.url().as_str().trim_end_matches('/').to_owned();
     let info = client.key().await?;
@@ -154,7 +173,7 @@ async fn status(mut app: App) -> Outcome {
         return Err(app.missing_key()?);
     };
     let masked = mask(key.expose_secret());
-    let result = client(&url.value, Some(key))?.key().await;
+    let result = app.client_for(&url.value, Some(key))?.key().await;
     let verdict = match result.as_ref().map_err(Error::kind) {
         Ok(_) => "accepted",
         Err(Some(ErrorKind::Unauthorized)) => "not accepted",

@@ -13,7 +13,10 @@ use crate::output::Output;
 The script runs `chlog` when Tab is pressed. It completes flags, the names of services and hosts, \
 and the IDs of changes:
 
-  source <(chlog completions bash)")]
+Examples:
+  source <(chlog completions bash)                                       # in ~/.bashrc
+  source <(chlog completions zsh)                                        # in ~/.zshrc
+  chlog completions fish > ~/.config/fish/completions/chlog.fish")]
 pub(crate) struct CompletionsArgs {
     /// Shell
     #[arg(value_enum)]

@@ -17,9 +17,18 @@ use crate::output::table;
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
     /// List all hosts
-    #[command(visible_alias = "ls")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "\
+Examples:
+  chlog host list
+  chlog host list --format csv"
+    )]
     List,
     /// Show a host
+    #[command(after_help = "\
+Examples:
+  chlog host show web-1")]
     Show {
         /// Name or ID
         #[arg(value_name = "HOSTNAME|ID", add = complete::hosts())]
@@ -72,6 +81,10 @@ enum Clearable {
 
 /// Creates a host.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  chlog host create web-1
+  chlog host create web-2 --environment prod --ip 192.0.2.10 --role api,cache")]
 pub(crate) struct HostFields {
     /// Name: 1 to 100 characters, unique regardless of case
     hostname: String,
@@ -91,7 +104,7 @@ pub(crate) struct HostDetails {
     /// Operating system
     #[arg(long, value_name = "TEXT")]
     os: Option<String>,
-    /// Platform
+    /// Platform; of a new host on-prem by default
     #[arg(long, value_name = "PLATFORM", ignore_case = true, value_parser = platform())]
     platform: Option<Platform>,
     /// Environment

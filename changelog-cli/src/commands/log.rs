@@ -37,11 +37,22 @@ distinguish such a script from a pipe. To read a pipe, use: … | chlog log -F -
 Text that was typed in an editor or at the prompts is kept in a file until it is recorded; \
 --recover continues with it.
 
-The status is completed by default, and planned with --scheduled-for.
-
 Tags (ci, repo, commit), links (run, commit, branch, pull request), the commit with its time, the \
 environment and the person who started the run are added from the CI run and the git repository. \
-Flags take precedence; --no-context adds nothing.")]
+Flags take precedence; --no-context adds nothing. The tags of config.toml and .chlog.toml are added \
+to those of --tag.
+
+Examples:
+  chlog log \"Deploy api 2.3\" --service api --risk medium --tag deploy
+  chlog log \"Resize the disk\" --host db-1 --started-at 08:30 --ended-at 08:45
+  chlog log \"Move DNS\" --scheduled-for \"tomorrow 04:00\"
+  chlog log \"Deploy api 2.3\" -F notes.md --web
+  git log -1 --format=%B | chlog log -F -
+  chlog log --recover")]
+#[command(mut_arg("risk", |risk| risk.help("Risk level [default: low, or that of the settings]")))]
+#[command(mut_arg("status", |status| {
+    status.help("Status [default: completed; with --scheduled-for: planned]")
+}))]
 pub(crate) struct LogArgs {
     #[arg(help = title_help("; - reads it from standard input"))]
     title: Option<String>,

@@ -206,11 +206,10 @@ fn check_flags(args: &RunArgs) -> Outcome {
     if args.fields.status.is_none() {
         return Ok(());
     }
-    Err(Failure::new(
-        Exit::Invalid,
-        "--status: `chlog run` sets the status itself",
+    Err(
+        Failure::usage("--status: `chlog run` sets the status itself")
+            .hint("--ok-codes sets the exit codes that mean success"),
     )
-    .hint("--ok-codes sets the exit codes that mean success"))
 }
 
 /// Returns a title from the name of the command and the context.

@@ -15,22 +15,34 @@ use crate::output::table;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
     /// List all services
-    #[command(visible_alias = "ls")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "\
+Examples:
+  chlog service list
+  chlog service list --format ids"
+    )]
     List,
     /// Show a service
+    #[command(after_help = "\
+Examples:
+  chlog service show payments")]
     Show {
         /// Name or ID
         #[arg(value_name = "NAME|ID", add = complete::services())]
         name: String,
     },
     /// Create a service
+    #[command(after_help = "\
+Examples:
+  chlog service create payments -m \"Takes cards\" --depends-on ledger,mail")]
     Create {
         /// Name: 2 to 100 characters, unique regardless of case
         name: String,
         /// Description
         #[arg(short = 'm', long, value_name = "TEXT")]
         description: Option<String>,
-        /// Color, such as #6366f1
+        /// Color; #6366f1 by default
         #[arg(long, value_name = "COLOR")]
         color: Option<String>,
         /// Service that it depends on; repeatable, or comma-separated

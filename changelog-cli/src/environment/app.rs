@@ -1,6 +1,8 @@
 //! What a command works with: settings, keys, the client, the output.
 
 use std::cell::{Cell, OnceCell};
+use std::fs;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
@@ -17,6 +19,9 @@ use super::sourced::Sourced;
 use crate::base::failure::{Cause, Failure, Outcome, warn};
 use crate::output::Output;
 
+/// The variable that names a file of certificates.
+const CA_FILE_VARIABLE: &str = "CHLOG_CA_FILE";
+
 /// How long a command waits for the server before it keeps a change in the
 /// spool.
 pub(crate) const SPOOL_AFTER: Duration = Duration::from_secs(3);
@@ -26,6 +31,8 @@ pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) credentials: Credentials,
     pub(crate) output: Output,
+    /// The file of certificates to trust in addition to those of the system.
+    ca_file: Option<PathBuf>,
     /// Built on first use, because building reads the system's certificates.
     client: OnceCell<Client>,
     /// The client that gives up after [`SPOOL_AFTER`].
@@ -46,10 +53,13 @@ impl App {
             profile_env: std::env::var("CHLOG_PROFILE").ok(),
         };
         let config = Config::load(&overrides, &credentials)?;
+        let of_environment = || std::env::var_os(CA_FILE_VARIABLE).filter(|path| !path.is_empty());
+        let ca_file = global.cacert.or_else(|| of_environment().map(Into::into));
         Ok(Self {
             config,
             credentials,
             output,
+            ca_file,
             client: OnceCell::new(),
             quick_client: OnceCell::new(),
             unavailable: Rc::default(),
@@ -128,13 +138,13 @@ impl App {
                 ));
             });
         }
-        let client = configure(builder(&self.url()?.value, Some(key.value))).build()?;
+        let client = configure(self.builder(&self.url()?.value, Some(key.value))?).build()?;
         Ok(cell.get_or_init(|| client).clone())
     }
 
     /// Returns a client without a key.
     pub(crate) fn keyless_client(&self) -> Outcome<Client> {
-        client(&self.url()?.value, None)
+        self.client_for(&self.url()?.value, None)
     }
 
     /// Returns what explains a failure, for code that runs after the command has consumed
@@ -145,6 +155,29 @@ impl App {
             url: self.config.url.clone(),
             key_source: key.map(|key| key.source),
         }
+    }
+
+    /// Builds a client for a URL.
+    pub(crate) fn client_for(&self, url: &str, key: Option<SecretString>) -> Outcome<Client> {
+        Ok(self.builder(url, key)?.build()?)
+    }
+
+    fn builder(&self, url: &str, key: Option<SecretString>) -> Outcome<ClientBuilder> {
+        let mut builder = Client::builder()
+            .url(url)
+            .user_agent(concat!("chlog/", env!("CARGO_PKG_VERSION")));
+        if let Some(key) = key {
+            builder = builder.api_key(key);
+        }
+        if let Some(path) = &self.ca_file {
+            let pem = fs::read(path).map_err(|error| {
+                let path = path.display();
+                Failure::usage(format!("cannot read the certificates in {path}: {error}"))
+                    .hint(format!("--cacert and {CA_FILE_VARIABLE} name the file"))
+            })?;
+            builder = builder.root_certificates(pem);
+        }
+        Ok(builder)
     }
 
     /// Notes that the server is unavailable.
@@ -205,21 +238,6 @@ pub(crate) fn unknown_profile(config: &Config, profile: &str) -> Failure {
         ),
     };
     Failure::usage(format!("there is no profile {profile:?}")).hint(hint)
-}
-
-/// Builds a client for a URL.
-pub(crate) fn client(url: &str, key: Option<SecretString>) -> Outcome<Client> {
-    Ok(builder(url, key).build()?)
-}
-
-fn builder(url: &str, key: Option<SecretString>) -> ClientBuilder {
-    let mut builder = Client::builder()
-        .url(url)
-        .user_agent(concat!("chlog/", env!("CARGO_PKG_VERSION")));
-    if let Some(key) = key {
-        builder = builder.api_key(key);
-    }
-    builder
 }
 
 /// Runs a request that is kept in the spool when it fails, for at most

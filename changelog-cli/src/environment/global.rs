@@ -1,5 +1,7 @@
 //! The flags that every command takes.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use crate::base::prompting;
@@ -24,6 +26,16 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) profile: Option<String>,
+    /// File with certificates (PEM) to trust in addition to those of the system (or
+    /// `CHLOG_CA_FILE`)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        hide_short_help = true,
+        help_heading = "Global options"
+    )]
+    pub(crate) cacert: Option<PathBuf>,
     /// Print each request with its status, duration and request ID on standard error (or
     /// `CHLOG_DEBUG=1`)
     #[arg(
@@ -78,6 +90,7 @@ impl Global {
         Self {
             url,
             profile,
+            cacert: None,
             debug: false,
             quiet: false,
             no_input: false,

@@ -93,7 +93,7 @@ async fn broken_rules_name_the_flags(app: TestApp) {
     for (arguments, named) in [
         (&["--tag", ""][..], "--tag \"\": "),
         (&["--link", "foo=bar"], "--link \"foo=bar\": "),
-        (&["--tag", "ok", "--commit", "x y"], "--commit: "),
+        (&["--tag", "ok", "--agent", ":autonomous"], "--agent: "),
     ] {
         let output = chlog(&app, &[&["log", "Deploy api"], arguments].concat());
         let output = output.exits_with(6);

@@ -137,7 +137,11 @@ async fn run_exits_with_the_code_of_the_command(app: TestApp) {
 
 async fn nothing_is_recorded_if_the_command_was_not_run(app: TestApp) {
     let before = title_counts(&app).await;
-    run(&app, &["--status", "completed", "--", "true"]).exits_with(6);
+    run(&app, &["--status", "completed", "--", "true"]).exits_with(2);
+    for help in ["--help", "-h"] {
+        let output = run(&app, &[help]).succeeds();
+        assert!(!output.stdout.contains("--status"), "{}", output.stdout);
+    }
     run(&app, &["--require-log", "--title", "x", "--", "true"]).exits_with(6);
     run(&app, &["--require-log", "--tag", "", "--", "true"]).exits_with(6);
     run(&app, &["--require-log", "--risk", "", "--", "true"]).exits_with(2);

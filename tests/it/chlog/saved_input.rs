@@ -168,7 +168,10 @@ async fn prompt_input_is_saved_after_an_interrupt(app: TestApp) {
         (&json!("Deploy api"), &json!("second line"))
     );
     // Mistakes are reported before the prompts.
-    for (flag, code, when) in [("--service", 130, "There is no service"), ("--tag", 6, "--tag")] {
+    for (flag, code, when) in [
+        ("--service", 130, "There is no service"),
+        ("--tag", 6, "--tag"),
+    ] {
         let value = if flag == "--tag" { "" } else { "nope" };
         let command = log_on_terminal(&app, &[flag, value]);
         let (seen, found) = run_on_terminal(command, b"\x03", when);
