@@ -12,7 +12,9 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
             "chlog log \"Deploy api 2.3\" --service api --tag deploy",
             "chlog log --risk high                       # asks for the title in a terminal",
             "git log -1 --format=%B | chlog log -F -     # first line: title; rest: description",
-            "chlog log \"Move DNS\" --scheduled-for '2026-12-01 04:00' --host ns1 --create-missing",
+            "chlog log \"Deploy api 2.3\" -F notes.md --web",
+            "chlog log \"Move DNS\" --scheduled-for 'tomorrow 04:00' --host ns1 --create-missing",
+            "chlog log --recover                         # the text that was not recorded",
         ],
     ),
     (

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 use super::Cli;
 use crate::base::failure::{Failure, Outcome, name_program, warn};

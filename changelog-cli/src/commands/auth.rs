@@ -30,10 +30,6 @@ pub(crate) enum AuthCommand {
     Login(LoginArgs),
     /// Show which server and key are used, for which organization, and whether the
     /// server accepts the key
-    #[command(after_help = "\
-Examples:
-  chlog auth status
-  chlog --profile staging auth status --json")]
     Status,
     /// List the profiles: servers and stored keys
     #[command(
@@ -47,20 +43,11 @@ Examples:
     /// Choose the profile that is used by default
     Switch(SwitchArgs),
     /// Remove the stored key
-    #[command(after_help = "\
-Examples:
-  chlog auth logout
-  chlog auth logout --profile staging")]
     Logout,
 }
 
 /// Stores a key.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  chlog auth login --url https://changes.example.com
-  chlog auth login --profile staging --url https://changes.staging.example.com
-  chlog auth login --url https://changes.example.com --with-token < key.txt")]
 pub(crate) struct LoginArgs {
     /// Read the key from standard input instead of prompting
     #[arg(long)]

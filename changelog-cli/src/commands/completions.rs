@@ -13,10 +13,7 @@ use crate::output::Output;
 The script runs `chlog` when Tab is pressed. It completes flags, the names of services and hosts, \
 and the IDs of changes:
 
-Examples:
-  source <(chlog completions bash)                                       # in ~/.bashrc
-  source <(chlog completions zsh)                                        # in ~/.zshrc
-  chlog completions fish > ~/.config/fish/completions/chlog.fish")]
+  source <(chlog completions bash)")]
 pub(crate) struct CompletionsArgs {
     /// Shell
     #[arg(value_enum)]

@@ -26,9 +26,6 @@ Examples:
     )]
     List,
     /// Show a host
-    #[command(after_help = "\
-Examples:
-  chlog host show web-1")]
     Show {
         /// Name or ID
         #[arg(value_name = "HOSTNAME|ID", add = complete::hosts())]
@@ -81,10 +78,6 @@ enum Clearable {
 
 /// Creates a host.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  chlog host create web-1
-  chlog host create web-2 --environment prod --ip 192.0.2.10 --role api,cache")]
 pub(crate) struct HostFields {
     /// Name: 1 to 100 characters, unique regardless of case
     hostname: String,

@@ -40,15 +40,7 @@ Text that was typed in an editor or at the prompts is kept in a file until it is
 Tags (ci, repo, commit), links (run, commit, branch, pull request), the commit with its time, the \
 environment and the person who started the run are added from the CI run and the git repository. \
 Flags take precedence; --no-context adds nothing. The tags of config.toml and .chlog.toml are added \
-to those of --tag.
-
-Examples:
-  chlog log \"Deploy api 2.3\" --service api --risk medium --tag deploy
-  chlog log \"Resize the disk\" --host db-1 --started-at 08:30 --ended-at 08:45
-  chlog log \"Move DNS\" --scheduled-for \"tomorrow 04:00\"
-  chlog log \"Deploy api 2.3\" -F notes.md --web
-  git log -1 --format=%B | chlog log -F -
-  chlog log --recover")]
+to those of --tag.")]
 #[command(mut_arg("risk", |risk| risk.help("Risk level [default: low, or that of the settings]")))]
 #[command(mut_arg("status", |status| {
     status.help("Status [default: completed; with --scheduled-for: planned]")

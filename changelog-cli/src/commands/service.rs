@@ -24,18 +24,12 @@ Examples:
     )]
     List,
     /// Show a service
-    #[command(after_help = "\
-Examples:
-  chlog service show payments")]
     Show {
         /// Name or ID
         #[arg(value_name = "NAME|ID", add = complete::services())]
         name: String,
     },
     /// Create a service
-    #[command(after_help = "\
-Examples:
-  chlog service create payments -m \"Takes cards\" --depends-on ledger,mail")]
     Create {
         /// Name: 2 to 100 characters, unique regardless of case
         name: String,
