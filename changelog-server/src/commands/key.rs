@@ -16,7 +16,7 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
         } => {
             let new = NewApiKey { name, expires_at }.checked(now().into())?;
             let store = open(common).await?;
-            let (tenant, organization) = organization(&store, &org).await?;
+            let (tenant, organization) = organization(common, &store, &org).await?;
             let mut tx = store.begin().await?;
             let created = tx
                 .insert_api_key(tenant, &Actor::operator(), &new, now())
@@ -41,7 +41,7 @@ pub(super) async fn run(common: &Common, command: Key) -> Result<(), Failure> {
         }
         Key::List { org } => {
             let store = open(common).await?;
-            let (tenant, _) = organization(&store, &org).await?;
+            let (tenant, _) = organization(common, &store, &org).await?;
             let keys = store.api_keys(tenant).await?;
             if common.json {
                 return print_json(&keys);

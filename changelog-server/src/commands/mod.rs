@@ -90,13 +90,25 @@ async fn open(common: &Common) -> Result<Store, Failure> {
 }
 
 /// Finds an organization by its name or id; exactly one must match.
-async fn organization(store: &Store, name: &str) -> Result<(Tenant, Organization), Failure> {
+async fn organization(
+    common: &Common,
+    store: &Store,
+    name: &str,
+) -> Result<(Tenant, Organization), Failure> {
     let mut found = store.organizations_named(name).await?;
     match found.len() {
         1 => Ok(found.remove(0)),
-        0 => Err(Failure::Usage(format!(
-            "there is no organization {name:?}; `changelog-server org list` lists them"
-        ))),
+        0 => {
+            // The URL of another database may have a password.
+            let database = &common.database_url;
+            let place = match database.starts_with("sqlite:") {
+                true => format!(" in {database}"),
+                false => String::new(),
+            };
+            Err(Failure::Usage(format!(
+                "there is no organization {name:?}{place}; `changelog-server org list` lists them"
+            )))
+        }
         _ => {
             let ids: Vec<String> = found
                 .iter()

@@ -70,7 +70,7 @@ pub(super) async fn run(common: &Common, command: Org) -> Result<(), Failure> {
         }
         Org::SetPlan { org, plan } => {
             let store = open(common).await?;
-            let (tenant, found) = organization(&store, &org).await?;
+            let (tenant, found) = organization(common, &store, &org).await?;
             let mut tx = store.begin().await?;
             tx.set_plan(tenant, &plan).await?;
             tx.commit().await?;

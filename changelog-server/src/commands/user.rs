@@ -17,7 +17,7 @@ pub(super) async fn run(common: &Common, command: User) -> Result<(), Failure> {
     let credentials = Credentials { email, password }.checked(now().into())?;
     passwords::refuse_common(&credentials.password, &[&credentials.email])?;
     let store = open(common).await?;
-    let (user, others) = account(&store, &credentials.email, org.as_deref()).await?;
+    let (user, others) = account(common, &store, &credentials.email, org.as_deref()).await?;
     let like = others.first().map(|other| other.password_hash.as_str());
     let hash = passwords::hash_now(&credentials.password, like);
     let mut tx = store.begin().await?;
@@ -35,12 +35,13 @@ pub(super) async fn run(common: &Common, command: User) -> Result<(), Failure> {
 /// Returns the account of an address and the other accounts of that address. If
 /// there are several, `org` chooses the one of its member.
 async fn account(
+    common: &Common,
     store: &Store,
     email: &str,
     org: Option<&str>,
 ) -> Result<(Person, Vec<Account>), Failure> {
     let wanted = match org {
-        Some(org) => Some(organization(store, org).await?.0),
+        Some(org) => Some(organization(common, store, org).await?.0),
         None => None,
     };
     let mut found = Vec::new();

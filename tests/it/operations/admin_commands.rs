@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use changelog_tests::shapes::{assert_id, assert_recent};
-use changelog_tests::{TestApp, each, keys, on_both, text};
+use changelog_tests::{Engine, TestApp, each, keys, on_both, text};
 
 on_both!(
     process:
@@ -14,7 +14,7 @@ on_both!(
     keys_are_revoked_once,
     mistakes_are_reported_and_change_nothing,
     help_lists_commands_and_flags,
-    a_missing_database_is_not_backed_up,
+    a_missing_database_is_neither_backed_up_nor_created,
 );
 
 async fn organizations_are_created_and_listed(app: TestApp) {
@@ -350,14 +350,27 @@ async fn help_lists_commands_and_flags(app: TestApp) {
     }
 }
 
-async fn a_missing_database_is_not_backed_up(app: TestApp) {
+async fn a_missing_database_is_neither_backed_up_nor_created(app: TestApp) {
     let missing = app.folder().join("mistyped.db");
     let address = format!("sqlite://{}", missing.display());
     let copy = app.folder().join("copy-of-nothing.db");
     let copy = copy.to_str().expect("a path");
-    let output = app.try_admin(&["backup", copy, "--database-url", &address], "");
-    assert_eq!(output.status.code(), Some(1));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("mistyped.db"), "{stderr}");
-    assert!(!missing.exists(), "a file was created");
+    for arguments in [
+        &["backup", copy][..],
+        &["key", "create", "--org", "Acme", "--name", "ci"],
+        &["org", "list"],
+    ] {
+        let all = [arguments, &["--database-url", &address]].concat();
+        let output = app.try_admin(&all, "");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("mistyped.db"), "{stderr}");
+        assert!(stderr.contains("org create"), "{stderr}");
+        assert!(!missing.exists(), "a file was created");
+    }
+    if app.engine == Engine::Sqlite {
+        let output = app.try_admin(&["key", "list", "--org", "Acmee"], "");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(" in sqlite://"), "{stderr}");
+    }
 }

@@ -42,6 +42,12 @@ pub enum OpenError {
         "another changelog-server is serving {0}; stop it first, or use PostgreSQL to run several"
     )]
     Served(PathBuf),
+    /// There is no such file, and the command does not create one.
+    #[error(
+        "there is no database at {}; --database-url (CHANGELOG_DATABASE_URL) names another one, \
+         and `changelog-server org create` creates one", .0.display()
+    )]
+    Missing(PathBuf),
     /// The file, or one next to it, cannot be used.
     #[error("{path}: {source}")]
     File {

@@ -54,9 +54,12 @@ pub(super) async fn open(
         source,
     };
 
-    if purpose == Purpose::Copy {
-        std::fs::metadata(&path).map_err(in_path)?;
-    } else {
+    // A new database has nothing to copy or to administer: the path is wrong.
+    let is_needed = matches!(purpose, Purpose::Copy | Purpose::Administer);
+    if is_needed && !path.try_exists().map_err(in_path)? {
+        return Err(OpenError::Missing(path));
+    }
+    if purpose != Purpose::Copy {
         files::prepare(&path).map_err(in_path)?;
     }
     let serve_lock = match purpose {
