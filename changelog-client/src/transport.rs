@@ -22,6 +22,8 @@ const MAX_BODY: usize = 16 * 1024 * 1024;
 /// How long a stream may send nothing before the connection counts as lost. The
 /// service sends a heartbeat every 15 s.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// After how long a retry is announced to people who wait for the response.
+const NOTICEABLE_DELAY: Duration = Duration::from_secs(2);
 const EVENT_STREAM: &str = "text/event-stream";
 
 /// The connection pool and the settings of a client. Clones share them.
@@ -64,6 +66,7 @@ impl Transport {
     pub(crate) async fn send<T: DeserializeOwned>(&self, request: &ApiRequest) -> Result<T, Error> {
         let deadline = Instant::now() + self.0.total_timeout;
         let mut delays = self.0.retry.delays();
+        let begun = Instant::now();
         let mut attempts = 0;
         let mut unconfirmed = false;
         loop {
@@ -79,6 +82,10 @@ impl Transport {
             match delay {
                 Some(delay) if Instant::now() + delay < deadline => {
                     tracing::debug!("attempt {attempts} failed; next attempt in {delay:.1?}");
+                    if begun.elapsed() > NOTICEABLE_DELAY {
+                        let max = self.0.retry.max_retries.saturating_add(1);
+                        tracing::info!("{error}; trying again ({}/{max})", attempts + 1);
+                    }
                     sleep(delay).await;
                 }
                 _ => return Err(error.after_attempts(attempts, unconfirmed)),

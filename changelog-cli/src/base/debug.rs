@@ -1,6 +1,7 @@
 //! `--debug`: requests on standard error, without secrets.
 
 use std::fmt;
+use std::io::IsTerminal;
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::Targets;
@@ -13,17 +14,22 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// The variable that has the effect of `--debug`, unless it is empty or 0.
 const VARIABLE: &str = "CHLOG_DEBUG";
 
-/// Prints requests from now on, if the flag or the environment says so.
+/// Prints requests from now on, if the flag or the environment says so; otherwise, on a
+/// terminal, only that a request without a response is tried again.
 pub(crate) fn start(flag: bool) {
     let is_set = |value: std::ffi::OsString| !value.is_empty() && value != "0";
-    if !flag && !std::env::var_os(VARIABLE).is_some_and(is_set) {
+    let level = if flag || std::env::var_os(VARIABLE).is_some_and(is_set) {
+        Level::DEBUG
+    } else if std::io::stderr().is_terminal() {
+        Level::INFO
+    } else {
         return;
-    }
+    };
     let lines = tracing_subscriber::fmt::layer()
         .event_format(Line)
         .with_writer(std::io::stderr);
     // Only the client's own events: those of the HTTP library may have headers.
-    let own = Targets::new().with_target("changelog_client", Level::DEBUG);
+    let own = Targets::new().with_target("changelog_client", level);
     // Fails only if there is a subscriber already.
     let _ = tracing_subscriber::registry()
         .with(own)
@@ -48,6 +54,9 @@ where
         let mut message = String::new();
         context.format_fields(Writer::new(&mut message), event)?;
         let message = changelog_core::text::printable(&message);
-        writeln!(writer, "debug: {message}")
+        match *event.metadata().level() {
+            Level::DEBUG => writeln!(writer, "debug: {message}"),
+            _ => writeln!(writer, "{message}"),
+        }
     }
 }

@@ -212,7 +212,8 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
 fn ci_advice() -> Option<String> {
     (context::is_ci() && !folder::is_chosen()).then(|| {
         "the disk of this CI runner, and the change kept on it, may not outlast the job: set \
-         CHLOG_SPOOL_DIR to a directory that lasts, or use --strict to fail instead"
+         CHLOG_SPOOL_DIR to a directory that lasts, or use --strict (chlog run: --require-log) \
+         to fail instead"
             .to_owned()
     })
 }

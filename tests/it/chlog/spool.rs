@@ -117,9 +117,11 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
     let status = status.json();
     let found = each(&status["data"], "state");
     let expected = OUTAGES.map(|mode| match mode {
-        ProxyMode::HtmlPage | ProxyMode::NotFound | ProxyMode::Redirect | ProxyMode::Forbidden => {
-            "unexpected_response"
-        }
+        ProxyMode::HtmlPage
+        | ProxyMode::NotFound
+        | ProxyMode::Redirect
+        | ProxyMode::Forbidden
+        | ProxyMode::NotHttp => "unexpected_response",
         _ => "waiting",
     });
     assert_eq!(found, expected);
