@@ -124,12 +124,14 @@ pub(crate) fn parse_without_invalid_values(
         return None;
     }
     let mut arguments = arguments.to_vec();
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = Vec::new();
     loop {
         let error = match super::parse(&arguments) {
             Ok(cli) => {
                 name_program();
-                warnings.iter().for_each(|warning: &String| warn(warning));
+                for warning in &warnings {
+                    warn(warning);
+                }
                 return Some(cli);
             }
             Err(error) if is_value(&error) => error,

@@ -19,15 +19,13 @@ struct Wrapped<'a> {
 pub(super) fn is_document(bytes: &[u8]) -> bool {
     let line = bytes.trim_ascii_start().split(|byte| *byte == b'\n').next();
     let line = line.unwrap_or_default();
-    match serde_json::from_slice::<&RawValue>(line) {
-        Ok(value) => serde_json::from_str::<Wrapped<'_>>(value.get()).is_ok(),
-        // The first object has several lines, if the text is JSON at all.
-        Err(_) => {
-            let values = Deserializer::from_slice(bytes).into_iter::<&RawValue>();
-            let mut values = values.peekable();
-            values.peek().is_some() && values.all(|value| value.is_ok())
-        }
+    if let Ok(value) = serde_json::from_slice::<&RawValue>(line) {
+        return serde_json::from_str::<Wrapped<'_>>(value.get()).is_ok();
     }
+    // The first object has several lines, if the text is JSON at all.
+    let values = Deserializer::from_slice(bytes).into_iter::<&RawValue>();
+    let mut values = values.peekable();
+    values.peek().is_some() && values.all(|value| value.is_ok())
 }
 
 /// Returns where the objects of a document are, from a position on.

@@ -132,7 +132,7 @@ pub(crate) async fn update(app: &App, id: ChangeId, update: Update) -> Outcome<U
     if let Target::Queued = target
         && let Some(delivery) = Delivery::if_needed(app)
     {
-        delivery.send_briefly().await;
+        Box::pin(delivery.send_briefly()).await;
         target = Target::of(id);
     }
     let (id, failure) = match target {

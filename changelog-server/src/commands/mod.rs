@@ -101,9 +101,10 @@ async fn organization(
         0 => {
             // The URL of another database may have a password.
             let database = &common.database_url;
-            let place = match database.starts_with("sqlite:") {
-                true => format!(" in {database}"),
-                false => String::new(),
+            let place = if database.starts_with("sqlite:") {
+                format!(" in {database}")
+            } else {
+                String::new()
             };
             Err(Failure::Usage(format!(
                 "there is no organization {name:?}{place}; `changelog-server org list` lists them"

@@ -133,8 +133,8 @@ async fn updates_of_recorded_changes_are_queued(app: TestApp) {
 /// Sets the tags of a change without `chlog`, which would send what waits.
 async fn chlog_direct_tag(app: &TestApp, id: &str) {
     let patch = json!({ "tags": ["a", "other"] });
-    let path = format!("/api/changes/{id}");
-    app.key().patch(&path, patch).await.body(200);
+    let endpoint = format!("/api/changes/{id}");
+    app.key().patch(&endpoint, patch).await.body(200);
 }
 
 async fn an_update_of_a_rejected_change_waits_with_it(app: TestApp) {

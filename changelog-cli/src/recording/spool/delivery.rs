@@ -217,10 +217,10 @@ impl Delivery {
             if !is_here || is_adopted {
                 entry.write_to(&file.path)?;
             }
-            let sending = async {
+            let sending = Box::pin(async {
                 self.set_id(&mut entry)?;
                 self.send(&mut entry, &file.path).await
-            };
+            });
             match until(deadline, sending).await {
                 Ok(recorded) => {
                     if entry.draft.is_some()
