@@ -44,7 +44,8 @@ async fn create_changes(app: &TestApp, count: usize) -> Vec<String> {
         let title = format!("Replace the certificate of balancer {index} in the second region");
         let body = json!({
             "title": title, "tags": ["tls", "eu"], "service_id": service, "risk_level": "high",
-            "started_at": "2026-01-02T03:04:05Z", "ended_at": "2026-01-02T03:05:35Z",
+            "started_at": format!("2026-01-02T03:{index:02}:00Z"),
+            "ended_at": format!("2026-01-02T03:{:02}:30Z", index + 1),
             "status": "completed",
         });
         ids.push(key.create("/api/changes", body).await);
@@ -55,12 +56,7 @@ async fn create_changes(app: &TestApp, count: usize) -> Vec<String> {
 async fn tables_fit_every_terminal(app: TestApp) {
     let ids = create_changes(&app, 2).await;
     for columns in [20, 40, 60, 80, 120, 400] {
-        for line in [
-            "list",
-            "upcoming",
-            "service list",
-            "around 2026-01-02T03:30:00Z",
-        ] {
+        for line in ["list", "service list", "around 2026-01-02T03:30:00Z"] {
             let (seen, code) = on_terminal(&app, columns, 50, line);
             assert_eq!(code, 0, "{seen}");
             // The table; the notes below are wrapped by the terminal.
@@ -165,7 +161,10 @@ async fn the_pager_shows_what_is_longer_than_the_terminal(app: TestApp) {
         10,
         &format!("{line} {} list", programs::chlog().display()),
     );
-    assert!(seen.matches("second region").count() >= 24, "{seen}");
+    assert!(
+        seen.matches("Replace the certificate").count() >= 24,
+        "{seen}"
+    );
 }
 
 async fn fields_expressions_and_templates_choose_what_is_printed(app: TestApp) {
