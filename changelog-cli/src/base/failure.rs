@@ -15,7 +15,7 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const LABEL: Style = Style::new().bold();
 
-const WRONG_URL: &str = "is this the URL of a change log server?";
+const WRONG_URL: &str = "is CHLOG_URL really a change log server?";
 
 /// The exit codes, which scripts may rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Cli;
 use crate::base::failure::{Failure, Outcome, name_program, warn};
@@ -42,7 +42,7 @@ pub(crate) fn explain(error: &clap::Error, arguments: &[String]) -> Option<Failu
     }
     Some(
         Failure::usage(format!(
-            "{known} is not a flag of `chlog log`; did you mean `chlog list`?"
+            "`chlog log` has no {known} flag; did you mean `chlog list`?"
         ))
         .hint("`chlog log` records a change, `chlog list` finds changes"),
     )

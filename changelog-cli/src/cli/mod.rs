@@ -36,24 +36,26 @@ Environment:
   CHLOG_URL           URL of the server
   CHLOG_API_KEY       API key; or CHLOG_API_KEY_FILE, the path of a file with the key
   CHLOG_PROFILE       profile of config.toml
-  CHLOG_SPOOL_DIR     directory for changes that wait for the server
+  CHLOG_SPOOL_DIR     directory for queued changes
   CHLOG_TERRAFORM     program that `chlog terraform run` runs
-  NO_COLOR            no colours
+  NO_COLOR            disable color
+  CHLOG_PAGER         pager for long output; else PAGER, or less
+  CHLOG_DEBUG         1 prints each request, like --debug
 
 Files:
   $XDG_CONFIG_HOME/chlog/config.toml   url, profile, service, host, tags, risk, [profiles.NAME]
-  .chlog.toml                          service, host, tags, risk of a project; in the current
-                                       directory or its parents up to the repository's root
+  .chlog.toml                          project settings (service, host, tags, risk), searched from
+                                       here up to the repository root
 
 Exit codes:
-  0 done   1 other   2 usage   3 not found   4 not authorized   5 conflict
-  6 rejected by validation   7 server unavailable, and nothing kept   130 cancelled
+  0 success   1 error   2 usage   3 not found   4 not authorized   5 conflict
+  6 rejected by validation   7 server unavailable, change not queued   130 cancelled
 
 Examples:
   chlog log \"Deploy api 2.3\" --service api --tag deploy
   git log -1 --format=%B | chlog log -F -
   chlog list --risk high --since 7d
-  chlog done 018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+  chlog done 018f4e9a                 # the start of an ID; or @last";
 
 /// Record and browse infrastructure changes.
 #[derive(Debug, Parser)]

@@ -105,7 +105,7 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     }
     if !around.complete {
         note(&format!(
-            "only {} of the changes were ranked; a shorter --window ranks all",
+            "only {} changes were ranked; use a shorter --window to rank all",
             around.considered
         ));
     }

@@ -111,7 +111,7 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
     if !is_well_formed(key) {
         return Err(Failure::new(
             Exit::NotAuthorized,
-            "the key is mistyped or cut off: its checksum is wrong",
+            "that key looks mistyped or truncated (checksum mismatch)",
         )
         .hint("a key begins with chlog_ and has 44 characters"));
     }
@@ -142,7 +142,7 @@ async fn login(mut app: App, args: &LoginArgs) -> Outcome {
 
 fn read_key() -> Outcome<String> {
     if io::stdin().is_terminal() {
-        note("reading the key from standard input; without --with-token there is a hidden prompt");
+        note("reading the key from standard input (omit --with-token to be prompted)");
     }
     let mut key = String::new();
     io::stdin()
@@ -164,7 +164,7 @@ async fn status(mut app: App) -> Outcome {
     let verdict = match result.as_ref().map_err(Error::kind) {
         Ok(_) => "accepted",
         Err(Some(ErrorKind::Unauthorized)) => "not accepted",
-        Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, but not allowed",
+        Err(Some(ErrorKind::PlanRequired | ErrorKind::Forbidden)) => "valid, but not permitted",
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {
@@ -305,7 +305,7 @@ fn logout(mut app: App) -> Outcome {
     }
     let path = app.credentials.save()?;
     note(&format!(
-        "the key of profile {profile} is removed from {}; it still works until it is revoked in the dashboard",
+        "removed the key for profile {profile} from {}; it stays valid until you revoke it in the dashboard",
         path.display()
     ));
     Ok(())

@@ -225,7 +225,7 @@ impl UpdateArgs {
             }
         }
         if patch == HostPatch::default() && !self.edits_roles() {
-            return Err(Failure::usage("there is nothing to update").hint(
+            return Err(Failure::usage("nothing to update").hint(
                 "give a field to set or clear, such as --environment prod or --clear roles",
             ));
         }

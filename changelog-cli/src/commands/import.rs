@@ -132,7 +132,7 @@ fn finish(import: &BulkImport<'_>, app: &mut App, dry_run: bool) -> Outcome {
     let path = import.rejects.path().display().to_string();
     let verb = if dry_run { "would import" } else { "imported" };
     note(&format!(
-        "{verb} {}, already there {}, rejected {rejected}",
+        "{verb} {}, skipped {} already present, rejected {rejected}",
         import.imported, import.existing
     ));
     if app.output.format() != Format::Table {
@@ -154,6 +154,6 @@ fn finish(import: &BulkImport<'_>, app: &mut App, dry_run: bool) -> Outcome {
         return Err(failure);
     }
     Err(failure
-        .line(format!("the rejected lines are in {path}"))
-        .hint("correct them there and import that file"))
+        .line(format!("saved to {path}"))
+        .hint("fix them there and import that file"))
 }

@@ -197,7 +197,7 @@ impl UpdateArgs {
             }
         }
         if patch == ServicePatch::default() && !self.edits_dependencies() {
-            return Err(Failure::usage("there is nothing to update").hint(
+            return Err(Failure::usage("nothing to update").hint(
                 "give a field to set or clear, such as --depends-on ledger or --clear description",
             ));
         }

@@ -20,7 +20,7 @@ use crate::recording::spool::folder::{self, unusable};
 use crate::recording::spool::item::{self, SpoolItem};
 
 /// The message for an empty spool.
-const NOTHING_WAITS: &str = "no changes are waiting";
+const NOTHING_WAITS: &str = "nothing queued";
 
 /// Manages the changes that wait for the server.
 #[derive(Debug, Subcommand)]
@@ -66,7 +66,7 @@ pub(crate) struct RetryArgs {
 pub(crate) struct DropArgs {
     /// IDs from `chlog spool status`
     ids: Vec<String>,
-    /// Delete all waiting changes
+    /// Delete all queued changes
     #[arg(long)]
     all: bool,
     /// Delete all rejected changes
@@ -142,41 +142,38 @@ async fn flush(mut app: App, args: FlushArgs) -> Outcome {
     if report.sent == 0 && report.remaining == 0 && report.rejected == 0 {
         note(match others {
             0 => NOTHING_WAITS,
-            _ => "no changes are waiting for this server and key",
+            _ => "nothing queued for this server and key",
         });
     } else if report.sent > 0 {
         note(&format!("recorded {}", plural(report.sent, "change")));
     }
     if report.other_url > 0 {
         note(&format!(
-            "{} kept for other server URLs; `chlog spool status` shows the URLs, `chlog spool flush \
-             --from URL` sends the changes of URL to this server",
+            "{} queued for other server URLs; see `chlog spool status`; `chlog spool flush --from URL` sends those of URL to this server",
             plural(report.other_url, "change")
         ));
     }
     if report.other_organization > 0 {
         note(&format!(
-            "{} kept for another organization; `chlog spool status` shows which; use a key of that \
-             organization to send them",
+            "{} queued for another organization; see `chlog spool status`; use a key of that organization to send them",
             plural(report.other_organization, "change")
         ));
     }
     if report.unknown_organization > 0 {
         note(&format!(
-            "{} kept with another key whose organization is not known; use that key, or `chlog \
-             spool flush --adopt ID` with this one",
+            "{} queued with another key whose organization is not known; use that key, or `chlog spool flush --adopt ID` with this one",
             plural(report.unknown_organization, "change")
         ));
     }
     if report.stopped.is_none() && report.remaining > 0 {
         note(&format!(
-            "still waiting for the changes that they update: {}",
+            "still queued until the changes that they update are recorded: {}",
             plural(report.remaining, "update")
         ));
     }
     if let Some(failure) = report.stopped {
         return Err(failure.line(format!(
-            "still waiting: {}",
+            "still queued: {}",
             plural(report.remaining, "change")
         )));
     }
@@ -197,9 +194,9 @@ async fn retry(mut app: App, args: &RetryArgs) -> Outcome {
     let (count, missing) = delivery::retry(&args.ids).await?;
     print_counts(&mut app, &json!({ "queued": count }))?;
     note(&match count {
-        0 => "no change was put back".to_owned(),
+        0 => "nothing to retry".to_owned(),
         count => format!(
-            "put back {}; `chlog spool flush` sends them",
+            "queued {} again; `chlog spool flush` sends them",
             plural(count as u64, "change")
         ),
     });
@@ -210,11 +207,8 @@ async fn retry(mut app: App, args: &RetryArgs) -> Outcome {
 }
 
 fn unknown_id(id: &str) -> Failure {
-    Failure::new(
-        Exit::NotFound,
-        format!("the spool has no change with the ID {id:?}"),
-    )
-    .hint("`chlog spool status` shows all IDs")
+    Failure::new(Exit::NotFound, format!("no queued change with ID {id}"))
+        .hint("`chlog spool status` shows all IDs")
 }
 
 /// Prints numbers as JSON, unless the format is for people: notes have the numbers.
@@ -231,8 +225,8 @@ fn confirm(args: &DropArgs) -> Outcome {
         return Ok(());
     }
     let what = match (args.all, args.rejected) {
-        (true, true) => "all waiting and all rejected changes",
-        (true, false) => "all waiting changes",
+        (true, true) => "all queued and all rejected changes",
+        (true, false) => "all queued changes",
         _ => "all rejected changes",
     };
     if !is_interactive() {

@@ -28,7 +28,7 @@ pub(crate) struct UpcomingArgs {
 pub(crate) async fn run(mut app: App, args: &UpcomingArgs) -> Outcome {
     let changes = app.client()?.changes().upcoming(args.limit).await?;
     if changes.is_empty() && app.output.format() == Format::Table {
-        note("no planned change has a scheduled time");
+        note("no scheduled changes");
         return Ok(());
     }
     app.output.records(&changes, &table::UPCOMING)

@@ -170,7 +170,7 @@ pub(crate) async fn run(mut app: App, mut args: UpdateArgs) -> Outcome {
     let mut update = update(&args)?;
     update.create_missing |= app.config.defaults.create_missing.unwrap_or_default();
     if update.is_empty() {
-        return Err(Failure::usage("there is nothing to update").hint(
+        return Err(Failure::usage("nothing to update").hint(
             "give a field to set or clear, such as --status completed or --clear description",
         ));
     }

@@ -133,7 +133,7 @@ impl App {
             static WARNED: Once = Once::new();
             WARNED.call_once(|| {
                 warn(&format!(
-                    "the key from {} is mistyped or cut off: its checksum is wrong",
+                    "the key in {} looks mistyped or truncated (checksum mismatch)",
                     key.source
                 ));
             });

@@ -74,7 +74,7 @@ impl Credentials {
         };
         if is_readable_by_others(&path) {
             warn(&format!(
-                "{shown} can be read by other users; run `chmod 600 {shown}`"
+                "{shown} is readable by other users; run `chmod 600 {shown}`"
             ));
         }
         // The parser's message would quote the line with the key.
@@ -251,7 +251,7 @@ pub(crate) fn missing(
     }
     if let Some(entry) = credentials.get(profile) {
         failure = failure.line(format!(
-            "the stored key of profile {profile} is for {} and is not sent to other servers",
+            "the stored key for profile {profile} belongs to {} and is not sent to other servers",
             entry.url
         ));
     }

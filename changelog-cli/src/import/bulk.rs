@@ -262,7 +262,7 @@ impl Drop for Progress {
         }
         self.bar.finish_and_clear();
         note(&format!(
-            "interrupted after {} of {} changes; repeat the command to continue",
+            "interrupted after {} of {} changes; rerun the same command to resume",
             self.done, self.total
         ));
     }

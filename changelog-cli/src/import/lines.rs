@@ -190,23 +190,19 @@ fn header(row: &csv::ByteRecord) -> Outcome<Vec<String>> {
             let suggestion = closest(&name, ImportedChange::FIELDS.iter().copied())
                 .map(|known| format!("; did you mean {known}?"))
                 .unwrap_or_default();
-            return Err(Failure::usage(format!(
-                "the header has the unknown column {name:?}{suggestion}"
-            ))
-            .hint(format!("the columns are {}", cells::COLUMNS.join(", "))));
+            return Err(
+                Failure::usage(format!("unknown column {name:?}{suggestion}"))
+                    .hint(format!("the columns are {}", cells::COLUMNS.join(", "))),
+            );
         }
         if columns.contains(&name) {
-            return Err(Failure::usage(format!(
-                "the header has the column {name} twice"
-            )));
+            return Err(Failure::usage(format!("duplicate column {name}")));
         }
         columns.push(name);
     }
     for needed in ["title", "occurred_at"] {
         if !columns.iter().any(|column| column == needed) {
-            return Err(Failure::usage(format!(
-                "the header lacks the column {needed}, which every change needs"
-            )));
+            return Err(Failure::usage(format!("missing required column {needed}")));
         }
     }
     Ok(columns)
@@ -220,11 +216,7 @@ fn read_row(
     let invalid =
         |message: String| InputError::from(Invalid::one("", ViolationCode::WrongType, message));
     if row.len() != columns.len() {
-        let message = format!(
-            "must have {} cells like the header, got {}",
-            columns.len(),
-            row.len()
-        );
+        let message = format!("expected {} columns, got {}", columns.len(), row.len());
         return Err(invalid(message));
     }
     let cells: Vec<&str> = row

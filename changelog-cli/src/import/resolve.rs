@@ -206,7 +206,7 @@ fn unknown_names(unknown: &[String]) -> Failure {
     let failure = if let [only] = unknown {
         Failure::new(Exit::NotFound, only)
     } else {
-        let message = format!("{} services and hosts do not exist", unknown.len());
+        let message = format!("{} services or hosts do not exist", unknown.len());
         let listed = unknown.iter().take(MAX_LISTED_NAMES);
         listed.fold(Failure::new(Exit::NotFound, message), |failure, line| {
             failure.line(line)
@@ -214,7 +214,7 @@ fn unknown_names(unknown: &[String]) -> Failure {
     };
     failure
         .line("nothing was imported")
-        .hint("--create-missing creates them")
+        .hint("pass --create-missing to create them")
 }
 
 fn unknown_id(kind: &str, field: &str) -> String {

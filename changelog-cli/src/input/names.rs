@@ -145,7 +145,7 @@ pub(crate) async fn resolve<T: Named>(
         (Ok(found), _) => return Ok(Some(found.id())),
         (Err(failure), Missing::Refuse) => return Err(failure),
         (Err(failure), Missing::Offer) => {
-            return Err(failure.hint("--create-missing creates it"));
+            return Err(failure.hint("pass --create-missing to create it"));
         }
         (Err(_), Missing::Create | Missing::Announce) => {}
     }
@@ -246,7 +246,7 @@ fn position<T: Named>(all: &[T], name: &str) -> Outcome<usize> {
     let message = unknown(T::KIND, name, all.iter().map(Named::name));
     let kind = T::KIND;
     Err(Failure::new(Exit::NotFound, message)
-        .hint(format!("`chlog {kind} list` shows all {kind}s")))
+        .hint(format!("run `chlog {kind} list` to see all {kind}s")))
 }
 
 /// Returns the message for an unknown name, with the closest known one.

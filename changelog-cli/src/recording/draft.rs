@@ -23,8 +23,7 @@ use crate::input::names::{self, Missing, non_empty};
 const LATEST_MILLIS: i64 = 253_402_300_799_999;
 
 /// The warning before the server's time is recorded.
-const CLOCK_AHEAD: &str =
-    "the clock of this machine is ahead of the server's; the server's time is recorded";
+const CLOCK_AHEAD: &str = "this machine's clock is ahead; using the server's time instead";
 
 /// When a change was made, and how it ended, as far as the user says it.
 #[derive(Clone, Debug, Default)]

@@ -173,17 +173,16 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
             };
             return Err(failure
                 .line(format!(
-                    "the change cannot be kept for later either: {error}"
+                    "the change could not be saved for later either: {error}"
                 ))
-                .line(format!("the lost change: {}", entry.to_json())));
+                .line(format!("lost change: {}", entry.to_json())));
         }
     };
     let mut queued = Queued::new(&entry, folder::id_of(&path));
     let path = path.display();
     if failure.cause == Cause::Unauthorized {
         let mut failure = failure.line(format!(
-            "the change is kept in {path}; the next chlog command with a valid key of the same \
-             organization sends it; `chlog spool status` shows it"
+            "saved for later in {path}: the next chlog command with a valid key of the same organization sends it; see `chlog spool status`"
         ));
         if entry.organization.is_none() {
             failure = failure.line(format!(
@@ -197,8 +196,7 @@ pub(crate) fn keep(app: &App, mut entry: SpoolEntry, failure: Failure) -> Outcom
         return Ok(queued);
     }
     warn(&format!(
-        "{}; the change is kept in {path}; the next chlog command that reaches the server, or \
-         `chlog spool flush`, sends it",
+        "{}; saved for later in {path}: the next chlog command that reaches the server sends it (or run `chlog spool flush`)",
         entry.reason
     ));
     if let Some(advice) = ci_advice() {
@@ -223,10 +221,10 @@ pub(crate) fn keep_rejected(mut entry: SpoolEntry, failure: Failure) -> Failure 
     entry.reason = failure.summary();
     match entry.save_rejected() {
         Ok(path) => failure
-            .line(format!("the rejected change is kept in {}", path.display()))
-            .hint("when the cause is corrected, `chlog spool retry` queues it again; `chlog spool drop ID` deletes it"),
+            .line(format!("the rejected change was saved to {}", path.display()))
+            .hint("fix the cause and run `chlog spool retry`, or delete it with `chlog spool drop ID`"),
         Err(error) => failure
-            .line(format!("the rejected change cannot be kept: {error}"))
-            .line(format!("the lost change: {}", entry.to_json())),
+            .line(format!("the rejected change could not be saved: {error}"))
+            .line(format!("lost change: {}", entry.to_json())),
     }
 }

@@ -56,13 +56,13 @@ impl Plan {
         let plan: Self = serde_json::from_reader(from).map_err(|error| {
             // The decoder's message may quote the input.
             format!(
-                "not the JSON of a plan (line {}, column {})",
+                "valid JSON, but not a Terraform plan (line {}, column {})",
                 error.line(),
                 error.column()
             )
         })?;
         if plan.planned_values.is_none() {
-            return Err("not the JSON of a plan".to_owned());
+            return Err("valid JSON, but not a Terraform plan".to_owned());
         }
         Ok(plan)
     }

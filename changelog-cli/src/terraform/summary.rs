@@ -174,9 +174,7 @@ impl Summary {
             parts.push(self.problems_text());
         }
         if self.ending == Ending::Missing {
-            parts.push(
-                "The output ended without a result: Terraform may have been killed.".to_owned(),
-            );
+            parts.push("Output ended without a result; Terraform was probably killed.".to_owned());
         }
         let facts = self.facts();
         if !facts.is_empty() {

@@ -37,7 +37,7 @@ async fn a_working_setup_is_reported(app: TestApp) {
         ("server", "database"),
         ("clock", "ms from"),
         ("key", "terraform, is accepted"),
-        ("plan", "Acme is on the plan pro"),
+        ("plan", "organization Acme, plan pro"),
         ("expiry", "never"),
     ] {
         let check = check(&report, name);
@@ -116,7 +116,7 @@ async fn each_fault_has_the_exit_code_of_chlog_log(app: TestApp) {
     assert!(output.stdout.contains("failed"), "{}", output.stdout);
     // `chlog log` keeps the change and exits with 0.
     assert!(
-        output.stderr.contains("would be queued"),
+        output.stderr.contains("would only queue"),
         "{}",
         output.stderr
     );

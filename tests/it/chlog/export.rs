@@ -73,14 +73,18 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
     };
     let output = import(&exported);
     assert!(
-        output.stderr.contains("imported 8, already there 0"),
+        output
+            .stderr
+            .contains("imported 8, skipped 0 already present"),
         "{}",
         output.stderr
     );
     assert_eq!(all_changes(&app, &there.key).await, here);
     let output = import(&exported);
     assert!(
-        output.stderr.contains("imported 0, already there 8"),
+        output
+            .stderr
+            .contains("imported 0, skipped 8 already present"),
         "{}",
         output.stderr
     );
@@ -91,7 +95,9 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
     assert!(table.contains("\"'=HYPERLINK"), "{table}");
     let output = import(&table);
     assert!(
-        output.stderr.contains("imported 0, already there 8"),
+        output
+            .stderr
+            .contains("imported 0, skipped 8 already present"),
         "{}",
         output.stderr
     );
@@ -131,7 +137,9 @@ async fn an_export_can_be_imported_into_another_organization(app: TestApp) {
     download.is(200);
     let output = import(&download.text);
     assert!(
-        output.stderr.contains("imported 0, already there 8"),
+        output
+            .stderr
+            .contains("imported 0, skipped 8 already present"),
         "{}",
         output.stderr
     );
@@ -147,7 +155,7 @@ async fn a_dry_run_of_an_export_creates_nothing(app: TestApp) {
     for words in [
         "=payments; \"eu\" would be created",
         "web,1 would be created",
-        "would import 8, already there 0, rejected 0",
+        "would import 8, skipped 0 already present, rejected 0",
     ] {
         assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     }

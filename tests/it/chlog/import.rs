@@ -105,7 +105,7 @@ async fn importing_a_file_again_adds_nothing(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("imported 250, already there 0, rejected 0"),
+            .contains("imported 250, skipped 0 already present, rejected 0"),
         "{}",
         output.stderr
     );
@@ -119,7 +119,9 @@ async fn importing_a_file_again_adds_nothing(app: TestApp) {
     let input = more.join("\r\n");
     let output = ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).succeeds();
     assert!(
-        output.stderr.contains("imported 1, already there 250"),
+        output
+            .stderr
+            .contains("imported 1, skipped 250 already present"),
         "{}",
         output.stderr
     );
@@ -129,7 +131,9 @@ async fn importing_a_file_again_adds_nothing(app: TestApp) {
     let dry = ["import", "-", "--dry-run"];
     let output = ChlogOutput::of(app.chlog().args(dry).write_stdin(input)).succeeds();
     assert!(
-        output.stderr.contains("would import 1, already there 0"),
+        output
+            .stderr
+            .contains("would import 1, skipped 0 already present"),
         "{}",
         output.stderr
     );
@@ -149,7 +153,10 @@ async fn identical_lines_are_imported_separately(app: TestApp) {
     ]
     .join("\n");
     write(&app, "twice.jsonl", &text);
-    for expected in ["imported 4, already there 0", "imported 0, already there 4"] {
+    for expected in [
+        "imported 4, skipped 0 already present",
+        "imported 0, skipped 4 already present",
+    ] {
         let output = chlog(&app, &["import", "twice.jsonl"]).succeeds();
         assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
@@ -157,8 +164,8 @@ async fn identical_lines_are_imported_separately(app: TestApp) {
     let many: Vec<String> = (0..1100).map(|_| line(9, "Same")).collect();
     write(&app, "many.ndjson", many.join("\n"));
     for expected in [
-        "imported 1100, already there 0",
-        "imported 0, already there 1100",
+        "imported 1100, skipped 0 already present",
+        "imported 0, skipped 1100 already present",
     ] {
         let output = chlog(&app, &["import", "many.ndjson"]).succeeds();
         assert!(output.stderr.contains(expected), "{}", output.stderr);
@@ -184,7 +191,9 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
     .succeeds();
     let output = chlog(&app, &["import", "one.ndjson"]).succeeds();
     assert!(
-        output.stderr.contains("imported 0, already there 1"),
+        output
+            .stderr
+            .contains("imported 0, skipped 1 already present"),
         "{}",
         output.stderr
     );
@@ -194,7 +203,9 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
     let output =
         ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(exported)).succeeds();
     assert!(
-        output.stderr.contains("imported 0, already there 1"),
+        output
+            .stderr
+            .contains("imported 0, skipped 1 already present"),
         "{}",
         output.stderr
     );
@@ -205,14 +216,26 @@ async fn edited_changes_are_not_imported_again(app: TestApp) {
         let input = planned.to_string();
         ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).succeeds()
     };
-    assert!(import().stderr.contains("imported 1, already there 0"));
+    assert!(
+        import()
+            .stderr
+            .contains("imported 1, skipped 0 already present")
+    );
     let id = chlog(&app, &["list", "switch", "--format", "ids"])
         .succeeds()
         .stdout;
     chlog(&app, &["start", id.trim()]).succeeds();
-    assert!(import().stderr.contains("imported 0, already there 1"));
+    assert!(
+        import()
+            .stderr
+            .contains("imported 0, skipped 1 already present")
+    );
     chlog(&app, &["done", id.trim()]).succeeds();
-    assert!(import().stderr.contains("imported 0, already there 1"));
+    assert!(
+        import()
+            .stderr
+            .contains("imported 0, skipped 1 already present")
+    );
     // The same change on another host is another change.
     for host in ["web-1", "web-2"] {
         let text = json!({ "title": "Roll", "occurred_at": "2026-01-01T00:00:00Z", "host": host });
@@ -248,7 +271,7 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("imported 2, already there 0, rejected 6"),
+            .contains("imported 2, skipped 0 already present, rejected 6"),
         "{}",
         output.stderr
     );
@@ -304,7 +327,7 @@ async fn json_documents_are_imported(app: TestApp) {
         let mut command = app.chlog();
         command.args(["import", "-"]).write_stdin(document.clone());
         let output = ChlogOutput::of(&mut command).succeeds();
-        let words = "imported 0, already there 2, rejected 0";
+        let words = "imported 0, skipped 2 already present, rejected 0";
         assert!(output.stderr.contains(words), "{}", output.stderr);
         let mut command = chlog_of(&app, &other);
         command
@@ -372,7 +395,7 @@ async fn csv_files_are_imported(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("imported 2, already there 0, rejected 2"),
+            .contains("imported 2, skipped 0 already present, rejected 2"),
         "{}",
         output.stderr
     );
@@ -463,7 +486,9 @@ async fn a_failed_import_can_be_repeated(app: TestApp) {
     app.restart().await;
     let output = chlog(&app, &["import", "all.ndjson"]).succeeds();
     assert!(
-        output.stderr.contains("imported 700, already there 500"),
+        output
+            .stderr
+            .contains("imported 700, skipped 500 already present"),
         "{}",
         output.stderr
     );
@@ -492,7 +517,7 @@ async fn an_interrupted_import_reports_its_progress(app: TestApp) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{stderr}");
     assert!(
-        stderr.contains("interrupted after") && stderr.contains("repeat the command"),
+        stderr.contains("interrupted after") && stderr.contains("rerun the same command"),
         "{stderr}"
     );
     let imported = count(&app).await;
@@ -502,7 +527,7 @@ async fn an_interrupted_import_reports_its_progress(app: TestApp) {
     let imported = count(&app).await;
     let output = chlog(&app, &["import", "long.ndjson"]).succeeds();
     let rest = u64::from(COUNT) - imported;
-    let expected = format!("imported {rest}, already there {imported}");
+    let expected = format!("imported {rest}, skipped {imported} already present");
     assert!(
         output.stderr.contains(&expected),
         "{expected}: {}",
@@ -614,8 +639,16 @@ async fn git_history_is_imported(app: TestApp) {
     let folder = repository(&app);
     let import =
         || ChlogOutput::of(app.chlog().args(["import", "--git"]).current_dir(&folder)).succeeds();
-    assert!(import().stderr.contains("imported 5, already there 0"));
-    assert!(import().stderr.contains("imported 0, already there 5"));
+    assert!(
+        import()
+            .stderr
+            .contains("imported 5, skipped 0 already present")
+    );
+    assert!(
+        import()
+            .stderr
+            .contains("imported 0, skipped 5 already present")
+    );
     let mut all_changes = all_changes(&app, &app.organization.key).await;
     all_changes.sort_by_key(|change| format!("{} {}", change["occurred_at"], change["title"]));
     let found: Vec<(&str, &str)> = all_changes
@@ -678,13 +711,13 @@ async fn a_range_of_git_history_is_imported(app: TestApp) {
         import("v2..HEAD")
             .succeeds()
             .stderr
-            .contains("imported 2, already there 0")
+            .contains("imported 2, skipped 0 already present")
     );
     assert!(
         import("main")
             .succeeds()
             .stderr
-            .contains("imported 3, already there 2")
+            .contains("imported 3, skipped 2 already present")
     );
     for bad in [
         "--git=--output=x",

@@ -402,7 +402,7 @@ async fn a_planned_change_is_of_the_day_on_which_it_is_made(app: TestApp) {
     let output = chlog(&app, &["upcoming"]).succeeds();
     assert_eq!(output.stdout, "");
     assert!(
-        output.stderr.contains("scheduled time"),
+        output.stderr.contains("scheduled changes"),
         "{}",
         output.stderr
     );

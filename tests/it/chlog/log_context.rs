@@ -111,7 +111,7 @@ async fn a_ci_run_sets_title_tags_and_links(app: TestApp) {
     // --no-context adds neither a title nor anything else.
     let output = log(&app, here, &["--no-context"], &RUN).exits_with(2);
     assert!(
-        output.stderr.contains("no title was given"),
+        output.stderr.contains("no title given"),
         "{}",
         output.stderr
     );

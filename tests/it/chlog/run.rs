@@ -291,7 +291,7 @@ async fn the_command_runs_when_the_service_fails(app: TestApp) {
             output.stderr
         );
         assert!(
-            output.stderr.contains("is kept in"),
+            output.stderr.contains("saved for later in"),
             "{mode:?}: {}",
             output.stderr
         );
@@ -362,7 +362,11 @@ async fn require_log_prevents_unrecorded_runs(app: TestApp) {
     let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::InternalError);
     let arguments = ["run", "--require-log", "--", "touch", &path];
     let output = chlog_through(&app, &proxy, &arguments).exits_with(7);
-    assert!(!output.stderr.contains("is kept"), "{}", output.stderr);
+    assert!(
+        !output.stderr.contains("saved for later"),
+        "{}",
+        output.stderr
+    );
     assert!(!made.exists());
     let mut command = app.chlog();
     ChlogOutput::of(command.env("CHLOG_API_KEY", "").args(arguments)).exits_with(4);

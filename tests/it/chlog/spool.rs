@@ -91,14 +91,20 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
             output.stdout.ends_with(&format!("  queued  {title}\n")),
             "{mode:?}"
         );
-        assert!(output.stderr.contains("warning: ") && output.stderr.contains("is kept in"));
+        assert!(
+            output.stderr.contains("warning: ") && output.stderr.contains("saved for later in")
+        );
         assert_eq!(
             spooled_files(&spool_folder(&app)).len(),
             number + 1,
             "{mode:?}"
         );
         let strict = chlog_through(&app, &proxy, &["log", "Not kept", "--strict"]).exits_with(7);
-        assert!(!strict.stderr.contains("is kept in"), "{}", strict.stderr);
+        assert!(
+            !strict.stderr.contains("saved for later in"),
+            "{}",
+            strict.stderr
+        );
     }
     let files = spooled_files(&spool_folder(&app));
     assert_eq!(files.len(), OUTAGES.len());
@@ -139,7 +145,7 @@ async fn unsent_changes_are_spooled_without_the_key(app: TestApp) {
         "{title_counts:?}"
     );
     let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
-    assert_eq!(output.stderr, "no changes are waiting\n");
+    assert_eq!(output.stderr, "nothing queued\n");
 }
 
 async fn later_commands_send_spooled_changes(app: TestApp) {
@@ -156,7 +162,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     }
     proxy.set_mode(ProxyMode::Forward);
     let output = chlog_through(&app, &proxy, &["log", "The first that gets through"]).succeeds();
-    assert_eq!(output.stderr, "recorded 3 changes that had been waiting\n");
+    assert_eq!(output.stderr, "sent 3 changes from the queue\n");
     assert!(output.stdout.contains("The first that gets through"));
     let list = app.key().get("/api/changes").await.body(200);
     let all = list["data"].as_array().expect("a list");
@@ -175,7 +181,7 @@ async fn later_commands_send_spooled_changes(app: TestApp) {
     proxy.set_mode(ProxyMode::Forward);
     let output = chlog_through(&app, &proxy, &["run", "--", "echo", "out"]).succeeds();
     assert_eq!(output.stdout, "out\n");
-    assert_eq!(output.stderr, "recorded 1 change that had been waiting\n");
+    assert_eq!(output.stderr, "sent 1 change from the queue\n");
     assert_eq!(spooled_files(&spool_folder(&app)), Vec::<PathBuf>::new());
 }
 
@@ -204,10 +210,10 @@ async fn refused_changes_are_moved_to_rejected(app: TestApp) {
     assert!(output.stdout.contains("0-torn.json"), "{}", output.stdout);
     // A rejected change is not sent again.
     let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
-    assert_eq!(output.stderr, "no changes are waiting\n");
+    assert_eq!(output.stderr, "nothing queued\n");
     chlog_through(&app, &proxy, &["spool", "drop", "--rejected", "--yes"]).succeeds();
     let output = chlog_through(&app, &proxy, &["spool", "status"]).succeeds();
-    assert_eq!(output.stderr, "no changes are waiting\n");
+    assert_eq!(output.stderr, "nothing queued\n");
 }
 
 async fn mistakes_are_not_spooled(app: TestApp) {
@@ -371,7 +377,7 @@ async fn spooled_changes_are_deleted_on_request(app: TestApp) {
     command.env("CHLOG_SPOOL_DIR", "/proc/nowhere");
     let output = ChlogOutput::of(command.args(["log", "It is lost"])).exits_with(7);
     assert!(
-        output.stderr.contains("cannot be kept for later"),
+        output.stderr.contains("could not be saved for later"),
         "{}",
         output.stderr
     );

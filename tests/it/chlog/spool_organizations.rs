@@ -101,7 +101,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     // Another key of the same organization sends it.
     let (_, rotated) = new_key(&app);
     let output = chlog_with_key(&app, &proxy, &rotated, &["list"]).succeeds();
-    assert_eq!(output.stderr, "recorded 1 change that had been waiting\n");
+    assert_eq!(output.stderr, "sent 1 change from the queue\n");
     assert_eq!(title_counts(&app).await.len(), 2);
     assert_eq!(titles_of(&of_beta).await.len(), 3);
 }
@@ -139,9 +139,17 @@ async fn changes_refused_for_their_key_wait_for_a_valid_one(app: TestApp) {
     app.admin(&["key", "revoke", &id]);
     let output = chlog_with_key(&app, &proxy, &key, &["run", "--", "sh", "-c", "exit 9"]);
     assert_eq!(output.code, 9, "{}", output.stderr);
-    assert!(output.stderr.contains("is kept in"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("saved for later in"),
+        "{}",
+        output.stderr
+    );
     let output = chlog_with_key(&app, &proxy, &key, &["log", "Over the weekend"]).exits_with(4);
-    assert!(output.stderr.contains("is kept in"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("saved for later in"),
+        "{}",
+        output.stderr
+    );
     chlog_with_key(&app, &proxy, &key, &["log", "Strict", "--strict"]).exits_with(4);
     let rows = status(&app, &proxy);
     assert_eq!(each(&rows, "state"), ["unauthorized", "unauthorized"]);
@@ -152,7 +160,7 @@ async fn changes_refused_for_their_key_wait_for_a_valid_one(app: TestApp) {
     // A flush with the refused key loses nothing.
     chlog_with_key(&app, &proxy, &key, &["spool", "flush"]).exits_with(4);
     let output = chlog_through(&app, &proxy, &["list"]).succeeds();
-    assert_eq!(output.stderr, "recorded 2 changes that had been waiting\n");
+    assert_eq!(output.stderr, "sent 2 changes from the queue\n");
 
     // The same on a plan without the API.
     let organization = app.organization.id.clone();
@@ -180,7 +188,7 @@ async fn changes_of_an_unknown_key_are_adopted_explicitly(app: TestApp) {
     assert_eq!(each(&rows, "state"), ["unauthorized"]);
     let output = chlog_through(&app, &proxy, &["spool", "retry"]).succeeds();
     assert!(
-        output.stderr.contains("put back 1 change"),
+        output.stderr.contains("queued 1 change again"),
         "{}",
         output.stderr
     );

@@ -326,7 +326,7 @@ async fn input_is_read_to_its_end(app: TestApp) {
     }
     // With an unknown service, the change is kept.
     let output = piped(&app, &["--service", "zzz"], &fixture("changed.ndjson")).exits_with(3);
-    assert!(output.stderr.contains("is kept in"), "{}", output.stderr);
+    assert!(output.stderr.contains("was saved to"), "{}", output.stderr);
     // If the change cannot be kept, it is printed.
     let mut command = app.chlog();
     command.arg("terraform").env("CHLOG_API_KEY", "");
@@ -506,7 +506,7 @@ async fn a_run_ends_as_terraform_does(app: TestApp) {
     assert_eq!(newest(&app).await["title"], "terraform apply: 1 added");
     // A second apply changes nothing.
     let output = module.shell(&format!("{run} apply -auto-approve"), &[], "");
-    assert!(output.succeeds().stderr.contains("nothing is recorded"));
+    assert!(output.succeeds().stderr.contains("nothing was recorded"));
     assert_eq!(count(&app).await, 1);
     // From another folder, with JSON events on standard output.
     let elsewhere = format!(

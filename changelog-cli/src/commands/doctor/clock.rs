@@ -32,7 +32,7 @@ pub(super) fn ahead(
 /// Adds the check of the clock.
 pub(super) fn check(ahead: Option<TimeDelta>, report: &mut Report) {
     let Some(ahead) = ahead else {
-        let advice = "a proxy between this machine and the server removes the Date header";
+        let advice = "a proxy strips the Date header";
         return report.warn("clock", "the server does not report its time", advice);
     };
     let found = difference(ahead);

@@ -53,9 +53,9 @@ pub(crate) async fn run(mut output: Output, app: Outcome<App>) -> Outcome {
             exit,
             match exit {
                 Exit::Unavailable => {
-                    format!("a change would be queued and not recorded now: {why}")
+                    format!("recording would only queue the change now: {why}")
                 }
-                _ => format!("a change would not be recorded now: {why}"),
+                _ => format!("recording would fail: {why}"),
             },
         )),
     }
@@ -73,7 +73,7 @@ async fn examine(app: &App, report: &mut Report) {
         Err(failure) => {
             let (message, _) = failure.message_and_advice();
             let message = format!("{message} (from {})", url.source);
-            let hint = "correct the URL at its source; for example https://changes.example.com";
+            let hint = "fix it at its source; for example https://changes.example.com";
             return report.fail("url", &Failure::new(failure.exit, message).hint(hint));
         }
     };
@@ -137,7 +137,7 @@ fn spooled(url: &str, report: &mut Report) {
     let Some(directory) = folder::directory() else {
         return report.warn(
             "spool",
-            "there is no directory for changes that wait for the server",
+            "no directory for queued changes",
             "set HOME, XDG_STATE_HOME or CHLOG_SPOOL_DIR",
         );
     };
@@ -155,26 +155,26 @@ fn spooled(url: &str, report: &mut Report) {
         let urls: Vec<&str> = elsewhere.into_iter().collect();
         report.warn(
             "spool",
-            format!("changes are waiting for other URLs: {}", urls.join(", ")),
+            format!("changes are queued for other URLs: {}", urls.join(", ")),
             "`chlog spool flush --from URL` sends them to this server",
         );
     }
     match counts {
-        Ok((0, 0)) => report.ok("spool", format!("no changes are waiting in {path}")),
+        Ok((0, 0)) => report.ok("spool", format!("queue empty ({path})")),
         Ok((waiting, 0)) => report.warn(
             "spool",
-            format!("waiting changes: {waiting}, in {path}"),
+            format!("{waiting} queued in {path}"),
             "`chlog spool flush` sends them",
         ),
         Ok((waiting, rejected)) => report.warn(
             "spool",
-            format!("waiting changes: {waiting}, rejected by the server: {rejected}, in {path}"),
+            format!("{waiting} queued and {rejected} rejected by the server, in {path}"),
             "`chlog spool status` shows why",
         ),
         Err(error) => report.warn(
             "spool",
             format!("{path} cannot be read: {error}"),
-            "changes that cannot be sent may be lost; check the owner of the directory",
+            "changes may be lost; check the directory's ownership",
         ),
     }
 }
@@ -213,7 +213,7 @@ async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTi
     let median = latencies[PROBES / 2];
     let millis = |latency: Duration| format!("{:.1} ms", latency.as_secs_f64() * 1000.0);
     let found = format!(
-        "responds in {} ({} with the connection)",
+        "responds in {} ({} including connect)",
         millis(median),
         millis(first)
     );
@@ -229,8 +229,8 @@ async fn server(client: &Client, report: &mut Report) -> Option<(Probe, SystemTi
         report.ok(
             "server",
             match latency {
-                0 => "healthy; its database responds in less than 1 ms".to_owned(),
-                latency => format!("healthy; its database responds in {latency} ms"),
+                0 => "healthy; database OK (<1 ms)".to_owned(),
+                latency => format!("healthy; database OK ({latency} ms)"),
             },
         );
     } else {
@@ -257,7 +257,7 @@ async fn key(app: &App, report: &mut Report) {
     if !is_well_formed(found.value.expose_secret()) {
         let failure = Failure::new(
             Exit::NotAuthorized,
-            format!("{shown} is mistyped or cut off: its checksum is wrong"),
+            format!("{shown} looks mistyped or truncated (checksum mismatch)"),
         )
         .hint("a key begins with chlog_ and has 44 characters; keys are created in the dashboard");
         return report.fail("key", &failure);
@@ -265,7 +265,7 @@ async fn key(app: &App, report: &mut Report) {
     let is_unreachable =
         |check: &Check| check.name == REACHABLE && check.verdict == Verdict::Failed;
     if report.checks.iter().any(is_unreachable) {
-        let advice = "fix the failed check above first";
+        let advice = "fix the failures above first";
         return report.warn("key", format!("{shown} was not checked"), advice);
     }
     let client = match app.client() {
@@ -278,7 +278,7 @@ async fn key(app: &App, report: &mut Report) {
             let organization = &known.organization.name;
             report.ok(
                 "plan",
-                format!("{organization} is on the plan {}", known.plan),
+                format!("organization {organization}, plan {}", known.plan),
             );
             expiry(&known, time::now(), report);
         }

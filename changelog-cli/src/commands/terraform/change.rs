@@ -73,7 +73,7 @@ impl Recorded {
     pub(super) fn print(self, app: &mut App) -> Outcome {
         match self {
             Self::Nothing => {
-                note("nothing was changed, and nothing is recorded; --always records it");
+                note("no changes, so nothing was recorded (use --always to record anyway)");
                 Ok(())
             }
             Self::Queued(queued) => queued.print(&mut app.output),

@@ -22,7 +22,7 @@ pub(super) fn follow(mut from: impl BufRead, mut print: impl FnMut(&[u8])) -> Ev
         match read {
             Ok(0) => return events,
             Ok(_) if !line.ends_with(b"\n") && line.len() as u64 >= MAX_LINE => {
-                warn(&format!("a line of more than {MAX_LINE} bytes is ignored"));
+                warn(&format!("skipped a line longer than {MAX_LINE} bytes"));
                 if from.skip_until(b'\n').is_err() {
                     return events;
                 }

@@ -33,10 +33,10 @@ pub(super) async fn run(
         .map_err(|error| Failure::new(Exit::Other, format!("cannot read: {error}")))?;
     let mut app = app()?;
     if !events.any() {
-        return Err(Failure::usage(
-            "standard input has no event of Terraform; nothing was recorded",
-        )
-        .hint("Terraform prints events with -json: terraform apply -json"));
+        return Err(
+            Failure::usage("no Terraform events on standard input; nothing was recorded")
+                .hint("run Terraform with -json: terraform apply -json"),
+        );
     }
     // The run is recorded even if the plan cannot be read.
     let fingerprint = plan.and_then(|path| match plan::read(&path) {

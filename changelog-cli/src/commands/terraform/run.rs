@@ -64,11 +64,8 @@ pub(super) async fn run(
     arguments: &[OsString],
 ) -> Outcome<ExitCode> {
     let program = program().ok_or_else(|| {
-        Failure::new(
-            Exit::Other,
-            "neither terraform nor tofu is in the search path",
-        )
-        .hint("CHLOG_TERRAFORM names another program")
+        Failure::new(Exit::Other, "neither terraform nor tofu found in PATH")
+            .hint("CHLOG_TERRAFORM names another program")
     })?;
     name_program();
     let strict = flags.submit.strict;
@@ -202,10 +199,10 @@ impl Terraform {
             None
         };
         if saved.is_none() && planned {
-            note("(the plan was not saved; -out=FILE saves it)");
+            note("(temporary plan file deleted; use -out=FILE to keep it)");
         }
         let Some(plan) = plan else {
-            note("nothing was planned, and nothing is recorded");
+            note("nothing planned, so nothing was recorded");
             return Ok(Finished::unrecorded(status));
         };
         Ok(Finished {
@@ -232,10 +229,8 @@ impl Terraform {
     async fn plan_and_apply(&self, operation: Operation) -> Outcome<Finished> {
         let is_approved = self.line.has("auto-approve");
         if !is_approved && self.line.has_disabled("input") {
-            return Err(
-                Failure::usage("the plan cannot be approved with -input=false")
-                    .hint("use -auto-approve or a saved plan"),
-            );
+            return Err(Failure::usage("can't ask for approval with -input=false")
+                .hint("use -auto-approve or a saved plan"));
         }
         let directory = private_directory()?;
         let path = directory.path().join("plan");
@@ -266,7 +261,7 @@ impl Terraform {
             });
         }
         if !status.success() {
-            note("nothing was changed, and nothing is recorded");
+            note("no changes, so nothing was recorded");
             return Ok(Finished::unrecorded(status));
         }
         // A signal that arrives here would reach no process of Terraform.
@@ -278,7 +273,7 @@ impl Terraform {
         if !is_no_op && !is_approved && !approved(operation).await? {
             return Err(Failure::new(
                 Exit::Other,
-                "not approved; nothing was changed, and nothing is recorded",
+                "not approved; nothing was changed or recorded",
             ));
         }
         let mut words = self.with("-json", &self.line.to_apply());
@@ -389,7 +384,7 @@ async fn approved(operation: Operation) -> Outcome<bool> {
     } else {
         "Do you want to perform these actions?"
     };
-    note("(the plan is deleted after it is applied or declined)");
+    note("(temporary plan file, deleted afterwards)");
     let mut stdout = io::stdout();
     let asked = write!(
         stdout,

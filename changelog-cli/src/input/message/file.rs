@@ -16,7 +16,7 @@ const NOTE_AFTER: Duration = Duration::from_secs(2);
 
 /// Explains that there is no title, and how to pass one.
 pub(crate) fn no_title() -> Failure {
-    Failure::usage("no title was given")
+    Failure::usage("no title given")
         .line("pass it as the argument: chlog log \"Deploy api 2.3\"")
         .line(
             "or through a pipe, with the title on the first line: git log -1 --format=%B | chlog log -F -",
@@ -59,7 +59,7 @@ async fn piped_text() -> Outcome<String> {
     let mut reading = tokio::task::spawn_blocking(|| read(io::stdin().lock()));
     let mut result = tokio::time::timeout(NOTE_AFTER, &mut reading).await;
     if result.is_err() {
-        note("reading the title from standard input; or pass it as the argument");
+        note("waiting for the title on standard input (or pass it as an argument)");
         result = Ok(reading.await);
     }
     result

@@ -90,7 +90,7 @@ impl Delivery {
         })
     }
 
-    /// Prepares to send all waiting changes.
+    /// Prepares to send all queued changes.
     pub(crate) fn of_all(app: &App) -> Outcome<Self> {
         let owner = Owner::of(app)?;
         Ok(Self {
@@ -123,23 +123,23 @@ impl Delivery {
         let takeover = Takeover::default();
         let report = match self.send_all(&takeover, Some(deadline), |_, _| {}).await {
             Ok(report) => report,
-            Err(error) => return warn(&format!("cannot send the waiting changes: {error}")),
+            Err(error) => return warn(&format!("could not send queued changes: {error}")),
         };
         if report.sent > 0 {
             note(&format!(
-                "recorded {} that had been waiting",
+                "sent {} from the queue",
                 plural(report.sent, "change")
             ));
         }
         if report.rejected > 0 {
             warn(&format!(
-                "the server rejected {} that had been waiting; `chlog spool status` shows why",
+                "the server rejected {} from the queue; see `chlog spool status`",
                 plural(report.rejected, "change")
             ));
         }
         if let Some(failure) = report.stopped.filter(|failure| !failure.is_transient()) {
             let reason = failure.message();
-            warn(&format!("cannot send the waiting changes: {reason}"));
+            warn(&format!("could not send queued changes: {reason}"));
         }
     }
 

@@ -37,8 +37,7 @@ pub(crate) fn remind() {
     }
     let has = if old.len() == 1 { "has" } else { "have" };
     warn(&format!(
-        "{} {has} been waiting for more than an hour to be sent (the longest for {}); \
-         `chlog spool status` shows why, `chlog spool flush` sends what can be sent",
+        "{} {has} been queued for more than an hour (the longest for {}); `chlog spool status` shows why, `chlog spool flush` sends what can be sent",
         plural(old.len() as u64, "change"),
         time::duration(*oldest)
     ));
