@@ -17,7 +17,7 @@ use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
 use super::actors::{self, NewActor};
 use super::change_notifier::ChangeEntry;
-use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit};
+use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit, push_merged};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
 
 const COLUMNS: &str = "
@@ -332,28 +332,26 @@ impl Database {
 /// Writes the statement that finds the entries of a page. A page of all types is
 /// merged from the entries of each type, because the primary key begins with the
 /// type, so that creating a change writes to no index by type, by time or by actor.
-/// SQLite reads each type only as far as the page needs (82 µs for the first page
-/// of 300,000 entries; 165 µs with a limit for each type); PostgreSQL would read
-/// and sort all of them without the limits.
+/// On SQLite the first page of 300,000 entries takes 82 µs, and 165 µs with a limit for
+/// each type.
 fn push_page<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant, filter: &ActivityFilter) {
-    let offset = clamped(filter.offset);
+    let page = (filter.limit, clamped(filter.offset));
     if let Some(kind) = &filter.resource {
         push_entries(query, tenant, filter, kind.as_str());
+        query.push(" ORDER BY id DESC");
+        push_limit(query, page.0, page.1);
     } else {
-        let first = clamped(filter.limit.saturating_add(filter.offset));
-        for (number, kind) in ResourceType::WORDS.iter().enumerate() {
-            query.push(if number == 0 { "" } else { " UNION ALL " });
-            query.push("SELECT id, resource_type FROM (");
+        let push = |query: &mut QueryBuilder<DB>, kind: &&str| {
             push_entries(query, tenant, filter, kind);
-            if !DB::MERGES_LAZILY {
-                query.push(" ORDER BY id DESC LIMIT ");
-                DB::bind(query, first.into());
-            }
-            query.push(") AS ").push(kind);
-        }
+        };
+        push_merged(
+            query,
+            ("id, resource_type", "id"),
+            ResourceType::WORDS,
+            push,
+            page,
+        );
     }
-    query.push(" ORDER BY id DESC");
-    push_limit(query, filter.limit, offset);
 }
 
 /// Writes the statement that finds the entries of a type.

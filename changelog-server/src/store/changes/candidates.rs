@@ -11,7 +11,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::{SERVICE_AND_HOST, broken};
-use crate::store::engine::{Planning, on, push_limit};
+use crate::store::engine::{Planning, on, push_limit, push_merged};
 use crate::store::index::search::{self, ChangeMatcher, SearchDialect};
 use crate::store::index::sort_key;
 use crate::store::{Database, StoreError, Tenant};
@@ -173,6 +173,10 @@ fn push_sort_keys<DB: SearchDialect>(
             push_services(query, tenant, newest, services);
             return;
         }
+        CandidateSource::All if !newest.planned => {
+            push_not_planned(query, tenant, newest);
+            return;
+        }
         CandidateSource::Host(id) => Some((" AND host_id = ", id.0.into())),
         CandidateSource::UndoneAfter(at) => Some((" AND undone_at > ", at.millis().into())),
         CandidateSource::All | CandidateSource::Environment(_) | CandidateSource::Words(_) => None,
@@ -188,6 +192,36 @@ fn push_sort_keys<DB: SearchDialect>(
         query.push(" AND status <> 'planned'");
     }
     push_end(query, newest, "sort_key", newest.limit);
+}
+
+/// Appends the select of the newest changes that are not planned: an organization may have
+/// many planned ones, which the index by status leaves out.
+fn push_not_planned<DB: SearchDialect>(
+    query: &mut QueryBuilder<DB>,
+    tenant: Tenant,
+    newest: &NewestOf,
+) {
+    let statuses = Status::ALL
+        .iter()
+        .filter(|status| **status != Status::Planned);
+    let push = |query: &mut QueryBuilder<DB>, status: &Status| {
+        query.push("SELECT sort_key FROM changes WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND status = ");
+        DB::bind(query, status.as_str().into());
+        sort_key::push_range(
+            query,
+            "sort_key",
+            sort_key::of_millis(newest.millis.clone()),
+        );
+    };
+    push_merged(
+        query,
+        ("sort_key", "sort_key"),
+        statuses,
+        push,
+        (newest.limit, 0),
+    );
 }
 
 /// Appends the selects of the changes of each service, which together may have a change
@@ -251,9 +285,12 @@ mod tests {
             (
                 CandidateSource::All,
                 None,
-                vec![changes(&format!(
-                    "INDEX changes_by_organization (organization_id=? {range}"
-                ))],
+                vec![
+                    "MERGE (UNION ALL)".to_owned(),
+                    changes(&format!(
+                        "COVERING INDEX changes_by_status (organization_id=? AND status=? {range}"
+                    )),
+                ],
             ),
             (
                 CandidateSource::Host(HostId(Uuid::from_u128(3))),

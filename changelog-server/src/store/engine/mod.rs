@@ -15,6 +15,7 @@ pub(crate) mod explain;
 mod fair_share;
 mod files;
 mod generation;
+mod merged;
 mod open;
 mod postgres_pool;
 mod readers;
@@ -31,6 +32,7 @@ pub(crate) use dialect::{Dialect, Value, push_limit, push_organization, push_val
 pub use error::StoreError;
 pub(crate) use fair_share::Permit;
 pub(crate) use generation::{Generation, Generations};
+pub(crate) use merged::push_merged;
 pub use open::{Capacity, OpenError, Purpose};
 pub(crate) use open::{ServeLock, open};
 pub(crate) use postgres_pool::Planning;

@@ -11,7 +11,7 @@ use super::parts::{Part, Source, earlier_than, time_of};
 use crate::store::Tenant;
 use crate::store::activity::clamped;
 use crate::store::changes::{SERVICE_AND_HOST, push_json};
-use crate::store::engine::push_limit;
+use crate::store::engine::{push_limit, push_merged};
 use crate::store::index::counts::{KindFilter, Scope, Start};
 use crate::store::index::search::SearchDialect;
 use crate::store::index::sort_key;
@@ -244,37 +244,22 @@ impl Page {
     }
 
     /// Writes the statement that selects the sort keys of the page. Several parts are
-    /// merged: SQLite reads each only as far as the page needs; PostgreSQL needs a limit
-    /// for each.
+    /// merged.
     fn push_sort_keys<DB: SearchDialect>(&self, query: &mut QueryBuilder<DB>) {
-        if let [part] = self.parts.as_slice() {
+        let page = (self.filter.per_page, self.start.offset);
+        let push = |query: &mut QueryBuilder<DB>, part: &Part| {
             query.push("SELECT ").push(part.source.sort_key::<DB>());
             query.push(" AS sort_key");
             self.push_part(query, part, self.start.before);
+        };
+        if let [part] = self.parts.as_slice() {
+            push(query, part);
             query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
+            query.push(" DESC");
+            push_limit(query, page.0, page.1);
         } else {
-            let first = self
-                .start
-                .offset
-                .saturating_add(clamped(self.filter.per_page));
-            for (number, part) in self.parts.iter().enumerate() {
-                query.push(if number == 0 { "" } else { " UNION ALL " });
-                query.push("SELECT sort_key FROM (SELECT ");
-                query
-                    .push(part.source.sort_key::<DB>())
-                    .push(" AS sort_key");
-                self.push_part(query, part, self.start.before);
-                if !DB::MERGES_LAZILY {
-                    query.push(" ORDER BY ").push(part.source.sort_key::<DB>());
-                    query.push(" DESC LIMIT ");
-                    DB::bind(query, first.into());
-                }
-                query.push(") AS part").push(number);
-            }
-            query.push(" ORDER BY sort_key");
+            push_merged(query, ("sort_key", "sort_key"), &self.parts, push, page);
         }
-        query.push(" DESC");
-        push_limit(query, self.filter.per_page, self.start.offset);
     }
 
     /// Writes FROM and WHERE of a part, for sort keys below `before`.
