@@ -8,7 +8,7 @@ mod envelopes;
 
 use std::sync::LazyLock;
 
-use changelog_core::{Problem, ProblemCode, headers};
+use changelog_core::{ChangeEvent, Problem, ProblemCode, headers};
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -39,7 +39,7 @@ use crate::web::{ApiResult, Request, reply};
         activity::list, activity::actors,
         health::get, get,
     ),
-    components(schemas(Problem)),
+    components(schemas(Problem, ChangeEvent)),
     tags(
         (name = "changes", description = "Infrastructure changes, done or planned"),
         (name = "hosts", description = "Machines"),
@@ -263,7 +263,30 @@ fn idempotency_key() -> Parameter {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    /// Requires that everything in a part of the document that is referred to exists.
+    fn check_references(document: &Value, part: &Value) {
+        if let Some(reference) = part["$ref"].as_str() {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+        let members = part
+            .as_object()
+            .into_iter()
+            .flat_map(|object| object.values());
+        for member in members.chain(part.as_array().into_iter().flatten()) {
+            check_references(document, member);
+        }
+    }
+
+    #[test]
+    fn everything_that_is_referred_to_exists() {
+        let document: Value = serde_json::from_str(document()).unwrap();
+        check_references(&document, &document);
+    }
 
     #[test]
     fn the_document_names_what_the_service_reads() {
