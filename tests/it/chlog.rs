@@ -1,5 +1,6 @@
 //! The `chlog` commands, run as processes against the service.
 
+mod certificates;
 mod change_ids;
 mod completion;
 mod doctor;

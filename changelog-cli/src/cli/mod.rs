@@ -38,12 +38,23 @@ Environment:
   CHLOG_PROFILE       profile of config.toml
   CHLOG_SPOOL_DIR     directory for queued changes
   CHLOG_TERRAFORM     program that `chlog terraform run` runs
+  CHLOG_CA_FILE       certificates to trust in addition to those of the system
+  VISUAL, EDITOR      editor of `chlog log -e`
+  BROWSER             browser of --web
   NO_COLOR            disable color
   CHLOG_PAGER         pager for long output; else PAGER, or less
   CHLOG_DEBUG         1 prints each request, like --debug
 
+Changes (ID):
+  an ID, its first 8 or more digits, or @last: the change that you recorded or updated last
+
+Times (TIME):
+  now, 08:30, \"yesterday 08:30\", \"2026-11-21 08:30\", 2026-11-21, 2026-11-21T08:30:00Z,
+  2h, -2h, \"1 hour ago\", \"in 2h\"; without an offset, in the time zone of this machine
+
 Files:
-  $XDG_CONFIG_HOME/chlog/config.toml   url, profile, service, host, tags, risk, [profiles.NAME]
+  $XDG_CONFIG_HOME/chlog/config.toml   url, profile, service, host, tags, risk, create_missing,
+                                       [profiles.NAME]
   .chlog.toml                          project settings (service, host, tags, risk), searched from
                                        here up to the repository root
 

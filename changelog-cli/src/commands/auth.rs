@@ -32,13 +32,7 @@ pub(crate) enum AuthCommand {
     /// server accepts the key
     Status,
     /// List the profiles: servers and stored keys
-    #[command(
-        visible_alias = "ls",
-        after_help = "\
-Examples:
-  chlog auth list
-  chlog auth list --format ids    # the names only"
-    )]
+    #[command(visible_alias = "ls")]
     List,
     /// Choose the profile that is used by default
     Switch(SwitchArgs),

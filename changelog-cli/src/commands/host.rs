@@ -17,13 +17,7 @@ use crate::output::table;
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
     /// List all hosts
-    #[command(
-        visible_alias = "ls",
-        after_help = "\
-Examples:
-  chlog host list
-  chlog host list --format csv"
-    )]
+    #[command(visible_alias = "ls")]
     List,
     /// Show a host
     Show {

@@ -29,8 +29,7 @@ line is the title, the rest the description. A TITLE of several lines is split i
 a TITLE, -F reads only the description. In a CI run without input, the title is composed from \
 the run.
 
-In a script that the shell reads from standard input (bash < script, ssh HOST bash -s, kubectl exec \
--i … -- bash -s), pass a title, use -F with a file, or redirect the input (< /dev/null). Otherwise \
+In a script that the shell reads from a pipe (ssh HOST bash -s, kubectl exec -i … -- bash -s), pass a title, use -F with a file, or redirect the input (< /dev/null). Otherwise \
 the rest of the script is read as the title and description and is never run: chlog cannot \
 distinguish such a script from a pipe. To read a pipe, use: … | chlog log -F -
 
@@ -270,7 +269,12 @@ async fn message(
             .map(|message| (message, Origin::Given))
             .ok_or_else(file::no_title);
     }
-    match (file::from_pipe().await?, composed) {
+    if let Some(composed) = &composed
+        && file::is_script()
+    {
+        return Ok((composed.clone(), Origin::Given));
+    }
+    match (file::from_unnamed_pipe().await?, composed) {
         (Some(message), _) => Ok((message, Origin::Piped)),
         (None, Some(message)) => Ok((message, Origin::Given)),
         (None, None) => Err(file::no_title()),

@@ -147,6 +147,8 @@ fn page(command: &Command, common: &[HelpSection]) -> Outcome<Vec<u8>> {
     }
     for (heading, title) in [
         ("Examples", "EXAMPLES"),
+        ("Changes (ID)", "CHANGES"),
+        ("Times (TIME)", "TIMES"),
         ("Environment", "ENVIRONMENT"),
         ("Files", "FILES"),
         ("Exit codes", "EXIT STATUS"),

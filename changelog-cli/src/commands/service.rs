@@ -15,13 +15,7 @@ use crate::output::table;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServiceCommand {
     /// List all services
-    #[command(
-        visible_alias = "ls",
-        after_help = "\
-Examples:
-  chlog service list
-  chlog service list --format ids"
-    )]
+    #[command(visible_alias = "ls")]
     List,
     /// Show a service
     Show {

@@ -18,6 +18,7 @@ on_one!(
     broken_rules_name_the_flags,
     unknown_names_are_decided_on_a_terminal,
     the_status_is_printed,
+    a_script_on_standard_input_is_not_read,
 );
 
 fn piped(app: &TestApp, arguments: &[&str], input: &str) -> ChlogOutput {
@@ -161,4 +162,40 @@ async fn the_status_is_printed(app: TestApp) {
             output.stdout
         );
     }
+}
+
+async fn a_script_on_standard_input_is_not_read(app: TestApp) {
+    let script = app.folder().join("script.sh");
+    let line = format!("{} log --risk high\n", programs::chlog().display());
+    fs::write(&script, format!("{line}echo the rest runs\n")).expect("a file");
+    let run = |redirect: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &format!("bash {redirect}")]);
+        command.env("CHLOG_URL", app.url());
+        command.env("CHLOG_API_KEY", &app.organization.key);
+        command.env("XDG_STATE_HOME", app.folder().join("state"));
+        let output = command.output().expect("sh runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let path = script.to_str().expect("a path");
+    let (stdout, stderr) = run(&format!("<{path}"));
+    assert_eq!(stdout, "the rest runs\n", "{stderr}");
+    assert!(
+        stderr.contains("a script?") && stderr.contains("-F -"),
+        "{stderr}"
+    );
+    assert_eq!(app.key().get("/api/changes").await.body(200)["count"], 0);
+    // A file that nobody has begun is a message.
+    fs::write(&script, "Deploy api\nAll of it\n").expect("a file");
+    let mut command = app.chlog();
+    command.arg("log").pipe_stdin(&script).expect("a file");
+    ChlogOutput::of(&mut command).succeeds();
+    assert_eq!(newest(&app).await["title"], "Deploy api");
+    // What cannot be recognized is explained.
+    let help = chlog(&app, &["log", "--help"]).succeeds().stdout;
+    assert!(
+        help.contains("bash -s") && help.contains("chlog log -F -"),
+        "{help}"
+    );
 }

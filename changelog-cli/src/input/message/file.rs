@@ -47,8 +47,46 @@ pub(crate) async fn from_file(path: &Path) -> Outcome<Message> {
     Ok(message)
 }
 
+/// Reads a message from standard input, which the user did not name; none if it is
+/// blank.
+///
+/// # Errors
+/// Standard input is a file that another program has begun to read: most probably a
+/// shell that runs the file as a script (`bash < script`). A script in a pipe cannot be
+/// recognized.
+pub(crate) async fn from_unnamed_pipe() -> Outcome<Option<Message>> {
+    if is_script() {
+        return Err(Failure::usage(
+            "standard input is a file that another program is reading: a script?",
+        )
+        .line("pass the title as the argument, or redirect the input: < /dev/null")
+        .hint("-F - reads standard input in any case"));
+    }
+    from_pipe().await
+}
+
+/// Returns whether standard input is most probably a script that a shell runs.
+pub(crate) fn is_script() -> bool {
+    is_partly_read(&io::stdin())
+}
+
+/// Returns whether an input is a file whose beginning has been read.
+#[cfg(unix)]
+fn is_partly_read(input: &impl std::os::fd::AsFd) -> bool {
+    use std::io::Seek;
+    let file = input.as_fd().try_clone_to_owned().map(fs::File::from);
+    // A pipe has no position.
+    file.and_then(|mut file| file.stream_position())
+        .is_ok_and(|position| position > 0)
+}
+
+#[cfg(not(unix))]
+fn is_partly_read(_input: &io::Stdin) -> bool {
+    false
+}
+
 /// Reads a message from standard input; none if it is blank.
-pub(crate) async fn from_pipe() -> Outcome<Option<Message>> {
+async fn from_pipe() -> Outcome<Option<Message>> {
     let message = Message::parse(&piped_text().await?);
     Ok((!message.title.is_empty()).then_some(message))
 }
@@ -87,6 +125,18 @@ pub(super) fn unreadable(path: &Path, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_was_begun_is_recognized() {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, b"chlog log\necho more\n").unwrap();
+        assert!(is_partly_read(&file));
+        io::Seek::rewind(&mut file).unwrap();
+        assert!(!is_partly_read(&file));
+        let (reader, _writer) = io::pipe().unwrap();
+        assert!(!is_partly_read(&reader));
+    }
 
     #[test]
     fn only_short_utf_8_texts_are_read() {
