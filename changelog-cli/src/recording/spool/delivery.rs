@@ -226,7 +226,8 @@ impl Delivery {
                     if entry.draft.is_some()
                         && let Some(recorded) = recorded
                     {
-                        recorded::remember(&self.directory, &id, recorded)?;
+                        // On a full disk, the id that was printed is not accepted later.
+                        let _ = recorded::remember(&self.directory, &id, recorded);
                     }
                     fs::remove_file(&file.path)?;
                     report.sent += 1;
