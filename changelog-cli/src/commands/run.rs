@@ -20,6 +20,7 @@ use crate::base::time;
 use crate::environment::app::App;
 use crate::environment::context::{Context, ContextArgs};
 use crate::environment::credentials::{KEY_FILE_VARIABLE, KEY_REMOVED_VARIABLE, KEY_VARIABLE};
+use crate::input::command_words::command_words;
 use crate::input::flags::{ChangeFields, risk, title_help};
 use crate::recording::draft::{Draft, Progress};
 use crate::recording::fit::fit;
@@ -93,6 +94,7 @@ pub(crate) struct RunArgs {
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "COMMAND",
+        add = command_words(),
         help_heading = None::<&'static str>
     )]
     command: Vec<OsString>,

@@ -108,7 +108,7 @@ Examples:
   chlog done 01a1fc2f-a7 --web")]
 pub(crate) struct StatusArgs {
     /// Change: its ID, the beginning of it, or @last; without it, on a terminal, a choice
-    #[arg(value_name = "ID", add = complete::changes())]
+    #[arg(value_name = "ID", add = complete::open_changes())]
     change: Option<ChangeRef>,
     /// Text to append to the description
     #[arg(short = 'm', long, value_name = "TEXT")]

@@ -14,7 +14,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use changelog_client::{Client, RetryPolicy};
+use changelog_client::{ChangeQuery, Client, RetryPolicy};
+use changelog_core::Status;
 use changelog_core::text::printable;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::CompleteEnv;
@@ -54,16 +55,23 @@ enum Kind {
     Services,
     Hosts,
     Changes,
+    OpenChanges,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Services, Self::Hosts, Self::Changes];
+    const ALL: [Self; 4] = [
+        Self::Services,
+        Self::Hosts,
+        Self::Changes,
+        Self::OpenChanges,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::Services => "services",
             Self::Hosts => "hosts",
             Self::Changes => "changes",
+            Self::OpenChanges => "open changes",
         }
     }
 
@@ -72,7 +80,7 @@ impl Kind {
         match self {
             Self::Services | Self::Hosts => 10 * 60 * 1000,
             // Short, so that a change can be named right after it was recorded.
-            Self::Changes => 5 * 1000,
+            Self::Changes | Self::OpenChanges => 5 * 1000,
         }
     }
 }
@@ -90,6 +98,11 @@ pub(crate) fn hosts() -> ArgValueCandidates {
 /// Offers the ids of the newest changes, with their titles.
 pub(crate) fn changes() -> ArgValueCandidates {
     ArgValueCandidates::new(|| offer(Kind::Changes))
+}
+
+/// Offers the ids of the newest changes that are planned or in progress.
+pub(crate) fn open_changes() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| offer(Kind::OpenChanges))
 }
 
 /// Completes for a shell, or fetches names, if this process was started for
@@ -220,10 +233,15 @@ async fn fetch(client: &Client, kind: Kind) -> Option<Vec<Value>> {
                 .map(|one| Value::bare(one.hostname))
                 .collect()
         }
-        Kind::Changes => {
+        Kind::Changes | Kind::OpenChanges => {
+            let mut query = ChangeQuery::new();
+            if kind == Kind::OpenChanges {
+                query = query.statuses([Status::Planned, Status::InProgress]);
+            }
             let page = client
                 .changes()
                 .list()
+                .matching(query)
                 .per_page(OFFERED_CHANGES)
                 .send()
                 .await

@@ -1,6 +1,7 @@
 //! What a user types: shared flags, filters, names, messages and their completion.
 
 pub(crate) mod change_ref;
+pub(crate) mod command_words;
 pub(crate) mod complete;
 pub(crate) mod filter;
 pub(crate) mod flags;

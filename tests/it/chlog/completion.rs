@@ -7,12 +7,13 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::chlog::ChlogOutput;
-use changelog_tests::{TestApp, on_one};
+use changelog_tests::{TestApp, on_one, programs};
 
 on_one!(
     names_and_ids_are_completed,
     names_are_cached_for_a_while,
-    completion_errors_are_silent;
+    completion_errors_are_silent,
+    bash_completes_after_an_equals_sign_and_the_command_to_run;
     process:
     a_hanging_or_dead_service_does_not_delay_completion,
 );
@@ -199,4 +200,39 @@ async fn completion_errors_are_silent(app: TestApp) {
             ChlogOutput::of(app.chlog().env("COMPLETE", value).arg("--version")).succeeds();
         assert!(output.stdout.starts_with("chlog "), "{}", output.stdout);
     }
+}
+
+/// Completes a line with the script in a real bash, as Tab does.
+fn complete_in_bash(app: &TestApp, words: &[&str]) -> String {
+    let script = format!(
+        "source <({chlog} completions bash | sed 's#\"chlog\" --#\"{chlog}\" --#'); \
+         COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_TYPE=9; \
+         _clap_complete_chlog chlog \"${{!#}}\" x; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        chlog = programs::chlog().display()
+    );
+    let chlog = app.chlog();
+    let mut bash = assert_cmd::Command::new("bash");
+    for (name, value) in chlog.get_envs() {
+        if let Some(value) = value {
+            bash.env(name, value);
+        }
+    }
+    bash.current_dir(app.folder())
+        .args(["-c", &script, "bash"])
+        .args(words);
+    ChlogOutput::of(&mut bash).stdout
+}
+
+async fn bash_completes_after_an_equals_sign_and_the_command_to_run(app: TestApp) {
+    app.key()
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    complete_eventually(&app, "chlog list --service ");
+    let found = complete_in_bash(&app, &["chlog", "list", "--service", "=", "pay"]);
+    assert_eq!(found.trim(), "payments");
+    let found = complete_in_bash(&app, &["chlog", "run", "--", "printen"]);
+    assert_eq!(found.trim(), "printenv");
+    std::fs::write(app.folder().join("notes.txt"), "").expect("a file");
+    let found = complete_in_bash(&app, &["chlog", "run", "--", "cat", "note"]);
+    assert_eq!(found.trim(), "notes.txt");
 }
