@@ -34,7 +34,8 @@ const STYLES: Styles = Styles::styled()
 const AFTER_HELP: &str = "\
 Environment:
   CHLOG_URL           URL of the server
-  CHLOG_API_KEY       API key; or CHLOG_API_KEY_FILE, the path of a file with the key
+  CHLOG_API_KEY       API key
+  CHLOG_API_KEY_FILE  file with the API key
   CHLOG_PROFILE       profile of config.toml
   CHLOG_SPOOL_DIR     directory for queued changes
   CHLOG_TERRAFORM     program that `chlog terraform run` runs
@@ -46,21 +47,26 @@ Environment:
   CHLOG_DEBUG         1 prints each request, like --debug
 
 Changes (ID):
-  an ID, its first 8 or more digits, or @last: the change that you recorded or updated last
+  an ID, its first 8 or more digits, or @last: the change that you recorded or
+  updated last
 
 Times (TIME):
-  now, 08:30, \"yesterday 08:30\", \"2026-11-21 08:30\", 2026-11-21, 2026-11-21T08:30:00Z,
-  2h, -2h, \"1 hour ago\", \"in 2h\"; without an offset, in the time zone of this machine
+  now, 08:30, \"yesterday 08:30\", \"2026-11-21 08:30\", 2026-11-21,
+  2026-11-21T08:30:00Z, 2h, -2h, \"1 hour ago\", \"in 2h\"; without an offset, in
+  the time zone of this machine
 
 Files:
-  $XDG_CONFIG_HOME/chlog/config.toml   url, profile, service, host, tags, risk, create_missing,
-                                       [profiles.NAME]
-  .chlog.toml                          project settings (service, host, tags, risk), searched from
-                                       here up to the repository root
+  $XDG_CONFIG_HOME/chlog/config.toml
+      your settings: url, profile, service, host, tags, risk,
+      create_missing, [profiles.NAME]
+  .chlog.toml
+      project settings (service, host, tags, risk), searched from the current
+      directory up to the repository root
 
 Exit codes:
   0 success   1 error   2 usage   3 not found   4 not authorized   5 conflict
-  6 rejected by validation   7 server unavailable, change not queued   130 cancelled
+  6 rejected by validation   7 server unavailable, change not queued
+  130 cancelled
 
 Examples:
   chlog log \"Deploy api 2.3\" --service api --tag deploy

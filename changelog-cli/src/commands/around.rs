@@ -12,6 +12,7 @@ use crate::environment::app::App;
 use crate::input::complete;
 use crate::input::flags::{environment, whole_number};
 use crate::input::names::resolve_filter;
+use crate::output::format::Format;
 use crate::output::table;
 
 /// The number of services that are listed.
@@ -96,7 +97,7 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     if app.output.is_document() {
         return app.output.document(&around);
     }
-    if around.widened {
+    if around.widened && !around.data.is_empty() {
         let days = around.window_minutes / (24 * 60);
         note(&format!(
             "nothing in the last day carries weight; these are the last {}",
@@ -111,6 +112,13 @@ pub(crate) async fn run(mut app: App, args: AroundArgs) -> Outcome {
     }
     if is_open {
         note_services(&around);
+    }
+    if around.data.is_empty() && app.output.format() == Format::Table {
+        note(&format!(
+            "no changes between {} and {}",
+            around.since, around.at
+        ));
+        return Ok(());
     }
     app.output.records(&around.data, &table::SUSPECTS)
 }

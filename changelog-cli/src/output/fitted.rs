@@ -11,8 +11,10 @@ use crate::base::text::one_line;
 
 /// The space after a column, in columns of the terminal.
 const GAP: usize = TABLE_GAP as usize;
-/// The width that the texts of a row share before side columns are shown.
-const MIN_TEXTS_WIDTH: usize = 40;
+/// The width of the only text of a row before side columns are shown.
+const TEXT_WIDTH: usize = 40;
+/// The width of each of several texts before side columns are shown.
+const SHARED_TEXT_WIDTH: usize = 30;
 /// The width that a text keeps when fixed columns are shown, and the least width of a
 /// side column that is named with `--columns`.
 const MIN_CUT_WIDTH: usize = 8;
@@ -148,7 +150,14 @@ fn widths(columns: &[FittedColumn], width: usize, is_chosen: bool) -> Vec<Option
     let (text_width, side_width) = if is_chosen {
         (MIN_CUT_WIDTH, MIN_CUT_WIDTH)
     } else {
-        (MIN_TEXTS_WIDTH / texts.len().max(1), SIDE_WIDTH)
+        (
+            if texts.len() > 1 {
+                SHARED_TEXT_WIDTH
+            } else {
+                TEXT_WIDTH
+            },
+            SIDE_WIDTH,
+        )
     };
     let mut side_room = room.saturating_sub(texts_need(text_width));
     let mut growing = texts.clone();

@@ -465,7 +465,7 @@ async fn unknown_names_are_refused_or_created(app: TestApp) {
         "{}",
         output.stderr
     );
-    for expected in ["imported 2", "already there 2"] {
+    for expected in ["imported 2", "skipped 2 already present"] {
         let output = chlog(&app, &arguments).succeeds();
         assert!(output.stderr.contains(expected), "{}", output.stderr);
     }
@@ -553,7 +553,7 @@ async fn ten_thousand_lines_are_imported(app: TestApp) {
         writeln!(text, "{change}").expect("text");
     }
     write(&app, "many.ndjson", text);
-    for expected in ["imported 10000", "already there 10000"] {
+    for expected in ["imported 10000", "skipped 10000 already present"] {
         let output = chlog(&app, &["import", "many.ndjson"]).succeeds();
         assert!(output.stderr.contains(expected), "{}", output.stderr);
     }

@@ -336,7 +336,7 @@ async fn spooled_changes_are_sent_to_their_own_server(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("1 change kept for other server URLs"),
+            .contains("1 change queued for other server URLs"),
         "{}",
         output.stderr
     );

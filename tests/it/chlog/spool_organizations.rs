@@ -66,7 +66,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
     assert!(!output.stdout.contains("Secret"), "{}", output.stdout);
     let output = chlog_with_key(&app, &proxy, &beta.key, &["spool", "flush"]).succeeds();
     assert!(
-        output.stderr.contains("1 change kept with another key"),
+        output.stderr.contains("1 change queued with another key"),
         "{}",
         output.stderr
     );
@@ -90,7 +90,7 @@ async fn a_change_is_sent_only_under_a_key_of_its_organization(app: TestApp) {
         assert!(
             output
                 .stderr
-                .contains("1 change kept for another organization"),
+                .contains("1 change queued for another organization"),
             "{}",
             output.stderr
         );
@@ -122,7 +122,7 @@ async fn a_run_is_closed_only_under_a_key_of_its_organization(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("1 change kept for another organization"),
+            .contains("1 change queued for another organization"),
         "{}",
         output.stderr
     );
@@ -196,7 +196,7 @@ async fn changes_of_an_unknown_key_are_adopted_explicitly(app: TestApp) {
     assert_eq!(each(&rows, "state"), ["waiting"]);
     let output = chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
     assert!(
-        output.stderr.contains("1 change kept with another key"),
+        output.stderr.contains("1 change queued with another key"),
         "{}",
         output.stderr
     );
@@ -241,7 +241,7 @@ async fn changes_for_another_server_can_be_redirected(app: TestApp) {
     let flush = ["spool", "flush", "--from", &mistyped.url];
     let output = chlog_with_key(&app, &right, &other, &flush).succeeds();
     assert!(
-        output.stderr.contains("1 change kept with another key"),
+        output.stderr.contains("1 change queued with another key"),
         "{}",
         output.stderr
     );
