@@ -11,9 +11,9 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
         &[
             "chlog log \"Deploy api 2.3\" --service api --tag deploy",
             "chlog log --risk high  # asks for the title in a terminal",
-            "git log -1 --format=%B | chlog log -F -  # first line: title; rest: description",
+            "git log -1 --format=%B | chlog log -F -  # title, then description",
             "chlog log \"Deploy api 2.3\" -F notes.md --web",
-            "chlog log \"Move DNS\" --scheduled-for 'tomorrow 04:00' --host ns1 --create-missing",
+            "chlog log \"Move DNS\" --scheduled-for 'tomorrow 04:00' --host ns1",
             "chlog log --recover  # the text that was not recorded",
         ],
     ),
@@ -142,7 +142,7 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
         "auth login",
         &[
             "chlog auth login --url https://changes.example.com",
-            "chlog auth login --profile eu --url https://eu.example.com --with-token < key.txt",
+            "chlog auth login --profile eu --with-token < key.txt",
         ],
     ),
     ("auth list", &["chlog auth list"]),

@@ -100,7 +100,7 @@ async fn tables_fit_every_terminal(app: TestApp) {
             );
         }
         assert_eq!(
-            columns < 80,
+            columns < 60,
             !table[0].contains("STATUS"),
             "{columns}: {seen}"
         );

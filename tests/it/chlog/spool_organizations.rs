@@ -222,7 +222,7 @@ async fn changes_for_another_server_can_be_redirected(app: TestApp) {
     assert!(
         output
             .stderr
-            .contains("1 change has been waiting for more than an hour"),
+            .contains("1 change has been queued for more than an hour"),
         "{}",
         output.stderr
     );
