@@ -305,7 +305,7 @@ mod tests {
         for (text, word) in [
             ("title,risk\n", "risk_level"),
             ("title\n", "occurred_at"),
-            ("title,title\n", "twice"),
+            ("title,title\n", "duplicate"),
         ] {
             let failure = read(text).unwrap_err();
             assert!(format!("{failure:?}").contains(word), "{text}");
