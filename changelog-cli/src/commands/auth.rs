@@ -162,14 +162,18 @@ async fn status(mut app: App) -> Outcome {
         Err(_) => "not checked",
     };
     if app.output.format() == Format::Table {
-        let mut text = format!("server URL    {} (from {})\n", url.value, url.source);
-        text += &format!("profile       {profile}\n");
+        let mut lines = vec![
+            format!("server URL    {} (from {})", url.value, url.source),
+            format!("profile       {profile}"),
+        ];
         if let Ok(info) = &result {
-            let (organization, plan) = (&info.organization.name, &info.plan);
-            text += &format!("organization  {} (plan {plan})\n", one_line(organization));
-            text += &format!("key name      {}\n", one_line(&info.name));
+            let (organization, plan) = (one_line(&info.organization.name), &info.plan);
+            lines.push(format!("organization  {organization} (plan {plan})"));
+            lines.push(format!("key name      {}", one_line(&info.name)));
         }
-        text += &format!("key           {masked} (from {source})\nkey state     {verdict}");
+        lines.push(format!("key           {masked} (from {source})"));
+        lines.push(format!("key state     {verdict}"));
+        let text = lines.join("\n");
         app.output.text(&changelog_core::text::printable(&text))?;
     } else {
         let info = result.as_ref().ok();

@@ -123,7 +123,7 @@ pub(crate) async fn run(mut app: App, args: LogArgs) -> Outcome {
     }
     let submitted = submitted?;
     match &submitted {
-        Submitted::Created(created) => last_change::remember(&app, created.id),
+        Submitted::Created(created) => last_change::remember(&app, &created.id),
         Submitted::Queued(queued) => last_change::remember(&app, &queued.id),
         Submitted::Checked(_) => {}
     }
@@ -223,9 +223,12 @@ async fn message(
     let description = fields.description.as_deref();
     let title = args.title.as_deref();
     let path = args.file.as_deref();
-    let origin_of = |path: &Path| match path == Path::new("-") {
-        true => Origin::Piped,
-        false => Origin::Given,
+    let origin_of = |path: &Path| {
+        if path == Path::new("-") {
+            Origin::Piped
+        } else {
+            Origin::Given
+        }
     };
     let given = args.title.as_deref().filter(|title| *title != "-");
     let given = given.map(Message::parse);

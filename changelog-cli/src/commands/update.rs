@@ -251,7 +251,7 @@ async fn send(mut app: App, id: ChangeId, update: Update, web: WebArgs) -> Outco
 fn print(app: &mut App, updated: Updated, web: WebArgs) -> Outcome {
     match updated {
         Updated::Done(change) => {
-            last_change::remember(app, change.id);
+            last_change::remember(app, &change.id);
             let url = web::url(app, change.id)?;
             app.output
                 .record(&*change, |change| format!("{}\n{url}", line(change)))?;

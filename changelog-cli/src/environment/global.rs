@@ -54,6 +54,15 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    terminal: TerminalFlags,
+    #[command(flatten)]
+    pub(crate) output: OutputFlags,
+}
+
+/// How the terminal is used.
+#[derive(Debug, Default, Args)]
+struct TerminalFlags {
     /// Never prompt; fail instead
     #[arg(
         long,
@@ -70,17 +79,15 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     no_color: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputFlags,
 }
 
 impl Global {
     /// Applies the flags that hold for the whole process.
     pub(crate) fn apply(&self) {
-        if self.no_input {
+        if self.terminal.no_input {
             prompting::turn_off();
         }
-        if self.no_color {
+        if self.terminal.no_color {
             anstream::ColorChoice::Never.write_global();
         }
     }
@@ -93,8 +100,7 @@ impl Global {
             cacert: None,
             debug: false,
             quiet: false,
-            no_input: false,
-            no_color: false,
+            terminal: TerminalFlags::default(),
             output: OutputFlags::default(),
         }
     }

@@ -20,7 +20,7 @@ const DIGEST_DIGITS: usize = 16;
 
 /// Remembers an ID: of a change, or of one that waits in the spool. If it cannot be
 /// written, `@last` is an earlier change or none.
-pub(crate) fn remember(app: &App, id: impl ToString) {
+pub(crate) fn remember(app: &App, id: &impl ToString) {
     if let Ok(Some(path)) = path(app)
         && let Some(directory) = path.parent()
         && private_fs::create_directory(directory).is_ok()

@@ -182,7 +182,7 @@ async fn the_page_of_a_change_is_printed_and_opened(app: TestApp) {
         &["rollback", id, "--web"],
     ] {
         run(arguments);
-        expected += &format!("{page}\n");
+        expected.extend([page.as_str(), "\n"]);
         let text = wait_for_lines(&opened, expected.lines().count()).await;
         assert_eq!(text, expected, "{arguments:?}");
     }

@@ -21,6 +21,9 @@ on_one!(
     a_script_on_standard_input_is_not_read,
 );
 
+/// The arrow key down, and the enter key.
+const DOWN: &[u8] = b"\x1b[B\r";
+
 fn piped(app: &TestApp, arguments: &[&str], input: &str) -> ChlogOutput {
     ChlogOutput::of(app.chlog().args(arguments).write_stdin(input))
 }
@@ -119,7 +122,6 @@ async fn unknown_names_are_decided_on_a_terminal(app: TestApp) {
         let (seen, code) = run_interactively(command, inputs);
         (String::from_utf8_lossy(&seen).into_owned(), code)
     };
-    const DOWN: &[u8] = b"\x1b[B\r";
     let arguments = ["Deploy payments", "--service", "paymnets"];
     let (seen, code) = on_terminal(&arguments, &[("There is no service", b"\r")]);
     assert_eq!(code, 0, "{seen}");
