@@ -149,7 +149,7 @@ const CHANGES: [&str; 5] = [
             || '","organization_id":"' || organization_id
             || '","created_by":{"type":"api_key","name":"terraform","id":"' || organization_id
             || '"},"created_at":"' || at
-            || '","updated_at":"' || at || '"}'
+            || '","updated_at":"' || at || '"'
         FROM seed ORDER BY organization_id, sort_key"#,
     "INSERT INTO change_services (organization_id, service_id, sort_key, place)
         SELECT organization_id, other_service_id, sort_key, 1 FROM seed

@@ -593,10 +593,11 @@ async fn chlog_shows_suspects(app: TestApp) {
     assert_eq!(line["reasons"][1]["code"], "same_service");
 
     // Ages and dates are parsed as for `list`.
-    assert_eq!(chlog(&app, &["around", "0s"]).succeeds().stdout, "");
+    for now in [&["around"][..], &["around", "0s"]] {
+        assert_eq!(chlog(&app, now).succeeds().stdout, "");
+    }
     for arguments in [
-        &["around"][..],
-        &["around", "whenever"],
+        &["around", "whenever"][..],
         &["around", "2h", "--window", "20s"],
         &["around", "2h", "--limit", "0"],
     ] {
