@@ -102,7 +102,7 @@ impl ProblemCode {
             Self::IdempotencyInProgress => "The first request with this key is still running",
             Self::PayloadTooLarge => "The body is too large",
             Self::UnsupportedMediaType => "The content type is not supported",
-            Self::ValidationFailed => "The request breaks rules",
+            Self::ValidationFailed => "Validation failed",
             Self::IdempotencyKeyReused => "The idempotency key was used for another request",
             Self::TooManyRequests => "Too many requests",
             Self::Internal | Self::Unknown(_) => "The service failed",
@@ -125,7 +125,7 @@ pub struct Problem {
     )]
     pub type_uri: String,
     /// A summary of this kind of problem.
-    #[cfg_attr(feature = "openapi", schema(example = "The request breaks rules"))]
+    #[cfg_attr(feature = "openapi", schema(example = "Validation failed"))]
     pub title: String,
     /// The HTTP status, again.
     #[cfg_attr(

@@ -28,19 +28,19 @@ impl App {
         let key = request.header(API_KEY).unwrap_or_default();
         // The checksum rejects a mistyped key without a query.
         if !api_key::is_well_formed(key) {
-            return Err(unauthorized());
+            return Err(unauthorized(request));
         }
         let Some(owner) = self.store.key_owner(key).await? else {
             self.rate_limits.bad_key(request.context.address)?;
-            return Err(unauthorized());
+            return Err(unauthorized(request));
         };
         let now = self.clock.for_expiry();
         if !is_valid(&owner, now) {
-            return Err(unauthorized());
+            return Err(unauthorized(request));
         }
         if !owner.plan.includes_api() {
             let detail = format!(
-                "the plan {} does not include the API; changes can be logged in the dashboard",
+                "the {} plan does not include API access; use the dashboard, or change the plan",
                 owner.plan
             );
             return Err(ApiError::new(ProblemCode::PlanRequired, detail));
@@ -83,8 +83,14 @@ fn is_valid(owner: &KeyOwner, now: Timestamp) -> bool {
     owner.revoked_at.is_none() && owner.expires_at.is_none_or(|at| at > now)
 }
 
-fn unauthorized() -> ApiError {
-    let detail = format!("the header {API_KEY} must carry a valid API key");
+fn unauthorized(request: &Request) -> ApiError {
+    let headers = &request.headers;
+    let hint = if headers.contains_key(header::AUTHORIZATION) && !headers.contains_key(API_KEY) {
+        "; Authorization is not read"
+    } else {
+        ""
+    };
+    let detail = format!("missing or invalid API key in the header {API_KEY}{hint}");
     ApiError::new(ProblemCode::Unauthorized, detail)
         .with_header(header::WWW_AUTHENTICATE, "ApiKey realm=\"change log\"")
 }

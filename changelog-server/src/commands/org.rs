@@ -111,7 +111,7 @@ pub(super) async fn create(
         Err(StoreError::Conflict) => {
             let email = owner.map(|owner| owner.email).unwrap_or_default();
             return Err(Failure::Usage(format!(
-                "a person with the address {email} exists already; nothing was created"
+                "a person with the address {email} already exists; nothing was created"
             )));
         }
         created => created?,

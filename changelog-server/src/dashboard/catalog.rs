@@ -313,7 +313,7 @@ fn refuse<P: CatalogPage>(form: Form, error: StoreError) -> Result<Form, ApiErro
         StoreError::Conflict => {
             let name_field = P::FIELDS[0].name;
             let name = form.value(name_field).trim().to_owned();
-            Ok(form.refuse_field(name_field, format!("{name:?} exists already")))
+            Ok(form.refuse_field(name_field, format!("{name:?} already exists")))
         }
         error => Err(error.into()),
     }

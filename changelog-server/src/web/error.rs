@@ -88,7 +88,7 @@ impl ApiError {
     pub(crate) fn unknown_path() -> Self {
         Self::new(
             ProblemCode::NotFound,
-            "there is nothing at this address; /api/openapi.json lists what there is",
+            "no such endpoint; see /api/openapi.json",
         )
     }
 
@@ -105,7 +105,7 @@ impl ApiError {
 
     /// Creates an error for a name that another resource of the organization has.
     pub(crate) fn taken(noun: &str, field: &str, name: &str) -> Self {
-        let detail = format!("a {noun} with the {field} {name:?} exists already");
+        let detail = format!("a {noun} with the {field} {name:?} already exists");
         Self::new(ProblemCode::Conflict, detail)
     }
 
@@ -175,7 +175,7 @@ impl From<StoreError> for ApiError {
         match error {
             StoreError::NotFound => Self::new(
                 ProblemCode::NotFound,
-                "the organization has nothing with this id",
+                "no record with this id in the organization",
             ),
             StoreError::Invalid(invalid) => {
                 let mut violations = invalid.violations.iter();
@@ -202,7 +202,7 @@ impl From<StoreError> for ApiError {
             }
             StoreError::KeyReused => Self::new(
                 ProblemCode::IdempotencyKeyReused,
-                "this idempotency key was used with another body; a new request needs a new key",
+                "this idempotency key was already used with a different body; use a new key for a new request",
             ),
             StoreError::LastOwner => Self::new(
                 ProblemCode::Conflict,

@@ -133,6 +133,12 @@ async fn every_invalid_key_gets_the_same_response(app: TestApp) {
         let answer = caller.get("/api/hosts").await;
         let mut problem = answer.problem(401, "unauthorized");
         problem["request_id"].take();
+        if what == "bearer" {
+            // What the client sent, not what the service knows, explains this one.
+            let detail = text(&problem["detail"]);
+            let common = detail.strip_suffix("; Authorization is not read");
+            problem["detail"] = common.expect("an explanation").into();
+        }
         bodies.push((what, problem, answer.header("www-authenticate").to_owned()));
     }
     let (_, first, challenge) = bodies[0].clone();

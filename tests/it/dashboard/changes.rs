@@ -405,7 +405,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
         browser.press(&format!("Create {noun}")).await;
         browser.wait_for(&format!("#{name}-error-1")).await;
         let error = browser.text_of(&format!("#{name}-error-1")).await;
-        assert!(error.contains("exists already"), "{error}");
+        assert!(error.contains("already exists"), "{error}");
 
         // The edit form has the current values, and the log has the differences.
         browser.open(&format!("{}{here}", app.url())).await;
