@@ -186,6 +186,12 @@ const EXAMPLES: [(&str, &[&str]); 37] = [
     ),
 ];
 
+/// The defaults of options that several commands share.
+const DEFAULTS: [(&str, &str, &str); 2] = [
+    ("run", "risk", "[default: low, or that of the settings]"),
+    ("terraform", "risk", "[default: by what is changed]"),
+];
+
 /// The heading of the examples.
 const EXAMPLES_HEADING: &str = "Examples:";
 const GLOBAL_NOTE: &str = "`chlog --help` lists the options that all commands have, such as --url, \
@@ -231,6 +237,12 @@ fn with_examples(mut command: Command, path: &str, globals: &[Arg]) -> Command {
         help.push_str("\n\n");
     }
     help.push_str(GLOBAL_NOTE);
+    for (_, option, default) in DEFAULTS.iter().filter(|(of, ..)| *of == path) {
+        command = command.mut_arg(option, |arg| {
+            let help = arg.get_help().map(StyledStr::to_string);
+            arg.help(format!("{} {default}", help.unwrap_or_default()))
+        });
+    }
     command.after_help(help).mut_subcommands(|subcommand| {
         let path = format!("{path} {}", subcommand.get_name());
         with_examples(subcommand, &path, globals)

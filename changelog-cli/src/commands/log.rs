@@ -67,15 +67,15 @@ pub(crate) struct LogArgs {
         long,
         value_name = "PATH",
         conflicts_with = "editor",
-        help_heading = "Behaviour"
+        help_heading = "Behavior"
     )]
     file: Option<PathBuf>,
     /// Write the title and description in $VISUAL or $EDITOR
-    #[arg(short, long, help_heading = "Behaviour")]
+    #[arg(short, long, help_heading = "Behavior")]
     editor: bool,
     /// Continue with the text that was typed last and not recorded; on a terminal, or
     /// with -e, in the editor
-    #[arg(long, conflicts_with_all = ["title", "file"], help_heading = "Behaviour")]
+    #[arg(long, conflicts_with_all = ["title", "file"], help_heading = "Behavior")]
     recover: bool,
     #[command(flatten)]
     submit: SubmitArgs,

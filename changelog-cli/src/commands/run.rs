@@ -65,7 +65,7 @@ pub(crate) struct RunArgs {
         ignore_case = true,
         default_value = "high",
         value_parser = risk(),
-        help_heading = "Behaviour"
+        help_heading = "Behavior"
     )]
     fail_risk: RiskLevel,
     /// Exit codes that mean success; repeatable, or comma-separated
@@ -74,19 +74,19 @@ pub(crate) struct RunArgs {
         value_name = "CODE",
         value_delimiter = ',',
         default_value = "0",
-        help_heading = "Behaviour"
+        help_heading = "Behavior"
     )]
     ok_codes: Vec<u8>,
     /// Also record the arguments of the command, with probable secrets masked
-    #[arg(long, help_heading = "Behaviour")]
+    #[arg(long, help_heading = "Behavior")]
     capture_args: bool,
     /// Keep the API key in the environment of the command
-    #[arg(long, help_heading = "Behaviour")]
+    #[arg(long, help_heading = "Behavior")]
     pass_key: bool,
     #[command(flatten)]
     context: ContextArgs,
     /// Start the command only if the change is recorded
-    #[arg(long, help_heading = "Behaviour")]
+    #[arg(long, help_heading = "Behavior")]
     require_log: bool,
     /// Command and its arguments
     #[arg(

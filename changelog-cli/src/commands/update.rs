@@ -89,7 +89,7 @@ pub(crate) struct UpdateArgs {
         value_name = "FIELD",
         value_parser = clearable(),
         value_delimiter = ',',
-        help_heading = "Behaviour"
+        help_heading = "Behavior"
     )]
     clear: Vec<Field>,
     #[command(flatten)]

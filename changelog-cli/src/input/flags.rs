@@ -65,7 +65,7 @@ pub(crate) struct ChangeFields {
     #[arg(long, value_name = "NAME[:MODE]", value_parser = agent)]
     pub(crate) agent: Option<Agent>,
     /// Create the services and the host if they do not exist
-    #[arg(long, help_heading = "Behaviour")]
+    #[arg(long, help_heading = "Behavior")]
     pub(crate) create_missing: bool,
 }
 

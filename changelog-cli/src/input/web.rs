@@ -10,7 +10,7 @@ use crate::environment::app::App;
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct WebArgs {
     /// Open the change in the browser (BROWSER)
-    #[arg(long, help_heading = "Behaviour")]
+    #[arg(long, help_heading = "Behavior")]
     web: bool,
 }
 

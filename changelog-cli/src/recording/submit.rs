@@ -23,7 +23,7 @@ use crate::input::web;
 
 /// The flags for how a change is recorded.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Behaviour")]
+#[command(next_help_heading = "Behavior")]
 pub(crate) struct SubmitArgs {
     /// Key of this request; requests with the same key and content are recorded once
     #[arg(long, value_name = "KEY")]

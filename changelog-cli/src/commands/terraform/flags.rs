@@ -18,7 +18,7 @@ pub(super) struct Flags {
     #[command(flatten)]
     pub(super) fields: ChangeFields,
     /// Record a run that changes nothing
-    #[arg(long, help_heading = "Behaviour")]
+    #[arg(long, help_heading = "Behavior")]
     pub(super) always: bool,
     #[command(flatten)]
     pub(super) submit: SubmitArgs,

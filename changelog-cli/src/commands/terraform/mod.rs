@@ -46,7 +46,7 @@ pub(crate) struct TerraformArgs {
     #[command(flatten)]
     flags: Flags,
     /// Output of `terraform show -json` for the applied plan; updates the change of the plan
-    #[arg(long, value_name = "PATH", help_heading = "Behaviour")]
+    #[arg(long, value_name = "PATH", help_heading = "Behavior")]
     plan: Option<PathBuf>,
 }
 

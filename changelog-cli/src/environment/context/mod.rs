@@ -26,7 +26,7 @@ const SHORT_ID: usize = 7;
 
 /// The flag that turns the context off.
 #[derive(Clone, Copy, Debug, Default, Args)]
-#[command(next_help_heading = "Behaviour")]
+#[command(next_help_heading = "Behavior")]
 pub(crate) struct ContextArgs {
     /// Add nothing from the CI run and the git repository
     #[arg(long)]
