@@ -46,8 +46,8 @@ reaches it once. Its exit code is that of chlog run: 128 plus the number of the 
 it, 127 if it is not found, 126 if it cannot be started. A change that cannot be recorded is kept \
 and sent later. With --require-log, the command is not started in that case.
 
-If the server responds within half a second, CHLOG_CHANGE_ID holds the ID of the change for the \
-command.")]
+CHLOG_CHANGE_ID holds the ID of the change for the command. If the server does not respond within \
+half a second, it is the ID of the queued change, which chlog accepts on this machine.")]
 pub(crate) struct RunArgs {
     #[arg(
         long,
@@ -128,7 +128,10 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
         }
     };
     let id = match &mut recorder {
-        Some((_, recorder)) => recorder.id_within(ID_TIMEOUT).await,
+        Some((_, recorder)) => {
+            let id = recorder.id_within(ID_TIMEOUT).await;
+            id.or_else(|| recorder.queued_id())
+        }
         None => None,
     };
     let ending = execute(command(&args, id), |pid| {

@@ -11,8 +11,10 @@ use tokio::time::timeout;
 
 use super::draft::Draft;
 use super::spool::entry::SpoolEntry;
+use super::spool::folder;
 use super::spool::journal::Journal;
 use super::spool::owner::Owner;
+use super::spool::recorded;
 use super::submit;
 use super::update::Update;
 use crate::base::failure::{Failure, Outcome};
@@ -73,6 +75,9 @@ impl RunRecorder {
                 let State { entry, journal } = &mut *state;
                 entry.id = Some(id);
                 entry.organization = Some(created.organization_id);
+                if let Some(queued) = &entry.file_id {
+                    remember_recorded(queued, id);
+                }
                 if let Some(journal) = journal {
                     // On failure the idempotency key finds the change.
                     let _ = journal.update(entry);
@@ -126,6 +131,18 @@ impl RunRecorder {
         }
     }
 
+    /// Returns an id that commands accept for the change that is not recorded yet: that of
+    /// its entry. None if the entry cannot be written.
+    pub(crate) fn queued_id(&self) -> Option<ChangeId> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = state.journal.as_ref()?.id();
+        if let Some(recorded) = state.entry.id {
+            remember_recorded(&id, recorded);
+        }
+        state.entry.file_id = Some(id.clone());
+        id.parse().ok()
+    }
+
     /// Records the outcome of the command, or keeps it in the spool.
     pub(crate) async fn finish(mut self, app: &App, patch: ChangePatch) -> Outcome {
         self.id_within(SPOOL_AFTER).await;
@@ -164,6 +181,14 @@ impl RunRecorder {
         };
         end_journal(&state);
         outcome
+    }
+}
+
+/// Remembers under which id a change was recorded whose command knows the id of its entry.
+fn remember_recorded(queued: &str, id: ChangeId) {
+    if let Some(directory) = folder::directory() {
+        // On failure, the id of the entry is not accepted.
+        let _ = recorded::remember(&directory, queued, id);
     }
 }
 

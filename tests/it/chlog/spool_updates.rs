@@ -12,6 +12,7 @@ on_one!(
     a_queued_change_is_updated_by_the_id_that_was_printed,
     updates_of_recorded_changes_are_queued,
     an_update_of_a_rejected_change_waits_with_it,
+    a_command_updates_its_change_while_the_server_is_unavailable,
 );
 
 fn text(value: &Value) -> &str {
@@ -163,4 +164,27 @@ async fn an_update_of_a_rejected_change_waits_with_it(app: TestApp) {
     through(&["spool", "flush"]).succeeds();
     assert_eq!(newest(&app).await["status"], "completed");
     assert_eq!(spooled_files(&spool_folder(&app).join("rejected")).len(), 0);
+}
+
+async fn a_command_updates_its_change_while_the_server_is_unavailable(app: TestApp) {
+    let proxy = FaultyProxy::in_front_of(&app.server.address, ProxyMode::Closing);
+    let script =
+        "echo $CHLOG_CHANGE_ID; \"$0\" update $CHLOG_CHANGE_ID --tag by-the-command; exit 3";
+    let program = changelog_tests::programs::chlog().display().to_string();
+    let run = ["run", "--pass-key", "--", "sh", "-c", script, &program];
+    let output = chlog_through(&app, &proxy, &run);
+    assert_eq!(output.code, 3, "{}", output.stderr);
+    let id = output.stdout.lines().next().expect("an id").to_owned();
+    assert_eq!(spooled_files(&spool_folder(&app)).len(), 2);
+    proxy.set_mode(ProxyMode::Forward);
+    chlog_through(&app, &proxy, &["spool", "flush"]).succeeds();
+    let change = newest(&app).await;
+    assert_eq!(change["outcome"], "failed");
+    assert_eq!(change["tags"], json!(["by-the-command"]));
+    let output = chlog(&app, &["done", &id]).succeeds();
+    assert!(
+        output.stdout.starts_with(text(&change["id"])),
+        "{}",
+        output.stdout
+    );
 }

@@ -44,6 +44,7 @@ mod tests {
 
     fn entry(organization: Option<OrganizationId>, fingerprint: &str) -> SpoolEntry {
         SpoolEntry {
+            file_id: None,
             // No organization is remembered for this URL.
             url: "http://entry.invalid".to_owned(),
             organization,

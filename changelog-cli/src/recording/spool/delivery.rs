@@ -281,8 +281,8 @@ impl Delivery {
         let Some(file) = recorded::queued(&self.directory, id) else {
             return Ok(());
         };
-        let is_waiting = file.path.parent() == Some(&self.directory);
-        Err(if is_waiting {
+        let is_rejected = file.path.parent() == Some(&folder::rejected(&self.directory));
+        Err(if !is_rejected {
             Failure::new(Exit::Other, format!("the change {id} is not recorded yet"))
         } else {
             Failure::new(Exit::NotFound, format!("the change {id} was rejected"))

@@ -19,6 +19,9 @@ use crate::recording::update::Update;
 /// A change to create, an update of one, or both.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SpoolEntry {
+    /// The id of the file to write, if commands know it already.
+    #[serde(skip)]
+    pub(crate) file_id: Option<String>,
     /// The server's URL; the entry is sent nowhere else.
     pub(crate) url: String,
     /// The organization; the entry is sent only with its keys. None while it is
@@ -67,6 +70,7 @@ impl SpoolEntry {
     fn new(app: &App, idempotency_key: String) -> Outcome<Self> {
         let owner = Owner::of(app)?;
         Ok(Self {
+            file_id: None,
             organization: owner.organization(),
             url: owner.url,
             key_fingerprint: owner.fingerprint,
@@ -109,16 +113,23 @@ impl SpoolEntry {
 
     /// Writes the entry as a waiting change, and returns its file.
     pub(crate) fn save(&self) -> io::Result<PathBuf> {
-        let path = folder::new_path(&folder::required_directory()?);
+        let path = self.path_in(&folder::required_directory()?);
         self.write_to(&path)?;
         Ok(path)
     }
 
     /// Writes the entry as a rejected change, and returns its file.
     pub(crate) fn save_rejected(&self) -> io::Result<PathBuf> {
-        let path = folder::new_path(&folder::rejected(&folder::required_directory()?));
+        let path = self.path_in(&folder::rejected(&folder::required_directory()?));
         self.write_to(&path)?;
         Ok(path)
+    }
+
+    fn path_in(&self, directory: &Path) -> PathBuf {
+        match &self.file_id {
+            Some(id) => folder::path_of(directory, id),
+            None => folder::new_path(directory),
+        }
     }
 
     /// Creates or replaces a file.

@@ -33,6 +33,11 @@ impl Journal {
         Ok(())
     }
 
+    /// Returns the id of the entry.
+    pub(crate) fn id(&self) -> String {
+        folder::id_of(&self.path)
+    }
+
     /// Stores the process of the command. It does not outlive this machine's uptime, so the
     /// file need not survive a loss of power.
     pub(crate) fn set_process(&self, pid: u32) {
@@ -55,7 +60,7 @@ fn write_locked(path: &Path, entry: &SpoolEntry) -> io::Result<File> {
     private_fs::write(path, entry.to_json().as_bytes(), File::lock)
 }
 
-fn runs(spool: &Path) -> PathBuf {
+pub(super) fn runs(spool: &Path) -> PathBuf {
     spool.join("runs")
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use changelog_core::ChangeId;
 
 use super::entry::SpoolFile;
-use super::folder;
+use super::{folder, journal};
 use crate::base::private_fs;
 
 /// How long the id of a queued change is accepted after it was recorded.
@@ -34,19 +34,25 @@ impl Target {
         let Some(spool) = folder::directory() else {
             return Self::Change(id);
         };
-        // The entry first: its file is removed after the real id is written.
-        match queued(&spool, id) {
-            Some(_) => Self::Queued,
+        // The real id is written before the file of the entry is removed, so it is looked
+        // for again.
+        match find(&spool, id) {
+            Some(recorded) => Self::Change(recorded),
+            None if queued(&spool, id).is_some() => Self::Queued,
             None => Self::Change(find(&spool, id).unwrap_or(id)),
         }
     }
 }
 
-/// Returns the entry of a queued change that is not recorded.
+/// Returns the entry of a queued change that is not recorded, also of a running command.
 pub(super) fn queued(spool: &Path, id: ChangeId) -> Option<SpoolFile> {
-    [spool.to_owned(), folder::rejected(spool)]
-        .iter()
-        .find_map(|directory| SpoolFile::read(folder::path_of(directory, &id.to_string())))
+    [
+        journal::runs(spool),
+        spool.to_owned(),
+        folder::rejected(spool),
+    ]
+    .iter()
+    .find_map(|directory| SpoolFile::read(folder::path_of(directory, &id.to_string())))
 }
 
 /// Returns the only queued change, recorded or not, whose id begins with these
@@ -81,7 +87,7 @@ pub(super) fn find(spool: &Path, id: ChangeId) -> Option<ChangeId> {
 /// Remembers under which id a queued change was recorded. The file is not forced to the
 /// disk, which would slow down the delivery of many changes: after a loss of power, the
 /// change is found by its own id only.
-pub(super) fn remember(spool: &Path, queued: &str, id: ChangeId) -> io::Result<()> {
+pub(in crate::recording) fn remember(spool: &Path, queued: &str, id: ChangeId) -> io::Result<()> {
     private_fs::create_directory(&spool.join("recorded"))?;
     fs::write(path(spool, queued), id.to_string())
 }
