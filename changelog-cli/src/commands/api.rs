@@ -43,7 +43,7 @@ pub(crate) struct ApiArgs {
         help_heading = "Request"
     )]
     fields: Vec<(String, String)>,
-    /// Field of the body whose value is JSON, such as tags='["a","b"]'; repeatable
+    /// Field of the body whose value is JSON, such as priority=1 or tags=[]; repeatable
     #[arg(
         short = 'F',
         long = "json-field",

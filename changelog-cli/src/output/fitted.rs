@@ -102,18 +102,16 @@ pub(super) fn draw(mut columns: Vec<FittedColumn>, width: Option<u16>, is_chosen
         }
         let widths = widths(&columns, usize::from(width), is_chosen);
         let mut widths = widths.into_iter();
-        columns.retain_mut(|column| match widths.next().flatten() {
-            Some(width) => {
-                for cell in &mut column.cells {
-                    cell.text = cut(&cell.text, width);
-                }
-                column.header = cut(&column.header, width);
-                true
-            }
-            None => {
+        columns.retain_mut(|column| {
+            let Some(width) = widths.next().flatten() else {
                 hidden.push(column.header.clone());
-                false
+                return false;
+            };
+            for cell in &mut column.cells {
+                cell.text = cut(&cell.text, width);
             }
+            column.header = cut(&column.header, width);
+            true
         });
     }
     Drawn {

@@ -289,9 +289,10 @@ impl Output {
             rows: records,
             now: time::now(),
         };
-        let chosen: Vec<&str> = match self.columns.is_empty() {
-            true => usual.to_vec(),
-            false => self.columns.iter().map(String::as_str).collect(),
+        let chosen: Vec<&str> = if self.columns.is_empty() {
+            usual.to_vec()
+        } else {
+            self.columns.iter().map(String::as_str).collect()
         };
         let known = table::columns::<T>();
         let mut columns = Vec::new();
@@ -310,9 +311,10 @@ impl Output {
         let drawn = fitted::draw(columns, width, !self.columns.is_empty());
         self.text(&drawn.text)?;
         if !drawn.hidden.is_empty() {
-            let advice = match self.columns.is_empty() {
-                true => "; --columns shows them",
-                false => "",
+            let advice = if self.columns.is_empty() {
+                "; --columns shows them"
+            } else {
+                ""
             };
             note(&format!(
                 "hidden at this width: {}{advice}",
@@ -471,9 +473,10 @@ impl Output {
             // By way of a value, because `raw` numbers and enums are those of JSON.
             let value = serde_json::to_value(value).map_err(encode_failure)?;
             let text = serde_saphyr::to_string(&value).map_err(encode_failure)?;
-            match self.terminal {
-                true => printable(&text).into_owned(),
-                false => text,
+            if self.terminal {
+                printable(&text).into_owned()
+            } else {
+                text
             }
         } else if self.fields.is_empty() {
             encode(value, true)?

@@ -108,7 +108,7 @@ pub(super) enum Printed {
 }
 
 /// Returns what a syntax error expected, and the expression from there on.
-fn place<'a>(error: jaq_core::load::Error<&'a str>) -> Option<(&'a str, &'a str)> {
+fn place(error: jaq_core::load::Error<&str>) -> Option<(&str, &str)> {
     use jaq_core::load::Error;
     match error {
         Error::Lex(errors) => {

@@ -1,5 +1,7 @@
 //! What `chlog watch` prints: changes that were recorded and updated.
 
+use std::fmt::Write;
+
 use changelog_client::WatchedChange;
 use changelog_core::{Change, ChangeEvent, Differences, Environment, Timestamp, csv};
 use chrono::Local;
@@ -84,12 +86,8 @@ const WIDTHS: [u16; 3] = [60, 100, 120];
 /// Returns the line above the changes.
 pub(crate) fn header(width: Option<u16>) -> String {
     let has = |nth: usize| width.is_none_or(|width| width >= WIDTHS[nth]);
-    let mut header = match has(1) {
-        true => format!("{:<19}  ", "TIME"),
-        false => format!("{:<8}  ", "TIME"),
-    };
-    let id = width.map_or(36, |_| ID_CHARS);
-    header.push_str(&format!("{:<id$}  ", "ID"));
+    let (time, id) = (if has(1) { 19 } else { 8 }, width.map_or(36, |_| ID_CHARS));
+    let mut header = format!("{:<time$}  {:<id$}  ", "TIME", "ID");
     if has(0) {
         header.push_str("RISK    STATUS       ");
     }
@@ -143,7 +141,8 @@ fn line_at(change: &Change, at: Timestamp, title: &str, width: Option<u16>) -> S
     if has(1) {
         let environment = change.environment.as_ref().map(Environment::as_str);
         let environment = one_line(environment.unwrap_or_default());
-        line.push_str(&format!("{environment:<7}  "));
+        // Writing to a string cannot fail.
+        let _ = write!(line, "{environment:<7}  ");
     }
     if has(2) {
         let service = change.service.as_ref().map(|service| &*service.name);
@@ -151,7 +150,7 @@ fn line_at(change: &Change, at: Timestamp, title: &str, width: Option<u16>) -> S
         let target: Vec<&str> = service.into_iter().chain(host).collect();
         let target = one_line(&target.join("/"));
         let target = width.map_or(target.clone(), |_| cut(&target, 16));
-        line.push_str(&format!("{target:<16}  "));
+        let _ = write!(line, "{target:<16}  ");
     }
     let title = one_line(title);
     match width {
