@@ -11,7 +11,7 @@ fn runtime() -> Runtime {
         .worker_threads(1)
         .enable_all()
         .build()
-        .unwrap()
+        .expect("a runtime")
 }
 
 /// Returns a service with one change.
@@ -36,8 +36,9 @@ async fn service() -> MockServer {
 }
 
 fn client(server: &MockServer) -> changelog_client::blocking::Client {
-    let client = Client::builder().url(server.uri()).build().unwrap();
-    client.blocking().unwrap()
+    let client = Client::builder().url(server.uri()).build();
+    let client = client.expect("a client").blocking();
+    client.expect("a blocking client")
 }
 
 #[test]

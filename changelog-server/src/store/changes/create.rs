@@ -12,8 +12,8 @@ use changelog_core::{ChangeCreated, HostId, ServiceId, Timestamp, ViolationCode,
 use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
-use super::ChangeRow;
 use super::draft::Draft;
+use super::row::{self, ChangeRow};
 use crate::store::activity::{self, NewEntry};
 use crate::store::actors::{self, NewActor};
 use crate::store::engine::{
@@ -436,7 +436,7 @@ impl NewRows<'_> {
         idempotency::push(&mut script, outcomes.collect(), self.expired_keys);
         let drafts = self.creations.iter().flat_map(|one| &one.drafts);
         let rows: Vec<ChangeRow<'_>> = drafts.clone().map(Draft::row).collect();
-        super::push_new(&mut script, &rows, self.slot);
+        row::push_new(&mut script, &rows, self.slot);
         let entries: Vec<NewEntry<'_>> = drafts.map(Draft::entry).collect();
         activity::push(&mut script, &entries);
         actors::push(&mut script, self.actors);

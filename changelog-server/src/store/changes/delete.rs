@@ -3,7 +3,7 @@
 use changelog_core::{Change, ChangeId};
 use sqlx::{Postgres, Sqlite};
 
-use super::{ChangeRow, push_delete_more_services, push_delete_tag};
+use super::row::{ChangeRow, push_delete_more_services, push_delete_tag};
 use crate::store::engine::{Engine, Script};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;

@@ -12,7 +12,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use sqlx::types::Uuid;
 
-use super::{ChangeRow, facets};
+use super::row::{ChangeRow, facets};
 use crate::store::activity::{Entry, NewEntry};
 use crate::store::change_notifier::ChangeEntry;
 use crate::store::idempotency::CreatedChange;

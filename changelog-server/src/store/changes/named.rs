@@ -7,8 +7,9 @@ use chrono::Utc;
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
+use super::by_id::push_places_end;
 use super::list::{ChangeList, ChangesJson, time_of};
-use super::{broken, push_json, push_places_end};
+use super::{broken, push_json};
 use crate::store::engine::{Dialect, Value, on};
 use crate::store::index::search::{ChangeMatcher, IndexTerms};
 use crate::store::index::sort_key;

@@ -4,7 +4,9 @@ use changelog_core::{Action, Change, ChangeId, ChangePatch, Timestamp, Violation
 use sqlx::{Postgres, Sqlite};
 
 use super::create::{no_host, no_service};
-use super::{ChangeRow, push_delete_more_services, push_delete_tag, push_more_services, push_tags};
+use super::row::{
+    ChangeRow, push_delete_more_services, push_delete_tag, push_more_services, push_tags,
+};
 use crate::clock::Clock;
 use crate::store::activity::{Entry, changed, difference};
 use crate::store::engine::{Engine, Script, on};
