@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, IsTerminal};
 
+use changelog_core::limits::MIN_ID_PREFIX;
 use clap::{ArgGroup, Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use inquire::Confirm;
@@ -115,6 +116,7 @@ async fn flush(mut app: App, args: FlushArgs) -> Outcome {
         .iter()
         .map(SpoolFile::id)
         .collect();
+    let adopted = full_ids(&adopted, &ids);
     if let Some(id) = adopted.iter().find(|id| !ids.contains(id)) {
         return Err(unknown_id(id));
     }
@@ -191,7 +193,7 @@ async fn flush(mut app: App, args: FlushArgs) -> Outcome {
 }
 
 async fn retry(mut app: App, args: &RetryArgs) -> Outcome {
-    let (count, missing) = delivery::retry(&args.ids).await?;
+    let (count, missing) = delivery::retry(&full_ids(&args.ids, &all_ids()?)).await?;
     print_counts(&mut app, &json!({ "queued": count }))?;
     note(&match count {
         0 => "nothing to retry".to_owned(),
@@ -204,6 +206,31 @@ async fn retry(mut app: App, args: &RetryArgs) -> Outcome {
         None => Ok(()),
         Some(id) => Err(unknown_id(id)),
     }
+}
+
+/// Returns the ids of all queued and rejected changes.
+fn all_ids() -> Outcome<Vec<String>> {
+    let mut ids = Vec::new();
+    if let Some(directory) = folder::directory() {
+        for directory in [folder::rejected(&directory), directory] {
+            let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
+            ids.extend(files.iter().map(SpoolFile::id));
+        }
+    }
+    Ok(ids)
+}
+
+/// Completes the beginnings of ids, as tables show them on a terminal. What is not the
+/// beginning of exactly one id stays as it is.
+fn full_ids(given: &[String], all: &[String]) -> Vec<String> {
+    let full = |given: &String| {
+        let mut matching = all.iter().filter(|id| id.starts_with(given.as_str()));
+        match (matching.next(), matching.next()) {
+            (Some(only), None) if given.len() >= MIN_ID_PREFIX => only.clone(),
+            _ => given.clone(),
+        }
+    };
+    given.iter().map(full).collect()
 }
 
 fn unknown_id(id: &str) -> Failure {
@@ -251,7 +278,8 @@ fn delete(mut app: App, args: &DropArgs) -> Outcome {
         )
     })?;
     let mut count = 0;
-    let mut missing: Vec<&str> = args.ids.iter().map(String::as_str).collect();
+    let ids = full_ids(&args.ids, &all_ids()?);
+    let mut missing: Vec<&str> = ids.iter().map(String::as_str).collect();
     for (directory, is_all) in [
         (directory.clone(), args.all),
         (folder::rejected(&directory), args.rejected),
@@ -259,7 +287,7 @@ fn delete(mut app: App, args: &DropArgs) -> Outcome {
         let files = SpoolFile::read_all(&directory).map_err(|error| unusable(&error))?;
         for file in files {
             let id = file.id();
-            let is_named = args.ids.contains(&id);
+            let is_named = ids.contains(&id);
             if !is_all && !is_named {
                 continue;
             }
@@ -277,5 +305,24 @@ fn delete(mut app: App, args: &DropArgs) -> Outcome {
     match missing.first() {
         None => Ok(()),
         Some(id) => Err(unknown_id(id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_beginning_of_one_id_is_completed() {
+        let all = ["018f4e9a-7b1c", "018f4e9a-7b2c", "018f5e9a-7b1c"].map(str::to_owned);
+        for (given, full) in [
+            ("018f5e9a", "018f5e9a-7b1c"),
+            ("018f4e9a", "018f4e9a"),
+            ("018f4e9a-7b1", "018f4e9a-7b1c"),
+            ("018f5", "018f5"),
+            ("", ""),
+        ] {
+            assert_eq!(full_ids(&[given.to_owned()], &all), [full], "{given}");
+        }
     }
 }
