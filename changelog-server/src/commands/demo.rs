@@ -23,6 +23,8 @@ use crate::passwords;
 use crate::service::clock;
 use crate::store::{Actor, Capacity, Purpose, Store, Tenant};
 
+/// The most characters of a title in the table.
+const MAX_TITLE_CHARS: usize = 48;
 /// The characters that a path in a database address percent-encodes.
 const ENCODED_IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
@@ -253,29 +255,21 @@ fn print_access(changes: &[Change], url: &str, access: &Access) -> Result<(), Fa
                 .to_datetime()
                 .format("%Y-%m-%d %H:%M UTC")
                 .to_string(),
-            change.title.clone(),
             change.risk_level.to_string(),
             change.status_label().to_owned(),
-            change
-                .service
-                .as_ref()
-                .map_or_else(String::new, |service| service.name.clone()),
+            shortened(&change.title),
             change
                 .environment
                 .as_ref()
                 .map_or_else(String::new, ToString::to_string),
+            change
+                .service
+                .as_ref()
+                .map_or_else(String::new, |service| service.name.clone()),
             change.tags.join(", "),
         ]
     };
-    let header = [
-        "WHEN",
-        "TITLE",
-        "RISK",
-        "STATUS",
-        "SERVICE",
-        "ENVIRONMENT",
-        "TAGS",
-    ];
+    let header = ["WHEN", "RISK", "STATUS", "TITLE", "ENV", "SERVICE", "TAGS"];
     print(&table(&header, changes.iter().map(row)))?;
     print(&format!(
         "\nThe dashboard:  {url}/\nSign in with:   {EMAIL}\nPassword:       {}\n\n\
@@ -284,6 +278,14 @@ fn print_access(changes: &[Change], url: &str, access: &Access) -> Result<(), Fa
          Press Ctrl-C to stop; the next start keeps the data.",
         access.password, access.api_key
     ))
+}
+
+/// Cuts a title that would make the table too wide; `…` shows that it was cut.
+fn shortened(title: &str) -> String {
+    match title.char_indices().nth(MAX_TITLE_CHARS) {
+        Some((end, _)) => format!("{}…", title[..end].trim_end()),
+        None => title.to_owned(),
+    }
 }
 
 fn at_path(path: &Path, error: &std::io::Error) -> Failure {
