@@ -168,20 +168,23 @@ async fn settle_names(app: &App, fields: &mut ChangeFields) -> Outcome {
     let client = app.quick_client()?;
     let mut services = Vec::new();
     for name in all_non_empty(fields.services.as_deref()) {
-        let checked = within_spool_time(find_unknown::<Service>(&client, name)).await;
-        services.extend(match checked {
-            Ok(Some(closest)) => settle::<Service>(&client, name, closest).await?,
-            _ => Some(name.to_owned()),
-        });
+        services.extend(
+            match within_spool_time(find_unknown::<Service>(&client, name)).await {
+                Ok(Some(unknown)) => settle::<Service>(&client, name, unknown).await?,
+                Ok(None) => Some(name.to_owned()),
+                // Only one attempt per command: the user waits.
+                Err(_) => return Ok(()),
+            },
+        );
     }
     if fields.services.is_some() {
         fields.services = Some(services);
     }
     if let Some(name) = non_empty(fields.host.as_deref())
-        && let Ok(Some(closest)) = within_spool_time(find_unknown::<Host>(&client, name)).await
+        && let Ok(Some(unknown)) = within_spool_time(find_unknown::<Host>(&client, name)).await
     {
         // An empty name means none.
-        let settled = settle::<Host>(&client, name, closest).await?;
+        let settled = settle::<Host>(&client, name, unknown).await?;
         fields.host = Some(settled.unwrap_or_default());
     }
     Ok(())

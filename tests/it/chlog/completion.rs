@@ -12,6 +12,7 @@ use changelog_tests::{TestApp, on_one, programs};
 on_one!(
     names_and_ids_are_completed,
     names_are_cached_for_a_while,
+    names_of_a_profile_are_fetched_with_its_key,
     completion_errors_are_silent,
     bash_completes_after_an_equals_sign_and_the_command_to_run;
     process:
@@ -93,6 +94,31 @@ async fn names_and_ids_are_completed(app: TestApp) {
     }
     assert!(complete_eventually(&app, "chlog lis").contains(&"list".to_owned()));
     assert!(complete_eventually(&app, "chlog list --risk ").contains(&"high".to_owned()));
+}
+
+async fn names_of_a_profile_are_fetched_with_its_key(app: TestApp) {
+    let other = app.second_organization();
+    let url = app.url();
+    let arguments = [
+        "auth",
+        "login",
+        "--with-token",
+        "--profile",
+        "other",
+        "--url",
+        &url,
+    ];
+    let mut command = app.bare_chlog();
+    ChlogOutput::of(command.args(arguments).write_stdin(other.key.as_str())).succeeds();
+    for (key, name) in [(&app.organization.key, "payments"), (&other.key, "search")] {
+        let service = json!({ "name": name });
+        app.with_key(key).create("/api/services", service).await;
+    }
+    // The key of the environment is not sent to the server of the profile.
+    let found = complete_eventually(&app, "chlog --profile other list --service ");
+    assert_eq!(found, ["search"]);
+    let found = complete_eventually(&app, "chlog list --service ");
+    assert_eq!(found, ["payments"]);
 }
 
 async fn names_are_cached_for_a_while(app: TestApp) {
