@@ -9,6 +9,7 @@ use crate::input::change_ref::ChangeRef;
 use crate::input::complete;
 use crate::input::web::{self, WebArgs};
 use crate::output::detail;
+use crate::output::format::Format;
 use crate::recording::find_change::find_recorded;
 
 /// Shows a change.
@@ -24,9 +25,17 @@ pub(crate) struct ShowArgs {
 /// Prints the change.
 pub(crate) async fn run(mut app: App, args: &ShowArgs) -> Outcome {
     let id = find_recorded(&app, args.change.as_ref()).await?;
-    let change = app.client()?.changes().get(id).await?;
+    let changes = app.client()?.changes();
+    let change = changes.get(id).await?;
     let url = web::url(&app, id)?;
-    app.output
-        .record(&change, |change| detail::change(change, &url, time::now()))?;
+    let is_updated = change.updated_at != change.created_at;
+    let updated_by = if is_updated && app.output.format() == Format::Table {
+        changes.history(id).await?.updated_by
+    } else {
+        None
+    };
+    app.output.record(&change, |change| {
+        detail::change(change, updated_by.as_ref(), &url, time::now())
+    })?;
     args.web.open(&app, id)
 }

@@ -17,7 +17,13 @@ use crate::base::time::{duration, relative};
 const BOLD: Style = Style::new().bold();
 
 /// Formats a change in full; `url` is the address of its page.
-pub(crate) fn change(change: &Change, url: &str, now: Timestamp) -> String {
+/// `updated_by` made the newest update.
+pub(crate) fn change(
+    change: &Change,
+    updated_by: Option<&Author>,
+    url: &str,
+    now: Timestamp,
+) -> String {
     let risk = colored(change.risk_level.as_str(), risk_color(&change.risk_level));
     let status = colored(change.status_label(), status_color(&change.status));
     let mut fields = vec![
@@ -65,7 +71,9 @@ pub(crate) fn change(change: &Change, url: &str, now: Timestamp) -> String {
         fields.push(("recorded", exact(change.created_at, now)));
     }
     if change.updated_at != change.created_at {
-        fields.push(("updated", exact(change.updated_at, now)));
+        let by = updated_by.map(|author| format!(" by {}", one_line(&author.name)));
+        let updated = exact(change.updated_at, now);
+        fields.push(("updated", updated + &by.unwrap_or_default()));
     }
     if let Some(author) = &change.created_by {
         fields.push(("by", author_text(author)));
@@ -213,7 +221,7 @@ mod tests {
     #[test]
     fn a_change_in_full_has_exact_times() {
         let mut change = change("Deploy");
-        let text = plain(&super::change(&change, "", NOW.parse().unwrap()));
+        let text = plain(&super::change(&change, None, "", NOW.parse().unwrap()));
         assert!(
             text.contains("started      2026-11-21T08:30:00.000Z (3m ago)"),
             "{text}"
@@ -228,7 +236,7 @@ mod tests {
         change.ended_at = "2026-11-21T08:31:30.000Z".parse().ok();
         change.status = Status::RolledBack;
         change.outcome = Some(Outcome::Failed);
-        let text = plain(&super::change(&change, "", NOW.parse().unwrap()));
+        let text = plain(&super::change(&change, None, "", NOW.parse().unwrap()));
         for line in [
             "status       failed\n",
             "environment  staging\n",
@@ -243,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_update_has_its_author() {
+        let mut change = change("Deploy");
+        change.updated_at = "2026-11-21T08:32:00.000Z".parse().unwrap();
+        let author = change.created_by.clone();
+        let now = NOW.parse().unwrap();
+        let text = plain(&super::change(&change, author.as_ref(), "", now));
+        let line = "updated      2026-11-21T08:32:00.000Z (1m ago) by a-pipeline-with-a-name\n";
+        assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
     fn claims_are_shown_as_claims() {
         let mut change = change("Deploy");
         change.on_behalf_of = Some("ada@example.com".to_owned());
@@ -253,7 +272,7 @@ mod tests {
         });
         change.commit = Some("1a2b3c4".to_owned());
         change.committed_at = "2026-11-21T08:00:00.000Z".parse().ok();
-        let text = plain(&super::change(&change, "", NOW.parse().unwrap()));
+        let text = plain(&super::change(&change, None, "", NOW.parse().unwrap()));
         for line in [
             "on behalf of  ada@example.com (as claimed)\n",
             "agent         renovate (as claimed, autonomous)\n",
@@ -267,6 +286,7 @@ mod tests {
     fn control_characters_are_escaped_and_lines_are_kept() {
         let text = plain(&super::change(
             &change("a\u{1b}[31mb\nc"),
+            None,
             "",
             NOW.parse().unwrap(),
         ));
