@@ -329,7 +329,7 @@ mod tests {
         }
         let wide = draw(columns(), Some(400), false);
         assert!(wide.text.contains("a, b, c, d") && wide.text.contains("库 by hand"));
-        assert_eq!(wide.hidden, [String::new(); 0]);
+        assert!(wide.hidden.is_empty(), "{wide:?}");
         let narrow = draw(columns(), Some(80), false);
         assert_eq!(narrow.hidden, ["TAGS"], "{narrow:?}");
         assert!(draw(columns(), Some(80), true).hidden.is_empty());

@@ -196,13 +196,9 @@ mod tests {
     fn a_line_fits_the_terminal() {
         let change = change("Replace the certificate of every balancer by hand");
         for width in 20..200 {
-            let width = Some(width);
-            for text in [line_of_change(&change, width), header(width)] {
+            for text in [line_of_change(&change, Some(width)), header(Some(width))] {
                 let text = plain(&text);
-                assert!(
-                    text.width() <= usize::from(width.unwrap().max(40)),
-                    "{text}"
-                );
+                assert!(text.width() <= usize::from(width.max(40)), "{text}");
             }
         }
         let text = plain(&line_of_change(&change, Some(80)));
