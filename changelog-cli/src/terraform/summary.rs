@@ -129,7 +129,8 @@ impl Summary {
             place.push_str(&shorten(&directory, MAX_PLACE));
         }
         if let Some(workspace) = &self.workspace {
-            place.push_str(&format!(" ({})", shorten(workspace, MAX_PLACE)));
+            // Writing to a string cannot fail.
+            let _ = write!(place, " ({})", shorten(workspace, MAX_PLACE));
         }
         format!("{program}{operation}{place}: {}", self.outcome())
     }

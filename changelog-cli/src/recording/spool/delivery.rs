@@ -282,10 +282,10 @@ impl Delivery {
             return Ok(());
         };
         let is_rejected = file.path.parent() == Some(&folder::rejected(&self.directory));
-        Err(if !is_rejected {
-            Failure::new(Exit::Other, format!("the change {id} is not recorded yet"))
-        } else {
+        Err(if is_rejected {
             Failure::new(Exit::NotFound, format!("the change {id} was rejected"))
+        } else {
+            Failure::new(Exit::Other, format!("the change {id} is not recorded yet"))
         })
     }
 

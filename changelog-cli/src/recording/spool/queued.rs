@@ -17,7 +17,8 @@ pub(crate) struct Queued {
     title: Option<String>,
     risk_level: Option<RiskLevel>,
     status: Option<Status>,
-    queued: bool,
+    #[serde(rename = "queued")]
+    is_in_spool: bool,
     /// The failure, if the user has to do something before it can be sent.
     #[serde(skip)]
     pub(crate) failure: Option<Failure>,
@@ -42,7 +43,7 @@ impl Queued {
                 .and_then(|draft| draft.risk_level.clone())
                 .or_else(|| patch?.risk_level.clone()),
             status: status.or_else(|| draft?.status.clone()),
-            queued: true,
+            is_in_spool: true,
             failure: None,
         }
     }
@@ -73,7 +74,7 @@ impl Record for Queued {
             or_empty(self.title.as_deref()),
             or_empty(self.risk_level.as_ref()),
             or_empty(self.status.as_ref()),
-            self.queued.to_string(),
+            self.is_in_spool.to_string(),
         ]
     }
 }
