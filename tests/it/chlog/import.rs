@@ -362,7 +362,7 @@ async fn json_documents_are_imported(app: TestApp) {
 async fn mistakes_are_explained(app: TestApp) {
     let output = chlog(&app, &["import"]).exits_with(2);
     assert!(output.stderr.contains("import --git"), "{}", output.stderr);
-    write(&app, "text.ndjson", "not JSON\n".to_owned());
+    write(&app, "text.ndjson", "not JSON\n");
     let output = chlog(&app, &["import", "text.ndjson"]).exits_with(6);
     let words = "line 1: not a JSON object";
     assert!(output.stderr.contains(words), "{}", output.stderr);
