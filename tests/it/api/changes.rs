@@ -153,12 +153,9 @@ async fn services_and_hosts_can_be_named(app: TestApp) {
     let pointers = async |path: &str, body: Value| {
         let problem = key.post(path, body).await.problem(422, "validation_failed");
         let errors = problem["errors"].as_array().cloned().unwrap_or_default();
-        let found = errors.iter().map(|error| {
-            (
-                text(&error["pointer"]).to_owned(),
-                text(&error["message"]).to_owned(),
-            )
-        });
+        let found = errors
+            .iter()
+            .map(|error| (text(&error["pointer"]), text(&error["message"])));
         found.collect::<Vec<_>>()
     };
     let unknown = json!({ "title": "Unknown", "service_name": "paymnts", "hostname": "db" });
