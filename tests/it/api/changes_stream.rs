@@ -463,7 +463,7 @@ async fn chlog_watch_reconnects_after_a_kill(mut app: TestApp) {
     }
     let messages: Vec<String> = watching.stderr.try_iter().collect();
     assert_eq!(messages.len(), 1, "{messages:?}");
-    assert!(messages[0].contains("connecting again"), "{messages:?}");
+    assert!(messages[0].contains("; reconnecting"), "{messages:?}");
     signal(watching.child.id(), "INT");
     let status = watching.child.wait().expect("an exit");
     assert_eq!(status.code(), Some(130));
