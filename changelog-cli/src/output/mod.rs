@@ -8,12 +8,13 @@ mod fitted;
 pub(crate) mod flags;
 pub(crate) mod format;
 pub(crate) mod history;
+mod json;
+mod lists;
 mod pager;
 pub(crate) mod table;
 mod transform;
 pub(crate) mod watched;
 
-use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use anstream::AutoStream;
@@ -29,6 +30,8 @@ use fields::Record;
 use fitted::FittedColumn;
 use flags::OutputFlags;
 use format::Format;
+use json::{csv_cell, encode, encode_failure, escaped, reduced, reduced_document};
+use lists::List;
 use table::{Column, Context};
 use transform::{Printed, Transform};
 
@@ -51,15 +54,6 @@ pub(crate) struct Output {
     /// The columns and lines of the terminal; none when it is not one.
     size: Option<(u16, u16)>,
     list: List,
-}
-
-/// A list that is being written.
-#[derive(Default)]
-struct List {
-    /// How many records have been written.
-    count: u64,
-    /// The records of a document that can only be written as a whole.
-    rows: Vec<Value>,
 }
 
 impl Output {
@@ -324,134 +318,6 @@ impl Output {
         Ok(())
     }
 
-    /// Begins a list of unknown length; not for tables.
-    pub(crate) fn begin<T: Record>(&mut self) -> Outcome {
-        self.list = List::default();
-        match self.format {
-            Format::Csv if self.columns.is_empty() => {
-                self.csv(T::COLUMNS.iter().map(|name| (*name).to_owned()).collect())
-            }
-            Format::Csv => {
-                let known = table::columns::<T>();
-                let chosen = self.columns.iter();
-                let names = chosen.filter_map(|name| find_column(&known, name));
-                let names = names.map(|column| column.name.to_owned()).collect();
-                self.csv(names)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes the next record of a list; not for tables.
-    pub(crate) fn next<T: Record>(&mut self, record: &T) -> Outcome {
-        self.list.count += 1;
-        match self.format {
-            Format::Json if self.transform.is_none() => {
-                let start = match self.list.count {
-                    1 => "{\n  \"data\": [\n    ",
-                    _ => ",\n    ",
-                };
-                let text = self.encode_record(record, true)?;
-                write!(self.out, "{start}{}", text.replace('\n', "\n    "))
-                    .map_err(|error| write_failure(&error))
-            }
-            Format::Json | Format::Yaml => {
-                let row = serde_json::to_value(record).map_err(encode_failure)?;
-                self.list.rows.push(row);
-                Ok(())
-            }
-            Format::Ndjson => self.line(record),
-            Format::Csv if self.columns.is_empty() => self.csv(record.cells()),
-            Format::Csv => {
-                let context = Context {
-                    rows: &[],
-                    now: time::now(),
-                };
-                let known = table::columns::<T>();
-                let mut cells = Vec::new();
-                for name in &self.columns {
-                    if let Some(at) = T::COLUMNS.iter().position(|column| column == name) {
-                        cells.push(record.cells().swap_remove(at));
-                    } else if let Some(column) = find_column(&known, name) {
-                        cells.push(column.cell(record, &context).text().to_owned());
-                    }
-                }
-                self.csv(cells)
-            }
-            Format::Table | Format::Ids => {
-                writeln!(self.out, "{}", record.id()).map_err(|error| write_failure(&error))
-            }
-        }
-    }
-
-    /// Ends a list. The JSON is that of a first page with `per_page` records of
-    /// `count` in all.
-    pub(crate) fn end(&mut self, per_page: u64, count: u64) -> Outcome {
-        let per_page = per_page.max(1);
-        let pages = count.div_ceil(per_page);
-        if self.format == Format::Json && self.transform.is_none() {
-            let (start, end) = match self.list.count {
-                0 => ("{\n  \"data\": [", ""),
-                _ => ("", "\n  "),
-            };
-            writeln!(
-                self.out,
-                "{start}{end}],\n  \"count\": {count},\n  \"page\": 1,\n  \"per_page\": {per_page},\n  \"total_pages\": {pages}\n}}"
-            )
-            .map_err(|error| write_failure(&error))?;
-        } else if self.is_document() {
-            let page = Page {
-                data: std::mem::take(&mut self.list.rows),
-                count,
-                page: 1,
-                per_page,
-                total_pages: pages,
-            };
-            self.document(&page)?;
-        }
-        self.flush()
-    }
-
-    /// Begins an endless list whose records are flushed one by one. A pipe gets
-    /// NDJSON, unless the user has chosen a format.
-    pub(crate) fn begin_live<T: Record>(&mut self) -> Outcome {
-        let is_piped = self.format == Format::Table && !self.terminal;
-        if (is_piped && !self.is_chosen) || self.is_document() {
-            self.set_format(Format::Ndjson);
-        }
-        self.begin::<T>()?;
-        self.flush()
-    }
-
-    /// Writes the line above an endless list on a terminal, and says that nothing is
-    /// missing if nothing follows.
-    pub(crate) fn live_header(&mut self, header: impl FnOnce(Option<u16>) -> String) -> Outcome {
-        if self.terminal {
-            note("watching for changes; press Ctrl-C to stop");
-        }
-        if self.format == Format::Table && self.terminal {
-            let header = header(self.size.map(|(width, _)| width));
-            return self.text(&format!("{HEADER}{header}{HEADER:#}"));
-        }
-        Ok(())
-    }
-
-    /// Writes the next record of an endless list; for people, the text that `line`
-    /// returns for the width of the terminal.
-    pub(crate) fn next_live<T: Record>(
-        &mut self,
-        record: &T,
-        line: impl FnOnce(&T, Option<u16>) -> String,
-    ) -> Outcome {
-        if self.format == Format::Table {
-            let line = line(record, self.size.map(|(width, _)| width));
-            writeln!(self.out, "{line}").map_err(|error| write_failure(&error))?;
-        } else {
-            self.next(record)?;
-        }
-        self.flush()
-    }
-
     /// Flushes the output.
     pub(crate) fn flush(&mut self) -> Outcome {
         self.out.flush().map_err(|error| write_failure(&error))
@@ -568,65 +434,6 @@ fn find_column<'a, T: Record>(known: &'a [Column<T>], name: &str) -> Option<&'a 
     found
 }
 
-/// Reduces a record to some of its fields; to all if none are named.
-fn reduced(mut record: Value, fields: &[String]) -> Value {
-    if let Value::Object(members) = &mut record
-        && !fields.is_empty()
-    {
-        members.retain(|name, _| fields.contains(name));
-    }
-    record
-}
-
-/// Reduces the records of a document.
-fn reduced_document(mut document: Value, fields: &[String]) -> Value {
-    match document.get_mut("data") {
-        Some(Value::Array(records)) => {
-            for record in records {
-                *record = reduced(record.take(), fields);
-            }
-        }
-        Some(record) => *record = reduced(record.take(), fields),
-        None => return reduced(document, fields),
-    }
-    document
-}
-
-fn csv_cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-/// Encodes a value as JSON that is safe to print on a terminal.
-fn encode(value: &impl Serialize, pretty: bool) -> Outcome<String> {
-    let text = if pretty {
-        serde_json::to_string_pretty(value)
-    } else {
-        serde_json::to_string(value)
-    };
-    Ok(escaped(&text.map_err(encode_failure)?))
-}
-
-/// Escapes the characters that JSON allows and a terminal interprets. They occur
-/// in strings only, so the value stays the same.
-fn escaped(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        let is_unsafe = (c.is_control() && c != '\n')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if is_unsafe {
-            // Writing to a string cannot fail.
-            let _ = fmt::Write::write_fmt(&mut out, format_args!("\\u{:04x}", u32::from(c)));
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 fn write_failure(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return Failure::closed_pipe();
@@ -637,24 +444,9 @@ fn write_failure(error: &io::Error) -> Failure {
     )
 }
 
-fn encode_failure(error: impl fmt::Display) -> Failure {
-    Failure::new(Exit::Other, format!("cannot write the result: {error}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn json_is_safe_for_a_terminal_and_keeps_its_value() {
-        let value = serde_json::json!({"title": "a\u{9b}b\u{202e}c\u{7f}\n"});
-        let text = encode(&value, true).unwrap();
-        assert!(text.contains("a\\u009bb\\u202ec\\u007f\\n"), "{text}");
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
-            value
-        );
-    }
 
     #[test]
     fn a_closed_pipe_is_not_an_error() {
