@@ -302,6 +302,13 @@ fn logout(mut app: App) -> Outcome {
         return Ok(());
     }
     let path = app.credentials.save()?;
+    // A default profile that does not exist would stop every command.
+    if app.config.is_default_by_key {
+        set_profile(DEFAULT_PROFILE)?;
+        note(&format!(
+            "{DEFAULT_PROFILE} is the default profile again: {profile} has no settings in config.toml"
+        ));
+    }
     note(&format!(
         "removed the key for profile {profile} from {}; it stays valid until you revoke it in the dashboard",
         path.display()

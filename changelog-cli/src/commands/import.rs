@@ -19,8 +19,8 @@ use crate::import::rejects::RejectsFile;
 use crate::input::names::Missing;
 use crate::output::format::Format;
 
-/// The file of rejected lines from standard input or a repository.
-const DEFAULT_REJECTS_FILE: &str = "import-rejected.ndjson";
+/// The file of rejected lines from standard input or a repository, without its extension.
+const DEFAULT_REJECTS_FILE: &str = "import-rejected";
 
 /// Records changes from a file or a repository.
 #[derive(Debug, Args)]
@@ -57,6 +57,22 @@ pub(crate) struct ImportArgs {
     dry_run: bool,
 }
 
+/// Returns the file for the lines that cannot be imported.
+fn rejects_path(args: &ImportArgs, format: InputFormat) -> PathBuf {
+    match (&args.rejected, &args.file) {
+        (Some(path), _) => path.clone(),
+        (None, Some(path)) if path != Path::new("-") => {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".rejected");
+            name.into()
+        }
+        _ => Path::new(DEFAULT_REJECTS_FILE).with_extension(match format {
+            InputFormat::Csv => "csv",
+            InputFormat::Ndjson | InputFormat::Json => "ndjson",
+        }),
+    }
+}
+
 /// Imports the changes that do not exist.
 pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
     let path = args.file.as_deref();
@@ -65,15 +81,7 @@ pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
             .line("chlog import FILE imports a file; - is standard input")
             .line("chlog import --git imports the tags and merges of this repository"));
     }
-    let rejects_path = args.rejected.clone().unwrap_or_else(|| match path {
-        Some(path) if path != Path::new("-") => {
-            let mut name = path.as_os_str().to_owned();
-            name.push(".rejected");
-            name.into()
-        }
-        _ => DEFAULT_REJECTS_FILE.into(),
-    });
-    if path.is_some_and(|path| path == rejects_path) {
+    if path.is_some() && path == args.rejected.as_deref() {
         return Err(Failure::usage(
             "--rejected: must not be the file that is imported",
         ));
@@ -87,6 +95,7 @@ pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
              cannot be recognized as merges",
         );
     }
+    let rejects_path = rejects_path(&args, format);
     let lines = lines::read(&bytes, format, time::now())?;
     let header = lines.header.and_then(|span| bytes.get(span));
     let rejects = RejectsFile::new(rejects_path, &bytes, header);

@@ -27,9 +27,14 @@ use crate::recording::fit::fit;
 use crate::recording::run_recorder::RunRecorder;
 use crate::recording::secrets;
 use crate::recording::spool::delivery::Delivery;
+use crate::recording::update::{Passage, Update};
 use crate::supervise;
 
 /// How long the start of the command may be delayed to get the id of its change.
+/// The state of the command in the description while it runs.
+const RUNNING: &str = "The command is running.";
+/// The characters of a description that are kept free for the result of the command.
+const MAX_RESULT: usize = 500;
 const ID_TIMEOUT: Duration = Duration::from_millis(500);
 /// The variable with the id of the change, for the command.
 const ID_VARIABLE: &str = "CHLOG_CHANGE_ID";
@@ -149,8 +154,8 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
         }
     };
     if let Some((app, recorder)) = recorder {
-        let patch = outcome(&app, &args, &ending, code);
-        match recorder.finish(&app, patch).await {
+        let update = outcome(&app, &args, &ending, code);
+        match recorder.finish(&app, update).await {
             Ok(()) => Delivery::after(&app).await,
             Err(failure) => drop(failure.context("this run was not recorded").report()),
         }
@@ -161,15 +166,18 @@ pub(crate) async fn run(app: Outcome<App>, args: RunArgs) -> Outcome<ExitCode> {
 /// Starts to record the change.
 async fn begin(app: &App, args: &RunArgs) -> Outcome<RunRecorder> {
     let draft = draft(app, args)?;
-    let on_kill = ChangePatch {
+    let patch = ChangePatch {
         status: Some(Status::RolledBack),
         outcome: Some(Some(ChangeOutcome::Indeterminate)),
         risk_level: raised_risk(app, args),
-        description: Some(Some(described(
+        ..ChangePatch::default()
+    };
+    let on_kill = Update {
+        passage: Some(result(
             args,
             "Outcome unknown: chlog was killed before it could record how the command ended.",
-        ))),
-        ..ChangePatch::default()
+        )),
+        ..patch.into()
     };
     RunRecorder::begin(app, draft, on_kill, args.require_log).await
 }
@@ -178,7 +186,7 @@ async fn begin(app: &App, args: &RunArgs) -> Outcome<RunRecorder> {
 fn draft(app: &App, args: &RunArgs) -> Outcome<Draft> {
     let context = args.context.gather();
     let fields = ChangeFields {
-        description: Some(described(args, "The command is running.")),
+        description: Some(described(args)),
         status: Some(Status::InProgress),
         ..args.fields.clone().or_defaults(&app.config.defaults)
     };
@@ -279,20 +287,20 @@ async fn execute(command: Command, started: impl FnOnce(u32)) -> Ending {
 }
 
 /// Returns the update for the end of the command.
-fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch {
+fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> Update {
     let succeeded = ending.ended.is_ok() && args.ok_codes.contains(&code);
-    let result = match &ending.ended {
+    let how = match &ending.ended {
         Ok(status) if status.code().is_none() => format!("Ended by signal {}", code - 128),
         Ok(_) => format!("Exit code {code}"),
         Err(error) => format!("Could not be started: {error}"),
     };
-    let result = format!("{result}, after {}", time::duration(ending.lasted));
+    let how = format!("{how}, after {}", time::duration(ending.lasted));
     let (status, outcome) = if succeeded {
         (Status::Completed, ChangeOutcome::Succeeded)
     } else {
         (Status::RolledBack, ChangeOutcome::Failed)
     };
-    ChangePatch {
+    let patch = ChangePatch {
         status: Some(status),
         outcome: Some(Some(outcome)),
         ended_at: Some(Some(ending.ended_at)),
@@ -301,8 +309,11 @@ fn outcome(app: &App, args: &RunArgs, ending: &Ending, code: u8) -> ChangePatch 
         } else {
             raised_risk(app, args)
         },
-        description: Some(Some(described(args, &result))),
         ..ChangePatch::default()
+    };
+    Update {
+        passage: Some(result(args, &how)),
+        ..patch.into()
     }
 }
 
@@ -322,28 +333,41 @@ fn rank(risk: &RiskLevel) -> Option<usize> {
         .position(|word| *word == risk.as_str())
 }
 
-/// Returns the description: the given one, the command and its result.
-fn described(args: &RunArgs, result: &str) -> String {
-    let command = if args.capture_args {
-        secrets::mask_command(&args.command)
-    } else {
-        args.command[0].to_string_lossy().into_owned()
-    };
-    let facts = format!(
-        "Command: `{}`\n\n{}",
-        controls_to_spaces(&command),
-        controls_to_spaces(result)
-    );
+/// Returns the description at the start: the given one, the command, and that it runs.
+fn described(args: &RunArgs) -> String {
+    let facts = facts(args, RUNNING);
     let given = args.fields.description.as_deref().map(str::trim);
     let text = match given.filter(|given| !given.is_empty()) {
         Some(given) => {
-            let room = MAX_LONG_TEXT_CHARS.saturating_sub(facts.chars().count() + 2);
+            let room = MAX_LONG_TEXT_CHARS.saturating_sub(facts.chars().count() + MAX_RESULT);
             let given: String = given.chars().take(room).collect();
             format!("{given}\n\n{facts}")
         }
         None => facts,
     };
     text.chars().take(MAX_LONG_TEXT_CHARS).collect()
+}
+
+/// Returns the passage with the result of the command, which replaces that it runs.
+fn result(args: &RunArgs, how: &str) -> Passage {
+    Passage {
+        old: facts(args, RUNNING),
+        new: facts(args, how),
+    }
+}
+
+/// Returns the command and its state.
+fn facts(args: &RunArgs, state: &str) -> String {
+    let command = if args.capture_args {
+        secrets::mask_command(&args.command)
+    } else {
+        args.command[0].to_string_lossy().into_owned()
+    };
+    format!(
+        "Command: `{}`\n\n{}",
+        controls_to_spaces(&command),
+        controls_to_spaces(state)
+    )
 }
 
 #[cfg(test)]

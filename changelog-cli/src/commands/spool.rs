@@ -80,6 +80,11 @@ pub(crate) struct DropArgs {
 
 /// Runs the subcommand.
 pub(crate) async fn run(app: App, command: SpoolCommand) -> Outcome {
+    if app.output.format() == Format::Ids && !matches!(command, SpoolCommand::Status) {
+        return Err(Failure::usage(
+            "--format ids: the result of this command has no IDs",
+        ));
+    }
     match command {
         SpoolCommand::Status => status(app),
         SpoolCommand::Flush(args) => flush(app, args).await,
@@ -234,8 +239,11 @@ fn full_ids(given: &[String], all: &[String]) -> Vec<String> {
 }
 
 fn unknown_id(id: &str) -> Failure {
-    Failure::new(Exit::NotFound, format!("no queued change with ID {id}"))
-        .hint("`chlog spool status` shows all IDs")
+    Failure::new(
+        Exit::NotFound,
+        format!("no queued change, or several, with ID {id}"),
+    )
+    .hint("`chlog spool status` shows all IDs")
 }
 
 /// Prints numbers as JSON, unless the format is for people: notes have the numbers.

@@ -312,6 +312,7 @@ fn update(args: &UpdateArgs) -> Outcome<Update> {
             removed: args.remove_links.clone(),
         },
         note: None,
+        passage: None,
         made_at: None,
     })
 }

@@ -1,14 +1,18 @@
 //! `chlog watch`: prints changes as they are recorded and updated.
 
 use changelog_core::Change;
+use chrono::TimeDelta;
 use clap::Args;
 use futures_util::TryStreamExt;
 
-use crate::base::failure::{Outcome, note};
+use crate::base::failure::{Failure, Outcome, note};
 use crate::base::time::{self, TimeArg};
 use crate::environment::app::App;
 use crate::input::filter::SelectArgs;
 use crate::output::watched::{self, Watched};
+
+/// How long the server keeps events.
+const MAX_WATCH_AGE: TimeDelta = TimeDelta::days(7);
 
 /// Prints changes as they are recorded: one line each, or NDJSON to a pipe.
 #[derive(Debug, Args)]
@@ -33,6 +37,11 @@ pub(crate) struct WatchArgs {
 
 /// Prints changes until it is interrupted.
 pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
+    let since = args.since.map(|since| since.start(time::now()));
+    if since.is_some_and(|since| since < time::now().plus(-MAX_WATCH_AGE)) {
+        return Err(Failure::usage("--since: must be at most 7 days ago")
+            .hint("`chlog list --since` lists older changes"));
+    }
     let client = app.client()?;
     let query = args.select.query(&client).await?;
     if args.updates {
@@ -47,8 +56,8 @@ pub(crate) async fn run(mut app: App, args: WatchArgs) -> Outcome {
         .matching(query)
         .updates(args.updates)
         .on_disconnect(|error| note(&format!("{error}; reconnecting")));
-    if let Some(since) = args.since {
-        watch = watch.since(since.start(time::now()));
+    if let Some(since) = since {
+        watch = watch.since(since);
     }
     let mut changes = watch.stream();
     while let Some(watched) = changes.try_next().await? {

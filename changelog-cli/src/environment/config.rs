@@ -38,8 +38,12 @@ pub(crate) struct Config {
     pub(crate) key_order: KeyOrder,
     /// The profile in use.
     pub(crate) profile: String,
-    /// Whether the profile exists in the user's file or has a stored key.
+    /// Whether the profile exists in the user's file or has a stored key, or is not needed:
+    /// the URL is given, and only the user's file names the profile.
     pub(crate) profile_known: bool,
+    /// Whether the user's file names the profile as the default one, and has no settings
+    /// of it: it exists by its stored key.
+    pub(crate) is_default_by_key: bool,
     /// All profiles by name, with their URLs.
     pub(crate) profiles: BTreeMap<String, Option<String>>,
     pub(crate) defaults: Defaults,
@@ -94,14 +98,18 @@ fn merge(
     let non_empty = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let profile_flag = non_empty(&overrides.profile_flag);
     let is_chosen = profile_flag.is_some();
-    let profile = profile_flag
-        .or_else(|| non_empty(&overrides.profile_env))
+    let given = profile_flag.or_else(|| non_empty(&overrides.profile_env));
+    let is_given = given.is_some();
+    let profile = given
         .or_else(|| user.profile.clone())
         .unwrap_or_else(|| DEFAULT_PROFILE.to_owned());
     let chosen = user.profiles.get(&profile).cloned();
     let stored = credentials.get(&profile).map(|stored| stored.url.clone());
     let is_default = profile == DEFAULT_PROFILE;
-    let profile_known = is_default || chosen.is_some() || stored.is_some();
+    let exists = is_default || chosen.is_some();
+    let is_default_by_key = !exists && user.profile.as_deref() == Some(profile.as_str());
+    let has_url = non_empty(&overrides.url_flag).or(non_empty(&overrides.url_env));
+    let profile_known = exists || stored.is_some() || (!is_given && has_url.is_some());
     let chosen = chosen.unwrap_or_default();
     let from = |value: &Option<String>, source: &str| {
         let source = source.to_owned();
@@ -169,6 +177,7 @@ fn merge(
         key_order,
         profile,
         profile_known,
+        is_default_by_key,
         profiles: profiles(user, credentials),
         defaults,
         settings,

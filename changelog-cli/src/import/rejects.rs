@@ -50,19 +50,37 @@ impl<'a> RejectsFile<'a> {
         Ok(())
     }
 
+    /// Creates the file; under another name if there is one already, whose lines may not
+    /// have been corrected yet.
+    fn create(&mut self) -> io::Result<File> {
+        let first = self.path.clone();
+        for number in 2.. {
+            match File::create_new(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let mut name = first.as_os_str().to_owned();
+                    name.push(format!(".{number}"));
+                    self.path = name.into();
+                }
+                created => return created,
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
     fn write(&mut self, rejected: &Rejected) -> io::Result<()> {
         let bytes = self.bytes.get(rejected.span.clone()).unwrap_or_default();
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                let mut file = File::create(&self.path)?;
-                if let Some(header) = self.header {
-                    write_line(&mut file, header)?;
-                }
-                none.insert(file)
+        let mut file = if let Some(file) = self.file.take() {
+            file
+        } else {
+            let mut file = self.create()?;
+            if let Some(header) = self.header {
+                write_line(&mut file, header)?;
             }
+            file
         };
-        write_line(file, bytes)
+        let written = write_line(&mut file, bytes);
+        self.file = Some(file);
+        written
     }
 }
 

@@ -29,6 +29,15 @@ impl FromStr for ChangeRef {
         if text == LAST {
             return Ok(Self::Last);
         }
+        // The address of its page, as commands print it.
+        let text = match text.split_once("://") {
+            Some((_, address)) => address
+                .trim_end_matches('/')
+                .rsplit('/')
+                .next()
+                .unwrap_or(text),
+            None => text,
+        };
         let digits: String = text.chars().filter(|c| *c != '-').collect();
         let is_hexadecimal = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
         if !is_hexadecimal || !(MIN_ID_PREFIX..=ID_DIGITS).contains(&digits.len()) {
@@ -51,7 +60,8 @@ mod tests {
     fn changes_are_named_by_ids_prefixes_and_last() {
         let id = "01a1fc2f-a733-7820-9a46-0802c0ffd162";
         let whole = ChangeRef::Id(id.parse().unwrap());
-        for text in [id, &id.replace('-', ""), &id.to_uppercase()] {
+        let address = format!("https://example.com/log/changes/{id}");
+        for text in [id, &id.replace('-', ""), &id.to_uppercase(), &address] {
             assert_eq!(text.parse(), Ok(whole.clone()), "{text}");
         }
         for (text, digits) in [

@@ -84,6 +84,16 @@ pub(crate) struct SelectArgs {
     tags: Vec<String>,
 }
 
+/// Refuses a search for nothing, which would find everything.
+fn searchable<'t>(name: &str, text: &'t str) -> Outcome<&'t str> {
+    if changelog_core::text::words(text).is_empty() {
+        return Err(Failure::usage(format!(
+            "{name}: must contain a letter or a digit, got {text:?}"
+        )));
+    }
+    Ok(text)
+}
+
 /// The flags that select changes by content and time.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct FilterArgs {
@@ -138,14 +148,14 @@ impl SelectArgs {
             query = query.created_by(author);
         }
         if let Some(words) = non_empty_filter("search", self.search.as_ref())? {
-            query = query.q(words);
+            query = query.q(searchable("--search", words)?);
         }
         if !self.text.is_empty() {
             let text = self.text.join(" ");
             if text.trim().is_empty() {
                 return Err(Failure::usage("QUERY: must not be empty"));
             }
-            query = query.text(text);
+            query = query.text(searchable("QUERY", &text)?);
         }
         Ok(query)
     }

@@ -102,6 +102,15 @@ const SPOOL_COLUMNS: [&str; 7] = [
     "url",
 ];
 
+/// Returns the time that says when a change happens: for a planned one the scheduled
+/// time, if it has one.
+pub(crate) fn shown_time(change: &Change) -> Timestamp {
+    let scheduled = change
+        .scheduled_for
+        .filter(|_| change.status == Status::Planned);
+    scheduled.unwrap_or(change.effective_at())
+}
+
 /// The columns of `chlog list`.
 pub(crate) const CHANGES: [&str; 10] = [
     "id", "when", "risk", "status", "title", "env", "service", "host", "by", "tags",
@@ -126,7 +135,7 @@ pub(super) fn of_changes() -> Vec<Column<Change>> {
             Cell::new(change.id.to_string())
         }),
         Column::new("when", Kind::Fixed, |change: &Change, context| {
-            Cell::new(relative(change.effective_at(), context.now))
+            Cell::new(relative(shown_time(change), context.now))
         }),
         Column::new("scheduled", Kind::Fixed, |change: &Change, context| {
             scheduled(change, context.now)

@@ -14,6 +14,7 @@ use crate::environment::app::App;
 use crate::environment::last_change;
 use crate::input::change_ref::{ChangeRef, LAST};
 use crate::input::message::prompts::prompt_failure;
+use crate::output::table::shown_time;
 
 /// How many changes are offered to choose from.
 const OFFERED_CHANGES: u64 = 25;
@@ -106,7 +107,7 @@ impl std::fmt::Display for Choice {
         let Self(change) = self;
         let title = shorten(&one_line(&change.title), MAX_TITLE);
         let status = one_line(change.status_label());
-        let at = change.started_at.unwrap_or(change.occurred_at);
+        let at = shown_time(change);
         write!(
             f,
             "{title}  ({status}, {})",

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use changelog_client::Client;
-use changelog_core::{ChangeId, ChangePatch};
+use changelog_core::ChangeId;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -19,6 +19,7 @@ use super::submit;
 use super::update::Update;
 use crate::base::failure::{Failure, Outcome};
 use crate::environment::app::{App, SPOOL_AFTER, within_spool_time};
+use crate::environment::last_change;
 
 /// Records a command from its start to its end.
 pub(crate) struct RunRecorder {
@@ -50,7 +51,7 @@ impl RunRecorder {
     pub(crate) async fn begin(
         app: &App,
         draft: Draft,
-        on_kill: ChangePatch,
+        on_kill: Update,
         require: bool,
     ) -> Outcome<Self> {
         let client = if require {
@@ -61,7 +62,7 @@ impl RunRecorder {
         let key = changelog_client::new_idempotency_key();
         let mut entry = SpoolEntry::of_draft(app, key.clone(), draft.clone())?;
         "chlog was killed while the command ran".clone_into(&mut entry.reason);
-        entry.update = Some(on_kill.into());
+        entry.update = Some(on_kill);
         let journal = Journal::begin(&entry).ok();
         let state = Arc::new(Mutex::new(State { entry, journal }));
         let owner = Owner::of(app)?;
@@ -144,7 +145,7 @@ impl RunRecorder {
     }
 
     /// Records the outcome of the command, or keeps it in the spool.
-    pub(crate) async fn finish(mut self, app: &App, patch: ChangePatch) -> Outcome {
+    pub(crate) async fn finish(mut self, app: &App, update: Update) -> Outcome {
         self.id_within(SPOOL_AFTER).await;
         let Self {
             creation,
@@ -162,20 +163,23 @@ impl RunRecorder {
         };
         let updated = match created {
             Ok(id) => {
-                let update = Update::from(patch.clone()).send(&client, id);
-                within_spool_time(update).await.map(|_| ())
+                let sent = within_spool_time(update.clone().send(&client, id)).await;
+                if sent.is_ok() {
+                    last_change::remember(app, &id);
+                }
+                sent.map(|_| ())
             }
             Err(failure) => Err(failure),
         };
         let outcome = match updated {
             Err(failure) if failure.is_kept() => {
-                match submit::keep(app, entry_with(&state, patch), failure) {
+                match submit::keep(app, entry_with(&state, update), failure) {
                     Ok(queued) => queued.failure.map_or(Ok(()), Err),
                     Err(failure) => Err(failure),
                 }
             }
             Err(failure) if failure.is_final() => {
-                Err(submit::keep_rejected(entry_with(&state, patch), failure))
+                Err(submit::keep_rejected(entry_with(&state, update), failure))
             }
             updated => updated,
         };
@@ -193,10 +197,10 @@ fn remember_recorded(queued: &str, id: ChangeId) {
 }
 
 /// Returns the entry to keep now that the outcome is known.
-fn entry_with(state: &Mutex<State>, patch: ChangePatch) -> SpoolEntry {
+fn entry_with(state: &Mutex<State>, update: Update) -> SpoolEntry {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
     SpoolEntry {
-        update: Some(patch.into()),
+        update: Some(update),
         ..state.entry.clone()
     }
 }

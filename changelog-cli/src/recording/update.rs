@@ -2,6 +2,7 @@
 //! hosts instead of their ids, and with edits of lists instead of their results.
 
 use changelog_client::Client;
+use changelog_core::limits::MAX_LONG_TEXT_CHARS;
 use changelog_core::{
     Change, ChangeId, ChangePatch, Host, Input, Link, Service, Status, Timestamp,
 };
@@ -36,10 +37,35 @@ pub(crate) struct Update {
     /// Text to append to the description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) note: Option<String>,
+    /// A passage of the description to replace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) passage: Option<Passage>,
     /// When the user made the update, if it is sent later: a status was then reached at
     /// this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) made_at: Option<Timestamp>,
+}
+
+/// A passage of a description, and what replaces it. If a user has edited it, the new
+/// passage is appended, so that nothing that was written meanwhile is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Passage {
+    pub(crate) old: String,
+    pub(crate) new: String,
+}
+
+impl Passage {
+    fn replace(&self, description: Option<&str>) -> String {
+        let text = description.unwrap_or_default().trim_end();
+        let text = if text.contains(&self.old) {
+            text.replacen(&self.old, &self.new, 1)
+        } else if text.is_empty() {
+            self.new.clone()
+        } else {
+            format!("{text}\n\n{}", self.new)
+        };
+        text.chars().take(MAX_LONG_TEXT_CHARS).collect()
+    }
 }
 
 /// What is added to a list and removed from it.
@@ -98,6 +124,7 @@ impl Update {
             && self.tags.is_empty()
             && self.links.is_empty()
             && self.note.is_none()
+            && self.passage.is_none()
     }
 
     /// Checks the update without the change: added values as well.
@@ -131,7 +158,10 @@ impl Update {
             patch.host_id = Some(names::resolve::<Host>(client, name, missing).await?);
         }
         let late_status = self.made_at.filter(|_| patch.status.is_some());
-        let is_edit = !self.tags.is_empty() || !self.links.is_empty() || self.note.is_some();
+        let is_edit = !self.tags.is_empty()
+            || !self.links.is_empty()
+            || self.note.is_some()
+            || self.passage.is_some();
         if is_edit || late_status.is_some() {
             // As late as possible: the change is read here and written back.
             let change = client.changes().get(id).await?;
@@ -140,6 +170,9 @@ impl Update {
             }
             if !self.links.is_empty() {
                 patch.links = Some(self.links.apply(&change.links, |link| &link.label));
+            }
+            if let Some(passage) = self.passage {
+                patch.description = Some(Some(passage.replace(change.description.as_deref())));
             }
             if let Some(note) = self.note {
                 let description = change.description.as_deref().map(str::trim_end);
@@ -190,5 +223,35 @@ async fn send_patch(client: &Client, id: ChangeId, patch: ChangePatch) -> Outcom
             Ok(changes.update_with(id, patch).send().await?)
         }
         updated => Ok(updated?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_passage_replaces_its_predecessor_and_nothing_else() {
+        let passage = Passage {
+            old: "Command: `x`\n\nrunning".to_owned(),
+            new: "Command: `x`\n\nExit code 0".to_owned(),
+        };
+        for (before, after) in [
+            (None, "Command: `x`\n\nExit code 0"),
+            (
+                Some("Command: `x`\n\nrunning"),
+                "Command: `x`\n\nExit code 0",
+            ),
+            (
+                Some("intro\n\nCommand: `x`\n\nrunning\n\na note"),
+                "intro\n\nCommand: `x`\n\nExit code 0\n\na note",
+            ),
+            (Some("edited\n"), "edited\n\nCommand: `x`\n\nExit code 0"),
+        ] {
+            assert_eq!(passage.replace(before), after, "{before:?}");
+        }
+        let long = "x".repeat(MAX_LONG_TEXT_CHARS);
+        let replaced = passage.replace(Some(&long));
+        assert_eq!(replaced.chars().count(), MAX_LONG_TEXT_CHARS);
     }
 }

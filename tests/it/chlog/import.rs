@@ -302,10 +302,21 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     write(&app, "bad.ndjson.rejected", corrected);
     chlog(&app, &["import", "bad.ndjson.rejected"]).succeeds();
     assert_eq!(count(&app).await, 3);
-    // The default name for a pipe, and a given name.
+    // The default name for a pipe, and a given name; a file that exists is kept.
     let input = "{}\n";
-    ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).exits_with(6);
+    let pipe = |input: &str| {
+        ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(input)).exits_with(6)
+    };
+    pipe(input);
     assert!(app.folder().join("import-rejected.ndjson").exists());
+    let again = pipe(input);
+    assert!(
+        again.stderr.contains("import-rejected.ndjson.2"),
+        "{}",
+        again.stderr
+    );
+    pipe("title,occurred_at\nab,2026-01-01T00:00:00Z\n");
+    assert!(app.folder().join("import-rejected.csv").exists());
     let arguments = ["import", "-", "--rejected", "elsewhere"];
     ChlogOutput::of(app.chlog().args(arguments).write_stdin(input)).exits_with(6);
     let elsewhere = std::fs::read_to_string(app.folder().join("elsewhere"));

@@ -143,6 +143,10 @@ async fn filters_that_select_nothing_are_refused(app: TestApp) {
         &["list", "--by", ""],
         &["list", "-q", ""],
         &["list", ""],
+        // Nor must a query without words, which matches everything.
+        &["list", "🚀"],
+        &["list", "-q", "%"],
+        &["export", "_"],
         &["export", "--service="],
         &["around", "--service", ""],
         // The end is before the start.

@@ -314,6 +314,14 @@ async fn profiles_are_listed_and_switched(app: TestApp) {
             "{output}"
         );
     }
+    // Without its key, the default profile would not exist.
+    bare(&["auth", "logout"]).succeeds();
+    let settings = std::fs::read_to_string(&file).expect("text");
+    assert!(settings.contains("profile = \"default\""), "{settings}");
+    // A default profile that does not exist does not stop what names its server.
+    std::fs::write(&file, "profile = \"gone\"\n").expect("a file");
+    bare(&["list"]).exits_with(2);
+    app.chlog().arg("list").assert().success();
     // What takes precedence is named.
     let mut command = app.bare_chlog();
     command

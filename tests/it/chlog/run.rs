@@ -25,6 +25,7 @@ on_one!(
     invalid_values_are_cut_or_dropped,
     a_command_that_outlives_chlog_is_not_closed,
     a_nested_run_explains_the_missing_key,
+    notes_on_a_running_change_are_kept,
     require_log_prevents_unrecorded_runs,
     mistakes_are_reported_and_do_not_stop_the_command,
     arguments_are_recorded_on_request_and_masked,
@@ -462,6 +463,31 @@ async fn a_command_that_outlives_chlog_is_not_closed(app: TestApp) {
     assert_eq!(change["risk_level"], "high");
     let runs = fs::read_dir(spool_folder(&app).join("runs")).expect("a folder");
     assert_eq!(runs.count(), 0);
+}
+
+async fn notes_on_a_running_change_are_kept(app: TestApp) {
+    let (ready, go) = (app.folder().join("ready"), app.folder().join("go"));
+    let script = "echo $CHLOG_CHANGE_ID >ready; until [ -e go ]; do sleep 0.02; done";
+    let mut command = Command::new(programs::chlog());
+    command.args(["run", "--description", "an intro", "--", "sh", "-c", script]);
+    let mut child = with_environment(command, &app, &app.url())
+        .spawn()
+        .expect("chlog runs");
+    wait_for_file(&ready).await;
+    let id = fs::read_to_string(&ready).expect("text");
+    let id = id.trim();
+    let of = |arguments: &[&str]| ChlogOutput::of(app.chlog().args(arguments)).succeeds();
+    of(&["note", id, "seen by Ada"]);
+    fs::write(&go, "").expect("a file");
+    assert!(child.wait().expect("an exit").success());
+    let change = newest(&app).await;
+    let description = text(&change["description"]);
+    let expected = "an intro\n\nCommand: `sh`\n\nExit code 0, after ";
+    assert!(description.starts_with(expected), "{description}");
+    assert!(description.ends_with("\n\nseen by Ada"), "{description}");
+    assert!(!description.contains("is running"), "{description}");
+    let last = of(&["show", "@last", "--format", "ids"]);
+    assert_eq!(last.stdout.trim(), id);
 }
 
 async fn a_nested_run_explains_the_missing_key(app: TestApp) {
