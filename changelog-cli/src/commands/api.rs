@@ -159,7 +159,7 @@ fn body(args: &ApiArgs) -> Outcome<Option<Value>> {
     for (name, value) in &args.json_fields {
         let value = serde_json::from_str(value).map_err(|error| {
             Failure::usage(format!("--json-field: {name} is not JSON: {error}"))
-                .hint(format!("-f {name}=… takes a text without quotes"))
+                .hint(format!("-f {name}=… takes a string without quotes"))
         })?;
         body.insert(name.clone(), value);
     }

@@ -297,7 +297,7 @@ fn default_status(scheduled_for: Option<TimeArg>) -> Status {
 
 fn two_descriptions() -> Failure {
     Failure::usage(
-        "there are two descriptions; give only one of --description, -F and a text after the first line of the title",
+        "there are two descriptions; use only one of --description, -F, and the lines after the first line of the title",
     )
 }
 

@@ -15,7 +15,7 @@ const GAP: usize = TABLE_GAP as usize;
 const TEXT_WIDTH: usize = 40;
 /// The width of each of several texts before side columns are shown.
 const SHARED_TEXT_WIDTH: usize = 30;
-/// The width that a text keeps when fixed columns are shown, and the least width of a
+/// The width that a text column keeps when fixed columns are shown, and the least width of a
 /// side column that is named with `--columns`.
 const MIN_CUT_WIDTH: usize = 8;
 /// The width that a side column has before the others get more.
@@ -217,7 +217,7 @@ pub(super) fn prefix(id: &str, chars: usize) -> &str {
     id.char_indices().nth(chars).map_or(id, |(at, _)| &id[..at])
 }
 
-/// Cuts a text to a width; `…` shows that it was cut.
+/// Cuts a string to a width; `…` shows that it was cut.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 /// screen, and ends by itself if all of it fits.
 const DEFAULT_PAGER: &str = "less -FRX";
 
-/// Returns whether a text does not fit on a terminal of this size.
+/// Returns whether a string does not fit on a terminal of this size.
 pub(super) fn is_longer(text: &str, width: u16, height: u16) -> bool {
     let width = usize::from(width.max(1));
     let lines = text.lines().map(|line| {
@@ -23,7 +23,7 @@ pub(super) fn is_longer(text: &str, width: u16, height: u16) -> bool {
     lines.sum::<usize>() >= usize::from(height.max(1))
 }
 
-/// Shows a text until the user leaves the pager. Returns false if there is none, or it
+/// Shows a string until the user leaves the pager. Returns false if there is none, or it
 /// cannot be started.
 pub(super) fn show(text: &str) -> bool {
     let Some(words) = command() else {

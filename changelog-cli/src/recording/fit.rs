@@ -84,7 +84,7 @@ struct Fitting {
 }
 
 impl Fitting {
-    /// Returns a text that fits: as it is, cut, or none.
+    /// Returns a string that fits: unchanged, cut, or none.
     fn text(
         &mut self,
         flag: &str,

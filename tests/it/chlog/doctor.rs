@@ -213,7 +213,7 @@ async fn doctor_agrees_with_log(app: TestApp) {
         assert!(checks.iter().any(failed), "{report}");
     }
     std::fs::remove_file(&settings).expect("a file");
-    // What waits for another URL is not sent, and is reported.
+    // Changes that are queued for another URL are not sent, but reported.
     let mut command = app.chlog();
     command.env("CHLOG_URL", "http://127.0.0.1:1");
     ChlogOutput::of(command.args(["log", "For another URL"])).succeeds();

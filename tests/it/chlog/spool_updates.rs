@@ -131,7 +131,7 @@ async fn updates_of_recorded_changes_are_queued(app: TestApp) {
     assert_eq!(change["tags"], json!(["a", "other", "b"]));
 }
 
-/// Sets the tags of a change without `chlog`, which would send what waits.
+/// Sets the tags of a change without `chlog`, which would send queued changes.
 async fn chlog_direct_tag(app: &TestApp, id: &str) {
     let patch = json!({ "tags": ["a", "other"] });
     let endpoint = format!("/api/changes/{id}");

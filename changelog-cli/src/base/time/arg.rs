@@ -120,7 +120,7 @@ fn parse_at(text: &str, now: DateTime<Local>, tense: Tense) -> Result<Option<Tim
     other.map_or(Ok(at), |day| clock.on(day)).map(Some)
 }
 
-/// Splits a text into a leading day and the rest.
+/// Splits a string into a leading day and the rest.
 fn day(text: &str, today: NaiveDate) -> Option<(NaiveDate, &str)> {
     if let Some((date, rest)) = text.split_at_checked(DATE_LENGTH)
         && let Ok(day) = date.parse()
