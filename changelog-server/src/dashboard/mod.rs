@@ -1,5 +1,5 @@
 //! The dashboard. [`routes`] lists every page. A handler reads from top to bottom:
-//! viewer, form, store, page. Everything works without scripts; `assets/app.js` adds
+//! viewer, form, store, page. Everything works without scripts; `assets/js/` adds
 //! conveniences.
 
 mod account;

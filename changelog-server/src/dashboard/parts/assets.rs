@@ -15,12 +15,13 @@ const CACHE_FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=315
 struct Asset {
     name: String,
     media_type: &'static str,
-    content: &'static str,
+    content: String,
 }
 
 impl Asset {
-    fn new(stem: &str, extension: &str, media_type: &'static str, content: &'static str) -> Self {
-        let hash = hex::encode(&Sha256::digest(content)[..6]);
+    fn new(stem: &str, extension: &str, media_type: &'static str, files: &[&str]) -> Self {
+        let content = files.join("\n");
+        let hash = hex::encode(&Sha256::digest(&content)[..6]);
         Self {
             name: format!("{stem}-{hash}.{extension}"),
             media_type,
@@ -29,26 +30,46 @@ impl Asset {
     }
 }
 
+/// The files of an asset in the order in which they are joined.
+macro_rules! files {
+    ($($path:literal),* $(,)?) => {
+        &[$(include_str!(concat!("../../../assets/", $path))),*]
+    };
+}
+
+/// Later rules override earlier ones.
+const STYLE: &[&str] = files![
+    "css/base.css",
+    "css/frame.css",
+    "css/cards.css",
+    "css/rows.css",
+    "css/tables.css",
+    "css/forms.css",
+    "css/filters.css",
+    "css/prose.css",
+    "css/charts.css",
+    "css/timeline.css",
+    "css/print.css",
+];
+
+/// `main.js` calls the functions of the others.
+const SCRIPT: &[&str] = files![
+    "js/times.js",
+    "js/copy.js",
+    "js/drafts.js",
+    "js/live.js",
+    "js/filters.js",
+    "js/timeline.js",
+    "js/keyboard.js",
+    "js/menus.js",
+    "js/main.js",
+];
+
 static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
     [
-        Asset::new(
-            "style",
-            "css",
-            "text/css; charset=utf-8",
-            include_str!("../../../assets/style.css"),
-        ),
-        Asset::new(
-            "app",
-            "js",
-            "text/javascript; charset=utf-8",
-            include_str!("../../../assets/app.js"),
-        ),
-        Asset::new(
-            "icon",
-            "svg",
-            "image/svg+xml",
-            include_str!("../../../assets/icon.svg"),
-        ),
+        Asset::new("style", "css", "text/css; charset=utf-8", STYLE),
+        Asset::new("app", "js", "text/javascript; charset=utf-8", SCRIPT),
+        Asset::new("icon", "svg", "image/svg+xml", files!["icon.svg"]),
     ]
 });
 
@@ -78,7 +99,7 @@ pub(crate) async fn get(_app: App, request: Request) -> ApiResult {
         let detail = "there is no such file; reload the page";
         return Err(ApiError::new(ProblemCode::NotFound, detail));
     };
-    let mut response = reply::text(200, asset.media_type, asset.content.to_owned());
+    let mut response = reply::text(200, asset.media_type, asset.content.clone());
     response
         .headers_mut()
         .insert(header::CACHE_CONTROL, CACHE_FOREVER);

@@ -1,0 +1,1 @@
+// Zooming and panning of timelines.
