@@ -4,7 +4,7 @@ const REFRESH_MS = 5000;
 function refreshLiveParts() {
   const parts = () => document.querySelectorAll("[data-live]");
   if (parts().length === 0) return;
-  // The HTML as the service sent it, before `showTimes` changed it.
+  // The HTML as the service sent it, before `showAges` changed it.
   const sent = new Map([...parts()].map((part) => [part.dataset.live, part.outerHTML]));
   let etag = null;
   let pending = null;
@@ -26,7 +26,7 @@ function refreshLiveParts() {
       const top = window.scrollY;
       sent.set(name, next.outerHTML);
       part.replaceWith(next);
-      showTimes(next);
+      showAges(next);
       addCopyButtons(next);
       window.scrollTo({ top, behavior: "instant" });
     }

@@ -2,7 +2,9 @@
 // refreshes pages and adds keyboard shortcuts. `parts/assets.rs` joins the files.
 
 refreshLiveParts();
-addZoneSwitch();
+useZone();
+showAges(document);
+setInterval(() => showAges(document), 30000);
 addCopyButtons(document);
 addShortcuts();
 closeMenus();

@@ -1,58 +1,52 @@
-const ZONE_KEY = "changelog-zone";
+const UTC_KEY = "changelog-utc";
 
-const utc = () => localStorage.getItem(ZONE_KEY) === "utc";
-const exact = (at, zone) =>
-  new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long", timeZone: zone }).format(at);
-const short = (at, zone) => {
-  const parts = new Intl.DateTimeFormat("en-CA", {
-    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone,
-  }).formatToParts(at);
-  const part = (name) => parts.find((candidate) => candidate.type === name).value;
-  return `${part("year")}-${part("month")}-${part("day")} ${part("hour")}:${part("minute")}${zone ? " UTC" : ""}`;
-};
+const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+const wantedZone = () => (localStorage.getItem(UTC_KEY) ? "UTC" : localZone);
 
-function relative(at) {
+/** Makes the service show times in this zone, from the next page on. */
+function setZone() {
+  document.cookie = `changelog_zone=${wantedZone()}; path=/; max-age=31536000; samesite=lax`;
+}
+
+/** Loads the page again if it is not in the wanted zone. */
+function useZone() {
+  setZone();
+  const button = document.querySelector("[data-zone]");
+  if (!button) return;
+  // In UTC there is nothing to switch.
+  button.hidden = localZone === "UTC";
+  button.textContent = wantedZone() === "UTC" ? `Show ${localZone}` : "Show UTC";
+  button.addEventListener("click", () => {
+    if (localStorage.getItem(UTC_KEY)) localStorage.removeItem(UTC_KEY);
+    else localStorage.setItem(UTC_KEY, "1");
+    setZone();
+    location.replace(location.href);
+  });
+  // Once for each zone: the service may not know it, or the browser may refuse the cookie.
+  const wanted = wantedZone();
+  const isFirst = sessionStorage.getItem("changelog-zone") !== wanted;
+  sessionStorage.setItem("changelog-zone", wanted);
+  // A secret or an error would be lost.
+  const isPlain = !document.querySelector(".secret, [role=alert]");
+  if (button.dataset.zone !== wanted && isFirst && isPlain) location.replace(location.href);
+}
+
+/** How long ago a time was, in its largest unit: "9 h ago". */
+function age(at) {
   const seconds = Math.round((Date.now() - at) / 1000);
-  const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
   const size = Math.abs(seconds);
   if (size < 60) return seconds >= 0 ? "just now" : "in a moment";
-  if (size < 3600) return words.format(-Math.round(seconds / 60), "minute");
-  if (size < 86400) return words.format(-Math.round(seconds / 3600), "hour");
-  return null;
+  const units = [["y", 31557600], ["mo", 2629800], ["d", 86400], ["h", 3600], ["min", 60]];
+  const [unit, length] = units.find(([, length]) => size >= length);
+  const words = `${Math.floor(size / length)} ${unit}`;
+  return seconds > 0 ? `${words} ago` : `in ${words}`;
 }
 
-/** Shows times in the user's zone, or in UTC if the user chose that. */
-function showTimes(within) {
-  const zone = utc() ? "UTC" : undefined;
-  for (const time of within.querySelectorAll("time[datetime]")) {
-    const at = new Date(time.dateTime);
-    if (Number.isNaN(at.valueOf())) continue;
-    const text = ("relative" in time.dataset && relative(at)) || short(at, zone);
-    if (time.textContent !== text) time.textContent = text;
-    time.title = `${exact(at)}\n${exact(at, "UTC")}`;
+/** Adds ages to times. */
+function showAges(within) {
+  for (const element of within.querySelectorAll("[data-age]")) {
+    const at = new Date(element.dataset.age);
+    const text = Number.isNaN(at.valueOf()) ? "" : age(at);
+    if (element.textContent !== text) element.textContent = text;
   }
-}
-
-/** Switches between the user's zone and UTC. */
-function addZoneSwitch() {
-  const button = document.querySelector("[data-zone]");
-  const note = document.querySelector("[data-zone-note]");
-  if (!button) {
-    showTimes(document);
-    return;
-  }
-  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const update = () => {
-    note.textContent = `Times are in ${utc() ? "UTC" : name}.`;
-    button.textContent = utc() ? `Show ${name}` : "Show UTC";
-    showTimes(document);
-  };
-  // In UTC there is nothing to switch.
-  button.hidden = name === "UTC";
-  button.addEventListener("click", () => {
-    localStorage.setItem(ZONE_KEY, utc() ? "local" : "utc");
-    update();
-  });
-  update();
-  setInterval(() => showTimes(document), 30000);
 }

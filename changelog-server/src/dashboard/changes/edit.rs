@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::zone::{FIELD as TIME_ZONE, Zone};
 use crate::dashboard::parts::{assets, format, page, service_ids};
 use crate::store::{Creation, Draft, StoreError};
 use crate::web::{ApiResult, Request};
@@ -73,14 +74,14 @@ fn form_field(field: &fields::Field) -> Option<Field> {
         ChangeField::Links => new(FieldKind::Links, "Links")
             .hint("One label=URL per line: pipeline=https://ci.example.com/runs/42"),
         ChangeField::Time(time) if field.name != "committed_at" => {
-            new(FieldKind::Time, format!("{} (UTC)", time.label).leak())
+            new(FieldKind::Time, time.label)
                 .hint(format!("{}.", time.help).leak())
         }
         ChangeField::ShortText(text) if field.name == "on_behalf_of" => {
             new(FieldKind::Optional, text.field.label)
                 .hint(format!("{}.", text.field.help).leak())
         }
-        ChangeField::OccurredAt => new(FieldKind::Time, "Happened at (UTC)")
+        ChangeField::OccurredAt => new(FieldKind::Time, "Happened at")
             .hint("Leave empty if it happened now. This cannot be changed later."),
         _ => return None,
     };
@@ -196,19 +197,26 @@ async fn with_all_services(
 pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let change = find(&app, viewer.tenant(), request.id()?).await?;
-    form_page(&app, &viewer, present_form(&change), Some(&change)).await
+    form_page(
+        &app,
+        &viewer,
+        present_form(&change, &viewer.zone),
+        Some(&change),
+    )
+    .await
 }
 
 /// Returns the form with the present values of a change.
-fn present_form(change: &Change) -> Form {
+fn present_form(change: &Change, zone: &Zone) -> Form {
     let values = fields::FIELDS
         .iter()
-        .map(|field| (field.name, value_of(change, field.kind)));
-    Form::with_values(values).remembering(&EDIT_FIELDS)
+        .map(|field| (field.name, value_of(change, field.kind, zone)));
+    let zone = (TIME_ZONE, zone.name().to_owned());
+    Form::with_values(values.chain([zone])).remembering(&EDIT_FIELDS)
 }
 
 /// Returns the present value of a field as the form shows it.
-fn value_of(change: &Change, field: ChangeField) -> String {
+fn value_of(change: &Change, field: ChangeField, zone: &Zone) -> String {
     match field {
         ChangeField::Title => change.title.clone(),
         ChangeField::LongText(text) => (text.of)(change).clone().unwrap_or_default(),
@@ -244,7 +252,7 @@ fn value_of(change: &Change, field: ChangeField) -> String {
         }
         ChangeField::Time(time) => {
             let at = (time.of)(change).as_ref();
-            at.map(format::field).unwrap_or_default()
+            at.map(|at| zone.field(at)).unwrap_or_default()
         }
         _ => String::new(),
     }
@@ -264,7 +272,9 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
         Err(StoreError::Invalid(invalid)) => {
             let change = find(&app, viewer.tenant(), id).await?;
             // A button sends some of the fields only.
-            let form = form.with_missing(present_form(&change)).refuse(&invalid);
+            let form = form
+                .with_missing(present_form(&change, &viewer.zone))
+                .refuse(&invalid);
             form_page(&app, &viewer, form, Some(&change)).await
         }
         Err(error) => Err(error.into()),

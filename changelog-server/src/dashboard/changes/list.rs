@@ -8,22 +8,22 @@ use changelog_core::query::Pairs;
 use changelog_core::text::composed;
 use changelog_core::{Change, ChangeFilter, Environment, RiskLevel, Status, Timestamp, list};
 
+use chrono::NaiveDate;
+
 use crate::app::App;
 use crate::blocking_pool;
-use crate::dashboard::parts::form::{self, Form};
+use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with, without};
 use crate::dashboard::parts::time_ranges::TIME_RANGES;
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, page, zone};
 use crate::store::{StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request};
 
 /// The parameters that take several words: a form repeats the name, the API separates
 /// the words by commas.
 const SEVERAL: [&str; 3] = ["environment", "risk_level", "status"];
-
-const MILLIS_PER_DAY: i64 = 86_400_000;
 
 #[derive(Template)]
 #[template(path = "changes/list.html")]
@@ -38,7 +38,7 @@ struct List<'a> {
     is_filtered: bool,
     count: u64,
     changes: &'a [Change],
-    days: Vec<(i64, Vec<&'a Change>)>,
+    days: Vec<(NaiveDate, Vec<&'a Change>)>,
     query: &'a str,
     pager: Pager,
 }
@@ -74,16 +74,16 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
             blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
         (count, changes)
     };
-    let mut days: BTreeMap<Reverse<i64>, Vec<&Change>> = BTreeMap::new();
+    let mut days: BTreeMap<Reverse<NaiveDate>, Vec<&Change>> = BTreeMap::new();
     for change in &changes {
-        let day = change.effective_at().millis().div_euclid(MILLIS_PER_DAY);
+        let day = viewer.zone.date(change.effective_at());
         days.entry(Reverse(day)).or_default().push(change);
     }
     let now = Timestamp::from(app.now());
     let first_page = without(&query, &["page"]);
     let page = List {
         viewer: &viewer,
-        form: &with_filter_values(&app, tenant, form, &filter, &changes).await?,
+        form: &with_filter_values(&app, &viewer, form, &filter, &changes).await?,
         time_ranges: TIME_RANGES
             .iter()
             .map(|range| {
@@ -120,6 +120,7 @@ async fn canonical_query(
 ) -> Result<(String, Form), ApiError> {
     let mut pairs: Vec<(&str, String)> = Vec::new();
     let mut errors: Vec<(&str, &str)> = Vec::new();
+    let zone = form.zone();
     for (name, value) in form.pairs() {
         let value = value.trim();
         match name {
@@ -134,7 +135,8 @@ async fn canonical_query(
                     None => pairs.push((name, value.to_owned())),
                 }
             }
-            "since" | "until" => pairs.push((name, form::rfc3339(value))),
+            "since" | "until" => pairs.push((name, zone.parse_field(value))),
+            zone::FIELD => {}
             "tags" => {
                 let tags = list::parse(value).into_iter();
                 pairs.extend(tags.map(|tag| ("tag", tag)));
@@ -179,7 +181,7 @@ fn is_repeated(form: &Form, name: &str) -> bool {
 /// changes have the name of an author that the filter has the id of.
 async fn with_filter_values(
     app: &App,
-    tenant: Tenant,
+    viewer: &Viewer,
     form: Form,
     filter: &ChangeFilter,
     changes: &[Change],
@@ -187,6 +189,7 @@ async fn with_filter_values(
     if form.is_refused() {
         return Ok(form);
     }
+    let (tenant, zone) = (viewer.tenant(), &viewer.zone);
     let service = match filter.service_id {
         Some(id) => if_found(app.store.service(tenant, id).await)?.map(|service| service.name),
         None => None,
@@ -195,7 +198,7 @@ async fn with_filter_values(
         Some(id) => if_found(app.store.host(tenant, id).await)?.map(|host| host.hostname),
         None => None,
     };
-    let time = |at: &Option<Timestamp>| at.as_ref().map(format::field).unwrap_or_default();
+    let time = |at: &Option<Timestamp>| at.as_ref().map(|at| zone.field(at)).unwrap_or_default();
     let author = filter.created_by.as_ref().map(|author| {
         let mut authors = changes
             .iter()

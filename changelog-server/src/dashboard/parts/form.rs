@@ -8,6 +8,7 @@ use changelog_core::input::from_object;
 use changelog_core::{Input, Invalid, Link, ProblemCode, Timestamp, list};
 use serde_json::{Map, Value, json};
 
+use super::zone::{self, Zone};
 use crate::blocking_pool;
 use crate::web::{ApiError, Request};
 
@@ -46,7 +47,7 @@ pub(crate) enum FieldKind {
     List,
     /// One `label=url` per line.
     Links,
-    /// A time in UTC as browsers send it, or in RFC 3339.
+    /// A time in the form's zone as browsers send it, or in RFC 3339.
     Time,
     /// One of some words.
     Choice {
@@ -195,6 +196,17 @@ impl Form {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Returns the zone that the times of the form are in.
+    pub(crate) fn zone(&self) -> Zone {
+        Zone::named(self.value(zone::FIELD), Timestamp::EPOCH)
+    }
+
+    /// Returns the name of the zone for a form that is shown again, or for the first
+    /// time to a reader.
+    pub(crate) fn zone_name<'z>(&'z self, reader: &Zone) -> &'z str {
+        self.sent(zone::FIELD).unwrap_or_else(|| reader.name())
+    }
+
     /// Returns every field with its value.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.values.iter();
@@ -238,9 +250,10 @@ impl Form {
     }
 
     fn object(&self, fields: &[Field]) -> Map<String, Value> {
+        let zone = self.zone();
         let sent = fields.iter().filter_map(|field| {
             let text = self.sent(field.name)?;
-            Some((field.name.to_owned(), field.kind.to_json(text)))
+            Some((field.name.to_owned(), field.kind.to_json(text, &zone)))
         });
         sent.collect()
     }
@@ -307,7 +320,7 @@ impl Form {
 }
 
 impl FieldKind {
-    pub(super) fn to_json(self, text: &str) -> Value {
+    pub(super) fn to_json(self, text: &str, zone: &Zone) -> Value {
         match self {
             Self::Required => json!(text),
             _ if text.trim().is_empty() => Value::Null,
@@ -322,7 +335,7 @@ impl FieldKind {
                     .map(parse_link)
                     .collect()
             }
-            Self::Time => json!(rfc3339(text.trim())),
+            Self::Time => json!(zone.parse_field(text.trim())),
         }
     }
 }
@@ -333,16 +346,6 @@ fn parse_link(line: &str) -> Value {
         Ok(parsed) => json!(parsed),
         // The rules for changes report it with its number.
         Err(_) => json!({ "label": Link::DEFAULT_LABEL, "url": line }),
-    }
-}
-
-/// Converts the value of an input for a time in UTC to RFC 3339.
-pub(crate) fn rfc3339(text: &str) -> String {
-    let is_local = text.contains('T') && !text.ends_with(['Z', 'z']);
-    match text.len() {
-        16 if is_local => format!("{text}:00Z"),
-        19 | 21..=23 if is_local => format!("{text}Z"),
-        _ => text.to_owned(),
     }
 }
 
@@ -391,7 +394,11 @@ mod tests {
             ),
             (FieldKind::Time, "soon", json!("soon")),
         ] {
-            assert_eq!(kind.to_json(text), expected, "{text:?}");
+            assert_eq!(
+                kind.to_json(text, &Form::default().zone()),
+                expected,
+                "{text:?}"
+            );
         }
     }
 }

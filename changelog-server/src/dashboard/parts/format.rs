@@ -5,7 +5,6 @@
     reason = "templates pass references"
 )]
 
-use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// The parameter of a list that leaves out what has not happened.
@@ -13,21 +12,6 @@ pub(crate) const HAPPENED_QUERY: &str = "not_status=planned";
 
 /// The maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 160;
-
-/// Formats a time to the second.
-pub(crate) fn exact(at: &Timestamp) -> String {
-    at.to_datetime().format("%Y-%m-%d %H:%M:%S UTC").to_string()
-}
-
-/// Formats a time to the minute.
-pub(crate) fn short(at: &Timestamp) -> String {
-    at.to_datetime().format("%Y-%m-%d %H:%M UTC").to_string()
-}
-
-/// Formats a time as the value of a form's field, in UTC.
-pub(crate) fn field(at: &Timestamp) -> String {
-    at.to_datetime().format("%Y-%m-%dT%H:%M:%S").to_string()
-}
 
 /// Formats a day, given as the number of days since 1970-01-01 UTC.
 pub(crate) fn day(day: i64) -> String {

@@ -12,3 +12,4 @@ pub(super) mod service_ids;
 pub(super) mod shown_values;
 pub(super) mod time_ranges;
 pub(super) mod viewer;
+pub(super) mod zone;

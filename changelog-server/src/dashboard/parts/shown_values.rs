@@ -6,6 +6,7 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 
 use super::form::{Field, Form};
+use super::zone::Zone;
 
 /// The field with the hashes of the values that the form showed, as `name=hash`,
 /// separated by spaces.
@@ -14,9 +15,9 @@ pub(crate) const SHOWN: &str = "shown";
 impl Form {
     /// Adds the hashes of the present values of the fields.
     pub(crate) fn remembering(mut self, fields: &[Field]) -> Self {
-        let mut shown = String::new();
+        let (zone, mut shown) = (self.zone(), String::new());
         for field in fields {
-            let hash = hash(field, self.value(field.name));
+            let hash = hash(field, self.value(field.name), &zone);
             // Writing to a string cannot fail.
             let _ = write!(shown, "{}={hash} ", field.name);
         }
@@ -26,9 +27,9 @@ impl Form {
 
     /// Returns the form without the fields that have the value that the form showed.
     pub(crate) fn without_unchanged(&self, fields: &[Field]) -> Self {
-        let mut changed = self.clone();
+        let (zone, mut changed) = (self.zone(), self.clone());
         for field in fields {
-            let now = hash(field, self.value(field.name));
+            let now = hash(field, self.value(field.name), &zone);
             let mut shown = self.value(SHOWN).split(' ');
             let is_shown = |pair: &str| pair.split_once('=') == Some((field.name, &now));
             if shown.any(is_shown) {
@@ -41,8 +42,8 @@ impl Form {
 
 /// Returns a hash of the JSON of a value: browsers write times and line breaks
 /// differently.
-fn hash(field: &Field, value: &str) -> String {
-    let json = field.kind.to_json(value).to_string();
+fn hash(field: &Field, value: &str, zone: &Zone) -> String {
+    let json = field.kind.to_json(value, zone).to_string();
     hex::encode(&Sha256::digest(json)[..8])
 }
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use changelog_core::{OrganizationId, ProblemCode, Role};
 
+use super::zone::Zone;
 use crate::app::App;
 use crate::store::{Actor, Session, Tenant};
 use crate::web::{ApiError, Request, cross_site, session};
@@ -37,6 +38,7 @@ pub(crate) struct Viewer {
     /// The client's address.
     address: IpAddr,
     pub(crate) section: Section,
+    pub(crate) zone: Zone,
     /// The user's organizations.
     memberships: Vec<(OrganizationId, String, Role)>,
 }
@@ -54,6 +56,7 @@ impl Viewer {
             session,
             address: request.context.address,
             section,
+            zone: Zone::of(request, app.now().into()),
             memberships,
         })
     }

@@ -13,7 +13,7 @@ use crate::web::{ApiResult, Request};
 const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Required, "Name")
         .hint("What the key is for, such as terraform. The activity log shows this name."),
-    Field::new("expires_at", FieldKind::Time, "Expires at (UTC)")
+    Field::new("expires_at", FieldKind::Time, "Expires at")
         .hint("Leave empty for a key that does not expire."),
 ];
 
