@@ -27,7 +27,7 @@ use changelog_tests::{Organization, TestApp, TestClient, form, send, text};
 use serde_json::json;
 
 /// An element of every page for signed-in users.
-const MENU: &str = "details.menu";
+const MENU: &str = "details.person";
 
 /// Signs in with the form, and waits for the overview.
 pub(crate) async fn sign_in(browser: &Chromium, app: &TestApp, organization: &Organization) {

@@ -8,3 +8,4 @@ setInterval(() => showAges(document), 30000);
 addCopyButtons(document);
 addShortcuts();
 closeMenus();
+chooseTheme();

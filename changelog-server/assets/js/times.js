@@ -15,7 +15,7 @@ function useZone() {
   if (!button) return;
   // In UTC there is nothing to switch.
   button.hidden = localZone === "UTC";
-  button.textContent = wantedZone() === "UTC" ? `Show ${localZone}` : "Show UTC";
+  button.textContent = `Switch to ${wantedZone() === "UTC" ? localZone : "UTC"}`;
   button.addEventListener("click", () => {
     if (localStorage.getItem(UTC_KEY)) localStorage.removeItem(UTC_KEY);
     else localStorage.setItem(UTC_KEY, "1");

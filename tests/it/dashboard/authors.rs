@@ -76,7 +76,7 @@ async fn claims_are_shown_as_claims(app: TestApp) {
         "mei@example.com <span class=\"quiet\">(claimed)</span>",
         "deploy-bot, autonomous, run javascript:alert(1) <span class=\"quiet\">(claimed)</span>",
         "1a2b3c4d5e6f",
-        "2026-02-01 10:00 UTC",
+        "2026-02-01 10:00<",
         ">terraform</a> <span class=\"tag\">key</span>",
     ] {
         assert!(shown.contains(fact), "{fact}: {shown}");

@@ -91,7 +91,7 @@ pub(super) async fn check_invitation(app: &TestApp, browser: &Chromium, other: &
 
     // The new member can sign in.
     other.open(&address).await;
-    other.click("details.menu summary").await;
+    other.click("details.person summary").await;
     other.click("form[action='/sign-out'] button").await;
     other.wait_for("#password").await;
     try_sign_in(other, "grace@example.com", PASSWORD).await;
@@ -375,7 +375,7 @@ async fn members_switch_between_organizations(app: TestApp) {
         start.contains(here) && !start.contains(elsewhere),
         "{start}"
     );
-    browser.click("details.menu summary").await;
+    browser.click("details.person summary").await;
     let button = "form[action='/organization'] button";
     let name = browser.text_of(button).await;
     assert!(name.contains(to), "{name}");

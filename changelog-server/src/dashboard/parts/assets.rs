@@ -55,6 +55,7 @@ const STYLE: &[&str] = files![
 /// `main.js` calls the functions of the others.
 const SCRIPT: &[&str] = files![
     "js/times.js",
+    "js/theme.js",
     "js/copy.js",
     "js/drafts.js",
     "js/live.js",

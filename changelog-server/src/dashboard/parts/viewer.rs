@@ -31,6 +31,10 @@ const SECTIONS: [(Section, &str, &str); 6] = [
     (Section::Settings, "/settings/api-keys", "Settings"),
 ];
 
+/// The cookie with the theme that the reader chose, which the script sets.
+const THEME_COOKIE: &str = "changelog_theme";
+const THEMES: [&str; 2] = ["light", "dark"];
+
 /// The signed-in user who requests a page.
 #[derive(Debug)]
 pub(crate) struct Viewer {
@@ -39,6 +43,8 @@ pub(crate) struct Viewer {
     address: IpAddr,
     pub(crate) section: Section,
     pub(crate) zone: Zone,
+    /// `light` or `dark`; the system's without one.
+    pub(crate) theme: Option<&'static str>,
     /// The user's organizations.
     memberships: Vec<(OrganizationId, String, Role)>,
 }
@@ -57,6 +63,9 @@ impl Viewer {
             address: request.context.address,
             section,
             zone: Zone::of(request, app.now().into()),
+            theme: THEMES
+                .into_iter()
+                .find(|theme| request.cookie(THEME_COOKIE) == Some(theme)),
             memberships,
         })
     }
@@ -126,6 +135,19 @@ impl Viewer {
     #[expect(clippy::unused_self, reason = "templates have the viewer only")]
     pub(crate) fn sections(&self) -> &'static [(Section, &'static str, &'static str)] {
         &SECTIONS
+    }
+
+    /// Returns the label of the current section.
+    pub(crate) fn section_name(&self) -> &'static str {
+        let mut sections = SECTIONS.iter();
+        let current = sections.find(|(section, ..)| *section == self.section);
+        current.map_or("Account", |(_, _, name)| name)
+    }
+
+    /// Returns the first letters of the first two words of the user's name.
+    pub(crate) fn initials(&self) -> String {
+        let words = self.session.person.name.split_whitespace().take(2);
+        words.filter_map(|word| word.chars().next()).collect()
     }
 
     /// Returns the user's organizations except the current one.
