@@ -7,6 +7,9 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+/// Pages with a list of changes need not import it.
+pub(crate) use super::row;
+
 /// The parameter of a list that leaves out what has not happened.
 pub(crate) const HAPPENED_QUERY: &str = "not_status=planned";
 

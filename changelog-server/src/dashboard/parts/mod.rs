@@ -8,6 +8,7 @@ pub(super) mod format;
 pub(super) mod page;
 pub(super) mod pager;
 pub(super) mod query_string;
+pub(crate) mod row;
 pub(super) mod service_ids;
 pub(super) mod shown_values;
 pub(super) mod time_ranges;

@@ -1,0 +1,73 @@
+//! What one row of a list of changes shows.
+
+#![expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "templates pass references"
+)]
+
+use changelog_core::{Author, AuthorType, Change, ServiceRef, Status};
+
+/// The tags of a row; its page has the others.
+const TAGS_SHOWN: usize = 3;
+/// The services of a row; its page has the others.
+const SERVICES_SHOWN: usize = 2;
+
+/// The first elements of a list, and the others.
+pub(crate) struct Shortened<T> {
+    pub(crate) shown: Vec<T>,
+    /// The number of those that are not shown.
+    pub(crate) more: usize,
+    /// The names of those that are not shown.
+    pub(crate) more_names: String,
+}
+
+fn shortened<T: Copy>(all: &[T], most: usize, name: fn(&T) -> &str) -> Shortened<T> {
+    let (shown, others) = all.split_at(most.min(all.len()));
+    let names: Vec<&str> = others.iter().map(name).collect();
+    Shortened {
+        shown: shown.to_vec(),
+        more: others.len(),
+        more_names: super::format::visible(&names.join(", ")),
+    }
+}
+
+/// Returns the services of a row, without the one whose page shows the row.
+pub(crate) fn services<'c>(change: &'c Change, own: &str) -> Shortened<&'c ServiceRef> {
+    let all = change.all_services().iter();
+    let others: Vec<&ServiceRef> = all.filter(|service| !is(&service.id, own)).collect();
+    shortened(&others, SERVICES_SHOWN, |service| &service.name)
+}
+
+/// Returns the tags of a row.
+pub(crate) fn tags(change: &Change) -> Shortened<&String> {
+    let all: Vec<&String> = change.tags.iter().collect();
+    shortened(&all, TAGS_SHOWN, |tag| tag)
+}
+
+/// Returns whether an id is the one of the service or host whose page is shown; `own`
+/// is empty on other pages.
+pub(crate) fn is(id: &impl ToString, own: &str) -> bool {
+    !own.is_empty() && id.to_string() == own
+}
+
+/// Returns the class of the badge with the status.
+pub(crate) fn state(change: &Change) -> String {
+    change.status_label().replace(' ', "_")
+}
+
+pub(crate) fn is_planned(change: &Change) -> bool {
+    change.status == Status::Planned
+}
+
+/// Explains who recorded a change.
+pub(crate) fn author(author: &Author, on_behalf_of: &Option<String>) -> String {
+    let name = super::format::visible(&author.name);
+    let who = match author.kind {
+        AuthorType::ApiKey => format!("recorded by the API key {name}"),
+        _ => format!("recorded by {name}"),
+    };
+    match on_behalf_of {
+        Some(person) => format!("{who} for {}", super::format::visible(person)),
+        None => who,
+    }
+}
