@@ -5,7 +5,7 @@
     reason = "templates pass references"
 )]
 
-use changelog_core::{Author, AuthorType, Change, ServiceRef, Status};
+use changelog_core::{Author, AuthorType, Change, ServiceRef, Status, Timestamp};
 
 /// The tags of a row; its page has the others.
 const TAGS_SHOWN: usize = 3;
@@ -57,6 +57,11 @@ pub(crate) fn state(change: &Change) -> String {
 
 pub(crate) fn is_planned(change: &Change) -> bool {
     change.status == Status::Planned
+}
+
+/// Returns whether a change should have been started.
+pub(crate) fn is_overdue(change: &Change, now: &Timestamp) -> bool {
+    is_planned(change) && change.scheduled_for.is_some_and(|at| at < *now)
 }
 
 /// Explains who recorded a change.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use changelog_core::{OrganizationId, ProblemCode, Role};
+use changelog_core::{OrganizationId, ProblemCode, Role, Timestamp};
 
 use super::zone::Zone;
 use crate::app::App;
@@ -45,6 +45,8 @@ pub(crate) struct Viewer {
     pub(crate) zone: Zone,
     /// `light` or `dark`; the system's without one.
     pub(crate) theme: Option<&'static str>,
+    /// When the page was requested.
+    pub(crate) now: Timestamp,
     /// The user's organizations.
     memberships: Vec<(OrganizationId, String, Role)>,
 }
@@ -58,14 +60,16 @@ impl Viewer {
     ) -> Result<Self, ApiError> {
         let session = session::require(app, request).await?;
         let memberships = app.store.memberships(session.person.id).await?;
+        let now = app.now().into();
         Ok(Self {
             session,
             address: request.context.address,
             section,
-            zone: Zone::of(request, app.now().into()),
             theme: THEMES
                 .into_iter()
                 .find(|theme| request.cookie(THEME_COOKIE) == Some(theme)),
+            zone: Zone::of(request, now),
+            now,
             memberships,
         })
     }
