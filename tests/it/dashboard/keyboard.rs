@@ -140,7 +140,7 @@ async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
         return [e.textContent, box.left >= 0 && box.top >= 0 && box.width > 1]";
     assert_eq!(
         browser.script(first).await,
-        json!(["Skip to the content", true])
+        json!(["Skip to content", true])
     );
     browser.keys(&Key::Enter.to_string()).await;
     browser

@@ -1,4 +1,10 @@
-//! `changelog-server demo`: the whole service in one command.
+//! `changelog-server demo`: the whole service in one command, with a year of changes
+//! and an incident to look into.
+
+mod incident;
+mod organization;
+mod seed;
+mod year;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -7,14 +13,14 @@ use std::path::Path;
 
 use changelog_client::Client;
 use changelog_core::{
-    Change, Environment, NewApiKey, NewOrganization, Organization, Outcome, OwnerInput, Plan,
-    Platform, RiskLevel, Status, Timestamp,
+    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Timestamp,
 };
-use chrono::TimeDelta;
+use chrono::{Local, SecondsFormat};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::distr::{Alphanumeric, SampleString};
 use serde::{Deserialize, Serialize};
 
+use self::seed::Seed;
 use super::table::table;
 use super::{Failure, now, org, print, serve};
 use crate::app::{App, reachable};
@@ -32,6 +38,7 @@ const ENCODED_IN_PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_');
 
+const ACCESS_FILE: &str = "access.json";
 const ORGANIZATION: &str = "Demo";
 const EMAIL: &str = "demo@example.com";
 
@@ -41,6 +48,8 @@ const EMAIL: &str = "demo@example.com";
 struct Access {
     password: String,
     api_key: String,
+    /// When the incident happened; absent until it is recorded.
+    incident_at: Option<Timestamp>,
 }
 
 pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
@@ -54,7 +63,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     let (store, serve_lock) = Store::open(&address, Purpose::Serve, Capacity::default()).await?;
     let listener = crate::serve::bind(demo.listen).await?;
     let listening = listener.local_addr()?;
-    let access = access(&store, &demo.data_dir).await?;
+    let mut access = access(&store, &demo.data_dir).await?;
 
     let app = App::new(
         store.clone(),
@@ -71,10 +80,12 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
             .api_key(access.api_key.as_str())
             .build()?;
         if client.changes().list().send().await?.count == 0 {
-            log_samples(&client).await?;
+            let seed = Seed::new(&store, &url, client.clone()).await?;
+            access.incident_at = Some(seed.record_everything().await?);
+            write_access(&demo.data_dir, &access)?;
         }
         let changes = client.changes().list().send().await?;
-        print_access(&changes.data, &url, &access)?;
+        print_access(&changes.data, changes.count, &url, &access)?;
         writeln!(std::io::stderr(), "listening on http://{listening}")?;
         Ok::<(), Failure>(())
     };
@@ -93,8 +104,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
 
 /// Returns the credentials of an earlier start, or creates them.
 async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
-    let path = data_dir.join("access.json");
-    let kept = std::fs::read(&path)
+    let kept = std::fs::read(data_dir.join(ACCESS_FILE))
         .ok()
         .and_then(|json| serde_json::from_slice(&json).ok());
     let existing = store
@@ -119,8 +129,9 @@ async fn access(store: &Store, data_dir: &Path) -> Result<Access, Failure> {
     let access = Access {
         password,
         api_key: key.key,
+        incident_at: None,
     };
-    write_private(&path, &access).map_err(|error| at_path(&path, &error))?;
+    write_access(data_dir, &access)?;
     Ok(access)
 }
 
@@ -154,6 +165,11 @@ async fn tenant(
     Ok(tenant)
 }
 
+fn write_access(data_dir: &Path, access: &Access) -> Result<(), Failure> {
+    let path = data_dir.join(ACCESS_FILE);
+    write_private(&path, access).map_err(|error| at_path(&path, &error))
+}
+
 fn write_private(path: &Path, access: &Access) -> std::io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
@@ -165,96 +181,12 @@ fn write_private(path: &Path, access: &Access) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Logs a few sample changes, some time apart.
-async fn log_samples(client: &Client) -> Result<(), Failure> {
-    let payments = client
-        .services()
-        .create("payments")
-        .color("#16a34a")
-        .send()
-        .await?;
-    let search = client
-        .services()
-        .create("search")
-        .depends_on([payments.id])
-        .send()
-        .await?;
-    let web = client
-        .hosts()
-        .create("web-1")
-        .fqdn("web-1.example.com")
-        .ip_address(std::net::Ipv4Addr::new(192, 0, 2, 10).into())
-        .os("Debian 12")
-        .platform(Platform::Aws)
-        .environment(Environment::Prod)
-        .send()
-        .await?;
-    let ago = |minutes| Timestamp::from(chrono::Utc::now() - TimeDelta::minutes(minutes));
-    let changes = client.changes();
-    changes
-        .create("Rotate the TLS certificates")
-        .status(Status::Completed)
-        .host(web.id)
-        .tag("security")
-        .started_at(ago(27 * 60))
-        .ended_at(ago(27 * 60 - 4))
-        .outcome(Outcome::Succeeded)
-        .send()
-        .await?;
-    changes
-        .create("Deploy payments 2.3.0")
-        .risk_level(RiskLevel::Medium)
-        .status(Status::Completed)
-        .service(payments.id)
-        .host(web.id)
-        .tag("deploy")
-        .on_behalf_of("ada@example.com")
-        .commit("1a2b3c4d5e6f")
-        .started_at(ago(190))
-        .ended_at(ago(183))
-        .outcome(Outcome::Succeeded)
-        .send()
-        .await?;
-    changes
-        .create("terraform apply: 1 added, 2 changed")
-        .risk_level(RiskLevel::High)
-        .status(Status::RolledBack)
-        .description("The database subnet could not be replaced.")
-        .environment(Environment::Prod)
-        .tag("terraform")
-        .started_at(ago(47))
-        .ended_at(ago(45))
-        .outcome(Outcome::Failed)
-        .send()
-        .await?;
-    changes
-        .create("Reindex the catalogue")
-        .status(Status::InProgress)
-        .service(search.id)
-        .environment(Environment::Staging)
-        .started_at(ago(4))
-        .send()
-        .await?;
-    changes
-        .create("Upgrade PostgreSQL to 17")
-        .risk_level(RiskLevel::High)
-        .status(Status::Planned)
-        .impact("Ten minutes of read-only mode")
-        .scheduled_for(Timestamp::from(chrono::Utc::now() + TimeDelta::days(2)))
-        .tag("database")
-        .send()
-        .await?;
-    Ok(())
-}
-
-fn print_access(changes: &[Change], url: &str, access: &Access) -> Result<(), Failure> {
+fn print_access(changes: &[Change], count: u64, url: &str, access: &Access) -> Result<(), Failure> {
     let row = |change: &Change| {
+        let scheduled = change.scheduled_for;
+        let when = scheduled.filter(|_| change.status == Status::Planned);
         vec![
-            change
-                .effective_at()
-                .to_datetime()
-                .format("%Y-%m-%d %H:%M UTC")
-                .to_string(),
+            local(when.unwrap_or(change.effective_at()), "%Y-%m-%d %H:%M"),
             change.risk_level.to_string(),
             change.status_label().to_owned(),
             shortened(&change.title),
@@ -266,18 +198,35 @@ fn print_access(changes: &[Change], url: &str, access: &Access) -> Result<(), Fa
                 .service
                 .as_ref()
                 .map_or_else(String::new, |service| service.name.clone()),
-            change.tags.join(", "),
         ]
     };
-    let header = ["WHEN", "RISK", "STATUS", "TITLE", "ENV", "SERVICE", "TAGS"];
+    let header = ["WHEN", "RISK", "STATUS", "TITLE", "ENV", "SERVICE"];
     print(&table(&header, changes.iter().map(row)))?;
+    let shown = changes.len();
+    print(&format!("The newest {shown} of {count} changes.\n"))?;
     print(&format!(
-        "\nThe dashboard:  {url}/\nSign in with:   {EMAIL}\nPassword:       {}\n\n\
+        "The dashboard:  {url}/\nSign in with:   {EMAIL}\nPassword:       {}\n\n\
          For chlog in another terminal:\n\n\
-         export CHLOG_URL={url}\nexport CHLOG_API_KEY={}\n\n\
-         Press Ctrl-C to stop; the next start keeps the data.",
+         export CHLOG_URL={url}\nexport CHLOG_API_KEY={}\n",
         access.password, access.api_key
-    ))
+    ))?;
+    if let Some(at) = access.incident_at {
+        let utc = at.to_datetime().to_rfc3339_opts(SecondsFormat::Secs, true);
+        let (clock, minute) = (local(at, "%H:%M"), local(at, "%Y-%m-%d %H:%M"));
+        print(&format!(
+            "{service} broke at {clock} ({minute}). What had changed?\n\n\
+             {url}/around?at={utc}&service={service}\n\
+             chlog around \"{minute}\" --service {service}\n",
+            service = incident::SERVICE,
+        ))?;
+    }
+    print("Press Ctrl-C to stop; the next start keeps the data.")
+}
+
+/// Formats a time in the zone of this machine.
+fn local(at: Timestamp, format: &str) -> String {
+    let local = at.to_datetime().with_timezone(&Local);
+    local.format(format).to_string()
 }
 
 /// Cuts a title that would make the table too wide; `…` shows that it was cut.
