@@ -33,6 +33,7 @@ pub mod text;
 pub mod time;
 pub mod user;
 mod wire_enum;
+pub mod written_time;
 
 pub use activity::{
     Action, ActivityEntry, ActivityFilter, Actor, Difference, Differences, ResourceType,
