@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod app;
+mod around;
 mod background;
 mod blocking_pool;
 pub mod change_streams;

@@ -1,4 +1,4 @@
-//! The changes that `/api/changes/around` ranks, read from their columns: documents
+//! The changes that are ranked around a moment, and those on a timeline, read from their columns: documents
 //! may be large, and only a few of them are returned.
 
 use std::ops::Range;
@@ -28,6 +28,8 @@ pub enum CandidateSource {
     Host(HostId),
     /// Those in this environment.
     Environment(Environment),
+    /// Those in progress.
+    Running,
     /// Those that were undone after this time.
     UndoneAfter(Timestamp),
     /// Those whose titles have any of these words, or one that begins with it. The words
@@ -178,6 +180,10 @@ fn push_sort_keys<DB: SearchDialect>(
             return;
         }
         CandidateSource::Host(id) => Some((" AND host_id = ", id.0.into())),
+        CandidateSource::Running => {
+            let status = Status::InProgress.as_str();
+            Some((" AND status = ", status.into()))
+        }
         CandidateSource::UndoneAfter(at) => Some((" AND undone_at > ", at.millis().into())),
         CandidateSource::All | CandidateSource::Environment(_) | CandidateSource::Words(_) => None,
     };
@@ -187,7 +193,10 @@ fn push_sort_keys<DB: SearchDialect>(
         query.push(condition);
         DB::bind(query, value);
     }
-    let may_be_planned = !matches!(newest.source, CandidateSource::UndoneAfter(_));
+    let may_be_planned = !matches!(
+        newest.source,
+        CandidateSource::UndoneAfter(_) | CandidateSource::Running
+    );
     if may_be_planned && !newest.planned {
         query.push(" AND status <> 'planned'");
     }
@@ -297,6 +306,13 @@ mod tests {
                 None,
                 vec![changes(&format!(
                     "INDEX changes_by_host (organization_id=? AND host_id=? {range}"
+                ))],
+            ),
+            (
+                CandidateSource::Running,
+                None,
+                vec![changes(&format!(
+                    "COVERING INDEX changes_by_status (organization_id=? AND status=? {range}"
                 ))],
             ),
             (
