@@ -5,9 +5,7 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use changelog_core::change::around::Ranked;
-use changelog_core::{
-    Around, AroundFilter, ChangeId, Environment, HostId, ServiceId, Timestamp,
-};
+use changelog_core::{Around, AroundFilter, ChangeId, Environment, HostId, ServiceId, Timestamp};
 
 use crate::app::App;
 use crate::around::investigate;

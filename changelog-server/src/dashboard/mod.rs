@@ -4,6 +4,7 @@
 
 mod account;
 mod activity;
+mod around;
 mod auth;
 mod catalog;
 mod changes;
@@ -30,6 +31,7 @@ pub(crate) use parts::page::failure;
 pub(crate) fn routes(app: &App) -> Routes {
     let pages: Vec<Endpoint> = vec![
         at(path::end()).get(overview::get),
+        at(path!("around")).get(around::get),
         at(path!("changes"))
             .get(changes::list::get)
             .post(changes::edit::create),

@@ -12,6 +12,7 @@ use chrono::NaiveDate;
 
 use crate::app::App;
 use crate::blocking_pool;
+use crate::dashboard::around;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with, without};
@@ -54,6 +55,12 @@ impl List<'_> {
 pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
+    let text = request.query_form();
+    if let Some(address) =
+        around::address_of_search(text.value("text"), &viewer.zone, app.now().into())
+    {
+        return Ok(page::see_other(&address));
+    }
     let (query, mut form) = canonical_query(&app, tenant, request.query_form()).await?;
     if !form.is_refused() && query != request.query {
         return Ok(page::see_other(&address("/changes", &query)));

@@ -5,6 +5,7 @@
     reason = "templates pass references"
 )]
 
+use changelog_core::Timestamp;
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// Pages with a list of changes need not import it.
@@ -49,6 +50,24 @@ pub(crate) fn duration(took: &TimeDelta) -> String {
         .map(|(number, unit)| format!("{number} {unit}"))
         .collect();
     words.join(" ")
+}
+
+/// Formats how long before or after a moment a time is, in its two largest units down
+/// to the minute: `4 min before`.
+pub(crate) fn offset(at: Timestamp, moment: Timestamp) -> String {
+    let distance = TimeDelta::milliseconds(at.millis() - moment.millis());
+    let minutes = TimeDelta::minutes(distance.num_minutes().abs());
+    let length = if minutes.is_zero() {
+        "less than 1 min".to_owned()
+    } else {
+        duration(&minutes)
+    };
+    let side = if distance <= TimeDelta::zero() {
+        "before"
+    } else {
+        "after"
+    };
+    format!("{length} {side}")
 }
 
 /// Returns the singular or the plural of a noun for a count.
@@ -146,6 +165,21 @@ mod tests {
             assert_eq!(duration(&took), expected, "{seconds}");
         }
         assert_eq!(duration(&TimeDelta::milliseconds(999)), "less than 1 s");
+    }
+
+    #[test]
+    fn offsets_have_a_side() {
+        let moment = Timestamp::from_millis(1_000_000_000_000);
+        for (seconds, expected) in [
+            (-59, "less than 1 min before"),
+            (0, "less than 1 min before"),
+            (-299, "4 min before"),
+            (3_900, "1 h 5 min after"),
+            (-180_000, "2 d 2 h before"),
+        ] {
+            let at = moment.plus(TimeDelta::seconds(seconds));
+            assert_eq!(offset(at, moment), expected, "{seconds}");
+        }
     }
 
     #[test]

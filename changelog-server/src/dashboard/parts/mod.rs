@@ -12,5 +12,6 @@ pub(crate) mod row;
 pub(super) mod service_ids;
 pub(super) mod shown_values;
 pub(super) mod time_ranges;
+pub(super) mod timeline;
 pub(super) mod viewer;
 pub(super) mod zone;

@@ -13,6 +13,7 @@ use crate::web::{ApiError, Request, cross_site, session};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     Overview,
+    Around,
     Changes,
     Services,
     Hosts,
@@ -22,8 +23,9 @@ pub(crate) enum Section {
 }
 
 /// The sections in the navigation bar: path and label.
-const SECTIONS: [(Section, &str, &str); 6] = [
+const SECTIONS: [(Section, &str, &str); 7] = [
     (Section::Overview, "/", "Overview"),
+    (Section::Around, "/around", "Around"),
     (Section::Changes, "/changes", "Changes"),
     (Section::Services, "/services", "Services"),
     (Section::Hosts, "/hosts", "Hosts"),

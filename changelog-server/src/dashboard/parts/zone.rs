@@ -4,6 +4,7 @@
 //! field, because the reader may have switched the zone in another tab meanwhile.
 
 use changelog_core::Timestamp;
+use changelog_core::written_time::{Tense, WrittenTime};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, TimeZone, Utc};
 use chrono_tz::Tz;
 
@@ -107,6 +108,35 @@ impl Zone {
             Some(time) => self.at(time).to_rfc3339_opts(SecondsFormat::AutoSi, true),
             None => text.to_owned(),
         }
+    }
+
+    /// Parses a time that a person wrote, which is probably in the past; of a day, it is
+    /// the beginning. Returns `None` if it has no known form.
+    ///
+    /// # Errors
+    /// If the time does not exist or exists twice in this zone: why.
+    pub(crate) fn parse_past(
+        &self,
+        text: &str,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, String> {
+        let time = WrittenTime::parse(text, now, &self.zone, Tense::Past)?;
+        Ok(time.map(|time| time.start(now, &self.zone)))
+    }
+
+    /// Formats a time as briefly as [`Self::parse_past`] can read it: `15:15`,
+    /// `15:15:09` or `2026-11-21 15:15`.
+    pub(crate) fn written(&self, at: &Timestamp) -> String {
+        let (day, rest) = (self.date(*at), at.millis().rem_euclid(60_000));
+        self.format(
+            at,
+            match (day == self.today, rest) {
+                (true, 0) => "%H:%M",
+                (true, _) => "%H:%M:%S",
+                (false, 0) => "%Y-%m-%d %H:%M",
+                (false, _) => "%Y-%m-%d %H:%M:%S",
+            },
+        )
     }
 
     /// Returns the moment of a local time: the first, if clocks were set back over it;

@@ -63,7 +63,11 @@ fn select<DB: Dialect>(tenant: Tenant, millis: Range<i64>, limit: u64) -> QueryB
     DB::bind(&mut query, tenant.uuid().into());
     query.push(" AND status = 'planned' AND scheduled_for IS NOT NULL");
     for (condition, limit, is_open) in [
-        (" AND scheduled_for >= ", millis.start, millis.start == i64::MIN),
+        (
+            " AND scheduled_for >= ",
+            millis.start,
+            millis.start == i64::MIN,
+        ),
         (" AND scheduled_for < ", millis.end, millis.end == i64::MAX),
     ] {
         if !is_open {

@@ -1,0 +1,392 @@
+//! `/around`: the changes before a moment at which something broke, most suspicious
+//! first, with a timeline.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use changelog_core::limits::MAX_WINDOW_MINUTES;
+use changelog_core::query::Pairs;
+use changelog_core::text::composed;
+use changelog_core::written_time::parse_length;
+use changelog_core::{
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Reason, Service, Timestamp,
+};
+use chrono::TimeDelta;
+
+use crate::app::App;
+use crate::around::{Investigation, investigate};
+use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::query_string::{address, with, without};
+use crate::dashboard::parts::timeline::{self, Event, Range, Subject, Timeline, rfc3339};
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::zone::Zone;
+use crate::dashboard::parts::{assets, format, page};
+use crate::store::{HAPPENED, StoreError, Tenant};
+use crate::web::{ApiError, ApiResult, Request};
+
+/// The number of suspects that are shown.
+const SUSPECTS_SHOWN: u64 = 10;
+/// The number of services and environments of the window that are shown.
+const FACETS_SHOWN: usize = 8;
+/// The number of names that the field of the service suggests.
+const MAX_SUGGESTIONS: usize = 500;
+/// The longest time that is read; none that is valid is longer.
+const MAX_TIME_CHARS: usize = 64;
+
+/// How much time before and after the moment the timeline shows: the name in addresses,
+/// the label, and the length in minutes.
+const SPANS: [(&str, &str, i64); 4] = [
+    ("15m", "± 15 min", 15),
+    ("1h", "± 1 h", 60),
+    ("4h", "± 4 h", 4 * 60),
+    ("1d", "± 1 day", 24 * 60),
+];
+/// The index of the shortest span that is chosen for the reader.
+const DEFAULT_SPAN: usize = 1;
+
+struct SuspectRow {
+    change: Change,
+    reasons: Vec<Reason>,
+    /// How long before the moment it started.
+    offset: String,
+    score: i32,
+}
+
+/// A link with a label.
+struct Choice {
+    label: String,
+    address: String,
+    is_current: bool,
+}
+
+/// The changes before the moment.
+struct Answer {
+    around: Around,
+    /// The moment in words.
+    at: String,
+    is_now: bool,
+    /// The length of the window in words.
+    window: String,
+    suspects: Vec<SuspectRow>,
+    services: Vec<(String, u64, String)>,
+    environments: Vec<(String, u64, String)>,
+    spans: Vec<Choice>,
+    timeline: Timeline,
+    /// The list of all changes of the window.
+    list: String,
+}
+
+#[derive(Template)]
+#[template(path = "around.html")]
+struct AroundPage<'a> {
+    viewer: &'a Viewer,
+    form: &'a Form,
+    services: Vec<String>,
+    environments: &'static [&'static str],
+    answer: Option<Answer>,
+}
+
+/// The question as the page's parameters ask it.
+struct Question {
+    filter: AroundFilter,
+    /// The index of the chosen span.
+    span: Option<usize>,
+    /// The chosen range of the timeline.
+    range: Option<Range>,
+    /// The canonical query string, without the range and the span.
+    query: String,
+}
+
+/// `GET /around`
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Around).await?;
+    let tenant = viewer.tenant();
+    let now = Timestamp::from(app.now());
+    let form = request.query_form();
+    let read = if form.is_refused() {
+        Err(form)
+    } else {
+        read_question(&app, tenant, form, &viewer.zone, now).await?
+    };
+    let names = app.store.service_names(tenant).await?;
+    let names = names.into_iter().map(|(_, name)| name);
+    let page = |form, answer| AroundPage {
+        viewer: &viewer,
+        form,
+        services: names.take(MAX_SUGGESTIONS).collect(),
+        environments: Environment::WORDS,
+        answer,
+    };
+    let (question, form) = match read {
+        Ok(read) => read,
+        Err(refused) => return page::render(400, &page(&refused, None)),
+    };
+    // A time such as "14:20" is another one tomorrow and elsewhere.
+    let canonical = question.with_range(question.query.clone());
+    if canonical != request.query {
+        return Ok(page::see_other(&address("/around", &canonical)));
+    }
+    let answer = answer(&app, tenant, &viewer.zone, &question, now).await?;
+    page::render(200, &page(&form, Some(answer)))
+}
+
+impl Question {
+    /// Adds the chosen range or span to a query string.
+    fn with_range(&self, mut query: String) -> String {
+        if let Some(span) = self.span {
+            query = with(&query, "span", SPANS[span].0);
+        }
+        if let Some(range) = self.range {
+            query = with(&query, "from", rfc3339(range.from));
+            query = with(&query, "to", rfc3339(range.to));
+        }
+        query
+    }
+}
+
+/// Returns the address of the page for what was typed into the search if that is a time.
+pub(super) fn address_of_search(text: &str, zone: &Zone, now: Timestamp) -> Option<String> {
+    let is_time = text.len() <= MAX_TIME_CHARS && text.contains(':');
+    let at = is_time.then(|| zone.parse_past(text, now).ok()?);
+    let at = at.flatten()?;
+    Some(format!("/around?{}", format::query("at", rfc3339(at))))
+}
+
+/// Reads the parameters. Returns the question with the form to show, or else the form
+/// with the errors.
+async fn read_question(
+    app: &App,
+    tenant: Tenant,
+    form: Form,
+    zone: &Zone,
+    now: Timestamp,
+) -> Result<Result<(Question, Form), Form>, ApiError> {
+    let value = |name| form.value(name).trim();
+    let mut errors: Vec<(&str, String)> = Vec::new();
+    let mut time = |field: &'static str, name: &'static str| {
+        let text = value(name);
+        let at = match zone.parse_past(text, now) {
+            _ if text.is_empty() || text.eq_ignore_ascii_case("now") => return None,
+            Ok(Some(at)) if text.len() <= MAX_TIME_CHARS => return Some(at),
+            Ok(_) => "is not a time such as 14:20, yesterday 14:20 or 2026-11-21 14:20".to_owned(),
+            Err(message) => message,
+        };
+        let excerpt = format::excerpt(text);
+        errors.push((field, format!("\"{excerpt}\" {at}")));
+        None
+    };
+    let at = time("at", "at");
+    // Links of other systems may have no valid range.
+    let range = time("", "from").zip(time("", "to"));
+    let range = range.filter(|(from, to)| from < to);
+    let range = range.map(|(from, to)| Range::new(from, to));
+    let window = match value("window") {
+        "" => None,
+        text => {
+            let minutes = parse_length(text).map(|length| length.as_secs() / 60);
+            let minutes = minutes.filter(|minutes| (1..=MAX_WINDOW_MINUTES).contains(minutes));
+            if minutes.is_none() {
+                let message = "must be a length of at most 7 days, such as 4h or 3d";
+                errors.push(("window", message.to_owned()));
+            }
+            minutes.map(|minutes| (minutes, text.to_owned()))
+        }
+    };
+    let service = match Some(value("service")).filter(|text| !text.is_empty()) {
+        Some(text) => {
+            let found = find_service(app, tenant, text).await?;
+            if found.is_none() {
+                let message = format!("No service is named \"{}\"", format::excerpt(text));
+                errors.push(("service", message));
+            }
+            found
+        }
+        None => None,
+    };
+    let span = value("span");
+    let span = SPANS.iter().position(|(name, ..)| *name == span);
+    let mut query = Pairs::default();
+    query.push_some("at", at.map(rfc3339));
+    query.push_some("service", service.as_ref().map(|service| &service.name));
+    for name in ["environment", "q"] {
+        query.push_some(name, Some(value(name)).filter(|text| !text.is_empty()));
+    }
+    query.push_some("window", window.as_ref().map(|(_, text)| text));
+    let query = query.finish();
+    let filter = AroundFilter::from_query(&without(&query, &["service", "window"]));
+    let mut refused = form.clone();
+    for (name, message) in errors {
+        refused = refused.refuse_field(name, message);
+    }
+    let filter = match filter {
+        Ok(filter) => filter,
+        Err(invalid) => return Ok(Err(refused.refuse(&invalid))),
+    };
+    if refused.is_refused() {
+        return Ok(Err(refused));
+    }
+    let filter = AroundFilter {
+        service_id: service.as_ref().map(|service| service.id),
+        window_minutes: window.map(|(minutes, _)| minutes),
+        limit: SUSPECTS_SHOWN,
+        ..filter
+    };
+    let mut form = form;
+    form.set("at", at.map(|at| zone.written(&at)).unwrap_or_default());
+    if let Some(service) = &service {
+        form.set("service", service.name.clone());
+    }
+    let question = Question {
+        filter,
+        span,
+        range: range.filter(|_| span.is_none()),
+        query,
+    };
+    Ok(Ok((question, form)))
+}
+
+/// Finds a service by its id or its name.
+async fn find_service(
+    app: &App,
+    tenant: Tenant,
+    text: &str,
+) -> Result<Option<Service>, StoreError> {
+    if let Ok(id) = text.parse() {
+        return match app.store.service(tenant, id).await {
+            Err(StoreError::NotFound) => Ok(None),
+            found => found.map(Some),
+        };
+    }
+    // PostgreSQL does not accept NUL in a string.
+    if text.contains('\0') {
+        return Ok(None);
+    }
+    app.store.service_named(tenant, &composed(text)).await
+}
+
+/// Answers the question.
+async fn answer(
+    app: &App,
+    tenant: Tenant,
+    zone: &Zone,
+    question: &Question,
+    now: Timestamp,
+) -> Result<Answer, ApiError> {
+    let at = question.filter.at.unwrap_or(now);
+    let filter = AroundFilter {
+        at: Some(at),
+        ..question.filter.clone()
+    };
+    let Investigation {
+        affected,
+        answer: around,
+        ranked,
+        documents,
+    } = investigate(app, tenant, &filter).await?;
+    let mut changes: HashMap<ChangeId, Change> = HashMap::new();
+    for (id, document) in documents {
+        changes.insert(id, document.parse()?);
+    }
+    let suspects = ranked.into_iter().filter_map(|one| {
+        let change = changes.remove(&one.id)?;
+        Some(SuspectRow {
+            offset: format::offset(change.effective_at(), at),
+            change,
+            reasons: one.reasons,
+            score: one.score,
+        })
+    });
+    let suspects: Vec<SuspectRow> = suspects.collect();
+    let first = suspects.first().map(|one| one.change.effective_at());
+    let (range, span) = range(question, at, first, now);
+    let events = timeline::read(app, tenant, range).await?;
+    let ranked = suspects.iter().enumerate();
+    let ranked = ranked.map(|(index, one)| Event::of(&one.change).ranked(index + 1));
+    let events = events.with(range, ranked);
+    let subject = Subject {
+        range,
+        moment: Some(at),
+        now,
+        zone,
+        affected: &affected,
+        query: question.query.clone(),
+    };
+    let page = |name: &str, value: &str| {
+        let query = question.with_range(with(&question.query, name, value));
+        address("/around", &query)
+    };
+    let services = around.facets.services.iter().take(FACETS_SHOWN);
+    let services = services.map(|one| {
+        let name = &one.service.name;
+        (name.clone(), one.count, page("service", name))
+    });
+    let environments = around.facets.environments.iter();
+    let environments = environments.map(|one| {
+        let name = one.environment.as_str();
+        (name.to_owned(), one.count, page("environment", name))
+    });
+    let spans = SPANS
+        .iter()
+        .enumerate()
+        .map(|(index, (name, label, _))| Choice {
+            label: (*label).to_owned(),
+            address: address("/around", &with(&question.query, "span", name)),
+            is_current: span == Some(index),
+        });
+    let list = ChangeFilter {
+        since: Some(around.since),
+        until: Some(at.plus(TimeDelta::milliseconds(1))),
+        statuses: HAPPENED.to_vec(),
+        ..ChangeFilter::default()
+    };
+    Ok(Answer {
+        at: zone.written(&at),
+        is_now: question.filter.at.is_none(),
+        window: window_words(around.window_minutes),
+        services: services.collect(),
+        environments: environments.collect(),
+        spans: spans.collect(),
+        timeline: Timeline::new(&subject, events),
+        list: format!(
+            "/changes?{}",
+            without(&list.to_query(), &["page", "per_page"])
+        ),
+        around,
+        suspects,
+    })
+}
+
+/// Returns the range of the timeline, with the index of its span. Unless the reader has
+/// chosen, it is the shortest that shows the first suspect.
+fn range(
+    question: &Question,
+    at: Timestamp,
+    first: Option<Timestamp>,
+    now: Timestamp,
+) -> (Range, Option<usize>) {
+    if let Some(range) = question.range {
+        return (range, None);
+    }
+    let shows = |index: &usize| {
+        let minutes = TimeDelta::minutes(SPANS[*index].2);
+        first.is_none_or(|first| first >= at.plus(-minutes))
+    };
+    let span = question.span.unwrap_or_else(|| {
+        let mut spans = DEFAULT_SPAN..SPANS.len();
+        spans.find(shows).unwrap_or(SPANS.len() - 1)
+    });
+    let length = TimeDelta::minutes(SPANS[span].2);
+    // The future is short: nothing has happened there.
+    let to = at.plus(length).min(at.max(now).plus(length / 4));
+    (Range::new(at.plus(-length), to), Some(span))
+}
+
+/// Returns the length of the window in words.
+fn window_words(minutes: u64) -> String {
+    let minutes = i64::try_from(minutes).unwrap_or(i64::MAX);
+    match (minutes % 1_440, minutes / 1_440) {
+        (0, 1) => "24 hours".to_owned(),
+        (0, days) => format!("{days} days"),
+        _ => format::duration(&TimeDelta::minutes(minutes)),
+    }
+}

@@ -1,0 +1,193 @@
+//! The timeline: a lane for each service, marks for its changes, a line at the moment.
+//!
+//! Positions across are percentages of the width and heights are pixels, so that marks
+//! and letters keep their size on every screen without a script.
+
+mod axis;
+mod event;
+mod lanes;
+
+use askama::Template;
+use changelog_core::change::around::Affected;
+use changelog_core::{Timestamp, query::Pairs};
+use chrono::{SecondsFormat, TimeDelta};
+
+use super::format;
+use super::query_string;
+use super::zone::Zone;
+use axis::Tick;
+pub(crate) use event::{Event, Events, read};
+use lanes::Lane;
+
+/// The shortest and the longest range that is drawn.
+const MIN_RANGE: TimeDelta = TimeDelta::minutes(4);
+const MAX_RANGE: TimeDelta = TimeDelta::days(8);
+
+/// A range of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) from: Timestamp,
+    pub(crate) to: Timestamp,
+}
+
+impl Range {
+    /// Returns a range that is neither too short nor too long to be drawn.
+    pub(crate) fn new(from: Timestamp, to: Timestamp) -> Self {
+        let to = to.max(from.plus(MIN_RANGE)).min(from.plus(MAX_RANGE));
+        Self { from, to }
+    }
+
+    fn length(self) -> TimeDelta {
+        TimeDelta::milliseconds(self.to.millis() - self.from.millis())
+    }
+
+    /// Returns the position of a time, in percent of the width.
+    #[expect(clippy::cast_precision_loss, reason = "a drawing is not exact")]
+    fn position(self, at: Timestamp) -> f64 {
+        let length = (self.to.millis() - self.from.millis()).max(1) as f64;
+        (at.millis() - self.from.millis()) as f64 * 100.0 / length
+    }
+
+    pub(crate) fn contains(self, at: Timestamp) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
+
+    /// Returns the range moved by a part of its length.
+    fn moved(self, halves: i32) -> Self {
+        let by = self.length() / 2 * halves;
+        Self::new(self.from.plus(by), self.to.plus(by))
+    }
+
+    /// Returns the range with its middle kept and its length doubled or halved.
+    fn scaled(self, is_wider: bool) -> Self {
+        let by = if is_wider {
+            self.length() / 2
+        } else {
+            -self.length() / 4
+        };
+        Self::new(self.from.plus(-by), self.to.plus(by))
+    }
+}
+
+/// What a timeline shows.
+pub(crate) struct Subject<'a> {
+    pub(crate) range: Range,
+    /// The time at which something broke.
+    pub(crate) moment: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+    pub(crate) zone: &'a Zone,
+    pub(crate) affected: &'a Affected,
+    /// The query string of the pages with other ranges, without its range.
+    pub(crate) query: String,
+}
+
+/// A vertical line with its label.
+struct Line {
+    x: f64,
+    anchor: &'static str,
+    label: String,
+}
+
+/// A change in the table.
+struct Row {
+    event: Event,
+    /// How long before or after the moment it started.
+    offset: String,
+}
+
+/// A timeline as HTML.
+#[derive(Template)]
+#[template(path = "timeline/timeline.html")]
+pub(crate) struct Timeline {
+    zone: Zone,
+    range: Range,
+    /// What the timeline shows, for its label.
+    words: String,
+    moment: Option<Line>,
+    now: Option<Line>,
+    /// The position before which changes are missing.
+    missing: Option<f64>,
+    ticks: Vec<Tick>,
+    lanes: Vec<Lane>,
+    rows: Vec<Row>,
+    has_moment: bool,
+    /// The number of changes that are counted, not drawn.
+    merged: usize,
+    /// The address of the page with another range, which the script completes.
+    address: String,
+    earlier: String,
+    later: String,
+    zoom_in: Option<String>,
+    zoom_out: Option<String>,
+    /// The list of all changes of the range.
+    list: String,
+}
+
+impl Timeline {
+    /// Draws events.
+    pub(crate) fn new(subject: &Subject<'_>, found: Events) -> Self {
+        let Subject {
+            range, zone, now, ..
+        } = *subject;
+        let list = |range: Range, service: Option<String>| {
+            let mut query = Pairs::default();
+            query.push_some("service_id", service);
+            query.push("since", rfc3339(range.from));
+            query.push("until", rfc3339(range.to));
+            format!("/changes?{}&{}", query.finish(), format::HAPPENED_QUERY)
+        };
+        let page = |range: Range| {
+            let query = query_string::with(&subject.query, "from", rfc3339(range.from));
+            format!(
+                "/around?{}",
+                query_string::with(&query, "to", rfc3339(range.to))
+            )
+        };
+        let missing = (found.complete_since > range.from)
+            .then(|| range.position(found.complete_since).clamp(0.0, 100.0));
+        let (lanes, drawn, merged) = lanes::arrange(found.events, subject, &list);
+        let line = |at: Timestamp, label: String| {
+            range.contains(at).then(|| {
+                let x = range.position(at);
+                let anchor = match x {
+                    ..4.0 => "start",
+                    96.0.. => "end",
+                    _ => "middle",
+                };
+                Line { x, anchor, label }
+            })
+        };
+        let rows = drawn.into_iter().map(|event| Row {
+            offset: subject
+                .moment
+                .map(|moment| format::offset(event.at, moment))
+                .unwrap_or_default(),
+            event,
+        });
+        let is_now = subject.moment.is_some_and(|moment| moment >= now);
+        Self {
+            zone: *zone,
+            range,
+            words: axis::words(range, zone),
+            moment: subject.moment.and_then(|at| line(at, zone.clock(&at))),
+            now: line(now, "now".to_owned()).filter(|_| !is_now),
+            missing,
+            ticks: axis::ticks(range, zone),
+            lanes,
+            rows: rows.collect(),
+            has_moment: subject.moment.is_some(),
+            merged,
+            address: format!("/around?{}", subject.query),
+            earlier: page(range.moved(-1)),
+            later: page(range.moved(1)),
+            zoom_in: (range.length() > MIN_RANGE).then(|| page(range.scaled(false))),
+            zoom_out: (range.length() < MAX_RANGE).then(|| page(range.scaled(true))),
+            list: list(range, None),
+        }
+    }
+}
+
+/// Formats a time for an address.
+pub(crate) fn rfc3339(at: Timestamp) -> String {
+    at.to_datetime().to_rfc3339_opts(SecondsFormat::Secs, true)
+}
