@@ -28,6 +28,7 @@ function refreshLiveParts() {
       part.replaceWith(next);
       showAges(next);
       addCopyButtons(next);
+      useTimelines(next);
       window.scrollTo({ top, behavior: "instant" });
     }
     pending = isLeft ? page : null;

@@ -6,6 +6,7 @@ useZone();
 showAges(document);
 setInterval(() => showAges(document), 30000);
 addCopyButtons(document);
+useTimelines(document);
 addShortcuts();
 closeMenus();
 chooseTheme();
