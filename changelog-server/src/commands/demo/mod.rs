@@ -13,7 +13,7 @@ use std::path::Path;
 
 use changelog_client::Client;
 use changelog_core::{
-    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Timestamp,
+    Change, NewApiKey, NewOrganization, Organization, OwnerInput, Plan, Status, Timestamp,
 };
 use chrono::{Local, SecondsFormat};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
