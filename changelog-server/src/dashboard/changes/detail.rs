@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use askama::Template;
 use changelog_core::change::fields::long_texts;
-use changelog_core::{AuthorType, Change, ChangeFilter, ResourceType, Status};
+use changelog_core::{
+    ActorType, AuthorType, Change, ChangeFilter, ResourceType, Status, Timestamp,
+};
 use chrono::TimeDelta;
 
 use super::find;
@@ -13,8 +15,13 @@ use crate::blocking_pool;
 use crate::dashboard::parts::activity_rows::ActivityRow;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::HAPPENED;
+use crate::store::{HAPPENED, StoredEntry};
 use crate::web::{ApiResult, Request};
+
+/// For how long the user who changed the status is offered to undo that.
+const UNDO_TIME: TimeDelta = TimeDelta::minutes(15);
+/// The fields that change with the status.
+const PROGRESS: [&str; 4] = ["status", "outcome", "started_at", "ended_at"];
 
 /// Other changes are shown if they happened within this time before or after.
 const AROUND_WINDOW: TimeDelta = TimeDelta::hours(1);
@@ -30,7 +37,10 @@ struct Detail<'a> {
     long_texts: Vec<(&'static str, Arc<str>)>,
     /// The statuses that the page has buttons for, with their labels.
     next_statuses: &'static [(&'static str, &'static str)],
-    around: Vec<Change>,
+    /// What undoes the newest change of the status.
+    undo: Option<Undo>,
+    /// The other changes, and when they happened relative to this one.
+    around: Vec<(Change, String)>,
     /// The number of all changes around it, if there are more than those shown.
     around_more: Option<u64>,
     around_query: String,
@@ -64,11 +74,22 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         .store
         .history(tenant, ResourceType::Change, change.id.0, change.created_at)
         .await?;
+    let undo = history
+        .iter()
+        .max_by_key(|stored| stored.entry.created_at)
+        .and_then(|newest| Undo::of(newest, &viewer));
     let page = Detail {
         viewer: &viewer,
+        undo,
         long_texts: render_long_texts(&app, &change).await,
         next_statuses: next_statuses(&change.status),
-        around: others,
+        around: others
+            .into_iter()
+            .map(|other| {
+                let offset = format::offset(other.effective_at(), at);
+                (other, offset)
+            })
+            .collect(),
         around_more: (count > listed).then_some(count),
         around_query,
         history: history.into_iter().map(ActivityRow::from).collect(),
@@ -93,11 +114,43 @@ async fn render_long_texts(app: &App, change: &Change) -> Vec<(&'static str, Arc
     rendered
 }
 
+/// The fields that a form sends to undo a change of the status.
+#[derive(Debug)]
+struct Undo {
+    at: Timestamp,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Undo {
+    /// Returns what undoes an entry of the history: its former values, if the viewer has
+    /// just changed the status.
+    fn of(stored: &StoredEntry, viewer: &Viewer) -> Option<Self> {
+        let (entry, by) = (&stored.entry, stored.actor());
+        let changes = entry.metadata["changes"].as_object()?;
+        let is_own = by.kind == ActorType::Person && by.id == Some(viewer.session.person.id.0);
+        let is_new = viewer.now < entry.created_at.plus(UNDO_TIME);
+        if !changes.contains_key("status") || !is_own || !is_new || !viewer.may_write() {
+            return None;
+        }
+        let former = |name| {
+            let value = &changes.get(name)?["from"];
+            Some((name, value.as_str().unwrap_or_default().to_owned()))
+        };
+        Some(Self {
+            at: entry.created_at,
+            fields: PROGRESS.into_iter().filter_map(former).collect(),
+        })
+    }
+}
+
 /// Returns the statuses that usually follow a status, with the labels of their
 /// buttons.
 fn next_statuses(status: &Status) -> &'static [(&'static str, &'static str)] {
     match status {
-        Status::Planned => &[("in_progress", "Start"), ("completed", "Mark as completed")],
+        Status::Planned => &[
+            ("in_progress", "Mark as started"),
+            ("completed", "Mark as completed"),
+        ],
         Status::InProgress => &[
             ("completed", "Mark as completed"),
             ("rolled_back", "Mark as rolled back"),

@@ -22,17 +22,52 @@ use crate::web::{ApiResult, Request};
 /// The field with the first service, and the one with the others.
 const FIRST_SERVICE: &str = "service_id";
 const FURTHER_SERVICES: &str = "service_ids";
+const HOST: &str = "host_id";
+const SCHEDULE: &str = "scheduled_for";
 
-/// The fields of the form; [`occurred_at`](ChangeField::OccurredAt) for a new
-/// change only.
-static FIELDS: LazyLock<Vec<Field>> =
-    LazyLock::new(|| fields::FIELDS.iter().filter_map(form_field).collect());
+/// What most people fill in, in rows; the other fields are folded below them.
+const MAIN_ROWS: [&[&str]; 4] = [
+    &["title"],
+    &[FIRST_SERVICE, HOST, "environment", "risk_level"],
+    &["status", SCHEDULE],
+    &["description"],
+];
+/// The fields of another change that a new one begins with.
+const COPIED: [&str; 10] = [
+    "title",
+    FIRST_SERVICE,
+    FURTHER_SERVICES,
+    HOST,
+    "environment",
+    "risk_level",
+    "description",
+    "impact",
+    "tags",
+    "links",
+];
+
+/// The fields of the form for a new change.
+static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
+    let fields = fields::FIELDS.iter().filter_map(form_field);
+    let as_new = |field: Field| match (field.name, field.kind) {
+        ("status", FieldKind::Choice { words, .. }) => Field {
+            kind: FieldKind::Choice {
+                words,
+                none: Some("Completed, or planned if scheduled"),
+            },
+            ..field
+        },
+        _ => field,
+    };
+    fields.map(as_new).collect()
+});
 
 /// The fields of the form for an existing change.
 static EDIT_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
     let reason = Field::new("reason", FieldKind::Optional, "Reason for the rollback")
         .hint("For the history; needs the status rolled back.");
-    let mut fields = FIELDS.clone();
+    let fields = fields::FIELDS.iter().filter_map(form_field);
+    let mut fields: Vec<Field> = fields.filter(|field| field.name != "occurred_at").collect();
     let after_outcome = fields.iter().position(|field| field.name == "outcome");
     fields.insert(after_outcome.map_or(0, |at| at + 1), reason);
     fields
@@ -81,8 +116,8 @@ fn form_field(field: &fields::Field) -> Option<Field> {
             new(FieldKind::Optional, text.field.label)
                 .hint(format!("{}.", text.field.help).leak())
         }
-        ChangeField::OccurredAt => new(FieldKind::Time, "Happened at")
-            .hint("Leave empty if it happened now. This cannot be changed later."),
+        ChangeField::OccurredAt => new(FieldKind::Time, "Time of change")
+            .hint("Leave empty for now. It cannot be changed later."),
         _ => return None,
     };
     Some(field)
@@ -93,7 +128,12 @@ fn form_field(field: &fields::Field) -> Option<Field> {
 struct Edit<'a> {
     viewer: &'a Viewer,
     form: Form,
-    fields: &'static [Field],
+    /// The rows of fields that are always shown.
+    rows: Vec<Vec<&'static Field>>,
+    /// The fields that are folded.
+    more: Vec<&'static Field>,
+    /// Whether one of those has a value or an error.
+    is_more_open: bool,
     heading: String,
     action: String,
     button: &'static str,
@@ -107,16 +147,27 @@ async fn form_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Chang
     let status = if form.is_refused() { 422 } else { 200 };
     let services = app.store.service_names(viewer.tenant()).await?;
     let hosts = app.store.host_names(viewer.tenant()).await?;
+    let fields: &'static [Field] = match change {
+        None => &FIELDS,
+        Some(_) => &EDIT_FIELDS,
+    };
+    let named = |name: &&str| fields.iter().find(|field| field.name == *name);
+    let is_main = |field: &&Field| MAIN_ROWS.iter().any(|row| row.contains(&field.name));
+    let (_, more): (Vec<_>, Vec<_>) = fields.iter().partition(is_main);
+    let is_used =
+        |field: &&Field| !form.value(field.name).is_empty() || form.has_errors(field.name);
     let page = Edit {
         viewer,
+        rows: MAIN_ROWS
+            .iter()
+            .map(|row| row.iter().filter_map(named).collect())
+            .collect(),
+        is_more_open: more.iter().any(is_used),
+        more,
         form,
-        fields: match change {
-            None => &FIELDS,
-            Some(_) => &EDIT_FIELDS,
-        },
         heading: match change {
             None => "Log a change".to_owned(),
-            Some(change) => format!("Edit {}", change.title),
+            Some(change) => format!("Edit {}", format::visible(&change.title)),
         },
         action: match change {
             None => "/changes".to_owned(),
@@ -143,7 +194,14 @@ async fn form_page(app: &App, viewer: &Viewer, form: Form, change: Option<&Chang
 pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     // Query parameters fill in the form.
-    form_page(&app, &viewer, request.query_form(), None).await
+    let mut form = request.query_form();
+    if let Ok(id) = form.value("from").parse::<ChangeId>() {
+        let other = find(&app, viewer.tenant(), id).await?;
+        let mut copy = present_form(&other, &viewer.zone);
+        copy.retain(&COPIED);
+        form = form.with_missing(copy);
+    }
+    form_page(&app, &viewer, form.focused_on("title"), None).await
 }
 
 /// `POST /changes`
@@ -162,7 +220,16 @@ pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiR
 /// Creates a change and returns its id.
 async fn insert(app: &App, viewer: &Viewer, form: &Form) -> Result<String, StoreError> {
     let (tenant, now) = (viewer.tenant(), app.now());
-    let form = with_all_services(app, viewer, form, form.clone()).await?;
+    let mut form = with_all_services(app, viewer, form, form.clone()).await?;
+    if form.value("status").is_empty() {
+        let is_planned = !form.value(SCHEDULE).trim().is_empty();
+        let status = if is_planned {
+            Status::Planned
+        } else {
+            Status::Completed
+        };
+        form.set("status", status.to_string());
+    }
     let mut new: NewChange = form.create(&FIELDS, now.into()).await?;
     let completed = std::slice::from_mut(&mut new);
     app.store.complete_environments(tenant, completed).await?;

@@ -20,6 +20,8 @@ const MAX_FIELDS: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Form {
     values: Vec<(String, String)>,
+    /// The field in which typing begins, if nothing was refused.
+    focus: &'static str,
     /// The error messages of each field; those of the whole form are under "".
     errors: BTreeMap<String, Vec<String>>,
 }
@@ -136,7 +138,7 @@ impl Form {
         let pairs = form_urlencoded::parse(encoded).into_owned();
         Self {
             values: pairs.take(MAX_FIELDS + 1).collect(),
-            errors: BTreeMap::new(),
+            ..Self::default()
         }
     }
 
@@ -147,8 +149,23 @@ impl Form {
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
-            errors: BTreeMap::new(),
+            ..Self::default()
         }
+    }
+
+    /// Sets the field in which typing begins.
+    pub(crate) fn focused_on(mut self, name: &'static str) -> Self {
+        self.focus = name;
+        self
+    }
+
+    /// Returns whether typing begins in a field: of several with errors, browsers choose
+    /// the first.
+    pub(crate) fn is_focused(&self, name: &str) -> bool {
+        if self.is_refused() {
+            return self.has_errors(name);
+        }
+        self.focus == name
     }
 
     /// Replaces the value of a field.
@@ -160,6 +177,12 @@ impl Form {
     /// Removes a field.
     pub(crate) fn remove(&mut self, name: &str) {
         self.values.retain(|(found, _)| found != name);
+    }
+
+    /// Removes all fields but these.
+    pub(crate) fn retain(&mut self, names: &[&str]) {
+        self.values
+            .retain(|(found, _)| names.contains(&found.as_str()));
     }
 
     /// Adds the fields of another form that were not sent in this one.
