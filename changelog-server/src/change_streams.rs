@@ -30,6 +30,9 @@ use crate::store::{Store, StoreError, Tenant};
 const MAX_STREAMS: usize = 1_000;
 /// The limit on streams of one organization.
 const MAX_STREAMS_PER_ORGANIZATION: usize = 50;
+/// How many streams an organization may have for another page of the dashboard to get one,
+/// so that pages leave room for the streams of API clients.
+const MAX_STREAMS_FOR_PAGES: usize = MAX_STREAMS_PER_ORGANIZATION / 2;
 /// The limit on streams of one client; lower than the limit on its concurrent
 /// requests, so that its streams leave room for its other requests.
 const MAX_STREAMS_PER_CLIENT: usize = 200;
@@ -165,7 +168,29 @@ impl ChangeStreams {
         address: IpAddr,
         sends_updates: bool,
     ) -> Result<Subscription, SubscribeError> {
-        let mut subscription = self.add_stream(tenant, address, sends_updates)?;
+        let limit = MAX_STREAMS_PER_ORGANIZATION;
+        self.open(tenant, address, sends_updates, limit).await
+    }
+
+    /// Opens a stream for a page of the dashboard. It receives all that is recorded after
+    /// this returns.
+    pub(crate) async fn subscribe_page(
+        &self,
+        tenant: Tenant,
+        address: IpAddr,
+    ) -> Result<Subscription, SubscribeError> {
+        self.open(tenant, address, true, MAX_STREAMS_FOR_PAGES)
+            .await
+    }
+
+    async fn open(
+        &self,
+        tenant: Tenant,
+        address: IpAddr,
+        sends_updates: bool,
+        limit: usize,
+    ) -> Result<Subscription, SubscribeError> {
+        let mut subscription = self.add_stream(tenant, address, sends_updates, limit)?;
         let first_read = subscription.progress.wait_for(Option::is_some);
         if !matches!(timeout(FIRST_READ_TIMEOUT, first_read).await, Ok(Ok(_))) {
             return Err(SubscribeError::NotReady);
@@ -178,6 +203,7 @@ impl ChangeStreams {
         tenant: Tenant,
         address: IpAddr,
         sends_updates: bool,
+        limit: usize,
     ) -> Result<Subscription, SubscribeError> {
         let too_many = |holder, limit| SubscribeError::TooMany { holder, limit };
         let client = self.clients.take(address);
@@ -190,11 +216,8 @@ impl ChangeStreams {
             .organizations
             .entry(tenant)
             .or_insert_with(|| self.watch_organization(tenant));
-        if organization.streams >= MAX_STREAMS_PER_ORGANIZATION {
-            return Err(too_many(
-                "the organization has",
-                MAX_STREAMS_PER_ORGANIZATION,
-            ));
+        if organization.streams >= limit {
+            return Err(too_many("the organization has", limit));
         }
         organization.streams += 1;
         if sends_updates {
@@ -278,6 +301,11 @@ impl Subscription {
             _ = self.shutdown.wait_for(|is_shutting_down| *is_shutting_down) => None,
             event = self.events.recv() => Some(event),
         }
+    }
+
+    /// Drops the events that have arrived.
+    pub(crate) fn skip(&mut self) {
+        self.events = self.events.resubscribe();
     }
 
     /// Returns the position of a stream that has received every event so far.

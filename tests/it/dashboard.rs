@@ -6,6 +6,7 @@ mod authors;
 mod changes;
 mod cross_site_requests;
 mod dependencies;
+mod freshness;
 mod keyboard;
 mod list_filters;
 mod live_updates;

@@ -1,13 +1,26 @@
+/** Copies the text of an element; without https, as the selection. */
+async function copyText(element) {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(element.textContent.trim());
+    return true;
+  }
+  const selection = getSelection();
+  selection.selectAllChildren(element);
+  const isCopied = document.execCommand("copy");
+  if (isCopied) selection.removeAllRanges();
+  return isCopied;
+}
+
 /** Enables the buttons that copy the text of an element. */
 function addCopyButtons(within) {
   for (const button of within.querySelectorAll("[data-copy]")) {
-    if (!navigator.clipboard) continue;
     button.hidden = false;
+    const name = button.textContent;
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent.trim());
-      const before = button.textContent;
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = before; }, 2000);
+      const isCopied = await copyText(document.getElementById(button.dataset.copy)).catch(() => false);
+      // What could not be copied is selected.
+      button.textContent = isCopied ? "Copied" : "Press Ctrl+C";
+      setTimeout(() => { button.textContent = name; }, 2000);
     });
   }
 }

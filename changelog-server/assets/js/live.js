@@ -1,52 +1,210 @@
-const REFRESH_MS = 5000;
+// How often a page is requested again: without a stream of events; with one, for what the
+// stream does not report (entries about keys and members, ranges that end now); and while
+// the service does not answer.
+const POLL_MS = 15000;
+const REVALIDATE_MS = 60000;
+const RETRY_MS = 4000;
+// The service sends an event every 5 s.
+const SILENT_MS = 16000;
+const ANSWER_MS = 8000;
+const MARK_MS = 6000;
 
-/** Refreshes the live parts of the page, except those that the user is working in. */
-function refreshLiveParts() {
+/** Formats a time as the page does. */
+const clock = (at) =>
+  new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: document.querySelector("[data-zone]")?.dataset.zone }).format(at);
+
+/** The key of a row of a list, by which new rows are recognized. */
+const rowKey = (row) => row.dataset.key ?? row.querySelector("a")?.getAttribute("href");
+const rowsOf = (part) => [...part.querySelectorAll("li, tbody tr")].filter((row) => rowKey(row));
+
+/**
+ * Replaces the parts of the page that have changed, except those that the user is working in,
+ * and returns the functions that follow: `show(page)`, `retry()` and `showAll()`.
+ */
+function livePage() {
   const parts = () => document.querySelectorAll("[data-live]");
-  if (parts().length === 0) return;
-  // The HTML as the service sent it, before `showAges` changed it.
-  const sent = new Map([...parts()].map((part) => [part.dataset.live, part.outerHTML]));
-  let etag = null;
+  // As the service sent it, before the script changed times.
+  const sent = new Map([...parts()].map((part) => [part.dataset.live, { html: part.outerHTML, text: part.textContent }]));
   let pending = null;
-  const update = document.createElement("button");
-  update.className = "primary fresh";
-  update.textContent = "Show updates";
-  update.hidden = true;
-  document.body.append(update);
+  const button = document.createElement("button");
+  button.className = "primary fresh";
+  button.hidden = true;
+  document.body.append(button);
   const isTyped = (part) => [...part.querySelectorAll("input")].some((field) => field.value !== field.defaultValue);
   const isBusy = (part) =>
     part.matches(":hover") || part.contains(document.activeElement) || part.querySelector("details[open], [data-current]") || isTyped(part);
-  const apply = (page, force) => {
-    let isLeft = false;
+  const newRows = (part, next) => {
+    const known = new Set(rowsOf(part).map(rowKey));
+    return rowsOf(next).filter((row) => !known.has(rowKey(row)));
+  };
+  const replace = (part, next) => {
+    const top = window.scrollY;
+    const marked = newRows(part, next);
+    sent.set(next.dataset.live, { html: next.outerHTML, text: next.textContent });
+    part.replaceWith(next);
+    enhance(next);
+    for (const row of marked) row.dataset.new = "";
+    setTimeout(() => marked.forEach((row) => delete row.dataset.new), MARK_MS);
+    window.scrollTo({ top, behavior: "instant" });
+  };
+  const show = (page, isForced = false) => {
+    const left = [];
     for (const part of parts()) {
       const name = part.dataset.live;
       const next = page.querySelector(`[data-live="${name}"]`);
-      if (!next || next.outerHTML === sent.get(name)) continue;
-      if (!force && isBusy(part)) { isLeft = true; continue; }
-      const top = window.scrollY;
-      sent.set(name, next.outerHTML);
-      part.replaceWith(next);
-      showAges(next);
-      addCopyButtons(next);
-      useTimelines(next);
-      window.scrollTo({ top, behavior: "instant" });
+      if (!next || next.outerHTML === sent.get(name)?.html) continue;
+      if (!isForced && isBusy(part)) left.push([part, next]);
+      else replace(part, document.adoptNode(next));
     }
-    pending = isLeft ? page : null;
-    update.hidden = !isLeft;
+    pending = left.length > 0 ? page : null;
+    // A link whose time has moved is not news.
+    const news = left.filter(([part, next]) => next.textContent !== sent.get(part.dataset.live)?.text);
+    button.hidden = news.length === 0;
+    const keys = new Set(news.flatMap(([part, next]) => newRows(part, next).map(rowKey)));
+    const count = news.length === 1 && keys.size;
+    const noun = [...keys].every((key) => key.startsWith("/changes/")) ? ["change", "changes"] : ["entry", "entries"];
+    button.textContent = count ? `Show ${count} new ${noun[count === 1 ? 0 : 1]}` : "Show updates";
   };
-  update.addEventListener("click", () => pending && apply(pending, true));
+  button.addEventListener("click", () => pending && show(pending, true));
+  // When the pointer leaves a part, what it has missed is shown.
+  setInterval(() => pending && show(pending), 500);
+  return show;
+}
+
+/** Says whether the page is up to date. */
+function freshness() {
+  const label = document.querySelector("[data-freshness]");
+  const main = document.getElementById("main");
+  let updatedAt = new Date();
+  let banner = null;
+  return {
+    updated(isLive) {
+      updatedAt = new Date();
+      banner?.remove();
+      banner = null;
+      if (!label) return;
+      label.hidden = false;
+      label.dataset.freshness = isLive ? "live" : "";
+      const text = isLive ? "Live" : `Updated ${clock(updatedAt)}`;
+      if (label.textContent !== text) label.textContent = text;
+    },
+    lost(reason, retry) {
+      if (banner?.dataset.reason === reason) return;
+      banner?.remove();
+      banner = document.createElement("div");
+      banner.className = "lost";
+      banner.dataset.reason = reason;
+      banner.setAttribute("role", "alert");
+      const text = { "signed out": "you were signed out. ", gone: "this page is no longer available. " };
+      banner.append(`Not updating since ${clock(updatedAt)}: ${text[reason] ?? "the service does not answer. "}`);
+      const action = document.createElement(reason === "signed out" ? "a" : "button");
+      if (reason === "signed out") {
+        action.href = `/sign-in?${new URLSearchParams({ next: location.pathname + location.search })}`;
+        action.textContent = "Sign in again";
+      } else {
+        action.type = "button";
+        action.textContent = "Retry";
+        action.addEventListener("click", retry);
+      }
+      banner.append(action);
+      main.before(banner);
+      if (label) {
+        label.dataset.freshness = "lost";
+        label.textContent = `Updated ${clock(updatedAt)}`;
+      }
+    },
+  };
+}
+
+/** Keeps the live parts of the page up to date while the page is visible. */
+function followPage() {
+  if (!document.querySelector("[data-live]")) return;
+  const show = livePage();
+  const state = freshness();
+  const organization = () => document.querySelector("[data-organization]")?.dataset.organization;
+  let etag = null;
+  let events = null;
+  let isLive = false;
+  let heardAt = 0;
+  let askedAt = Date.now();
+  let openAfter = 0;
+  let failures = 0;
+  let isAsking = false;
+  let isAskedAgain = false;
+
+  const close = () => {
+    events?.close();
+    events = null;
+    isLive = false;
+  };
+  const open = () => {
+    // The stream is held by the visible tab only: browsers allow six connections.
+    if (events || document.hidden || Date.now() < openAfter) return;
+    events = new EventSource("/events");
+    const hear = () => { heardAt = Date.now(); };
+    hear();
+    events.addEventListener("alive", () => {
+      hear();
+      if (isLive) return;
+      isLive = true;
+      // What was recorded between the page and the stream.
+      refresh();
+    });
+    events.addEventListener("changed", () => { hear(); refresh(); });
+    events.addEventListener("error", () => {
+      close();
+      // The limit on streams may be reached.
+      openAfter = Date.now() + POLL_MS;
+      refresh();
+    });
+  };
+  const lost = (reason) => {
+    close();
+    failures += 1;
+    // A service that restarts is back before the second attempt.
+    if (reason !== "unreachable" || failures > 1) state.lost(reason, refresh);
+  };
+  const load = async () => {
+    const headers = etag ? { "if-none-match": etag } : {};
+    const response = await fetch(location.href, { headers, redirect: "manual", signal: AbortSignal.timeout(ANSWER_MS) });
+    if (response.type === "opaqueredirect") return lost("signed out");
+    if ([403, 404].includes(response.status)) return lost("gone");
+    if (response.status !== 304 && !response.ok) return lost("unreachable");
+    if (response.ok) {
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      const now = page.querySelector("[data-organization]")?.dataset.organization;
+      if (now !== organization()) return location.reload();
+      etag = response.headers.get("etag");
+      show(page);
+    }
+    failures = 0;
+    state.updated(isLive);
+    open();
+  };
   const refresh = async () => {
     if (document.hidden) return;
+    isAskedAgain = isAsking;
+    if (isAsking) return;
+    isAsking = true;
+    askedAt = Date.now();
     try {
-      const headers = etag ? { "if-none-match": etag } : {};
-      const response = await fetch(location.href, { headers, redirect: "error" });
-      if (response.status !== 200) return;
-      etag = response.headers.get("etag");
-      apply(new DOMParser().parseFromString(await response.text(), "text/html"), false);
+      await load();
     } catch {
-      // The next refresh tries again.
+      lost("unreachable");
     }
+    isAsking = false;
+    if (isAskedAgain) refresh();
   };
-  setInterval(refresh, REFRESH_MS);
-  document.addEventListener("visibilitychange", refresh);
+  setInterval(() => {
+    if (document.hidden) return;
+    if (isLive && Date.now() - heardAt > SILENT_MS) {
+      close();
+      refresh();
+    }
+    const pause = failures > 0 ? RETRY_MS : isLive ? REVALIDATE_MS : POLL_MS;
+    if (Date.now() - askedAt >= pause) refresh();
+  }, 1000);
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : refresh()));
+  state.updated(false);
+  open();
 }

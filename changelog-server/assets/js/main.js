@@ -1,12 +1,18 @@
 // The dashboard works without this script. It shows times in the user's zone,
 // refreshes pages and adds keyboard shortcuts. `parts/assets.rs` joins the files.
 
-refreshLiveParts();
+/** Adds what the script adds to a page or to a part of it. */
+function enhance(within) {
+  showAges(within);
+  addCopyButtons(within);
+  useTimelines(within);
+}
+
+keepDrafts();
+followPage();
 useZone();
-showAges(document);
+enhance(document);
 setInterval(() => showAges(document), 30000);
-addCopyButtons(document);
-useTimelines(document);
 addShortcuts();
 closeMenus();
 chooseTheme();

@@ -18,7 +18,7 @@ use changelog_core::{
 };
 use chrono::TimeDelta;
 use futures_util::stream::try_unfold;
-use http::{HeaderName, HeaderValue, Method, header};
+use http::{Method, header};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,8 +29,6 @@ use crate::store::change_notifier::ChangeEntry;
 use crate::store::recorded_changes::{RecordedChange, overlap_start, time_of};
 use crate::store::{ChangeMatcher, StoreError, Tenant};
 use crate::web::{ApiError, ApiResult, Request, reply};
-
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// How old a position may be.
 const MAX_POSITION_AGE: TimeDelta = TimeDelta::days(7);
@@ -97,30 +95,23 @@ pub(super) async fn watch(app: App, request: Request) -> ApiResult {
     let caller = app.caller(&request).await?;
     let filter = request.filter(StreamFilter::from_query)?;
     let after = last_event_id(&request, app.now().into())?;
-    let mut response = if request.method == Method::HEAD {
-        reply::text(200, EVENT_STREAM, String::new())
-    } else {
-        let subscription = app
-            .change_streams
-            .subscribe(
-                caller.tenant,
-                request.context.address,
-                filter.events.contains(&ChangeEvent::Updated),
-            )
-            .await?;
-        let key = request.header(API_KEY).unwrap_or_default();
-        let stream = EventStream::new(app, caller.tenant, key, filter, subscription, after);
-        let chunks = try_unfold(stream, |mut stream| async move {
-            Ok(stream.next().await?.map(|chunk| (chunk, stream)))
-        });
-        reply::streamed(EVENT_STREAM, chunks)
-    };
-    // nginx must not buffer the response.
-    response.headers_mut().insert(
-        HeaderName::from_static("x-accel-buffering"),
-        HeaderValue::from_static("no"),
-    );
-    Ok(response)
+    if request.method == Method::HEAD {
+        return Ok(reply::text(200, reply::EVENT_STREAM, String::new()));
+    }
+    let subscription = app
+        .change_streams
+        .subscribe(
+            caller.tenant,
+            request.context.address,
+            filter.events.contains(&ChangeEvent::Updated),
+        )
+        .await?;
+    let key = request.header(API_KEY).unwrap_or_default();
+    let stream = EventStream::new(app, caller.tenant, key, filter, subscription, after);
+    let chunks = try_unfold(stream, |mut stream| async move {
+        Ok(stream.next().await?.map(|chunk| (chunk, stream)))
+    });
+    Ok(reply::event_stream(chunks))
 }
 
 impl From<SubscribeError> for ApiError {

@@ -21,6 +21,8 @@ struct SignInPage<'a> {
     email: &'a str,
     /// Why the sign-in failed; empty before the first attempt.
     error: &'a str,
+    /// Whether the browser had a session, which has ended.
+    has_ended: bool,
     /// The path to open after the sign-in; empty for the overview.
     next: &'a str,
 }
@@ -46,6 +48,8 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
     let page = SignInPage {
         email: "",
         error: "",
+        // Signing out removes the cookie.
+        has_ended: session::token(&app, &request).is_some(),
         next,
     };
     page::render(200, &page)
@@ -68,8 +72,13 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
         }
         PasswordCheck::Wrong => None,
     }) else {
-        let error = "The address or the password is wrong.";
-        return page::render(401, &SignInPage { email, error, next });
+        let page = SignInPage {
+            email,
+            error: "Incorrect email or password.",
+            has_ended: false,
+            next,
+        };
+        return page::render(401, &page);
     };
     let mut tx = app.store.begin().await?;
     tx.record_success(&login.buckets).await?;
@@ -212,6 +221,7 @@ fn throttled(email: &str, next: &str, seconds: u64) -> ApiResult {
     let page = SignInPage {
         email,
         error: &error,
+        has_ended: false,
         next,
     };
     let mut response = page::render(429, &page)?;

@@ -8,6 +8,7 @@ mod around;
 mod auth;
 mod catalog;
 mod changes;
+mod events;
 mod hosts;
 mod invitations;
 mod overview;
@@ -56,6 +57,7 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(catalog::get::<Hosts>)
             .post(catalog::update::<Hosts>),
         at(path!("activity")).get(activity::get),
+        at(path!("events")).get(events::get),
         at(path!("settings")).get(settings::redirect_to_first_tab),
         at(path!("settings" / "api-keys"))
             .get(api_keys::list)

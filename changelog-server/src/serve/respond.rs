@@ -83,6 +83,7 @@ pub(super) async fn respond(
             id: Arc::clone(&id),
             method: method.clone(),
             target: path.clone(),
+            sent_from: String::new(),
         };
         respond_with_failure(error, &info, server.failure)
     };

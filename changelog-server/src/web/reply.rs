@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::Stream;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use sync_wrapper::SyncStream;
 use warp::Reply as _;
@@ -20,6 +20,22 @@ pub(crate) fn streamed(
     // warp requires a `Sync` body, although a body is polled by one task only.
     let response = warp::reply::stream(SyncStream::new(chunks)).into_response();
     with_media_type(response, media_type)
+}
+
+/// The media type of server-sent events.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+/// Returns a response of server-sent events.
+pub(crate) fn event_stream(
+    chunks: impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static,
+) -> Response {
+    let mut response = streamed(EVENT_STREAM, chunks);
+    // nginx must not buffer the response.
+    response.headers_mut().insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
 }
 
 /// Returns a response with a JSON body.

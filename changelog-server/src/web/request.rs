@@ -45,6 +45,9 @@ pub(crate) struct RequestInfo {
     pub(crate) method: Method,
     /// The path, with the query string if there is one.
     pub(crate) target: String,
+    /// The page of this service that sent the request, in the same form; empty if that is
+    /// unknown.
+    pub(crate) sent_from: String,
 }
 
 pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = Result<Bytes, warp::Error>> + Send + Sync>>;
@@ -71,7 +74,14 @@ impl Request {
             id: Arc::clone(&self.context.id),
             method: self.method.clone(),
             target: format!("{}{separator}{}", self.path, self.query),
+            sent_from: self.sent_from().unwrap_or_default(),
         }
+    }
+
+    fn sent_from(&self) -> Option<String> {
+        let (_, referer) = self.header(header::REFERER.as_str())?.split_once("://")?;
+        let path = referer.strip_prefix(self.header(header::HOST.as_str())?)?;
+        path.starts_with('/').then(|| path.to_owned())
     }
 
     /// Reads the id in the path.

@@ -237,6 +237,7 @@ pub(crate) fn join(routes: Routes, failure: FailurePage) -> BoxedFilter<(Respons
                     id: context.id,
                     method,
                     target: path.as_str().to_owned(),
+                    sent_from: String::new(),
                 };
                 respond_with_failure(ApiError::unknown_path(), &info, failure)
             },
@@ -303,6 +304,7 @@ mod tests {
                 id: "id".into(),
                 method: Method::GET,
                 target: target.to_owned(),
+                sent_from: String::new(),
             };
             let response = respond_with_failure(ApiError::unknown_path(), &info, page);
             response.status().as_u16()

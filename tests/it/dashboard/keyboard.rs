@@ -62,11 +62,11 @@ async fn shortcuts_navigate(app: TestApp) {
     browser.wait_for("#help[open]").await;
     let help = browser.text_of("#help").await;
     for shortcut in [
-        "search",
-        "next and previous",
-        "log a change",
-        "overview",
-        "hosts",
+        "Search",
+        "Next/previous",
+        "Log a change",
+        "Overview",
+        "Hosts",
     ] {
         assert!(help.contains(shortcut), "{shortcut}: {help}");
     }

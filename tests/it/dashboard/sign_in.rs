@@ -30,7 +30,7 @@ async fn a_person_signs_in_and_out(app: TestApp) {
         browser
             .text()
             .await
-            .contains("The address or the password is wrong.")
+            .contains("Incorrect email or password.")
     );
     assert_eq!(browser.value("#email").await, app.organization.email);
     assert_eq!(browser.value("#password").await, "");

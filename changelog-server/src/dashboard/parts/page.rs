@@ -66,10 +66,11 @@ struct FailurePage<'p> {
 pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
     if *error.code() == ProblemCode::Unauthorized {
         let is_read = matches!(request.method, Method::GET | Method::HEAD);
-        let next = if is_read {
-            request.target.as_str()
-        } else {
-            "/"
+        // A form is lost; its page has what was typed.
+        let next = match request.sent_from.as_str() {
+            _ if is_read => &request.target,
+            "" => "/",
+            form => form,
         };
         return see_other(&sign_in_path(next));
     }
