@@ -11,7 +11,7 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 /// An event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The `id` field.
+    /// The `id` field; may be empty.
     pub id: String,
     /// The `event` field.
     pub name: String,
@@ -109,7 +109,7 @@ fn read(block: &str) -> Option<Event> {
         value.map(str::to_owned)
     };
     Some(Event {
-        id: field("id")?,
+        id: field("id").unwrap_or_default(),
         name: field("event")?,
         data: serde_json::from_str(&field("data")?).expect("JSON"),
     })

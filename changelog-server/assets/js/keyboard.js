@@ -61,7 +61,7 @@ function addShortcuts() {
     if (event.key !== "Escape") event.preventDefault();
   });
   // A touch screen has no keys.
-  const hasKeys = !matchMedia("(hover: none)").matches;
+  const hasKeys = !matchMedia("(pointer: coarse) and (hover: none)").matches;
   for (const button of document.querySelectorAll("[data-help]")) {
     button.hidden = !hasKeys;
     button.addEventListener("click", () => help.showModal());

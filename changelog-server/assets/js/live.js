@@ -13,8 +13,8 @@ const MARK_MS = 6000;
 const clock = (at) =>
   new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: document.querySelector("[data-zone]")?.dataset.zone }).format(at);
 
-/** The key of a row of a list, by which new rows are recognized. */
-const rowKey = (row) => row.dataset.key ?? row.querySelector("a")?.getAttribute("href");
+/** The key of a row of a list, by which new rows are recognized: its own, or the record's page. */
+const rowKey = (row) => row.dataset.key ?? row.querySelector("a")?.getAttribute("href").match(/^\/\w+\/[0-9a-f-]{36}$/)?.[0];
 const rowsOf = (part) => [...part.querySelectorAll("li, tbody tr")].filter((row) => rowKey(row));
 
 /**

@@ -1,33 +1,24 @@
 //! The activity log. An entry is written in the transaction of what it records, except
 //! those about [keys and members](super::pending_activity).
 
-use changelog_core::activity::{API_KEY_PREFIX, ActorFilter, OPERATOR};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
-    Action, ActivityEntry, ActivityFilter, ActivityId, Actor as NamedActor, ApiKeyId, Change,
-    ChangeEvent, Host, ResourceType, Service, Timestamp, UserId,
+    Action, ActivityEntry, ActivityId, ApiKeyId, Change, ChangeEvent, Host, ResourceType, Service,
+    Timestamp, UserId,
 };
 use changelog_core::{ActorType, HistoryActor};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Text, Uuid};
-use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
+use sqlx::{FromRow, Postgres, Sqlite};
 
 use super::actors::{self, NewActor};
 use super::change_notifier::ChangeEntry;
-use super::engine::{Dialect, Engine, Script, Value as Sent, on, push_limit, push_merged};
+use super::engine::{Dialect, Engine, Script, Value as Sent, on};
 use super::{Actor, Database, StoreError, Tenant, Tx, new_id};
-
-const COLUMNS: &str = "
-SELECT a.id, a.actor_id, a.key_id, a.actor_name, a.action, a.resource_type, a.resource_id,
-       a.resource_label, a.metadata, a.created_at, a.address
-FROM (";
-
-const ACTORS: &str = "
-SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
-ORDER BY actor_name, actor_key";
 
 /// The last 200 entries of a resource, without its creation. The condition on the
 /// action must be the one of the partial index that finds them.
@@ -261,28 +252,6 @@ impl From<Row> for StoredEntry {
 }
 
 impl Database {
-    /// Lists entries of an organization's activity log, newest first.
-    pub async fn activity(
-        &self,
-        tenant: Tenant,
-        filter: &ActivityFilter,
-    ) -> Result<Vec<StoredEntry>, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = QueryBuilder::new(COLUMNS);
-            push_page(&mut query, tenant, filter);
-            // LEFT, so that SQLite begins with the page.
-            query
-                .push(") AS page LEFT JOIN activity a ON a.organization_id = ")
-                .push_bind(tenant.uuid())
-                .push(
-                    " AND a.resource_type = page.resource_type AND a.id = page.id \
-                     ORDER BY page.id DESC",
-                );
-            query.build_query_as().fetch_all(&mut **db).await
-        })?;
-        Ok(rows.into_iter().map(StoredEntry::from).collect())
-    }
-
     /// Lists the history of a resource, newest first: the last 200 entries, and its
     /// creation. The creation is found by the time in its id, because creations are
     /// not in the index of resources.
@@ -312,73 +281,6 @@ impl Database {
         })?;
         rows.extend(created);
         Ok(rows.into_iter().map(StoredEntry::from).collect())
-    }
-
-    /// Lists the distinct actors that have entries, by name.
-    pub async fn actors(&self, tenant: Tenant) -> Result<Vec<NamedActor>, StoreError> {
-        let rows: Vec<(Option<Uuid>, String)> = on!(&mut self.reader(tenant).await?, |db| {
-            sqlx::query_as(ACTORS)
-                .bind(tenant.uuid())
-                .fetch_all(&mut **db)
-        })?;
-        let actor = |(id, actor_name): (Option<Uuid>, String)| NamedActor {
-            actor_id: id.map(UserId),
-            actor_name,
-        };
-        Ok(rows.into_iter().map(actor).collect())
-    }
-}
-
-/// Writes the statement that finds the entries of a page. A page of all types is
-/// merged from the entries of each type, because the primary key begins with the
-/// type, so that creating a change writes to no index by type, by time or by actor.
-/// On SQLite the first page of 300,000 entries takes 82 µs, and 165 µs with a limit for
-/// each type.
-fn push_page<DB: Dialect>(query: &mut QueryBuilder<DB>, tenant: Tenant, filter: &ActivityFilter) {
-    let page = (filter.limit, clamped(filter.offset));
-    if let Some(kind) = &filter.resource {
-        push_entries(query, tenant, filter, kind.as_str());
-        query.push(" ORDER BY id DESC");
-        push_limit(query, page.0, page.1);
-    } else {
-        let push = |query: &mut QueryBuilder<DB>, kind: &&str| {
-            push_entries(query, tenant, filter, kind);
-        };
-        push_merged(
-            query,
-            ("id, resource_type", "id"),
-            ResourceType::WORDS,
-            push,
-            page,
-        );
-    }
-}
-
-/// Writes the statement that finds the entries of a type.
-fn push_entries<DB: Dialect>(
-    query: &mut QueryBuilder<DB>,
-    tenant: Tenant,
-    filter: &ActivityFilter,
-    kind: &str,
-) {
-    query.push("SELECT id, resource_type FROM activity WHERE organization_id = ");
-    DB::bind(query, tenant.uuid().into());
-    query.push(" AND resource_type = '").push(kind).push("'");
-    match filter.actor {
-        Some(ActorFilter::ApiKeys) => {
-            query.push(" AND actor_id IS NULL");
-            // Nearly all changes are logged by API keys, so that the primary key
-            // finds those; for the other types there is an index, which SQLite
-            // uses only for a statement that repeats its condition.
-            if kind != ResourceType::Change.as_str() {
-                query.push(" AND resource_type <> 'change'");
-            }
-        }
-        Some(ActorFilter::Person(person)) => {
-            query.push(" AND actor_id = ");
-            DB::bind(query, person.0.into());
-        }
-        None => {}
     }
 }
 

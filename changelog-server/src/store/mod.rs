@@ -15,6 +15,7 @@
 //! - this file.
 
 pub(crate) mod activity;
+mod activity_list;
 mod actors;
 mod api_keys;
 mod authors;
@@ -55,6 +56,7 @@ use changelog_core::limits::IDEMPOTENCY_TTL;
 use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 
 pub use activity::{Entry, StoredEntry};
+pub use activity_list::{ActivityPage, ActivitySearch, EntriesBy};
 pub use api_keys::KeyOwner;
 pub use changes::{
     CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,
