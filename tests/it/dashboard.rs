@@ -1,6 +1,7 @@
 //! The dashboard, in Chromium or with requests like those of a browser.
 
 mod accounts;
+mod activity;
 mod api_keys;
 mod authors;
 mod changes;

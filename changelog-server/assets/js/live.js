@@ -43,8 +43,8 @@ function livePage() {
     sent.set(next.dataset.live, { html: next.outerHTML, text: next.textContent });
     part.replaceWith(next);
     enhance(next);
-    for (const row of marked) row.dataset.new = "";
-    setTimeout(() => marked.forEach((row) => delete row.dataset.new), MARK_MS);
+    for (const row of marked) row.dataset.fresh = "";
+    setTimeout(() => marked.forEach((row) => delete row.dataset.fresh), MARK_MS);
     window.scrollTo({ top, behavior: "instant" });
   };
   const show = (page, isForced = false) => {

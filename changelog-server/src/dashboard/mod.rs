@@ -56,7 +56,9 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("hosts" / String))
             .get(catalog::get::<Hosts>)
             .post(catalog::update::<Hosts>),
-        at(path!("activity")).get(activity::get),
+        at(path!("activity")).get(activity::list::get),
+        at(path!("activity.csv")).get(activity::download::as_csv),
+        at(path!("activity.ndjson")).get(activity::download::as_ndjson),
         at(path!("events")).get(events::get),
         at(path!("settings")).get(settings::redirect_to_first_tab),
         at(path!("settings" / "api-keys"))

@@ -600,9 +600,33 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             "actor_id=__api_key__&resource=service".to_owned(),
             format!("actor_id={owner}&resource=change"),
         ] {
+            pages.push(format!("/api/activity?{query}"));
+        }
+        let since = fixture.since.replace(':', "%3A");
+        let key = &self.app.organization.key_id;
+        for query in [
+            String::new(),
+            "range=1w".to_owned(),
+            format!("resource=change&since={since}"),
+            format!("resource=host&until={since}&before={}", fixture.change),
+            "actor_id=__api_key__".to_owned(),
+            "actor_id=__api_key__&resource=service".to_owned(),
+            format!("actor_id=key%3A{key}"),
+            format!("actor_id=key%3A{key}&action=deleted"),
+            format!("actor_id={owner}"),
+            format!("actor_id={owner}&resource=change&action=created"),
+            format!("actor_id={owner}&action=revoked"),
+            "action=created".to_owned(),
+            "action=updated&resource=change".to_owned(),
+            "action=role_changed".to_owned(),
+            "action=deleted&resource=change".to_owned(),
+        ] {
             let question = if query.is_empty() { "" } else { "?" };
             pages.push(format!("/activity{question}{query}"));
-            pages.push(format!("/api/activity?{query}"));
+        }
+        for extension in ["csv", "ndjson"] {
+            pages.push(format!("/activity.{extension}?action=signed_in"));
+            pages.push(format!("/activity.{extension}?range=1h&resource=member"));
         }
         pages
     }

@@ -123,7 +123,7 @@ async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp) {
     point(browser.find(".brand").await).await;
     browser.wait_for_text("Meanwhile 2").await;
     assert!(!browser.has(".fresh:not([hidden])").await);
-    assert_eq!(browser.all("[data-new]").await.len(), 2, "new rows are marked");
+    assert_eq!(browser.all("[data-fresh]").await.len(), 2, "new rows are marked");
 
     // Escape removes the mark of the keyboard, which keeps the list as well.
     browser.keys("j").await;
@@ -156,7 +156,7 @@ async fn a_page_shows_nothing_when_nothing_is_new(app: TestApp) {
         assert!(started.elapsed() < Duration::from_secs(20), "no refresh");
     }
     assert!(!browser.has(".fresh:not([hidden])").await);
-    assert!(!browser.has("[data-new]").await);
+    assert!(!browser.has("[data-fresh]").await);
     assert_eq!(browser.console().await, [""; 0]);
 }
 

@@ -11,6 +11,7 @@ use http::{HeaderValue, header};
 
 use crate::app::App;
 use crate::blocking_pool;
+use crate::dashboard::parts::download::{OVERLOAD_RETRIES, csv_row};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::{Holder, MAX_CHANGE_BYTES};
 use crate::store::{StoreError, Tenant};
@@ -69,10 +70,6 @@ async fn download(
     Ok(response)
 }
 
-/// The maximum number of retries of a read, 1 s apart, while the organization has too
-/// many other requests.
-const OVERLOAD_RETRIES: usize = 10;
-
 /// Reads the list page by page; each page waits until the previous one was sent and
 /// memory is available.
 fn chunks(
@@ -118,14 +115,4 @@ fn chunks(
         let next = (!is_last).then_some(filter);
         Ok(Some((permit.fit(chunk), (next, Vec::new(), app, line))))
     })
-}
-
-/// Formats a CSV row, RFC 4180.
-fn csv_row(cells: Vec<String>) -> Vec<u8> {
-    let mut writer = ::csv::WriterBuilder::new()
-        .terminator(::csv::Terminator::CRLF)
-        .from_writer(Vec::new());
-    // Writing to memory cannot fail.
-    let _ = writer.write_record(cells.into_iter().map(csv::guarded));
-    writer.into_inner().unwrap_or_default()
 }

@@ -1,25 +1,38 @@
 //! Rows of the activity log.
 
-use changelog_core::ActorType;
 use changelog_core::activity::value_text;
-use changelog_core::{Outcome, ResourceType, Status, Timestamp};
+use changelog_core::{Action, ActivityId, ActorType, Outcome, ResourceType, Status, Timestamp};
 use serde_json::Value;
 
 use super::format;
 use crate::store::StoredEntry;
 
-/// One row.
+/// What the id of an API key follows as the value of `actor_id`.
+pub(crate) const KEY_PREFIX: &str = "key:";
+
+/// Returns the value of `actor_id` that selects the entries of an API key.
+pub(crate) fn key_actor(id: impl std::fmt::Display) -> String {
+    format!("{KEY_PREFIX}{id}")
+}
+
+/// One row: a sentence.
 #[derive(Debug)]
 pub(crate) struct ActivityRow {
+    pub(crate) id: ActivityId,
     pub(crate) at: Timestamp,
     pub(crate) actor: String,
     /// A label for an actor that is not a user.
     pub(crate) machine: Option<&'static str>,
+    /// What else the actor did; `None` for the operator.
+    pub(crate) actor_address: Option<String>,
     /// The actor's IP address, if it is known.
     pub(crate) origin: Option<String>,
-    pub(crate) action: String,
-    pub(crate) kind: String,
+    /// What was done, in the past tense.
+    pub(crate) verb: &'static str,
+    /// What it was done to; empty if that is the actor.
     pub(crate) label: String,
+    /// Follows the label; may be empty.
+    pub(crate) end: String,
     /// The page of the resource, if it has one.
     pub(crate) address: Option<String>,
     pub(crate) details: Vec<Detail>,
@@ -35,29 +48,85 @@ pub(crate) struct Detail {
 
 impl From<StoredEntry> for ActivityRow {
     fn from(stored: StoredEntry) -> Self {
-        let machine = match stored.actor().kind {
+        let actor = stored.actor();
+        let machine = match actor.kind {
             ActorType::Operator => Some("operator"),
             ActorType::ApiKey => Some("key"),
             _ => None,
         };
+        let actor_id = actor.id.map(|id| match actor.kind {
+            ActorType::ApiKey => key_actor(id),
+            _ => id.to_string(),
+        });
+        let actor_address =
+            actor_id.map(|id| format!("/activity?{}", format::query("actor_id", id)));
         let StoredEntry { entry, address, .. } = stored;
         let path = match entry.resource_type {
+            _ if entry.action == Action::Deleted => None,
             ResourceType::Change => Some("changes"),
             ResourceType::Service => Some("services"),
             ResourceType::Host => Some("hosts"),
             _ => None,
         };
-        Self {
+        let mut row = Self {
+            id: entry.id,
             at: entry.created_at,
             machine,
-            actor: entry.actor_name,
+            actor: format::visible(&actor.name),
+            actor_address,
             origin: address,
-            action: entry.action.to_string(),
-            kind: entry.resource_type.to_string(),
+            verb: verb(&entry.action, &entry.resource_type, &entry.metadata),
+            end: String::new(),
             address: path.map(|path| format!("/{path}/{}", entry.resource_id)),
             label: format::visible(&entry.resource_label),
-            details: details(&entry.metadata),
+            details: Vec::new(),
+        };
+        match (entry.action, entry.metadata["role"].as_str()) {
+            (Action::SignedIn, _) => row.label.clear(),
+            // A person joins by an invitation, or is added by the operator.
+            (Action::Joined, role) => {
+                row.actor = std::mem::take(&mut row.label);
+                row.actor_address = Some(format!(
+                    "/activity?{}",
+                    format::query("actor_id", entry.resource_id)
+                ));
+                row.end = role.map(|role| format!("as {role}")).unwrap_or_default();
+            }
+            (Action::Invited, Some(role)) => row.end = format!("as {role}"),
+            (Action::Removed, Some(_)) => {}
+            _ => row.details = details(&entry.metadata),
         }
+        row
+    }
+}
+
+/// Returns what was done, in the past tense, with the kind of resource before its name.
+fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str {
+    match (action, kind) {
+        (Action::Created, ResourceType::Change) => "logged",
+        (Action::Created, ResourceType::Service) => "created the service",
+        (Action::Created, ResourceType::Host) => "created the host",
+        (Action::Created, ResourceType::ApiKey) => "created the API key",
+        (Action::Created, _) => "created",
+        (Action::Updated, ResourceType::Service) => "updated the service",
+        (Action::Updated, ResourceType::Host) => "updated the host",
+        (Action::Updated, _) => "updated",
+        (Action::Deleted, ResourceType::Change) => "deleted the change",
+        (Action::Deleted, _) => "deleted",
+        (Action::Invited, _) => "invited",
+        (Action::Joined, _) => "joined",
+        (Action::Removed, _) if metadata["invitation"] == "withdrawn" => {
+            "revoked the invitation of"
+        }
+        (Action::Removed, _) => "removed",
+        (Action::RoleChanged, _) => "changed the role of",
+        (Action::Revoked, _) => "revoked the API key",
+        (Action::SignedIn, _) => "signed in",
+        (Action::Started, _) => "started",
+        (Action::Stopped, _) => "stopped",
+        (Action::Connected, _) => "connected",
+        (Action::Disconnected, _) => "disconnected",
+        _ => "changed",
     }
 }
 
@@ -99,5 +168,9 @@ fn display(value: &Value) -> String {
         status if Status::WORDS.contains(&status) => format::label(status),
         text => format::visible(&format::excerpt(text)),
     };
-    format::excerpt(&value_text(value, &string))
+    match value {
+        Value::Null => "–".to_owned(),
+        Value::Array(values) if values.is_empty() => "–".to_owned(),
+        value => format::excerpt(&value_text(value, &string)),
+    }
 }

@@ -49,6 +49,7 @@ const STYLE: &[&str] = files![
     "css/prose.css",
     "css/charts.css",
     "css/timeline.css",
+    "css/activity.css",
     "css/live.css",
     "css/print.css",
 ];

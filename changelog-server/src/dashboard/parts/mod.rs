@@ -3,6 +3,7 @@
 pub(super) mod activity_rows;
 pub(super) mod assets;
 pub(super) mod charts;
+pub(super) mod download;
 pub(super) mod form;
 pub(super) mod format;
 pub(super) mod page;

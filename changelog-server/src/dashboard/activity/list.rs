@@ -1,0 +1,165 @@
+//! `GET /activity`
+
+use askama::Template;
+use changelog_core::activity::API_KEY_ACTOR;
+use chrono::NaiveDate;
+
+use super::filter::{self, ACTIONS, KINDS};
+use crate::app::App;
+use crate::dashboard::parts::activity_rows::{ActivityRow, key_actor};
+use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::pager::Pager;
+use crate::dashboard::parts::query_string::{address, with, without};
+use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, page, zone};
+use crate::store::{ActivityPage as StoredPage, ActivitySearch, StoredEntry};
+use crate::web::{ApiError, ApiResult, Request};
+
+/// The number of entries of a page.
+const PER_PAGE: u64 = 50;
+
+struct RangeLink {
+    label: &'static str,
+    address: String,
+    is_current: bool,
+}
+
+#[derive(Template)]
+#[template(path = "activity.html")]
+struct ActivityPage<'a> {
+    viewer: &'a Viewer,
+    form: Form,
+    kinds: [&'static str; 5],
+    actions: [&'static str; 9],
+    /// Values and names.
+    people: Vec<(String, String)>,
+    keys: Vec<(String, String)>,
+    any_key: &'static str,
+    time_ranges: Vec<RangeLink>,
+    is_filtered: bool,
+    days: Vec<(NaiveDate, Vec<ActivityRow>)>,
+    is_cut_short: bool,
+    query: String,
+    pager: Pager,
+}
+
+impl ActivityPage<'_> {
+    fn download(&self, extension: &str) -> String {
+        address(&format!("/activity.{extension}"), &self.query)
+    }
+}
+
+/// `GET /activity`
+pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Activity).await?;
+    let mut form = request.query_form();
+    let query = filter::canonical_query(&form);
+    if query != request.query {
+        return Ok(page::see_other(&address("/activity", &query)));
+    }
+    let (search, found) = match filter::read(&query, viewer.now) {
+        Ok(search) => {
+            let found = app.store.search_activity(viewer.tenant(), &search, PER_PAGE);
+            let found = found.await?;
+            (search, found)
+        }
+        Err(invalid) => {
+            form = form.refuse(&invalid);
+            let nothing = StoredPage {
+                entries: Vec::new(),
+                next: None,
+                is_cut_short: false,
+            };
+            (ActivitySearch::default(), nothing)
+        }
+    };
+    let first_page = without(&query, &["before"]);
+    for (name, at) in [("since", search.since), ("until", search.until)] {
+        if let (Some(at), true) = (at, form.has(name)) {
+            form.set(name, viewer.zone.field(&at));
+        }
+    }
+    let (people, keys) = actors(&app, &viewer, &form).await?;
+    let page = ActivityPage {
+        viewer: &viewer,
+        kinds: KINDS,
+        actions: ACTIONS,
+        people,
+        keys,
+        any_key: API_KEY_ACTOR,
+        time_ranges: time_ranges(&first_page, form.value("range")),
+        is_filtered: !first_page.is_empty(),
+        days: by_day(&viewer, found.entries),
+        is_cut_short: found.is_cut_short,
+        pager: Pager {
+            previous: search.before.map(|_| address("/activity", &first_page)),
+            next: found
+                .next
+                .map(|next| address("/activity", &with(&first_page, "before", next))),
+            position: String::new(),
+        },
+        query: first_page,
+        form,
+    };
+    if page.form.is_refused() {
+        return page::render(400, &page);
+    }
+    page::render_live(&request, &page)
+}
+
+fn time_ranges(query: &str, current: &str) -> Vec<RangeLink> {
+    let query = without(query, &["since", "until", "range"]);
+    let link = |label, query: &str, is_current| RangeLink {
+        label,
+        address: address("/activity", query),
+        is_current,
+    };
+    let ranges = TIME_RANGES.iter().map(|range| {
+        let query = with(&query, "range", range.name);
+        link(range.label, &query, range.name == current)
+    });
+    ranges.collect()
+}
+
+/// Returns the values and names of the people and the API keys that entries are selected by.
+async fn actors(
+    app: &App,
+    viewer: &Viewer,
+    form: &Form,
+) -> Result<(Vec<(String, String)>, Vec<(String, String)>), ApiError> {
+    let actors = app.store.actors(viewer.tenant()).await?;
+    let people = actors.into_iter().filter_map(|actor| {
+        let id = actor.actor_id?.to_string();
+        Some((id, actor.actor_name))
+    });
+    let keys = app.store.api_keys(viewer.tenant()).await?;
+    let chosen = form.value("actor_id");
+    let keys = keys.into_iter().filter_map(|key| {
+        let value = key_actor(key.id);
+        let state = match key.revoked_at {
+            Some(_) => " (revoked)",
+            None => "",
+        };
+        // Keys that never did anything, and were revoked, would only make the list long.
+        let is_shown = key.revoked_at.is_none() || key.last_used_at.is_some() || value == chosen;
+        is_shown.then(|| (value, format!("{}{state}", key.name)))
+    });
+    let mut keys: Vec<(String, String)> = keys.collect();
+    keys.sort_by(|one, other| one.1.cmp(&other.1));
+    Ok((people.collect(), keys))
+}
+
+/// Groups entries by the day of the reader.
+fn by_day(viewer: &Viewer, entries: Vec<StoredEntry>) -> Vec<(NaiveDate, Vec<ActivityRow>)> {
+    let mut days: Vec<(NaiveDate, Vec<ActivityRow>)> = Vec::new();
+    for entry in entries {
+        let day = viewer.zone.date(entry.entry.created_at);
+        let row = ActivityRow::from(entry);
+        match days.last_mut() {
+            Some((last, rows)) if *last == day => rows.push(row),
+            _ => days.push((day, vec![row])),
+        }
+    }
+    days
+}
