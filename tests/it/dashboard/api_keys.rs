@@ -75,7 +75,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
         .await;
     let log = browser.text_of("[data-live='entries']").await;
     assert!(
-        log.contains("By the new key") && log.contains("API key: pipeline <b>&"),
+        log.contains("By the new key") && log.contains("pipeline <b>&"),
         "{log}"
     );
 
@@ -155,7 +155,7 @@ async fn the_dashboard_works_on_the_free_plan(app: TestApp) {
         .open(&format!("{}/settings/api-keys", app.url()))
         .await;
     let note = browser.text_of(".note").await;
-    assert!(note.contains("free") && note.contains("pro"), "{note}");
+    assert!(note.contains("Free") && note.contains("Pro"), "{note}");
     browser.open(&format!("{}/changes/new", app.url())).await;
     browser.fill("main form", &[("title", "By hand")]).await;
     browser.press("Log change").await;
