@@ -9,7 +9,8 @@ use changelog_core::query::Pairs;
 use changelog_core::text::composed;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Reason, Service, Timestamp,
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Reason, ReasonCode, Service,
+    Timestamp,
 };
 use chrono::TimeDelta;
 
@@ -29,7 +30,7 @@ const SUSPECTS_SHOWN: u64 = 10;
 /// The number of services and environments of the window that are shown.
 const FACETS_SHOWN: usize = 8;
 /// The number of names that the field of the service suggests.
-const MAX_SUGGESTIONS: usize = 500;
+pub(super) const MAX_SUGGESTIONS: usize = 200;
 /// The longest time that is read; none that is valid is longer.
 const MAX_TIME_CHARS: usize = 64;
 
@@ -131,6 +132,12 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
 }
 
 impl Question {
+    /// Returns the moment: the end of a chosen range if the reader has given no time.
+    fn at(&self, now: Timestamp) -> Timestamp {
+        let end = self.range.map(|range| range.to.min(now));
+        self.filter.at.or(end).unwrap_or(now)
+    }
+
     /// Adds the chosen range or span to a query string.
     fn with_range(&self, mut query: String) -> String {
         if let Some(span) = self.span {
@@ -272,7 +279,7 @@ async fn answer(
     question: &Question,
     now: Timestamp,
 ) -> Result<Answer, ApiError> {
-    let at = question.filter.at.unwrap_or(now);
+    let at = question.at(now);
     let filter = AroundFilter {
         at: Some(at),
         ..question.filter.clone()
@@ -292,7 +299,10 @@ async fn answer(
         Some(SuspectRow {
             offset: format::offset(change.effective_at(), at),
             change,
-            reasons: one.reasons,
+            // The row shows these in other ways.
+            reasons: (one.reasons.into_iter())
+                .filter(|reason| !matches!(reason.code, ReasonCode::Recent | ReasonCode::Risk))
+                .collect(),
             score: one.score,
         })
     });
@@ -341,7 +351,7 @@ async fn answer(
     };
     Ok(Answer {
         at: zone.written(&at),
-        is_now: question.filter.at.is_none(),
+        is_now: at == now,
         window: window_words(around.window_minutes),
         services: services.collect(),
         environments: environments.collect(),

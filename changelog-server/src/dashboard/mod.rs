@@ -16,6 +16,7 @@ mod parts;
 mod services;
 mod settings;
 mod setup;
+mod upcoming;
 
 use warp::path;
 
@@ -33,6 +34,7 @@ pub(crate) fn routes(app: &App) -> Routes {
     let pages: Vec<Endpoint> = vec![
         at(path::end()).get(overview::get),
         at(path!("around")).get(around::get),
+        at(path!("upcoming")).get(upcoming::get),
         at(path!("changes"))
             .get(changes::list::get)
             .post(changes::edit::create),

@@ -1,30 +1,45 @@
-//! `/`: the latest, running and scheduled changes, and charts of the last year.
+//! `/`: the last 24 hours as a timeline, what runs, what comes next, what failed, the
+//! latest changes, and charts of the last year.
 
 use askama::Template;
-use changelog_core::{Change, ChangeFilter, Service, Status, Timestamp};
+use changelog_core::change::around::Affected;
+use changelog_core::{Change, ChangeFilter, ResourceType, Service, Status, Timestamp};
+use chrono::TimeDelta;
+use futures_util::future::try_join_all;
 
 use crate::app::App;
+use crate::dashboard::around::MAX_SUGGESTIONS;
 use crate::dashboard::parts::charts::{self, RollbackRate};
-use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::timeline::{self, Range, Subject, Timeline};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::{HAPPENED, Scope};
+use crate::store::{HAPPENED, Scope, StoreError, Tenant};
 use crate::web::{ApiResult, Request};
 
-/// The index of the time range that is shown by default.
-const DEFAULT_RANGE_INDEX: usize = 2;
 /// The number of latest changes that are shown.
 const LATEST_SHOWN: u64 = 12;
-/// The number of running and of scheduled changes that are shown.
+/// The numbers of running, of scheduled and of failed changes that are shown.
 const RUNNING_SHOWN: u64 = 5;
+const UPCOMING_SHOWN: u64 = 5;
+const FAILED_SHOWN: u64 = 5;
+/// Changes that failed or were rolled back within this time are shown.
+const FAILED_WITHIN: TimeDelta = TimeDelta::days(7);
 /// The number of busiest services that are shown, and the days that count for them.
 const BUSIEST_SHOWN: u64 = 5;
 const BUSIEST_DAYS: i64 = 7;
 
-struct RangeChoice {
-    name: &'static str,
-    label: &'static str,
-    is_current: bool,
+const HOUR: i64 = 3_600_000;
+/// The timeline shows this much before and after now, rounded to hours.
+const PAST: i64 = 24 * HOUR;
+const FUTURE: i64 = 4 * HOUR;
+/// The line at the present moves in such steps, so that the page does not change with
+/// each second.
+const NOW_STEP: i64 = 5 * 60_000;
+
+/// A change that failed or was rolled back, and why.
+struct Undone {
+    change: Change,
+    reason: Option<String>,
 }
 
 #[derive(Template)]
@@ -32,16 +47,17 @@ struct RangeChoice {
 struct OverviewPage<'a> {
     viewer: &'a Viewer,
     is_new: bool,
-    now: Timestamp,
-    time_ranges: Vec<RangeChoice>,
-    range: &'static str,
-    since: String,
+    service_names: Vec<String>,
+    timeline: Timeline,
     count: u64,
-    changes: Vec<Change>,
-    newest: Option<Change>,
+    latest: Vec<Change>,
     running: Vec<Change>,
     running_count: u64,
-    scheduled: Vec<Change>,
+    upcoming: Vec<Change>,
+    has_more_upcoming: bool,
+    undone: Vec<Undone>,
+    undone_count: u64,
+    undone_since: String,
     bars: charts::Bars,
     rollbacks: RollbackRate,
     busiest: Vec<(Service, u64)>,
@@ -52,76 +68,105 @@ struct OverviewPage<'a> {
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Overview).await?;
     let (store, tenant) = (&app.store, viewer.tenant());
-    let now = Timestamp::from(app.now());
-    let form = request.query_form();
-    let chosen = TIME_RANGES
-        .iter()
-        .position(|range| range.name == form.value("range"))
-        .unwrap_or(DEFAULT_RANGE_INDEX);
-    let range = &TIME_RANGES[chosen];
-    let since = range.start(now);
+    let now = viewer.now;
     let page_of = async |filter: ChangeFilter| store.changes(tenant, &filter).await;
-    let today = now.millis().div_euclid(86_400_000);
+    let today = now.millis().div_euclid(24 * HOUR);
+    let range = around_now(now);
+    // From midnight on, so that the address of the list changes once a day.
+    let undone_since = viewer
+        .zone
+        .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
     // The reads do not depend on each other.
-    let (latest, running, days, scheduled, busiest) = tokio::try_join!(
+    let (events, latest, running, running_count, upcoming, undone, days, busiest, names) = tokio::try_join!(
+        timeline::read(&app, tenant, range),
         page_of(ChangeFilter {
-            since: since.parse().ok(),
             statuses: HAPPENED.to_vec(),
             per_page: LATEST_SHOWN,
             ..ChangeFilter::default()
         }),
+        store.running_changes(tenant, RUNNING_SHOWN),
         page_of(ChangeFilter {
             statuses: vec![Status::InProgress],
-            per_page: RUNNING_SHOWN,
+            per_page: 1,
+            ..ChangeFilter::default()
+        }),
+        store.upcoming_changes(tenant, UPCOMING_SHOWN + 1),
+        page_of(ChangeFilter {
+            statuses: vec![Status::RolledBack],
+            since: Some(undone_since),
+            per_page: FAILED_SHOWN,
             ..ChangeFilter::default()
         }),
         store.daily_counts(tenant, Scope::Organization, charts::year(today)),
-        store.upcoming_changes(tenant, RUNNING_SHOWN),
         store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
+        store.service_names(tenant),
     )?;
-    let newest = match latest.count {
-        0 => page_of(ChangeFilter {
-            statuses: HAPPENED.to_vec(),
-            per_page: 1,
-            ..ChangeFilter::default()
-        })
-        .await?
-        .json
-        .parse()?
-        .pop(),
-        _ => None,
-    };
-    let scheduled = scheduled.parse()?;
-    let is_new = newest.is_none()
-        && latest.count == 0
-        && scheduled.is_empty()
+    let mut upcoming: Vec<Change> = upcoming.parse()?;
+    let has_more_upcoming = upcoming.len() as u64 > UPCOMING_SHOWN;
+    upcoming.truncate(usize::try_from(UPCOMING_SHOWN).unwrap_or(usize::MAX));
+    let is_new = latest.count == 0
+        && upcoming.is_empty()
         && page_of(ChangeFilter::default()).await?.count == 0;
     let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
+    let subject = Subject {
+        range,
+        moment: None,
+        now: Timestamp::from_millis(now.millis() / NOW_STEP * NOW_STEP),
+        zone: &viewer.zone,
+        affected: &Affected::default(),
+        query: String::new(),
+    };
+    let names = names.into_iter().map(|(_, name)| name);
     let page = OverviewPage {
         viewer: &viewer,
         is_new,
-        now,
-        time_ranges: TIME_RANGES
-            .iter()
-            .enumerate()
-            .map(|(index, range)| RangeChoice {
-                name: range.name,
-                label: range.label,
-                is_current: index == chosen,
-            })
-            .collect(),
-        range: range.words,
-        since,
+        service_names: names.take(MAX_SUGGESTIONS).collect(),
+        timeline: Timeline::new(&subject, events),
         count: latest.count,
-        changes: latest.json.parse()?,
-        newest,
-        running: running.json.parse()?,
-        running_count: running.count,
-        scheduled,
+        latest: latest.json.parse()?,
+        running: running.parse()?,
+        running_count: running_count.count,
+        upcoming,
+        has_more_upcoming,
+        undone_count: undone.count,
+        undone: with_reasons(&app, tenant, undone.json.parse()?).await?,
+        undone_since: timeline::rfc3339(undone_since),
         bars: charts::bars(&days, today),
         rollbacks: RollbackRate::of(recent),
         busiest,
         calendar: charts::calendar(&days, today, ""),
     };
     page::render_live(&request, &page)
+}
+
+/// Returns the range of the timeline, in whole hours.
+fn around_now(now: Timestamp) -> Range {
+    let hour = now.millis().div_euclid(HOUR) * HOUR;
+    Range::new(
+        Timestamp::from_millis(hour - PAST),
+        Timestamp::from_millis(hour + FUTURE),
+    )
+}
+
+/// Adds why changes were rolled back, which their histories have.
+async fn with_reasons(
+    app: &App,
+    tenant: Tenant,
+    changes: Vec<Change>,
+) -> Result<Vec<Undone>, StoreError> {
+    let read = async |change: Change| {
+        let history =
+            app.store
+                .history(tenant, ResourceType::Change, change.id.0, change.created_at);
+        let history = history.await?;
+        let mut reasons = history.iter().filter_map(|stored| {
+            let reason = stored.entry.metadata.get("reason")?.as_str()?;
+            Some((stored.entry.created_at, reason))
+        });
+        let first = reasons.next();
+        let latest = reasons.fold(first, |latest, one| latest.max(Some(one)));
+        let reason = latest.map(|(_, reason)| reason.to_owned());
+        Ok(Undone { change, reason })
+    };
+    try_join_all(changes.into_iter().map(read)).await
 }

@@ -536,8 +536,8 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let owner = &self.app.organization.owner_id;
         let mut pages: Vec<String> = [
             "/",
-            "/?range=1h",
-            "/?range=1m",
+            "/around",
+            "/upcoming",
             "/changes/new",
             "/services",
             "/services?offset=50",
@@ -560,6 +560,15 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             pages.push(format!("/{path}/{id}"));
         }
         pages.push(format!("/changes/{}/edit", fixture.change));
+        let at = fixture.until.replace(".500Z", "Z").replace(':', "%3A");
+        for query in [
+            format!("at={at}"),
+            format!("at={at}&service=ledger&environment=prod&q=deploy+needle&span=1d"),
+            format!("at={at}&q=needle&window=7d"),
+            "from=2026-01-30T00%3A00%3A00Z&to=2026-02-03T00%3A00%3A00Z".to_owned(),
+        ] {
+            pages.push(format!("/around?{query}"));
+        }
         for query in [
             String::new(),
             "?page=2".to_owned(),

@@ -70,6 +70,19 @@ pub(crate) fn offset(at: Timestamp, moment: Timestamp) -> String {
     format!("{length} {side}")
 }
 
+/// Formats a number with separators: `20,009`.
+pub(crate) fn number(number: &u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Returns the singular or the plural of a noun for a count.
 pub(crate) fn plural<'n>(count: &u64, one: &'n str, many: &'n str) -> &'n str {
     if *count == 1 { one } else { many }
@@ -165,6 +178,13 @@ mod tests {
             assert_eq!(duration(&took), expected, "{seconds}");
         }
         assert_eq!(duration(&TimeDelta::milliseconds(999)), "less than 1 s");
+    }
+
+    #[test]
+    fn numbers_have_separators() {
+        let numbers = [0, 12, 999, 1_000, 20_009, 1_234_567];
+        let texts = numbers.map(|one| number(&one)).join(" ");
+        assert_eq!(texts, "0 12 999 1,000 20,009 1,234,567");
     }
 
     #[test]

@@ -64,6 +64,15 @@ pub(crate) fn is_overdue(change: &Change, now: &Timestamp) -> bool {
     is_planned(change) && change.scheduled_for.is_some_and(|at| at < *now)
 }
 
+/// Returns for how many whole days a change has been in progress, if it is at least one.
+pub(crate) fn days_running(change: &Change, now: &Timestamp) -> Option<i64> {
+    let started = change
+        .started_at
+        .filter(|_| change.status == Status::InProgress)?;
+    let days = (now.to_datetime() - started.to_datetime()).num_days();
+    (days > 0).then_some(days)
+}
+
 /// Explains who recorded a change.
 pub(crate) fn author(author: &Author, on_behalf_of: &Option<String>) -> String {
     let name = super::format::visible(&author.name);

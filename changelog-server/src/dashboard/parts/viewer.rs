@@ -14,6 +14,7 @@ use crate::web::{ApiError, Request, cross_site, session};
 pub(crate) enum Section {
     Overview,
     Around,
+    Upcoming,
     Changes,
     Services,
     Hosts,
@@ -23,10 +24,11 @@ pub(crate) enum Section {
 }
 
 /// The sections in the navigation bar: path and label.
-const SECTIONS: [(Section, &str, &str); 7] = [
+const SECTIONS: [(Section, &str, &str); 8] = [
     (Section::Overview, "/", "Overview"),
     (Section::Around, "/around", "Around"),
     (Section::Changes, "/changes", "Changes"),
+    (Section::Upcoming, "/upcoming", "Upcoming"),
     (Section::Services, "/services", "Services"),
     (Section::Hosts, "/hosts", "Hosts"),
     (Section::Activity, "/activity", "Activity"),
