@@ -158,7 +158,7 @@ async fn every_page_passes_the_checks() {
     }
     assert!(seen >= 15, "only {seen} were seen");
     for path in [
-        "/?range=1m",
+        "/around",
         "/changes?q=nothing+is+called+so&service=nobody%27s",
         "/changes?tag=prod",
         "/nothing-here",

@@ -34,7 +34,7 @@ async fn screenshots_for_the_readme() {
     crate::dashboard::sign_in(&browser, &app, &app.organization).await;
     browser.wait_for("main h1").await;
     let folder = folder();
-    take(&browser, &app, "/?range=1w", &folder.join("overview.png")).await;
+    take(&browser, &app, "/", &folder.join("overview.png")).await;
     let path = format!("/changes/{change}");
     take(&browser, &app, &path, &folder.join("change.png")).await;
 }
