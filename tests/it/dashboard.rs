@@ -5,6 +5,7 @@ mod activity;
 mod api_keys;
 mod authors;
 mod changes;
+mod compression;
 mod cross_site_requests;
 mod dependencies;
 mod freshness;

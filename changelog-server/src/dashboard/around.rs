@@ -128,7 +128,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         return Ok(page::see_other(&address("/around", &canonical)));
     }
     let answer = answer(&app, tenant, &viewer.zone, &question, now).await?;
-    page::render(200, &page(&form, Some(answer)))
+    page::render_live(&request, &page(&form, Some(answer)))
 }
 
 impl Question {

@@ -2,6 +2,7 @@
 //! that handlers receive, browser sessions, replies and errors.
 
 pub(crate) mod body;
+pub(crate) mod compression;
 pub(crate) mod cross_site;
 pub(crate) mod error;
 mod query;

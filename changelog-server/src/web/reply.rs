@@ -81,7 +81,8 @@ pub(crate) fn text(status: u16, media_type: &'static str, body: String) -> Respo
     with_media_type(response, media_type)
 }
 
-fn with_media_type(mut response: Response, media_type: &'static str) -> Response {
+/// Sets the media type of a response.
+pub(crate) fn with_media_type(mut response: Response, media_type: &'static str) -> Response {
     response
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));

@@ -16,6 +16,7 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter, Rejection};
 
+use super::compression::{self, Encoding};
 use super::request::{BodyStream, Request, RequestContext, RequestInfo};
 use super::{ApiError, ApiResult};
 use crate::app::App;
@@ -179,6 +180,7 @@ async fn respond(
     let id = Arc::clone(&request.context.id);
     let page = failure.map(|page| (page, request.info()));
     let state = Arc::clone(&request.context.state);
+    let encoding = Encoding::of(&request.headers);
     let result = match find(&handlers, &request.method, &request.path) {
         Ok(handler) => handler(app, request).await,
         Err(error) => Err(error),
@@ -187,6 +189,7 @@ async fn respond(
         Some((page, info)) => page(error, &info),
         None => error.into_response(&id),
     });
+    response = compression::compress(response, encoding).await;
     if let Some(limit) = state.rate_limit.get() {
         let headers = response.headers_mut();
         let policy = format!("\"key\";q={};w=1", limit.quota);

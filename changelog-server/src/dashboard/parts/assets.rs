@@ -8,6 +8,7 @@ use http::{HeaderValue, header};
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
+use crate::web::compression::Compressed;
 use crate::web::{ApiError, ApiResult, Request, reply};
 
 const CACHE_FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -15,7 +16,7 @@ const CACHE_FOREVER: HeaderValue = HeaderValue::from_static("public, max-age=315
 struct Asset {
     name: String,
     media_type: &'static str,
-    content: String,
+    content: Compressed,
 }
 
 impl Asset {
@@ -25,7 +26,7 @@ impl Asset {
         Self {
             name: format!("{stem}-{hash}.{extension}"),
             media_type,
-            content,
+            content: Compressed::new(content),
         }
     }
 }
@@ -102,7 +103,8 @@ pub(crate) async fn get(_app: App, request: Request) -> ApiResult {
         let detail = "there is no such file; reload the page";
         return Err(ApiError::new(ProblemCode::NotFound, detail));
     };
-    let mut response = reply::text(200, asset.media_type, asset.content.clone());
+    let response = asset.content.response(&request.headers);
+    let mut response = reply::with_media_type(response, asset.media_type);
     response
         .headers_mut()
         .insert(header::CACHE_CONTROL, CACHE_FOREVER);

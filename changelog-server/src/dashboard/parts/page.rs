@@ -9,7 +9,7 @@ use warp::reply::Response;
 
 use super::{assets, format};
 use crate::web::request::RequestInfo;
-use crate::web::{ApiError, ApiResult, Request, reply};
+use crate::web::{ApiError, ApiResult, Request, compression, reply};
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -19,18 +19,19 @@ pub(crate) fn render(status: u16, page: &impl Template) -> ApiResult {
     Ok(reply::text(status, HTML, html))
 }
 
-/// Renders a page that browsers request repeatedly; responds 304 without a body if
-/// the browser has the same page.
+/// Renders a page without secrets that browsers request repeatedly: compressed, and as 304
+/// without a body if the browser has the same page.
 pub(crate) fn render_live(request: &Request, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
-    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&html)[..12]));
+    // Weak, because the bytes depend on the encoding.
+    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&html)[..12]));
     let is_known = request.header(header::IF_NONE_MATCH.as_str()) == Some(tag.as_str());
     let mut response = if is_known {
         let mut response = Response::new(Bytes::new().into());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        reply::text(200, HTML, html)
+        reply::with_media_type(compression::compressible(html), HTML)
     };
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(header::ETAG, tag);
