@@ -170,6 +170,9 @@ async fn list_page<P: CatalogPage>(
         pager: Pager::of_offset(P::TEXTS.path, "", ITEMS_PER_PAGE, offset, has_more),
         form,
     };
+    if status == 200 {
+        return page::render_live(request, &page);
+    }
     page::render(status, &page)
 }
 

@@ -37,7 +37,9 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .await?;
     let now = Instant::now();
     let stream = PageStream {
-        token: session::token(&app, &request).unwrap_or_default().to_owned(),
+        token: session::token(&app, &request)
+            .unwrap_or_default()
+            .to_owned(),
         app,
         tenant: session.tenant,
         subscription,

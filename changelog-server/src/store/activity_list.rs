@@ -289,7 +289,11 @@ fn push_entries<DB: Dialect>(
         None => {}
     }
     if let Some(action) = &selection.action {
-        query.push(and).push("action = '").push(action.as_str()).push("'");
+        query
+            .push(and)
+            .push("action = '")
+            .push(action.as_str())
+            .push("'");
     }
 }
 
@@ -308,7 +312,10 @@ fn push_indexed<DB: Dialect>(
     query.push(" FROM activity WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
     query.push(" AND resource_type = '").push(kind).push("'");
-    for (comparison, id) in [(" AND id >= ", selection.from), (" AND id < ", selection.before)] {
+    for (comparison, id) in [
+        (" AND id >= ", selection.from),
+        (" AND id < ", selection.before),
+    ] {
         if let Some(id) = id {
             query.push(comparison);
             DB::bind(query, id.into());

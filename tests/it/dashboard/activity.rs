@@ -86,30 +86,68 @@ async fn filters_select_entries(app: TestApp) {
         .await
         .data(200);
     owner
-        .post_form("/changes", &[("title", "By hand"), ("risk_level", "low"), ("status", "completed")])
+        .post_form(
+            "/changes",
+            &[
+                ("title", "By hand"),
+                ("risk_level", "low"),
+                ("status", "completed"),
+            ],
+        )
         .await
         .is(303);
     let owner_id = &app.organization.owner_id;
     let key = format!("key%3A{}", app.organization.key_id);
     let name = &app.organization.owner_name;
     let by_hand = format!("{name} logged By hand");
-    let (logged, updated) = ("terraform key logged By the key", "terraform key updated By the key");
+    let (logged, updated) = (
+        "terraform key logged By the key",
+        "terraform key updated By the key",
+    );
     for (query, expected) in [
-        ("resource=change".to_owned(), vec![&*by_hand, updated, logged]),
+        (
+            "resource=change".to_owned(),
+            vec![&*by_hand, updated, logged],
+        ),
         ("resource=change&action=updated".to_owned(), vec![updated]),
-        ("action=created&resource=change".to_owned(), vec![&*by_hand, logged]),
+        (
+            "action=created&resource=change".to_owned(),
+            vec![&*by_hand, logged],
+        ),
         (format!("actor_id={key}"), vec![updated, logged]),
         (format!("actor_id={key}&action=created"), vec![logged]),
-        (format!("actor_id={owner_id}&resource=change"), vec![&*by_hand]),
-        (format!("actor_id={owner_id}&action=created&resource=change"), vec![&*by_hand]),
-        ("actor_id=__api_key__&action=updated".to_owned(), vec![updated]),
+        (
+            format!("actor_id={owner_id}&resource=change"),
+            vec![&*by_hand],
+        ),
+        (
+            format!("actor_id={owner_id}&action=created&resource=change"),
+            vec![&*by_hand],
+        ),
+        (
+            "actor_id=__api_key__&action=updated".to_owned(),
+            vec![updated],
+        ),
         ("action=deleted".to_owned(), vec![]),
-        ("resource=change&until=2020-01-01T00:00:00Z".to_owned(), vec![]),
-        ("resource=change&since=2099-01-01T00:00:00Z".to_owned(), vec![]),
-        ("resource=change&range=1h&action=updated".to_owned(), vec![updated]),
+        (
+            "resource=change&until=2020-01-01T00:00:00Z".to_owned(),
+            vec![],
+        ),
+        (
+            "resource=change&since=2099-01-01T00:00:00Z".to_owned(),
+            vec![],
+        ),
+        (
+            "resource=change&range=1h&action=updated".to_owned(),
+            vec![updated],
+        ),
     ] {
         let query = query.replace(':', "%3A");
-        assert_eq!(sentences(&owner, &format!("?{query}")).await, expected, "{query}");
+        assert_eq!(
+            sentences(&owner, &format!("?{query}")).await,
+            expected,
+            "{query}"
+        );
     }
     let signed_in = sentences(&owner, "?action=signed_in").await;
     assert!(!signed_in.is_empty());
@@ -156,9 +194,14 @@ async fn long_searches_continue_on_the_next_page(app: TestApp) {
     let first = owner.get(&format!("/activity?actor_id={key}")).await.text;
     assert_eq!(sentences_of(&first), [""; 0]);
     assert!(first.contains("Continue searching"), "{first}");
-    let next = super::between(&first, "rel=\"next\" href=\"", "\"").replace("&#38;", "&").replace("&amp;", "&");
+    let next = super::between(&first, "rel=\"next\" href=\"", "\"")
+        .replace("&#38;", "&")
+        .replace("&amp;", "&");
     let second = owner.get(&next).await;
-    assert_eq!(sentences_of(&second.text), ["terraform key logged The oldest"]);
+    assert_eq!(
+        sentences_of(&second.text),
+        ["terraform key logged The oldest"]
+    );
     assert!(!second.text.contains("Continue searching"));
     // A download searches everything.
     let file = owner.get(&format!("/activity.ndjson?actor_id={key}")).await;
@@ -192,7 +235,11 @@ async fn downloads_have_all_matching_entries(app: TestApp) {
     let table = owner.get("/activity.csv?resource=change").await.text;
     let rows: Vec<&str> = table.split("\r\n").filter(|row| !row.is_empty()).collect();
     assert_eq!(rows.len(), 61);
-    assert!(rows[0].starts_with("\u{feff}created_at,actor,"), "{}", rows[0]);
+    assert!(
+        rows[0].starts_with("\u{feff}created_at,actor,"),
+        "{}",
+        rows[0]
+    );
     assert!(rows[1].contains(",terraform,api_key,"), "{}", rows[1]);
     // Another page is not a download.
     app.anonymous().get("/activity.csv").await.is(303);
@@ -203,7 +250,14 @@ async fn a_key_leads_to_what_it_did(app: TestApp) {
     let owner = app.browser().await;
     app.key().change("By the key").await;
     owner
-        .post_form("/changes", &[("title", "By hand"), ("risk_level", "low"), ("status", "completed")])
+        .post_form(
+            "/changes",
+            &[
+                ("title", "By hand"),
+                ("risk_level", "low"),
+                ("status", "completed"),
+            ],
+        )
         .await
         .is(303);
     let keys = owner.get("/settings/api-keys").await.text;
@@ -213,7 +267,10 @@ async fn a_key_leads_to_what_it_did(app: TestApp) {
     let members = owner.get("/settings/members").await.text;
     let link = super::between(&members, "href=\"/activity?", "\"");
     let found = sentences(&owner, &format!("?{link}")).await;
-    assert_eq!(found[0], format!("{} logged By hand", app.organization.owner_name));
+    assert_eq!(
+        found[0],
+        format!("{} logged By hand", app.organization.owner_name)
+    );
 }
 
 async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
@@ -221,8 +278,15 @@ async fn times_are_in_the_zone_of_the_reader(app: TestApp) {
     app.execute("UPDATE activity SET created_at = 1763766000000 WHERE resource_type = 'change'")
         .await;
     let owner = app.browser().await;
-    let cookie = |zone: &str| owner.clone().with("cookie", &format!("changelog_zone={zone}"));
-    let page = cookie("Asia/Tokyo").get("/activity?resource=change").await.text;
+    let cookie = |zone: &str| {
+        owner
+            .clone()
+            .with("cookie", &format!("changelog_zone={zone}"))
+    };
+    let page = cookie("Asia/Tokyo")
+        .get("/activity?resource=change")
+        .await
+        .text;
     assert!(page.contains("Saturday, 22 November 2025"), "{page}");
     assert!(page.contains(">08:00<"), "{page}");
     // The fields of the form are in the zone as well.

@@ -54,7 +54,12 @@ async fn a_page_says_that_its_session_has_ended(app: TestApp) {
     let page = browser.text().await;
     assert!(page.contains("Your session has ended. Sign in to continue."));
     assert!(!page.contains("What you typed is kept."), "{page}");
-    super::try_sign_in(&browser, &app.organization.email, &app.organization.password).await;
+    super::try_sign_in(
+        &browser,
+        &app.organization.email,
+        &app.organization.password,
+    )
+    .await;
     browser.wait_for("#count").await;
     assert_eq!(browser.path().await, "/changes");
 }
@@ -64,12 +69,12 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
         return;
     };
     sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/changes/new", app.url()))
-        .await;
+    browser.open(&format!("{}/changes/new", app.url())).await;
     let form = "main form";
     browser.fill(form, &[("title", "Half a thought")]).await;
-    browser.script("document.querySelector('[name=description]').value = 'Not sent'").await;
+    browser
+        .script("document.querySelector('[name=description]').value = 'Not sent'")
+        .await;
     end_other_sessions(&app).await;
     browser.press("Log change").await;
     browser.wait_for("#email").await;
@@ -78,7 +83,12 @@ async fn what_was_typed_survives_the_end_of_a_session(app: TestApp) {
         page.contains("Your session has ended. Sign in to continue. What you typed is kept."),
         "{page}"
     );
-    super::try_sign_in(&browser, &app.organization.email, &app.organization.password).await;
+    super::try_sign_in(
+        &browser,
+        &app.organization.email,
+        &app.organization.password,
+    )
+    .await;
     browser.wait_for("main form [name='title']").await;
     assert_eq!(browser.path().await, "/changes/new");
     assert_eq!(browser.value("#title").await, "Half a thought");
@@ -123,7 +133,11 @@ async fn what_a_page_has_missed_is_shown_when_the_pointer_leaves(app: TestApp) {
     point(browser.find(".brand").await).await;
     browser.wait_for_text("Meanwhile 2").await;
     assert!(!browser.has(".fresh:not([hidden])").await);
-    assert_eq!(browser.all("[data-fresh]").await.len(), 2, "new rows are marked");
+    assert_eq!(
+        browser.all("[data-fresh]").await.len(),
+        2,
+        "new rows are marked"
+    );
 
     // Escape removes the mark of the keyboard, which keeps the list as well.
     browser.keys("j").await;

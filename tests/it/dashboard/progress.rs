@@ -101,13 +101,11 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     for (label, field) in [
         ("Started", "started_at"),
         ("Ended", "ended_at"),
-        ("Recorded for", "occurred_at"),
+        ("Logged for", "occurred_at"),
     ] {
-        let fact = format!(
-            "<dt>{label}</dt><dd><time datetime=\"{}\"",
-            text(&change[field])
-        );
-        assert!(facts.contains(&fact), "{fact}: {facts}");
+        let fact = between(facts, &format!("<dt>{label}</dt>"), "</dd>");
+        let at = format!("<time datetime=\"{}\"", text(&change[field]));
+        assert!(fact.contains(&at), "{fact}: {facts}");
     }
 
     // The duration is that of the corrected start.
@@ -181,7 +179,7 @@ async fn a_failed_change_was_not_rolled_back(app: TestApp) {
         let body = json!({ "title": title, "status": "rolled_back", "outcome": outcome });
         let id = key.create("/api/changes", body).await;
         let label = match outcome {
-            "failed" => "<span class=\"status rolled_back failed\">failed</span>",
+            "failed" => "<span class=\"status failed\">failed</span>",
             _ => "<span class=\"status rolled_back\">rolled back</span>",
         };
         for path in ["/", "/changes", &format!("/changes/{id}")] {
@@ -283,7 +281,7 @@ async fn a_rollback_has_a_reason(app: TestApp) {
     let id = key.create("/api/changes", body).await;
     let path = format!("/changes/{id}");
     let page = main_of(&owner, &path).await;
-    let head = between(&page, "data-live=\"head\"", "<a class=\"button\"");
+    let head = between(&page, "data-live=\"head\"", "data-edit");
     assert!(head.contains("name=\"reason\""), "{head}");
     // Longer than an excerpt.
     let reason = format!("{}<em>&", "The error rate was above 5 %. ".repeat(8));

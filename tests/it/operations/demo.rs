@@ -83,7 +83,7 @@ async fn the_demo_serves_and_keeps_its_data() {
     };
     chlog(&[
         "log",
-        "terraform apply: 2 added",
+        "terraform apply: 41 added",
         "--status",
         "completed",
         "--tag",
@@ -97,10 +97,10 @@ async fn the_demo_serves_and_keeps_its_data() {
         "--risk",
         "high",
     ]);
-    assert!(chlog(&["list"]).contains("terraform apply: 2 added"));
+    assert!(chlog(&["list"]).contains("terraform apply: 41 added"));
     let risky = chlog(&["list", "--risk", "high"]);
     assert!(risky.contains("terraform apply failed"), "{risky}");
-    assert!(!risky.contains("2 added"), "{risky}");
+    assert!(!risky.contains("41 added"), "{risky}");
     // The story: the change that broke payments stands first, in both places.
     let command = demo.after("chlog around ");
     let (time, _) = command[1..].split_once('"').expect("a quoted time");

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 use super::filter;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::dashboard::parts::download::{
-    BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row,
-};
+use crate::dashboard::parts::download::{BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::Holder;
 use crate::store::{ActivitySearch, StoreError, StoredEntry, Tenant};
@@ -129,6 +127,9 @@ fn chunks(
             chunk.extend(page.entries.into_iter().flat_map(line));
             chunk
         });
-        Ok(Some((permit.fit(formatted.await.into()), (next, Vec::new(), app))))
+        Ok(Some((
+            permit.fit(formatted.await.into()),
+            (next, Vec::new(), app),
+        )))
     })
 }

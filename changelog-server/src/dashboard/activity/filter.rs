@@ -111,7 +111,13 @@ mod tests {
         let since = search.since.map(|at| at.to_string());
         assert_eq!(since.as_deref(), Some("2026-11-22T06:00:00.000Z"));
         assert_eq!(search.action, Some(Action::Deleted));
-        for bad in ["range=2y", "actor_id=ada", "actor_id=key:", "since=soon", "x=1"] {
+        for bad in [
+            "range=2y",
+            "actor_id=ada",
+            "actor_id=key:",
+            "since=soon",
+            "x=1",
+        ] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -60,7 +60,9 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     }
     let (search, found) = match filter::read(&query, viewer.now) {
         Ok(search) => {
-            let found = app.store.search_activity(viewer.tenant(), &search, PER_PAGE);
+            let found = app
+                .store
+                .search_activity(viewer.tenant(), &search, PER_PAGE);
             let found = found.await?;
             (search, found)
         }

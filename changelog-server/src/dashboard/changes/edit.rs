@@ -26,11 +26,12 @@ const HOST: &str = "host_id";
 const SCHEDULE: &str = "scheduled_for";
 
 /// What most people fill in, in rows; the other fields are folded below them.
-const MAIN_ROWS: [&[&str]; 4] = [
+const MAIN_ROWS: [&[&str]; 5] = [
     &["title"],
     &[FIRST_SERVICE, HOST, "environment", "risk_level"],
     &["status", SCHEDULE],
     &["description"],
+    &["tags"],
 ];
 /// The fields of another change that a new one begins with.
 const COPIED: [&str; 10] = [
