@@ -17,6 +17,7 @@ mod lists;
 mod load;
 mod machine;
 mod measure;
+mod pages;
 mod report;
 mod seed;
 mod server;
@@ -247,6 +248,12 @@ async fn shapes(testbed: &Testbed, gauge: &Gauge<'_>, seeded: &Seeded) -> Result
         let work = Work::of(200, work::get(&seeded.key, &target));
         let latencies = gauge.alone(&work).await?;
         shapes.row(&format!("around {name}"), None, &latencies);
+    }
+    for page in pages::pages(testbed, seeded).await? {
+        let latencies = gauge.alone(&page.work).await?;
+        let kilobytes = text::rounded(text::float(page.bytes as u64) / 1_000.0);
+        let name = format!("page: {}, {kilobytes} KB compressed", page.name);
+        shapes.row(&name, None, &latencies);
     }
     let with_service = Work::create(&[&seeded.key], Some(&seeded.services[0]));
     let latencies = gauge.alone(&with_service).await?;

@@ -42,7 +42,7 @@ pub(crate) struct SmallOrganization {
 /// Creates the organizations and their changes, and requires the expected counts of all
 /// measured lists.
 pub(crate) async fn fill(testbed: &Testbed) -> Result<Seeded, Failure> {
-    let key = testbed.organization("large")?;
+    let key = testbed.organization_with_owner("large")?;
     let small = small_organizations(testbed)?;
     let importer = Importer::new(&testbed.service.address, &key).await?;
     let mut services = importer.services(&key, SERVICES + 1).await?;

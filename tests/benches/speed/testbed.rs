@@ -16,6 +16,10 @@ use crate::server::Process;
 use crate::settings::{Engine, Settings};
 use crate::{Failure, bare, disk, text, watchdog, work};
 
+/// The owner of the large organization.
+pub(crate) const OWNER: &str = "bench@example.com";
+pub(crate) const PASSWORD: &str = "a pear and 4711 plums";
+
 /// The measured processes; stopped and removed with their data when dropped.
 pub(crate) struct Testbed {
     pub(crate) engine: Engine,
@@ -96,9 +100,24 @@ impl Testbed {
 
     /// Creates an organization and returns its key.
     pub(crate) fn organization(&self, name: &str) -> Result<String, Failure> {
-        let made = self
-            .home
-            .admin(&["org", "create", "--name", name, "--plan", "pro"])?;
+        self.organization_with(name, &[])
+    }
+
+    /// Creates an organization with [`OWNER`], who has [`PASSWORD`], and returns its key.
+    pub(crate) fn organization_with_owner(&self, name: &str) -> Result<String, Failure> {
+        let file = self.home.folder.join("password.txt");
+        fs::write(&file, PASSWORD)?;
+        let file = file.to_str().ok_or("the folder is not UTF-8")?;
+        let owner = ["--owner-email", OWNER, "--owner-name", "Bench"];
+        self.organization_with(
+            name,
+            &[&owner[..], &["--owner-password-file", file]].concat(),
+        )
+    }
+
+    fn organization_with(&self, name: &str, owner: &[&str]) -> Result<String, Failure> {
+        let create = ["org", "create", "--name", name, "--plan", "pro"];
+        let made = self.home.admin(&[&create[..], owner].concat())?;
         let id = made["organization"]["id"].as_str().ok_or("no id")?;
         let key = self
             .home

@@ -42,6 +42,7 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
         ("tags", "prod, eu"),
         ("links", "pipeline=nowhere"),
     ];
+    browser.click("details.more > summary").await;
     browser.fill(form, &refused).await;
     browser.press("Log change").await;
     browser.wait_for("[role='alert']").await;

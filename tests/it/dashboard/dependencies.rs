@@ -78,12 +78,12 @@ async fn a_form_names_what_it_does_not_know(app: TestApp) {
         .await;
     let path = format!("/services/{ledger}");
     for (typed, message) in [
-        ("mail", "number 1: there is no service mail"),
+        ("mail", "service 1: there is no service mail"),
         ("ledger, mail", "number 2: there is no service mail"),
-        (&foreign, "number 1: must be a service of the organization"),
+        (&foreign, "service 1: must be a service of the organization"),
         (
             "ledger",
-            "number 1: must be another service, got the id of ledger itself",
+            "service 1: must be another service, got the id of ledger itself",
         ),
     ] {
         let answer = browser.post_form(&path, &[("depends_on", typed)]).await;

@@ -288,7 +288,15 @@ impl Form {
             let mut tokens = violation.pointer.split(['/', '?']).skip(1);
             let field = tokens.next().unwrap_or_default().to_owned();
             let message = match tokens.next().and_then(|index| index.parse::<usize>().ok()) {
-                Some(index) => format!("number {}: {}", index + 1, violation.message),
+                Some(index) => {
+                    let noun = match field.as_str() {
+                        "links" => "link",
+                        "tags" => "tag",
+                        "service_ids" | "depends_on" => "service",
+                        _ => "number",
+                    };
+                    format!("{noun} {}: {}", index + 1, violation.message)
+                }
                 None => violation.message.clone(),
             };
             self.errors.entry(field).or_default().push(message);
