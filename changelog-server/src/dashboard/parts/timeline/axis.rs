@@ -7,7 +7,7 @@ use super::Range;
 use crate::dashboard::parts::zone::Zone;
 
 /// The most ticks; their labels fit a phone.
-const MAX_TICKS: i64 = 7;
+const MAX_TICKS: i64 = 8;
 /// The distances of ticks, in minutes.
 const STEPS: [i64; 15] = [
     1, 2, 5, 10, 15, 30, 60, 120, 180, 240, 360, 720, 1_440, 2_880, 10_080,

@@ -47,6 +47,8 @@ pub(super) struct Mark {
     pub(super) risk: RiskLevel,
     pub(super) state: &'static str,
     pub(super) is_crossed: bool,
+    /// Whether it started before the range, so that only its bar is drawn.
+    pub(super) is_cut: bool,
     pub(super) x: f64,
     pub(super) y: usize,
     /// The start and the width of the bar of a change that took time.
@@ -230,6 +232,7 @@ fn lane(
             risk: event.risk.clone(),
             state: event.state.class(),
             is_crossed: event.state.is_undone(),
+            is_cut: event.at < range.from,
             x,
             y: row * ROW_HEIGHT + (ROW_HEIGHT + LANE_PADDING) / 2,
             bar: (end - x > MARK_WIDTH / 2.0).then_some((x, end - x)),
