@@ -119,7 +119,7 @@ async fn affected(
 }
 
 /// Returns what was found; `None` if it does not exist.
-fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+pub(crate) fn existing<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(StoreError::NotFound) => Ok(None),

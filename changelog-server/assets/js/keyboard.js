@@ -4,7 +4,7 @@ const PATHS = { o: "/", c: "/changes", u: "/upcoming", h: "/hosts", s: "/service
 
 /** Selects a row of a list: `step` is 1 for the next one, and -1 for the previous one. */
 function selectRow(step) {
-  const rows = [...document.querySelectorAll(".changes > li")];
+  const rows = [...document.querySelectorAll(".changes > li:not(.reason)")];
   const current = rows.findIndex((row) => "current" in row.dataset);
   const next = rows[Math.min(Math.max(current + step, 0), rows.length - 1)];
   if (!next) return;
@@ -38,7 +38,11 @@ function addShortcuts() {
     Escape: unselectRow,
     n: () => open("[data-new]"),
     e: () => open("main a[href$='/edit']"),
-    a: () => location.assign(document.querySelector("main a[href^='/around?']")?.href ?? "/around"),
+    a: () => {
+      const around = document.querySelector("[data-around]");
+      if (around?.matches("input")) around.select();
+      else location.assign(around?.href ?? "/around");
+    },
     "[": () => open("a[rel=prev]"),
     "]": () => open("a[rel=next]"),
     "?": () => help?.showModal(),

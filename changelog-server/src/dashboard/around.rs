@@ -9,13 +9,13 @@ use changelog_core::query::Pairs;
 use changelog_core::text::composed;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Reason, ReasonCode, Service,
-    Timestamp,
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Host, Reason, ReasonCode,
+    Service, Timestamp,
 };
 use chrono::TimeDelta;
 
 use crate::app::App;
-use crate::around::{Investigation, investigate};
+use crate::around::{Investigation, existing, investigate};
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::query_string::{address, with, without};
 use crate::dashboard::parts::timeline::{self, Event, Range, Subject, Timeline, rfc3339};
@@ -199,28 +199,29 @@ async fn read_question(
             minutes.map(|minutes| (minutes, text.to_owned()))
         }
     };
-    let service = match Some(value("service")).filter(|text| !text.is_empty()) {
-        Some(text) => {
-            let found = find_service(app, tenant, text).await?;
-            if found.is_none() {
-                let message = format!("No service is named \"{}\"", format::excerpt(text));
-                errors.push(("service", message));
-            }
-            found
+    let mut known = |name: &'static str, is_found: bool| {
+        let text = value(name);
+        if !text.is_empty() && !is_found {
+            let message = format!("No {name} is named \"{}\"", format::excerpt(text));
+            errors.push((name, message));
         }
-        None => None,
     };
+    let service = find_service(app, tenant, value("service")).await?;
+    known("service", service.is_some());
+    let host = find_host(app, tenant, value("host")).await?;
+    known("host", host.is_some());
     let span = value("span");
     let span = SPANS.iter().position(|(name, ..)| *name == span);
     let mut query = Pairs::default();
     query.push_some("at", at.map(rfc3339));
     query.push_some("service", service.as_ref().map(|service| &service.name));
+    query.push_some("host", host.as_ref().map(|host| &host.hostname));
     for name in ["environment", "q"] {
         query.push_some(name, Some(value(name)).filter(|text| !text.is_empty()));
     }
     query.push_some("window", window.as_ref().map(|(_, text)| text));
     let query = query.finish();
-    let filter = AroundFilter::from_query(&without(&query, &["service", "window"]));
+    let filter = AroundFilter::from_query(&without(&query, &["service", "host", "window"]));
     let mut refused = form.clone();
     for (name, message) in errors {
         refused = refused.refuse_field(name, message);
@@ -234,6 +235,7 @@ async fn read_question(
     }
     let filter = AroundFilter {
         service_id: service.as_ref().map(|service| service.id),
+        host_id: host.as_ref().map(|host| host.id),
         window_minutes: window.map(|(minutes, _)| minutes),
         limit: SUSPECTS_SHOWN,
         ..filter
@@ -242,6 +244,9 @@ async fn read_question(
     form.set("at", at.map(|at| zone.written(&at)).unwrap_or_default());
     if let Some(service) = &service {
         form.set("service", service.name.clone());
+    }
+    if let Some(host) = &host {
+        form.set("host", host.hostname.clone());
     }
     let question = Question {
         filter,
@@ -252,23 +257,31 @@ async fn read_question(
     Ok(Ok((question, form)))
 }
 
-/// Finds a service by its id or its name.
+/// Finds a service by its id or its name; an empty string names none.
 async fn find_service(
     app: &App,
     tenant: Tenant,
     text: &str,
 ) -> Result<Option<Service>, StoreError> {
-    if let Ok(id) = text.parse() {
-        return match app.store.service(tenant, id).await {
-            Err(StoreError::NotFound) => Ok(None),
-            found => found.map(Some),
-        };
+    match text.parse() {
+        Ok(id) => existing(app.store.service(tenant, id).await),
+        Err(_) if !may_be_name(text) => Ok(None),
+        Err(_) => app.store.service_named(tenant, &composed(text)).await,
     }
-    // PostgreSQL does not accept NUL in a string.
-    if text.contains('\0') {
-        return Ok(None);
+}
+
+/// Finds a host by its id or its name; an empty string names none.
+async fn find_host(app: &App, tenant: Tenant, text: &str) -> Result<Option<Host>, StoreError> {
+    match text.parse() {
+        Ok(id) => existing(app.store.host(tenant, id).await),
+        Err(_) if !may_be_name(text) => Ok(None),
+        Err(_) => app.store.host_named(tenant, &composed(text)).await,
     }
-    app.store.service_named(tenant, &composed(text)).await
+}
+
+/// PostgreSQL does not accept NUL in a string.
+fn may_be_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains('\0')
 }
 
 /// Answers the question.

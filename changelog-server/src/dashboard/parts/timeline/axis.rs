@@ -42,6 +42,10 @@ pub(super) fn ticks(range: Range, zone: &Zone) -> Vec<Tick> {
             ticks.push(Tick { x, label, is_day });
         }
         let next = at.plus(step);
+        if next <= at {
+            // The end of time.
+            break;
+        }
         // Where clocks are changed, the day's first tick is at midnight again.
         let midnight = zone.start_of_day(zone.date(next));
         at = if step < TimeDelta::days(1) && midnight > at {
@@ -106,6 +110,7 @@ mod tests {
             let found = labels(from, to, zone).join(" ");
             assert_eq!(found, expected, "{from} in {zone}");
         }
+        assert_eq!(labels("9999-12-31T23:00:00Z", "9999-12-31T23:59:59.999Z", "UTC").len(), 5);
         // The longest range.
         let week = labels("2026-11-01T00:00:00Z", "2027-11-01T00:00:00Z", "UTC");
         assert_eq!(week.join(" "), "3 Nov 5 Nov 7 Nov");
