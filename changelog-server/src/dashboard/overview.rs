@@ -54,7 +54,6 @@ struct OverviewPage<'a> {
     running: Vec<Change>,
     running_count: u64,
     upcoming: Vec<Change>,
-    has_more_upcoming: bool,
     undone: Vec<Undone>,
     undone_count: u64,
     undone_since: String,
@@ -90,7 +89,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             per_page: 1,
             ..ChangeFilter::default()
         }),
-        store.upcoming_changes(tenant, UPCOMING_SHOWN + 1),
+        store.upcoming_changes(tenant, UPCOMING_SHOWN),
         page_of(ChangeFilter {
             statuses: vec![Status::RolledBack],
             since: Some(undone_since),
@@ -101,9 +100,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
         store.service_names(tenant),
     )?;
-    let mut upcoming: Vec<Change> = upcoming.parse()?;
-    let has_more_upcoming = upcoming.len() as u64 > UPCOMING_SHOWN;
-    upcoming.truncate(usize::try_from(UPCOMING_SHOWN).unwrap_or(usize::MAX));
+    let upcoming: Vec<Change> = upcoming.parse()?;
     let is_new = latest.count == 0
         && upcoming.is_empty()
         && page_of(ChangeFilter::default()).await?.count == 0;
@@ -127,7 +124,6 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         running: running.parse()?,
         running_count: running_count.count,
         upcoming,
-        has_more_upcoming,
         undone_count: undone.count,
         undone: with_reasons(&app, tenant, undone.json.parse()?).await?,
         undone_since: timeline::rfc3339(undone_since),

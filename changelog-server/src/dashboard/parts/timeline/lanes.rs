@@ -17,7 +17,7 @@ const MAX_SERVICES: usize = 11;
 /// The most marks; the other changes are counted.
 const MAX_MARKS: usize = 200;
 /// The most marks above each other in a lane.
-const MAX_ROWS: usize = 3;
+const MAX_ROWS: usize = 4;
 /// The width of a mark, and of the number of a suspect next to it, in percent.
 const MARK_WIDTH: f64 = 2.0;
 const RANK_WIDTH: f64 = 1.8;
