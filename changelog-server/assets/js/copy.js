@@ -24,3 +24,9 @@ function addCopyButtons(within) {
     });
   }
 }
+
+/** Makes a reload of the page that shows a new secret open its list, and not send the form again. */
+function forgetForm() {
+  const address = document.querySelector("[data-address]")?.dataset.address;
+  if (address) history.replaceState(null, "", address);
+}

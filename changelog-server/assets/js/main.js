@@ -8,6 +8,7 @@ function enhance(within) {
   useTimelines(within);
 }
 
+forgetForm();
 keepDrafts();
 followPage();
 useZone();

@@ -28,9 +28,9 @@ struct AccountPage<'a> {
 pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Account).await?;
     let message = match request.query_form().value("done") {
-        "name" => "Your name was changed.",
-        "password" => "Your password was changed, and your other sessions have ended.",
-        "sessions" => "Your other sessions have ended.",
+        "name" => "Your name was saved.",
+        "password" => "Your password was changed. You were signed out everywhere else.",
+        "sessions" => "You were signed out everywhere else.",
         _ => "",
     };
     show_account(&app, &request, &viewer, None, None, message).await
@@ -118,7 +118,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         .verify(current, vec![own.password_hash.clone()])
         .await?;
     if matches.is_none() {
-        let form = form.refuse_field("current_password", "is not your password");
+        let form = form.refuse_field("current_password", "Incorrect password");
         return show_account(&app, &request, &viewer, None, Some(form), "").await;
     }
     let like = others.into_iter().next().map(|other| other.password_hash);

@@ -23,6 +23,8 @@ struct SignInPage<'a> {
     error: &'a str,
     /// Whether the browser had a session, which has ended.
     has_ended: bool,
+    /// Whether there is no organization yet.
+    awaits_setup: bool,
     /// The path to open after the sign-in; empty for the overview.
     next: &'a str,
 }
@@ -50,6 +52,7 @@ pub(super) async fn sign_in_form(app: App, request: Request) -> ApiResult {
         error: "",
         // Signing out removes the cookie.
         has_ended: session::token(&app, &request).is_some(),
+        awaits_setup: app.store.awaits_setup().await?,
         next,
     };
     page::render(200, &page)
@@ -76,6 +79,7 @@ pub(super) async fn sign_in(app: App, mut request: Request) -> ApiResult {
             email,
             error: "Incorrect email or password.",
             has_ended: false,
+            awaits_setup: false,
             next,
         };
         return page::render(401, &page);
@@ -217,11 +221,12 @@ pub(super) async fn renew_session(
 
 /// Responds with the form: too many sign-ins have failed.
 fn throttled(email: &str, next: &str, seconds: u64) -> ApiResult {
-    let error = format!("Too many failed attempts. Try again in {seconds} s.");
+    let error = format!("Too many attempts. Try again in {seconds} s.");
     let page = SignInPage {
         email,
         error: &error,
         has_ended: false,
+        awaits_setup: false,
         next,
     };
     let mut response = page::render(429, &page)?;

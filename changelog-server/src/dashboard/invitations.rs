@@ -50,7 +50,7 @@ async fn find_invitation(app: &App, token: &str) -> Result<(String, Invitation),
 }
 
 fn invitation_not_found() -> ApiError {
-    let detail = "this invitation was used, withdrawn, or has expired; ask for another one";
+    let detail = "this invitation is no longer valid; ask for a new one";
     ApiError::new(ProblemCode::NotFound, detail)
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
         }
         (None, None) => {
             let form =
-                form.refuse_field(ACCOUNT_PASSWORD, "is not the password of an account here");
+                form.refuse_field(ACCOUNT_PASSWORD, "Incorrect password");
             return show_invitation(&app, &token, 401, form).await;
         }
     };
@@ -139,7 +139,7 @@ async fn throttled(app: &App, token: &str, form: &Form, seconds: u64) -> ApiResu
     } else {
         ACCOUNT_PASSWORD
     };
-    let message = format!("was wrong too often for this address; try again in {seconds} s");
+    let message = format!("Too many attempts. Try again in {seconds} s");
     let form = form.clone().refuse_field(field, message);
     let mut response = show_invitation(app, token, 429, form).await?;
     response

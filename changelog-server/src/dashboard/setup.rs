@@ -29,6 +29,12 @@ struct ReadyPage<'a> {
     url: &'a str,
 }
 
+#[derive(Template)]
+#[template(path = "auth/setup_refused.html")]
+struct SetupRefusedPage {
+    awaits_setup: bool,
+}
+
 /// Requires the printed token, and that there is no organization yet.
 async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
     if app.store.is_setup_token(token).await? {
@@ -38,8 +44,8 @@ async fn require_setup(app: &App, token: &str) -> Result<(), ApiError> {
 }
 
 fn setup_refused() -> ApiError {
-    let detail = "the service is set up already, or this is not the link that it printed on its \
-                  first start; each start on an empty database prints it";
+    let detail = "the service is already set up, or this is not the link that it printed when it \
+                  started";
     ApiError::new(ProblemCode::Forbidden, detail)
 }
 
@@ -47,7 +53,10 @@ fn setup_refused() -> ApiError {
 pub(super) async fn setup_form(app: App, request: Request) -> ApiResult {
     let form = request.query_form();
     let token = form.value("token");
-    require_setup(&app, token).await?;
+    if !app.store.is_setup_token(token).await? {
+        let awaits_setup = app.store.awaits_setup().await?;
+        return page::render(403, &SetupRefusedPage { awaits_setup });
+    }
     let form = Form::default();
     page::render(200, &SetupPage { token, form })
 }

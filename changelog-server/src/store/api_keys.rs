@@ -217,9 +217,26 @@ impl Tx {
         new: &NewApiKey,
         now: DateTime<Utc>,
     ) -> Result<CreatedApiKey, StoreError> {
+        let id = new_id(now).into();
+        self.insert_api_key_with_id(tenant, actor, id, new, now)
+            .await
+    }
+
+    /// Creates a key as [`Self::insert_api_key`] does, with an id that the caller has chosen.
+    ///
+    /// # Errors
+    /// Also [`StoreError::Conflict`] when there is a key with this id.
+    pub async fn insert_api_key_with_id(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        id: ApiKeyId,
+        new: &NewApiKey,
+        now: DateTime<Utc>,
+    ) -> Result<CreatedApiKey, StoreError> {
         let random = Alphanumeric.sample_string(&mut rand::rng(), api_key::RANDOM_LENGTH);
         let created = CreatedApiKey {
-            id: new_id(now).into(),
+            id,
             name: new.name.clone(),
             key: api_key::assemble(&random),
             organization_id: tenant.id(),

@@ -144,12 +144,27 @@ impl Tx {
         token: &str,
         now: DateTime<Utc>,
     ) -> Result<Invitation, StoreError> {
+        let id = new_id(now).into();
+        self.invite_with_id(tenant, actor, id, new, token, now)
+            .await
+    }
+
+    /// Invites an address as [`Self::invite`] does, with an id that the caller has chosen.
+    pub async fn invite_with_id(
+        &mut self,
+        tenant: Tenant,
+        actor: &Actor,
+        id: InvitationId,
+        new: &NewInvitation,
+        token: &str,
+        now: DateTime<Utc>,
+    ) -> Result<Invitation, StoreError> {
         if self.is_member(tenant, &new.email).await? {
             return Err(StoreError::Conflict);
         }
         let created_at = Timestamp::from(now);
         let invitation = Invitation {
-            id: new_id(now).into(),
+            id,
             email: new.email.clone(),
             role: new.role.clone(),
             invited_by: actor.name.clone(),

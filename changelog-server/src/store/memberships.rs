@@ -285,7 +285,10 @@ fn entry<'a>(action: Action, user: &'a User, metadata: &Value) -> Entry<'a> {
 /// not remove a member.
 fn forbidden(by: &Role, from: &Role, to: Option<&Role>) -> StoreError {
     StoreError::Forbidden(match to {
-        Some(to) => format!("the role {by} does not allow changing a role from {from} to {to}"),
-        None => format!("the role {by} does not allow removing a member with the role {from}"),
+        Some(to) if *from == Role::Owner || *to == Role::Owner => {
+            "only owners can change an owner's role or make someone an owner".to_owned()
+        }
+        None if *from == Role::Owner => "only owners can remove an owner".to_owned(),
+        _ => format!("the role {by} may not change members"),
     })
 }

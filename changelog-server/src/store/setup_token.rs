@@ -32,6 +32,11 @@ impl Database {
         Ok(Some(token))
     }
 
+    /// Returns whether the service waits for the setup.
+    pub async fn awaits_setup(&self) -> Result<bool, StoreError> {
+        Ok(!self.has_organizations().await?)
+    }
+
     /// Returns whether a token allows creating the first organization.
     pub async fn is_setup_token(&self, token: &str) -> Result<bool, StoreError> {
         let stored: Option<(String,)> = on!(&mut self.system().await?, |db| {

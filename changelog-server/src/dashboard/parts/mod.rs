@@ -6,6 +6,7 @@ pub(super) mod charts;
 pub(super) mod download;
 pub(super) mod form;
 pub(super) mod format;
+pub(super) mod one_time;
 pub(super) mod page;
 pub(super) mod pager;
 pub(super) mod query_string;

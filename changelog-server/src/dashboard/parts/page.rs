@@ -7,6 +7,7 @@ use http::{HeaderValue, Method, StatusCode, header};
 use sha2::{Digest, Sha256};
 use warp::reply::Response;
 
+use super::viewer::{SECTIONS, Section};
 use super::{assets, format};
 use crate::web::request::RequestInfo;
 use crate::web::{ApiError, ApiResult, Request, compression, reply};
@@ -61,6 +62,26 @@ fn sign_in_path(next: &str) -> String {
 #[template(path = "failure.html")]
 struct FailurePage<'p> {
     problem: &'p changelog_core::Problem,
+    title: &'static str,
+    /// The sections, for the pages of people who are signed in.
+    sections: &'static [(Section, &'static str, &'static str)],
+    /// What to request again; empty if that cannot help.
+    retry: &'p str,
+}
+
+/// Paths of people who are not signed in.
+const WITHOUT_NAVIGATION: [&str; 3] = ["/sign-in", "/setup", "/invitations/"];
+
+/// Returns the title of a failure.
+fn title(code: &ProblemCode) -> &'static str {
+    match code {
+        ProblemCode::NotFound | ProblemCode::MalformedId => "Page not found",
+        ProblemCode::Forbidden => "You don't have permission",
+        ProblemCode::Unavailable => "Temporarily unavailable",
+        ProblemCode::TooManyRequests => "Too many requests",
+        ProblemCode::Internal => "Something went wrong",
+        _ => "This didn't work",
+    }
 }
 
 /// Renders a failure as a page; redirects to the sign-in page without a session.
@@ -76,7 +97,20 @@ pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
         return see_other(&sign_in_path(next));
     }
     error.into_response_with(&request.id, |problem| {
-        let page = FailurePage { problem };
+        let is_read = matches!(request.method, Method::GET | Method::HEAD);
+        let may_retry = matches!(
+            problem.code,
+            ProblemCode::Unavailable | ProblemCode::TooManyRequests | ProblemCode::Internal
+        );
+        let is_public = WITHOUT_NAVIGATION
+            .iter()
+            .any(|path| request.target.starts_with(path));
+        let page = FailurePage {
+            problem,
+            title: title(&problem.code),
+            sections: if is_public { &[] } else { &SECTIONS },
+            retry: if is_read && may_retry { &request.target } else { "" },
+        };
         render(problem.status, &page).unwrap_or_else(|error| error.into_response(&request.id))
     })
 }

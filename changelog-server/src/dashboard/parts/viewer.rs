@@ -24,7 +24,7 @@ pub(crate) enum Section {
 }
 
 /// The sections in the navigation bar: path and label.
-const SECTIONS: [(Section, &str, &str); 8] = [
+pub(crate) const SECTIONS: [(Section, &str, &str); 8] = [
     (Section::Overview, "/", "Overview"),
     (Section::Around, "/around", "Around"),
     (Section::Changes, "/changes", "Changes"),
@@ -118,7 +118,10 @@ impl Viewer {
         if is_allowed(role) {
             return Ok(self);
         }
-        let detail = format!("your role is {role}; only {allowed} may do this");
+        let detail = match role {
+            Role::Viewer => "viewers have read-only access".to_owned(),
+            role => format!("your role is {role}; only {allowed} may do this"),
+        };
         Err(ApiError::new(ProblemCode::Forbidden, detail))
     }
 

@@ -3,18 +3,21 @@
 use askama::Template;
 use changelog_core::{ApiKey, CreatedApiKey, NewApiKey, Plan, Timestamp};
 use chrono::TimeDelta;
+use uuid::Uuid;
 
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::activity_rows::key_actor;
+use crate::dashboard::parts::{assets, format, one_time, page};
+use crate::store::StoreError;
 use crate::web::{ApiResult, Request};
 
 const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Required, "Name")
-        .hint("What the key is for, such as terraform. The activity log shows this name."),
+        .hint("What it's for, e.g. terraform. Shown in the activity log."),
     Field::new("expires_at", FieldKind::Time, "Expires at")
-        .hint("Leave empty for a key that does not expire."),
+        .hint("Leave empty for no expiry."),
 ];
 
 /// Keys that expire within this time are marked.
@@ -29,16 +32,23 @@ struct ListedKey {
 impl ListedKey {
     fn new(key: ApiKey, now: Timestamp) -> Self {
         let (state, is_valid) = match key.expires_at {
-            _ if key.revoked_at.is_some() => ("revoked", false),
-            Some(at) if at <= now => ("expired", false),
-            Some(at) if at <= now.plus(EXPIRES_SOON) => ("⚠ expires soon", true),
-            _ => ("valid", true),
+            _ if key.revoked_at.is_some() => ("Revoked", false),
+            Some(at) if at <= now => ("Expired", false),
+            Some(at) if at <= now.plus(EXPIRES_SOON) => ("Expires soon", true),
+            _ => ("Active", true),
         };
         Self {
             key,
             state,
             is_valid,
         }
+    }
+}
+
+impl ListedKey {
+    /// Returns the value by which the activity log selects the entries of the key.
+    fn actor(&self) -> String {
+        key_actor(self.key.id)
     }
 }
 
@@ -49,6 +59,10 @@ struct ApiKeysPage<'a> {
     plan: Plan,
     keys: Vec<ListedKey>,
     created: Option<CreatedApiKey>,
+    /// Whether this form was sent before: its key exists.
+    is_repeated: bool,
+    /// The id of the next key.
+    new_id: Uuid,
     url: &'a str,
     fields: &'static [Field],
     form: Form,
@@ -57,15 +71,29 @@ struct ApiKeysPage<'a> {
 /// `GET /settings/api-keys`
 pub(crate) async fn list(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Settings).await?;
-    show_keys(&app, &viewer, None, Form::default()).await
+    show_keys(&app, &viewer, Outcome::Shown).await
 }
 
-async fn show_keys(
-    app: &App,
-    viewer: &Viewer,
-    created: Option<CreatedApiKey>,
-    form: Form,
-) -> ApiResult {
+/// What a request has done.
+enum Outcome {
+    Shown,
+    Created(CreatedApiKey),
+    /// The key was created by the same form before.
+    Repeated,
+    Refused(Form),
+}
+
+async fn show_keys(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {
+    let (status, is_repeated) = match outcome {
+        Outcome::Shown | Outcome::Created(_) => (200, false),
+        Outcome::Repeated => (409, true),
+        Outcome::Refused(_) => (422, false),
+    };
+    let (created, form) = match outcome {
+        Outcome::Created(created) => (Some(created), Form::default()),
+        Outcome::Refused(form) => (None, form),
+        Outcome::Shown | Outcome::Repeated => (None, Form::default()),
+    };
     let now = app.clock.for_expiry();
     let keys = app.store.api_keys(viewer.tenant()).await?;
     let page = ApiKeysPage {
@@ -78,10 +106,11 @@ async fn show_keys(
             .collect(),
         url: &app.url(),
         created,
+        is_repeated,
+        new_id: one_time::id_in(&Form::default(), app.now()),
         fields: FIELDS,
         form,
     };
-    let status = if page.form.is_refused() { 422 } else { 200 };
     page::render(status, &page)
 }
 
@@ -92,14 +121,29 @@ pub(crate) async fn create(app: App, mut request: Request) -> ApiResult {
     let now = app.now();
     let new: NewApiKey = match form.create(FIELDS, now.into()).await {
         Ok(new) => new,
-        Err(invalid) => return show_keys(&app, &viewer, None, form.refuse(&invalid)).await,
+        Err(invalid) => {
+            let outcome = Outcome::Refused(form.refuse(&invalid));
+            return show_keys(&app, &viewer, outcome).await;
+        }
     };
     let mut tx = app.store.begin().await?;
+    let id = one_time::id_in(&form, now).into();
     let created = tx
-        .insert_api_key(viewer.tenant(), &viewer.actor(), &new, now)
-        .await?;
-    tx.commit().await?;
-    show_keys(&app, &viewer, Some(created), Form::default()).await
+        .insert_api_key_with_id(viewer.tenant(), &viewer.actor(), id, &new, now)
+        .await;
+    let outcome = match created {
+        Ok(created) => {
+            tx.commit().await?;
+            Outcome::Created(created)
+        }
+        Err(StoreError::Conflict) => {
+            // On SQLite the open transaction would keep others from writing.
+            drop(tx);
+            Outcome::Repeated
+        }
+        Err(error) => return Err(error.into()),
+    };
+    show_keys(&app, &viewer, outcome).await
 }
 
 /// `POST /settings/api-keys/ID/revoke`

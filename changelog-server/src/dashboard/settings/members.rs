@@ -1,12 +1,13 @@
 //! `/settings/members`
 
 use askama::Template;
-use changelog_core::{Invitation, Member, NewInvitation, ProblemCode, Role, UserId};
+use changelog_core::{Invitation, InvitationId, Member, NewInvitation, ProblemCode, Role, UserId};
+use uuid::Uuid;
 
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::parts::{assets, format, one_time, page};
 use crate::store::StoreError;
 use crate::web::{ApiError, ApiResult, Request, session};
 
@@ -16,14 +17,48 @@ const FIELDS: &[Field] = &[Field::required("email"), Field::required("role")];
 #[template(path = "settings/members.html")]
 struct MembersPage<'a> {
     viewer: &'a Viewer,
-    members: Vec<Member>,
+    members: Vec<ListedMember>,
     invitations: Vec<Invitation>,
-    roles: &'static [&'static str],
+    /// The roles that the viewer may invite with.
+    roles: Vec<&'static str>,
+    /// The id of the next invitation.
+    new_id: Uuid,
     /// The address that was just invited, and the link.
     invited: Option<(String, String)>,
     /// Why the last request was refused.
     problem: Option<String>,
     form: Form,
+}
+
+/// A member, and what the viewer may do with them.
+struct ListedMember {
+    member: Member,
+    /// The roles that the viewer may give; empty if they may not change the role.
+    roles: Vec<&'static str>,
+    may_remove: bool,
+}
+
+/// Returns the roles that a role may give to others.
+fn grantable(by: &Role) -> Vec<&'static str> {
+    let roles = Role::WORDS.iter().copied();
+    roles
+        .filter(|word| word.parse().is_ok_and(|role| by.can_grant(&role)))
+        .collect()
+}
+
+/// Lists members with what a role may do with them. Somebody must stay an owner.
+fn listed(members: Vec<Member>, by: &Role) -> Vec<ListedMember> {
+    let owners = members.iter().filter(|one| one.role == Role::Owner).count();
+    let list = members.into_iter().map(|member| {
+        let is_last_owner = member.role == Role::Owner && owners == 1;
+        let may_change = by.can_grant(&member.role) && !is_last_owner;
+        ListedMember {
+            roles: if may_change { grantable(by) } else { Vec::new() },
+            may_remove: may_change,
+            member,
+        }
+    });
+    list.collect()
 }
 
 /// The outcome of a request, which the page shows.
@@ -56,11 +91,13 @@ async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome)
     } else {
         Vec::new()
     };
+    let role = &viewer.session.person.role;
     let page = MembersPage {
         viewer,
-        members: app.store.members(viewer.tenant()).await?,
+        members: listed(app.store.members(viewer.tenant()).await?, role),
         invitations,
-        roles: Role::WORDS,
+        roles: grantable(role),
+        new_id: one_time::id_in(&Form::default(), app.now()),
         invited: outcome.invited,
         problem: outcome.problem,
         form: outcome.form,
@@ -87,13 +124,24 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
     };
     let role = &viewer.session.person.role;
     if !role.can_change(&Role::Viewer, &new.role) {
-        let form = form.refuse_field("role", "only owners may invite owners");
+        let form = form.refuse_field("role", "Only owners can invite owners");
         return show_members(&app, &viewer, 403, with_form(form)).await;
+    }
+    let id = InvitationId(one_time::id_in(&form, now));
+    let sent = app.store.invitations(viewer.tenant()).await?;
+    if sent.iter().any(|invitation| invitation.id == id) {
+        let problem = "this form was already sent: the invitation exists, and its link was shown \
+                       once. To get another link, invite the address again";
+        let outcome = Outcome {
+            problem: Some(problem.to_owned()),
+            ..Outcome::default()
+        };
+        return show_members(&app, &viewer, 409, outcome).await;
     }
     let token = session::new_token();
     let mut tx = app.store.begin().await?;
     let invited = tx
-        .invite(viewer.tenant(), &viewer.actor(), &new, &token, now)
+        .invite_with_id(viewer.tenant(), &viewer.actor(), id, &new, &token, now)
         .await;
     match invited {
         Ok(invitation) => {
@@ -106,7 +154,7 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
             show_members(&app, &viewer, 200, outcome).await
         }
         Err(StoreError::Conflict) => {
-            let form = form.refuse_field("email", "is already the address of a member");
+            let form = form.refuse_field("email", "Already a member");
             show_members(&app, &viewer, 409, with_form(form)).await
         }
         Err(error) => Err(error.into()),
