@@ -4,7 +4,7 @@ const PATHS = { o: "/", c: "/changes", u: "/upcoming", h: "/hosts", s: "/service
 
 /** Selects a row of a list: `step` is 1 for the next one, and -1 for the previous one. */
 function selectRow(step) {
-  const rows = [...document.querySelectorAll(".changes > li:not(.reason)")];
+  const rows = [...document.querySelectorAll(".changes > li:not(.reason), .entries > li")];
   const current = rows.findIndex((row) => "current" in row.dataset);
   const next = rows[Math.min(Math.max(current + step, 0), rows.length - 1)];
   if (!next) return;

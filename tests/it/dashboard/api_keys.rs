@@ -83,7 +83,7 @@ pub(super) async fn check_key_lifecycle(app: &TestApp, browser: &Chromium) {
     browser.open(&address).await;
     browser.press("Revoke pipeline <b>&").await;
     browser.press("Revoke permanently").await;
-    browser.wait_for_text("revoked").await;
+    browser.wait_for_text("Revoked").await;
     let output = chlog(app, &key, &["log", "Too late"]).exits_with(4);
     assert!(!output.stderr.contains(&key));
     app.with_key(&key)
@@ -112,9 +112,9 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
     }
     let page = owner.get("/settings/api-keys").await.text;
     let row = |name: &str| super::between(&page, &format!(">{name}</td>"), "</tr>").to_owned();
-    assert!(row("soon").contains("expires soon"), "{page}");
-    assert!(!row("later").contains("expires soon"), "{page}");
-    assert!(row(changelog_tests::KEY_NAME).contains("never"), "{page}");
+    assert!(row("soon").contains("Expires soon"), "{page}");
+    assert!(!row("later").contains("Expires soon"), "{page}");
+    assert!(row(changelog_tests::KEY_NAME).contains("Never"), "{page}");
     // The expiry must be in the future.
     let fields = [("name", "past"), ("expires_at", "2020-01-01T00:00")];
     let answer = owner.post_form("/settings/api-keys", &fields).await;
@@ -129,7 +129,7 @@ async fn keys_that_expire_soon_are_marked(app: TestApp) {
         .await;
     let page = owner.get("/settings/api-keys").await.text;
     let row = super::between(&page, ">soon</td>", "</tr>");
-    assert!(row.contains(">expired</td>"), "{row}");
+    assert!(row.contains(">Expired</td>"), "{row}");
     assert!(!row.contains("/revoke"), "the key has expired: {row}");
     let refused = app.with_key(&created[0]).get("/api/changes").await;
     refused.problem(401, "unauthorized");

@@ -345,7 +345,7 @@ async fn the_account_page_changes_name_password_and_sessions(app: TestApp) {
     // All other sessions are ended.
     browser.open(&format!("{}/account", app.url())).await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 2);
-    browser.press("End all other sessions").await;
+    browser.press("Sign out other sessions").await;
     browser.wait_for("[role='status']").await;
     assert_eq!(browser.all("#sessions ~ .scroll tbody tr").await.len(), 1);
     elsewhere.get("/api/activity").await.is(401);

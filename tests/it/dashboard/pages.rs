@@ -143,7 +143,7 @@ async fn every_page_passes_the_checks() {
     sign_in(&browser, &app, &app.organization).await;
     let mut seen = 0;
     for route in routes::all().iter().filter(|route| route.is_read) {
-        let is_page = !["/assets/", "/changes.", "/invitations/"]
+        let is_page = !["/assets/", "/changes.", "/activity.", "/invitations/"]
             .iter()
             .any(|start| route.path.starts_with(start));
         let leads_on = ["/settings", "/sign-in", "/setup"].contains(&route.path.as_str());
@@ -263,7 +263,7 @@ async fn form_responses_pass_the_checks() {
     let link = super::between(&log, "create one: ", "\n");
     browser.open(link.trim()).await;
     check_in_all_looks(&browser, "/setup", &mut problems).await;
-    browser.press("Set up").await;
+    browser.press("Create organization").await;
     browser.wait_for("[role='alert']").await;
     check_in_all_looks(&browser, "/setup refused", &mut problems).await;
     let fields = [
@@ -273,7 +273,7 @@ async fn form_responses_pass_the_checks() {
         ("password", super::PASSWORD),
     ];
     browser.fill("form", &fields).await;
-    browser.press("Set up").await;
+    browser.press("Create organization").await;
     browser.wait_for("#new-api-key").await;
     check_in_all_looks(&browser, "/setup done", &mut problems).await;
     assert_none(&problems);

@@ -22,7 +22,9 @@ pub(super) fn all() -> Vec<Route> {
     let (list, _) = list.split_once("];").expect("its end");
     let list: String = list.split_whitespace().collect();
     let endpoints = list.split(",at").filter(|text| !text.is_empty());
-    let routes: Vec<Route> = endpoints.map(route).collect();
+    let mut routes: Vec<Route> = endpoints.map(route).collect();
+    // A stream, which does not end: freshness.rs tests it.
+    routes.retain(|route| route.path != "/events");
     assert!(routes.len() >= 30, "too few: {routes:?}");
     routes
 }

@@ -55,7 +55,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     browser
         .fill("form", &[("organization", ""), ("password", "short")])
         .await;
-    browser.press("Set up").await;
+    browser.press("Create organization").await;
     browser.wait_for("#organization-error-1").await;
     browser.wait_for("#password-error-1").await;
     assert_eq!(browser.value("#name").await, "Grace");
@@ -66,7 +66,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
         "the password is not sent back"
     );
     browser.fill("form", &[FIELDS[0], FIELDS[3]]).await;
-    browser.press("Set up").await;
+    browser.press("Create organization").await;
     browser.wait_for("#new-api-key").await;
     let key = browser.text_of("#new-api-key").await;
     assert!(key.starts_with("chlog_"), "{key}");

@@ -157,7 +157,7 @@ fn by_day(viewer: &Viewer, entries: Vec<StoredEntry>) -> Vec<(NaiveDate, Vec<Act
     let mut days: Vec<(NaiveDate, Vec<ActivityRow>)> = Vec::new();
     for entry in entries {
         let day = viewer.zone.date(entry.entry.created_at);
-        let row = ActivityRow::from(entry);
+        let row = ActivityRow::new(entry, &viewer.zone);
         match days.last_mut() {
             Some((last, rows)) if *last == day => rows.push(row),
             _ => days.push((day, vec![row])),

@@ -92,7 +92,10 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
             .collect(),
         around_more: (count > listed).then_some(count),
         around_query,
-        history: history.into_iter().map(ActivityRow::from).collect(),
+        history: history
+            .into_iter()
+            .map(|entry| ActivityRow::new(entry, &viewer.zone))
+            .collect(),
         chlog: format!("chlog show {}", change.id),
         curl: format!(
             "curl -H \"x-api-key: $CHLOG_API_KEY\" {}/api/changes/{}",

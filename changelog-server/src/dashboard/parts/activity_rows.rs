@@ -5,6 +5,7 @@ use changelog_core::{Action, ActivityId, ActorType, Outcome, ResourceType, Statu
 use serde_json::Value;
 
 use super::format;
+use super::zone::Zone;
 use crate::store::StoredEntry;
 
 /// What the id of an API key follows as the value of `actor_id`.
@@ -46,8 +47,9 @@ pub(crate) struct Detail {
     pub(crate) to: String,
 }
 
-impl From<StoredEntry> for ActivityRow {
-    fn from(stored: StoredEntry) -> Self {
+impl ActivityRow {
+    /// Returns the row of an entry, with times in a zone.
+    pub(crate) fn new(stored: StoredEntry, zone: &Zone) -> Self {
         let actor = stored.actor();
         let machine = match actor.kind {
             ActorType::Operator => Some("operator"),
@@ -94,7 +96,7 @@ impl From<StoredEntry> for ActivityRow {
             }
             (Action::Invited, Some(role)) => row.end = format!("as {role}"),
             (Action::Removed, Some(_)) => {}
-            _ => row.details = details(&entry.metadata),
+            _ => row.details = details(&entry.metadata, zone),
         }
         row
     }
@@ -130,7 +132,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
     }
 }
 
-fn details(metadata: &Value) -> Vec<Detail> {
+fn details(metadata: &Value, zone: &Zone) -> Vec<Detail> {
     let fields = metadata.as_object().into_iter().flatten();
     let failed = metadata["changes"]["outcome"]["to"] == Outcome::Failed.as_str();
     fields
@@ -139,11 +141,11 @@ fn details(metadata: &Value) -> Vec<Detail> {
                 .iter()
                 .map(|(name, change)| Detail {
                     name: format::label(name),
-                    from: Some(display(&change["from"])),
+                    from: Some(display(&change["from"], zone)),
                     to: match name.as_str() {
                         // As the page of the change says.
                         "status" if failed => format::label(Outcome::Failed.as_str()),
-                        _ => display(&change["to"]),
+                        _ => display(&change["to"], zone),
                     },
                 })
                 .collect(),
@@ -156,16 +158,17 @@ fn details(metadata: &Value) -> Vec<Detail> {
             _ => vec![Detail {
                 name: format::label(name),
                 from: None,
-                to: display(value),
+                to: display(value, zone),
             }],
         })
         .collect()
 }
 
 /// Formats a value of the log in one line.
-fn display(value: &Value) -> String {
+fn display(value: &Value, zone: &Zone) -> String {
     let string = |text: &str| match text {
         status if Status::WORDS.contains(&status) => format::label(status),
+        time if time.ends_with('Z') && let Ok(at) = time.parse() => zone.minute(&at),
         text => format::visible(&format::excerpt(text)),
     };
     match value {
