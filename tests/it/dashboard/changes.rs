@@ -426,7 +426,7 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
         let owner = app.anonymous().with("cookie", &browser.cookie().await);
         let log = owner.get(&format!("/activity?resource={noun}")).await;
         log.is(200);
-        let entry = between(&log.text, "<main", "</li>");
+        let entry = between(&log.text, "<li class=\"entry\"", "</li>");
         assert!(entry.contains("<del>first</del>"), "{entry}");
         assert!(entry.contains("<ins>second</ins>"), "{entry}");
     }

@@ -65,7 +65,7 @@ async fn a_form_takes_names_and_ids(app: TestApp) {
     assert_eq!(after["depends_on"], json!([]));
     assert_eq!(shown(&browser, &path).await, "");
     let log = browser.get("/activity?resource=service").await;
-    let entry = between(&log.text, "<main", "</li>");
+    let entry = between(&log.text, "<li class=\"entry\"", "</li>");
     assert_eq!(between(entry, "<del>", "</del>"), "café, Ledger, a, b");
 }
 
