@@ -1,6 +1,7 @@
 //! Changes to the infrastructure, done or planned.
 
 mod agent;
+pub mod annotation;
 pub mod around;
 mod author;
 mod checks;

@@ -57,6 +57,12 @@ pub const DEFAULT_ACTIVITY_ENTRIES: u64 = 50;
 /// The most entries in a list of the activity log; a larger `limit` is reduced
 /// to it.
 pub const MAX_ACTIVITY_ENTRIES: u64 = 100;
+/// The number of annotations by default.
+pub const DEFAULT_ANNOTATIONS: u64 = 200;
+/// The most annotations; a larger `max` is reduced to it.
+pub const MAX_ANNOTATIONS: u64 = 1_000;
+/// The most changes that annotations are made of; older ones are only counted.
+pub const MAX_ANNOTATED_CHANGES: u64 = 2_000;
 /// The number of suspects by default.
 pub const DEFAULT_SUSPECTS: u64 = 20;
 /// The most suspects; a larger `limit` is reduced to it.

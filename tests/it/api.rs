@@ -4,6 +4,7 @@ mod activity;
 mod authentication;
 mod bounded_work;
 mod changes;
+mod changes_annotations;
 mod changes_around;
 mod changes_bulk;
 mod changes_history;

@@ -2,6 +2,7 @@
 //! [`crate::web`], and each handler reads top to bottom: caller, body, store, reply.
 
 mod activity;
+mod annotations;
 mod around;
 mod caller;
 mod changes;
@@ -41,6 +42,9 @@ pub(crate) fn routes(app: &App) -> Routes {
             .filter(app),
         at(path!("api" / "changes" / "upcoming"))
             .get(changes::upcoming)
+            .filter(app),
+        at(path!("api" / "changes" / "annotations"))
+            .get(annotations::get)
             .filter(app),
         at(path!("api" / "changes" / "around"))
             .get(around::get)

@@ -100,8 +100,7 @@ pub(super) async fn accept(app: App, mut request: Request) -> ApiResult {
             Some((new, hash))
         }
         (None, None) => {
-            let form =
-                form.refuse_field(ACCOUNT_PASSWORD, "Incorrect password");
+            let form = form.refuse_field(ACCOUNT_PASSWORD, "Incorrect password");
             return show_invitation(&app, &token, 401, form).await;
         }
     };

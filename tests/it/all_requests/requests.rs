@@ -168,6 +168,9 @@ impl Fixture {
         }
         reads.push((format!("/api/changes/{}/history", self.change), 200));
         reads.push((format!("/api/changes/{}/history", Uuid::now_v7()), 404));
+        for query in ["", &format!("min_risk=medium&service_id={}", self.service)] {
+            reads.push((format!("/api/changes/annotations?max=5&{query}"), 200));
+        }
         let around = self.around().into_iter();
         reads.extend(around.map(|path| (path, 200)));
         reads

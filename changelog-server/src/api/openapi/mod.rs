@@ -16,7 +16,9 @@ use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, Securi
 use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi as _};
 
-use super::{activity, around, changes, health, history, hosts, key, services, stream};
+use super::{
+    activity, annotations, around, changes, health, history, hosts, key, services, stream,
+};
 use crate::app::App;
 use crate::web::session;
 use crate::web::{ApiResult, Request, reply};
@@ -32,7 +34,7 @@ use crate::web::{ApiResult, Request, reply};
     ),
     paths(
         changes::list, changes::upcoming, changes::get, changes::create, changes::create_many, changes::update,
-        history::get, stream::watch, around::get,
+        history::get, stream::watch, around::get, annotations::get,
         hosts::list, hosts::get, hosts::create, hosts::update,
         services::list, services::get, services::create, services::update,
         key::get,

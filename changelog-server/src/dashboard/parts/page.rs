@@ -109,7 +109,11 @@ pub(crate) fn failure(error: ApiError, request: &RequestInfo) -> Response {
             problem,
             title: title(&problem.code),
             sections: if is_public { &[] } else { &SECTIONS },
-            retry: if is_read && may_retry { &request.target } else { "" },
+            retry: if is_read && may_retry {
+                &request.target
+            } else {
+                ""
+            },
         };
         render(problem.status, &page).unwrap_or_else(|error| error.into_response(&request.id))
     })

@@ -6,9 +6,9 @@ use chrono::TimeDelta;
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::dashboard::parts::activity_rows::key_actor;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
-use crate::dashboard::parts::activity_rows::key_actor;
 use crate::dashboard::parts::{assets, format, one_time, page};
 use crate::store::StoreError;
 use crate::web::{ApiResult, Request};
@@ -16,8 +16,7 @@ use crate::web::{ApiResult, Request};
 const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Required, "Name")
         .hint("What it's for, e.g. terraform. Shown in the activity log."),
-    Field::new("expires_at", FieldKind::Time, "Expires at")
-        .hint("Leave empty for no expiry."),
+    Field::new("expires_at", FieldKind::Time, "Expires at").hint("Leave empty for no expiry."),
 ];
 
 /// Keys that expire within this time are marked.

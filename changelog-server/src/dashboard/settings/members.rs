@@ -53,7 +53,11 @@ fn listed(members: Vec<Member>, by: &Role) -> Vec<ListedMember> {
         let is_last_owner = member.role == Role::Owner && owners == 1;
         let may_change = by.can_grant(&member.role) && !is_last_owner;
         ListedMember {
-            roles: if may_change { grantable(by) } else { Vec::new() },
+            roles: if may_change {
+                grantable(by)
+            } else {
+                Vec::new()
+            },
             may_remove: may_change,
             member,
         }

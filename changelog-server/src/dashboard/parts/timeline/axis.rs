@@ -110,7 +110,10 @@ mod tests {
             let found = labels(from, to, zone).join(" ");
             assert_eq!(found, expected, "{from} in {zone}");
         }
-        assert_eq!(labels("9999-12-31T23:00:00Z", "9999-12-31T23:59:59.999Z", "UTC").len(), 5);
+        assert_eq!(
+            labels("9999-12-31T23:00:00Z", "9999-12-31T23:59:59.999Z", "UTC").len(),
+            5
+        );
         // The longest range.
         let week = labels("2026-11-01T00:00:00Z", "2027-11-01T00:00:00Z", "UTC");
         assert_eq!(week.join(" "), "3 Nov 5 Nov 7 Nov");
