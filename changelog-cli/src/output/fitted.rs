@@ -32,6 +32,8 @@ pub(crate) enum Kind {
     Fixed,
     /// A title or another text; cut.
     Text,
+    /// A text that is shown in full, in several lines if it is long.
+    Wrapped,
     /// Hidden before texts get narrow; cut.
     Side,
     /// Hidden before texts get narrow, and never cut.
@@ -108,7 +110,10 @@ pub(super) fn draw(mut columns: Vec<FittedColumn>, width: Option<u16>, is_chosen
                 return false;
             };
             for cell in &mut column.cells {
-                cell.text = cut(&cell.text, width);
+                cell.text = match column.kind {
+                    Kind::Wrapped => wrap(&cell.text, width),
+                    _ => cut(&cell.text, width),
+                };
             }
             column.header = cut(&column.header, width);
             true
@@ -127,7 +132,12 @@ fn widths(columns: &[FittedColumn], width: usize, is_chosen: bool) -> Vec<Option
         let indexes = (0..columns.len()).filter(move |at| columns[*at].kind == kind);
         indexes.collect::<Vec<usize>>()
     };
-    let (ids, fixed, texts) = (is(Kind::Id), is(Kind::Fixed), is(Kind::Text));
+    let is_text = || {
+        let mut texts = is(Kind::Text);
+        texts.extend(is(Kind::Wrapped));
+        texts
+    };
+    let (ids, fixed, texts) = (is(Kind::Id), is(Kind::Fixed), is_text());
     let mut widths: Vec<Option<usize>> = vec![None; columns.len()];
     // The last column has no gap after it.
     let mut room = width + GAP;
@@ -233,6 +243,25 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         })
         .collect();
     format!("{}…", start.trim_end())
+}
+
+/// Breaks a string into lines of a width, between words; a longer word is cut.
+fn wrap(text: &str, width: usize) -> String {
+    let mut wrapped = String::new();
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let word = cut(word, width);
+        if used > 0 && used + 1 + word.width() <= width {
+            wrapped.push(' ');
+            used += 1;
+        } else if used > 0 {
+            wrapped.push('\n');
+            used = 0;
+        }
+        used += word.width();
+        wrapped.push_str(&word);
+    }
+    wrapped
 }
 
 fn render(columns: &[FittedColumn]) -> String {
@@ -368,5 +397,19 @@ mod tests {
         let mut cells = vec![Cell::new("018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"); 2];
         shorten_ids(&mut cells);
         assert_eq!(cells[1].text(), "018f4e9a");
+    }
+
+    #[test]
+    fn long_texts_are_wrapped() {
+        assert_eq!(
+            wrap("8 minutes before, same service", 12),
+            "8 minutes\nbefore, same\nservice"
+        );
+        assert_eq!(
+            wrap("certificates of 数据库数据库", 8),
+            "certifi…\nof\n数据库…"
+        );
+        assert_eq!(wrap("short", 12), "short");
+        assert_eq!(wrap("", 12), "");
     }
 }

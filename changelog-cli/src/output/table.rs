@@ -211,7 +211,7 @@ pub(super) fn of_suspects() -> Vec<Column<Suspect>> {
         Column::new("score", Kind::Fixed, |suspect: &Suspect, _| {
             Cell::new(suspect.score.to_string())
         }),
-        Column::new("reasons", Kind::Text, |suspect: &Suspect, _| {
+        Column::new("reasons", Kind::Wrapped, |suspect: &Suspect, _| {
             Cell::new(reasons(suspect, ", "))
         }),
     ];

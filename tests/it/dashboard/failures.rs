@@ -25,17 +25,28 @@ async fn an_empty_database_says_how_to_set_it_up(app: TestApp) {
     first.is(303);
     let page = anonymous.get(first.header("location")).await;
     page.is(200);
-    assert!(page.text.contains("open the setup link that"), "{}", page.text);
+    assert!(
+        page.text.contains("open the setup link that"),
+        "{}",
+        page.text
+    );
     assert!(!page.text.contains("<form"), "{}", page.text);
     let page = app.anonymous().get("/sign-in").await.text;
-    assert!(page.contains("<form") && !page.contains("setup link"), "{page}");
+    assert!(
+        page.contains("<form") && !page.contains("setup link"),
+        "{page}"
+    );
 }
 
 async fn a_wrong_setup_link_says_so(app: TestApp) {
     let (_server, anonymous) = empty_service(&app).await;
     let page = anonymous.get("/setup?token=wrong").await;
     page.is(403);
-    assert!(page.text.contains("This setup link isn't valid"), "{}", page.text);
+    assert!(
+        page.text.contains("This setup link isn't valid"),
+        "{}",
+        page.text
+    );
     let page = app.anonymous().get("/setup?token=wrong").await;
     page.is(403);
     assert!(page.text.contains("Already set up"), "{}", page.text);
@@ -43,18 +54,34 @@ async fn a_wrong_setup_link_says_so(app: TestApp) {
 
 async fn failures_keep_the_navigation(app: TestApp) {
     let owner = app.browser().await;
-    for path in ["/changes/xyz", "/nowhere", "/services/018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90"] {
+    for path in [
+        "/changes/xyz",
+        "/nowhere",
+        "/services/018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
+    ] {
         let page = owner.get(path).await;
         page.is(404);
-        assert!(page.text.contains("<h1>Page not found</h1>"), "{}", page.text);
+        assert!(
+            page.text.contains("<h1>Page not found</h1>"),
+            "{}",
+            page.text
+        );
         let navigation = between(&page.text, "<nav aria-label=\"Main\">", "</nav>");
         assert!(navigation.contains("href=\"/changes\""), "{navigation}");
     }
     let viewer = join(&app, &owner, "viewer", "viewer").await;
     let page = viewer.browser.get("/changes/new").await;
     page.is(403);
-    assert!(page.text.contains("You don't have permission"), "{}", page.text);
-    assert!(page.text.contains("viewers have read-only access"), "{}", page.text);
+    assert!(
+        page.text.contains("You don't have permission"),
+        "{}",
+        page.text
+    );
+    assert!(
+        page.text.contains("viewers have read-only access"),
+        "{}",
+        page.text
+    );
     // A person who is invited has no pages yet.
     let page = app.anonymous().get("/invitations/none").await;
     page.is(404);

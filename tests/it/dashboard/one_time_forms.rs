@@ -36,7 +36,10 @@ async fn a_form_creates_one_key(app: TestApp) {
     assert_eq!(page.matches(">pipeline</td>").count(), 1, "{page}");
     app.with_key(&key).get("/api/changes").await.is(200);
     // Without the field, as before, each form creates a key. Other values are not ids.
-    for fields in [vec![("name", "other")], vec![("name", "other"), ("new_id", "x")]] {
+    for fields in [
+        vec![("name", "other")],
+        vec![("name", "other"), ("new_id", "x")],
+    ] {
         owner.post_form(path, &fields).await.is(200);
     }
     // The id is of no use to another organization.
@@ -52,7 +55,11 @@ async fn a_form_creates_one_invitation(app: TestApp) {
     let page = owner.get("/settings/members").await.text;
     let id = new_id(&page);
     let path = "/settings/members/invite";
-    let fields = [("email", "grace@example.org"), ("role", "viewer"), ("new_id", &id)];
+    let fields = [
+        ("email", "grace@example.org"),
+        ("role", "viewer"),
+        ("new_id", &id),
+    ];
     let created = owner.post_form(path, &fields).await;
     created.is(200);
     let link = between(&created.text, "id=\"invitation-link\">", "<").to_owned();
@@ -103,15 +110,24 @@ async fn only_allowed_controls_are_shown(app: TestApp) {
     let remove_form = |id: &str| format!("/settings/members/{id}/remove");
     let page = owner.get("/settings/members").await.text;
     // The last owner stays.
-    assert!(!page.contains(&role_form(me)) && !page.contains(&remove_form(me)), "{page}");
+    assert!(
+        !page.contains(&role_form(me)) && !page.contains(&remove_form(me)),
+        "{page}"
+    );
     let admin = join(&app, &owner, "admin", "admin").await;
     let viewer = join(&app, &owner, "viewer", "viewer").await;
     let page = admin.browser.get("/settings/members").await.text;
-    assert!(!page.contains(&role_form(me)) && !page.contains(&remove_form(me)), "{page}");
+    assert!(
+        !page.contains(&role_form(me)) && !page.contains(&remove_form(me)),
+        "{page}"
+    );
     assert!(page.contains(&role_form(&viewer.id)) && page.contains(&remove_form(&viewer.id)));
     assert!(!page.contains("value=\"owner\""), "{page}");
     let page = viewer.browser.get("/settings/members").await.text;
-    assert!(!between(&page, "<main", "</main>").contains("<form"), "{page}");
+    assert!(
+        !between(&page, "<main", "</main>").contains("<form"),
+        "{page}"
+    );
     // There are no integrations yet: the address says so, the tabs do not lead there.
     assert!(!page.contains("/settings/integrations"));
     owner.get("/settings/integrations").await.is(200);

@@ -168,7 +168,11 @@ fn details(metadata: &Value, zone: &Zone) -> Vec<Detail> {
 fn display(value: &Value, zone: &Zone) -> String {
     let string = |text: &str| match text {
         status if Status::WORDS.contains(&status) => format::label(status),
-        time if time.ends_with('Z') && let Ok(at) = time.parse() => zone.minute(&at),
+        time if time.ends_with('Z')
+            && let Ok(at) = time.parse() =>
+        {
+            zone.minute(&at)
+        }
         text => format::visible(&format::excerpt(text)),
     };
     match value {
