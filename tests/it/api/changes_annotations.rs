@@ -81,7 +81,9 @@ async fn neighbors_are_merged_and_older_ones_counted(app: TestApp) {
     for part in 0..7 {
         let change = |number: i64| {
             let at = 1_772_366_400 + (part * 300 + number) * 60;
-            let at = chrono::DateTime::from_timestamp(at, 0).expect("a time");
+            let at = chrono::DateTime::from_timestamp(at, 0)
+                .expect("a time")
+                .to_rfc3339();
             json!({ "title": format!("Deploy {part} {number}"), "status": "completed", "occurred_at": at })
         };
         let changes: Vec<Value> = (0..300).map(change).collect();
