@@ -17,3 +17,4 @@ setInterval(() => showAges(document), 30000);
 addShortcuts();
 closeMenus();
 chooseTheme();
+completeNames(document);

@@ -11,6 +11,7 @@ mod changes;
 mod events;
 mod hosts;
 mod invitations;
+mod names;
 mod overview;
 mod parts;
 mod services;
@@ -58,6 +59,7 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("hosts" / String))
             .get(catalog::get::<Hosts>)
             .post(catalog::update::<Hosts>),
+        at_id(path!("names" / String)).get(names::get),
         at(path!("activity")).get(activity::list::get),
         at(path!("activity.csv")).get(activity::download::as_csv),
         at(path!("activity.ndjson")).get(activity::download::as_ndjson),

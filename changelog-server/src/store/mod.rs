@@ -36,6 +36,7 @@ mod last_used;
 mod latest_time;
 mod memberships;
 mod named_references;
+mod names;
 mod organizations;
 mod pending_activity;
 mod placement;

@@ -4,18 +4,19 @@
 use backon::{ConstantBuilder, Retryable};
 use bytes::Bytes;
 use changelog_core::limits::MAX_PER_PAGE;
-use changelog_core::{Change, ChangeFilter, csv};
+use changelog_core::{Change, ChangeFilter, ProblemCode, csv};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
 use http::{HeaderValue, header};
 
+use super::filters::Selection;
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::parts::download::{OVERLOAD_RETRIES, csv_row};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::{Holder, MAX_CHANGE_BYTES};
 use crate::store::{StoreError, Tenant};
-use crate::web::{ApiResult, Request, reply};
+use crate::web::{ApiError, ApiResult, Request, reply};
 
 /// `GET /changes.csv`
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
@@ -58,7 +59,9 @@ async fn download(
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
-    let filter = request.filter(ChangeFilter::from_query)?;
+    let selection = Selection::read(&request.query, viewer.now)
+        .map_err(|invalid| ApiError::invalid(ProblemCode::MalformedQuery, invalid))?;
+    let filter = selection.filter;
     let chunks = chunks(app, viewer.tenant(), filter, header_row, line);
     let mut response = reply::streamed(media_type, chunks);
     let name = format!("attachment; filename=\"changes.{extension}\"");

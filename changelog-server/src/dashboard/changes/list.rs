@@ -4,50 +4,78 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use askama::Template;
-use changelog_core::query::Pairs;
-use changelog_core::text::composed;
+use changelog_core::limits::DEFAULT_PER_PAGE;
 use changelog_core::{Change, ChangeFilter, Environment, RiskLevel, Status, Timestamp, list};
-
 use chrono::NaiveDate;
 
+use super::chips::{self, Chip};
+use super::filters::{self, RANGE, Selection};
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::around;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::pager::Pager;
 use crate::dashboard::parts::query_string::{address, with, without};
-use crate::dashboard::parts::time_ranges::TIME_RANGES;
+use crate::dashboard::parts::time_ranges::{TIME_RANGES, TimeRange};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page, zone};
-use crate::store::{StoreError, Tenant};
+use crate::store::StoreError;
 use crate::web::{ApiError, ApiResult, Request};
 
-/// The parameters that take several words: a form repeats the name, the API separates
-/// the words by commas.
-const SEVERAL: [&str; 3] = ["environment", "risk_level", "status"];
+/// The numbers of changes on a page that one can choose.
+const PAGE_SIZES: [u64; 3] = [25, 50, 100];
+
+/// A choice of one address among several.
+struct Choice {
+    label: String,
+    address: String,
+    is_current: bool,
+}
 
 #[derive(Template)]
 #[template(path = "changes/list.html")]
 struct List<'a> {
     viewer: &'a Viewer,
     form: &'a Form,
-    /// Labels and addresses.
-    time_ranges: Vec<(&'static str, String)>,
+    /// The start of the title; empty without a filter.
+    title: String,
+    chips: Vec<Chip>,
+    time_ranges: Vec<Choice>,
+    page_sizes: Vec<Choice>,
     environments: &'static [&'static str],
     risks: &'static [&'static str],
     statuses: &'static [&'static str],
-    is_filtered: bool,
+    /// The parameters that a new search keeps.
+    kept: Vec<(String, String)>,
     count: u64,
     changes: &'a [Change],
     days: Vec<(NaiveDate, Vec<&'a Change>)>,
-    query: &'a str,
+    /// The query string without the number of the page.
+    query: String,
     pager: Pager,
 }
 
 impl List<'_> {
     fn download(&self, extension: &str) -> String {
-        let query = without(self.query, &["page"]);
-        address(&format!("/changes.{extension}"), &query)
+        address(&format!("/changes.{extension}"), &self.query)
+    }
+
+    /// Returns what a closed menu of the filter form shows.
+    fn chosen(&self, names: &[&str]) -> String {
+        let chosen = names.iter().flat_map(|name| {
+            let words = self.form.pairs().filter(move |(found, _)| found == name);
+            words.map(move |(_, word)| match *name {
+                "not_status" => format!("not {}", word.replace(',', ", ")),
+                "min_risk" => format!("at least {word}"),
+                _ => word.replace(',', ", "),
+            })
+        });
+        let chosen: Vec<String> = chosen.filter(|word| !word.is_empty()).collect();
+        if chosen.is_empty() {
+            "Any".to_owned()
+        } else {
+            format::excerpt(&format::label(&chosen.join(", ")))
+        }
     }
 }
 
@@ -55,61 +83,66 @@ impl List<'_> {
 pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
-    let text = request.query_form();
+    let typed = request.query_form();
     if let Some(address) =
-        around::address_of_search(text.value("text"), &viewer.zone, app.now().into())
+        around::address_of_search(typed.value("text"), &viewer.zone, viewer.now)
     {
         return Ok(page::see_other(&address));
     }
-    let (query, mut form) = canonical_query(&app, tenant, request.query_form()).await?;
+    let (query, mut form) = filters::canonical_query(&app, tenant, typed).await?;
     if !form.is_refused() && query != request.query {
         return Ok(page::see_other(&address("/changes", &query)));
     }
-    let filter = match ChangeFilter::from_query(&query) {
-        Ok(filter) => filter,
-        Err(invalid) => {
-            form = form.refuse(&invalid);
-            ChangeFilter::default()
+    let mut selection = Selection {
+        filter: ChangeFilter::default(),
+        range: None,
+    };
+    match Selection::read(&query, viewer.now) {
+        Ok(read) => selection = read,
+        Err(invalid) => form = filters::refuse(form, &invalid),
+    }
+    let filter = &selection.filter;
+    let (mut count, mut changes) = (0, Vec::new());
+    if !form.is_refused() {
+        let list = app.store.changes(tenant, filter).await?;
+        count = list.count;
+        changes = blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
+        if let (0, Some(author)) = (count, &filter.created_by)
+            && let Some(message) = filters::unknown_author(&app.store, tenant, author).await?
+        {
+            form = form.refuse_field("created_by", message);
         }
-    };
-    let (count, changes) = if form.is_refused() {
-        (0, Vec::new())
-    } else {
-        let list = app.store.changes(tenant, &filter).await?;
-        let count = list.count;
-        let changes =
-            blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
-        (count, changes)
-    };
+    }
     let mut days: BTreeMap<Reverse<NaiveDate>, Vec<&Change>> = BTreeMap::new();
     for change in &changes {
         let day = viewer.zone.date(change.effective_at());
         days.entry(Reverse(day)).or_default().push(change);
     }
-    let now = Timestamp::from(app.now());
-    let first_page = without(&query, &["page"]);
+    let form = &with_filter_values(&app, &viewer, form, &query, &selection, &changes).await?;
+    let first_page = without(&query, &["page", "before"]);
+    let chips = chips::chips(&query, form, &viewer.zone);
+    let kept = form_urlencoded::parse(without(&first_page, &["text"]).as_bytes())
+        .into_owned()
+        .collect();
     let page = List {
         viewer: &viewer,
-        form: &with_filter_values(&app, &viewer, form, &filter, &changes).await?,
-        time_ranges: TIME_RANGES
-            .iter()
-            .map(|range| {
-                let query = with(&first_page, "since", range.start(now));
-                (range.label, address("/changes", &query))
-            })
-            .collect(),
+        form,
+        title: chips::title(&chips),
+        chips,
+        time_ranges: time_ranges(&first_page, &selection),
+        page_sizes: page_sizes(&first_page, filter.per_page),
         environments: Environment::WORDS,
         risks: RiskLevel::WORDS,
         statuses: Status::WORDS,
-        is_filtered: !first_page.is_empty(),
+        kept,
         count,
         changes: &changes,
         days: days
             .into_iter()
             .map(|(day, changes)| (day.0, changes))
             .collect(),
-        query: &query,
         pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, count),
+        query: first_page,
     };
     if page.form.is_refused() {
         return page::render(400, &page);
@@ -117,71 +150,33 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     page::render_live(&request, &page)
 }
 
-/// Converts the filter form to the query string of the API: without empty fields,
-/// with ids for names and RFC 3339 for times. Values that cannot be converted
-/// become errors of the form.
-async fn canonical_query(
-    app: &App,
-    tenant: Tenant,
-    form: Form,
-) -> Result<(String, Form), ApiError> {
-    let mut pairs: Vec<(&str, String)> = Vec::new();
-    let mut errors: Vec<(&str, &str)> = Vec::new();
-    let zone = form.zone();
-    for (name, value) in form.pairs() {
-        let value = value.trim();
-        match name {
-            _ if value.is_empty() => {}
-            "page" if value == "1" => {}
-            _ if SEVERAL.contains(&name) => {
-                match pairs.iter_mut().find(|(found, _)| *found == name) {
-                    Some((_, words)) => {
-                        words.push(',');
-                        words.push_str(value);
-                    }
-                    None => pairs.push((name, value.to_owned())),
-                }
-            }
-            "since" | "until" => pairs.push((name, zone.parse_field(value))),
-            zone::FIELD => {}
-            "tags" => {
-                let tags = list::parse(value).into_iter();
-                pairs.extend(tags.map(|tag| ("tag", tag)));
-            }
-            // PostgreSQL does not accept it in a string.
-            "service" | "host" if value.contains('\0') => {
-                errors.push((name, "must not contain NUL"));
-            }
-            // This bounds the lookups of one request.
-            "service" | "host" if is_repeated(&form, name) => {
-                errors.push((name, "must be given once"));
-            }
-            "service" => match app.store.service_named(tenant, &composed(value)).await? {
-                Some(service) => pairs.push(("service_id", service.id.to_string())),
-                None => errors.push((name, "no service has this name")),
-            },
-            "host" => match app.store.host_named(tenant, &composed(value)).await? {
-                Some(host) => pairs.push(("host_id", host.id.to_string())),
-                None => errors.push((name, "no host has this name")),
-            },
-            // The form sends the name as well, which may have been edited.
-            "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
-            _ => pairs.push((name, value.to_owned())),
-        }
-    }
-    let mut query = Pairs::default();
-    for (name, value) in pairs {
-        query.push(name, value);
-    }
-    let mut refused = form.clone();
-    for (name, message) in errors {
-        refused = refused.refuse_field(name, message);
-    }
-    Ok((query.finish(), refused))
+/// Returns the spans of time that end now, and all time.
+fn time_ranges(query: &str, selection: &Selection) -> Vec<Choice> {
+    let query = without(query, &["since", "until", RANGE]);
+    let ranges = TIME_RANGES.iter().map(|range: &TimeRange| Choice {
+        label: range.label.to_owned(),
+        address: address("/changes", &with(&query, RANGE, range.name)),
+        is_current: selection.range.is_some_and(|chosen| chosen.name == range.name),
+    });
+    let filter = &selection.filter;
+    let all = Choice {
+        label: "Any time".to_owned(),
+        address: address("/changes", &query),
+        is_current: filter.since.is_none() && filter.until.is_none(),
+    };
+    std::iter::once(all).chain(ranges).collect()
 }
 
-fn is_repeated(form: &Form, name: &str) -> bool {
-    form.pairs().filter(|(found, _)| *found == name).count() > 1
+fn page_sizes(query: &str, chosen: u64) -> Vec<Choice> {
+    let sizes = PAGE_SIZES.iter().map(|size| Choice {
+        label: size.to_string(),
+        address: match *size {
+            DEFAULT_PER_PAGE => address("/changes", &without(query, &["per_page"])),
+            size => address("/changes", &with(query, "per_page", size)),
+        },
+        is_current: *size == chosen,
+    });
+    sizes.collect()
 }
 
 /// Fills the form with the values of the filter, unless it was refused. The listed
@@ -190,47 +185,46 @@ async fn with_filter_values(
     app: &App,
     viewer: &Viewer,
     form: Form,
-    filter: &ChangeFilter,
+    query: &str,
+    selection: &Selection,
     changes: &[Change],
 ) -> Result<Form, ApiError> {
     if form.is_refused() {
         return Ok(form);
     }
-    let (tenant, zone) = (viewer.tenant(), &viewer.zone);
-    let service = match filter.service_id {
-        Some(id) => if_found(app.store.service(tenant, id).await)?.map(|service| service.name),
-        None => None,
-    };
-    let host = match filter.host_id {
-        Some(id) => if_found(app.store.host(tenant, id).await)?.map(|host| host.hostname),
-        None => None,
-    };
-    let time = |at: &Option<Timestamp>| at.as_ref().map(|at| zone.field(at)).unwrap_or_default();
-    let author = filter.created_by.as_ref().map(|author| {
+    let (tenant, zone, filter) = (viewer.tenant(), &viewer.zone, &selection.filter);
+    let mut values = Form::default();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        values.set(&name, value.into_owned());
+    }
+    if let Some(id) = filter.service_id {
+        let service = if_found(app.store.service(tenant, id).await)?;
+        values.set("service", service.map(|found| found.name).unwrap_or_default());
+    }
+    if let Some(id) = filter.host_id {
+        let host = if_found(app.store.host(tenant, id).await)?;
+        values.set("host", host.map(|found| found.hostname).unwrap_or_default());
+    }
+    if let Some(author) = &filter.created_by {
         let mut authors = changes
             .iter()
             .filter_map(|change| change.created_by.as_ref());
-        let named = authors.find(|found| found.id.to_string().eq_ignore_ascii_case(author));
-        named.map_or_else(|| author.clone(), |found| found.name.clone())
-    });
-    Ok(Form::with_values([
-        ("q", filter.q.clone().unwrap_or_default()),
-        ("text", filter.text.clone().unwrap_or_default()),
-        ("created_by", author.unwrap_or_default()),
-        ("service", service.unwrap_or_default()),
-        ("host", host.unwrap_or_default()),
-        ("environment", words(&filter.environments)),
-        ("risk_level", words(&filter.risk_levels)),
-        ("status", words(&filter.statuses)),
-        ("tags", list::format(&filter.tags)),
-        ("since", time(&filter.since)),
-        ("until", time(&filter.until)),
-    ]))
-}
-
-fn words(chosen: &[impl ToString]) -> String {
-    let words: Vec<String> = chosen.iter().map(ToString::to_string).collect();
-    words.join(",")
+        if let Some(named) =
+            authors.find(|found| found.id.to_string().eq_ignore_ascii_case(author))
+        {
+            values.set("created_by", named.name.clone());
+        } else if let Some(name) = filters::author_name(&app.store, tenant, author).await? {
+            values.set("created_by", name);
+        }
+    }
+    values.set("tags", list::format(&filter.tags));
+    // The start of a range is not a fixed time.
+    if selection.range.is_none() {
+        let time = |at: &Option<Timestamp>| at.as_ref().map(|at| zone.field(at));
+        values.set("since", time(&filter.since).unwrap_or_default());
+        values.set("until", time(&filter.until).unwrap_or_default());
+    }
+    Ok(values)
 }
 
 fn if_found<T>(found: Result<T, StoreError>) -> Result<Option<T>, StoreError> {

@@ -1,9 +1,11 @@
 //! `/changes`
 
+mod chips;
 pub(super) mod delete;
 pub(super) mod detail;
 pub(super) mod download;
 pub(super) mod edit;
+mod filters;
 pub(super) mod list;
 
 use changelog_core::{Change, ChangeId};

@@ -319,16 +319,6 @@ impl Form {
         !self.errors.is_empty()
     }
 
-    /// Returns all error messages with the names of their fields.
-    pub(crate) fn all_errors(&self) -> impl Iterator<Item = String> {
-        let errors = self.errors.iter();
-        errors.flat_map(|(field, messages)| {
-            messages
-                .iter()
-                .map(move |message| format!("{field} {message}"))
-        })
-    }
-
     /// Returns the error messages of the whole form.
     pub(crate) fn general(&self) -> &[String] {
         self.errors("")

@@ -10,7 +10,7 @@ use changelog_core::{Author, AuthorType, Change, ServiceRef, Status, Timestamp};
 /// The tags of a row; its page has the others.
 const TAGS_SHOWN: usize = 3;
 /// The services of a row; its page has the others.
-const SERVICES_SHOWN: usize = 2;
+const SERVICES_SHOWN: usize = 1;
 
 /// The first elements of a list, and the others.
 pub(crate) struct Shortened<T> {

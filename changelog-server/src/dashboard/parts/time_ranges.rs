@@ -16,9 +16,9 @@ pub(crate) struct TimeRange {
 pub(crate) const TIME_RANGES: [TimeRange; 5] = [
     TimeRange::new("1h", "1 h", "hour", 60),
     TimeRange::new("4h", "4 h", "4 hours", 4 * 60),
-    TimeRange::new("1d", "1 day", "day", 24 * 60),
-    TimeRange::new("1w", "1 week", "week", 7 * 24 * 60),
-    TimeRange::new("1m", "1 month", "month", 30 * 24 * 60),
+    TimeRange::new("1d", "24 h", "24 hours", 24 * 60),
+    TimeRange::new("1w", "7 d", "7 days", 7 * 24 * 60),
+    TimeRange::new("1m", "30 d", "30 days", 30 * 24 * 60),
 ];
 
 impl TimeRange {

@@ -1,0 +1,280 @@
+//! The query string of the list of changes: that of the API, and `range` for a span of
+//! time that ends now. The filter form is converted to it.
+
+use changelog_core::limits::MAX_QUERY_WORDS;
+use changelog_core::query::Pairs;
+use changelog_core::text::{closest, composed};
+use changelog_core::{
+    ChangeFilter, Invalid, Timestamp, Violation, ViolationCode, Violations, list,
+};
+
+use crate::app::App;
+use crate::dashboard::names;
+use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::time_ranges::{TIME_RANGES, TimeRange};
+use crate::dashboard::parts::{format, zone};
+use crate::store::{Store, StoreError, Tenant};
+
+/// The parameters that take several words: a form repeats the name, the API separates
+/// the words by commas.
+pub(super) const SEVERAL: [&str; 4] = ["environment", "risk_level", "status", "not_status"];
+
+/// The fields of the form, with their labels.
+const LABELS: [(&str, &str); 12] = [
+    ("text", "Search"),
+    ("service", "Service"),
+    ("host", "Host"),
+    ("created_by", "Recorded by"),
+    ("tags", "Tags"),
+    ("since", "From"),
+    ("until", "Until"),
+    ("environment", "Environment"),
+    ("risk_level", "Risk"),
+    ("min_risk", "Risk at least"),
+    ("status", "Status"),
+    ("not_status", "Status"),
+];
+
+/// The names that a name that does not exist is compared with.
+const NAMES_COMPARED: u64 = 1_000;
+
+/// What the page and the downloads read from a query string.
+pub(super) struct Selection {
+    pub(super) filter: ChangeFilter,
+    /// The span of time that ends now, if the query string has one.
+    pub(super) range: Option<&'static TimeRange>,
+}
+
+impl Selection {
+    /// Reads a query string. A range is dropped if there are fixed times.
+    pub(super) fn read(query: &str, now: Timestamp) -> Result<Self, Invalid> {
+        let mut others = Pairs::default();
+        let mut range = None;
+        let mut unknown = Violations::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            if name == RANGE {
+                range = TIME_RANGES.iter().find(|range| range.name == value);
+                if range.is_none() {
+                    let words = TIME_RANGES.map(|range| range.name).join(", ");
+                    let message = format!("must be one of {words}");
+                    unknown.add("?range", ViolationCode::InvalidFormat, message);
+                }
+            } else {
+                others.push(&name, value);
+            }
+        }
+        let mut filter = ChangeFilter::from_query(&others.finish())?;
+        unknown.into_result(())?;
+        if filter.since.is_some() || filter.until.is_some() {
+            range = None;
+        }
+        if let Some(range) = range {
+            filter.since = range.start(now).parse().ok();
+        }
+        Ok(Self { filter, range })
+    }
+}
+
+/// The parameter with the name of a [`TimeRange`].
+pub(super) const RANGE: &str = "range";
+
+/// Converts the filter form to the query string: without empty fields, with ids for
+/// names and RFC 3339 for times. Values that cannot be converted become errors of the
+/// form.
+pub(super) async fn canonical_query(
+    app: &App,
+    tenant: Tenant,
+    form: Form,
+) -> Result<(String, Form), StoreError> {
+    let store = &app.store;
+    let mut pairs: Vec<(&str, String)> = Vec::new();
+    let mut errors: Vec<(&str, String)> = Vec::new();
+    let zone = form.zone();
+    let is_fixed = ["since", "until"].map(|name| !form.value(name).trim().is_empty());
+    for (name, value) in form.pairs() {
+        let value = value.trim();
+        match name {
+            _ if value.is_empty() || name == zone::FIELD => {}
+            "page" if value == "1" => {}
+            RANGE if is_fixed.contains(&true) => {}
+            _ if SEVERAL.contains(&name) => {
+                match pairs.iter_mut().find(|(found, _)| *found == name) {
+                    Some((_, words)) => {
+                        words.push(',');
+                        words.push_str(value);
+                    }
+                    None => pairs.push((name, value.to_owned())),
+                }
+            }
+            "since" | "until" => pairs.push((name, zone.parse_field(value))),
+            "tags" => {
+                let tags = list::parse(value).into_iter();
+                pairs.extend(tags.map(|tag| ("tag", tag)));
+            }
+            // PostgreSQL does not accept it in a string.
+            "service" | "host" if value.contains('\0') => {
+                errors.push((name, "A name cannot contain NUL".to_owned()));
+            }
+            // This bounds the lookups of one request.
+            "service" | "host" if is_repeated(&form, name) => {
+                errors.push((name, "Enter one name".to_owned()));
+            }
+            "service" => match store.service_named(tenant, &composed(value)).await? {
+                Some(service) => pairs.push(("service_id", service.id.to_string())),
+                None => {
+                    let names = store.service_names_from(tenant, "", NAMES_COMPARED).await?;
+                    errors.push((name, unknown_name("service", value, &names)));
+                }
+            },
+            "host" => match store.host_named(tenant, &composed(value)).await? {
+                Some(host) => pairs.push(("host_id", host.id.to_string())),
+                None => {
+                    let names = store.host_names_from(tenant, "", NAMES_COMPARED).await?;
+                    errors.push((name, unknown_name("host", value, &names)));
+                }
+            },
+            // The form sends the name as well, which may have been edited.
+            "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
+            _ => pairs.push((name, value.to_owned())),
+        }
+    }
+    let mut query = Pairs::default();
+    for (name, value) in pairs {
+        query.push(name, value);
+    }
+    let mut refused = form.clone();
+    for (name, message) in errors {
+        refused = refused.refuse_field(name, message);
+    }
+    Ok((query.finish(), refused))
+}
+
+fn is_repeated(form: &Form, name: &str) -> bool {
+    form.pairs().filter(|(found, _)| *found == name).count() > 1
+}
+
+/// Says that a name does not exist, and which one may be meant.
+fn unknown_name(noun: &str, given: &str, names: &[String]) -> String {
+    let folded: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    let near = closest(given, folded.iter().map(String::as_str));
+    let near = near.and_then(|near| folded.iter().position(|name| name == near));
+    let given = format::visible(&format::excerpt(given));
+    match near {
+        Some(index) => format!(
+            "No {noun} named \"{given}\". Did you mean {}?",
+            format::visible(&names[index])
+        ),
+        None => format!("No {noun} named \"{given}\""),
+    }
+}
+
+/// Returns the error for an author without changes whose name nobody has.
+pub(super) async fn unknown_author(
+    store: &Store,
+    tenant: Tenant,
+    given: &str,
+) -> Result<Option<String>, StoreError> {
+    if uuid::Uuid::try_parse(given).is_ok() {
+        return Ok(None);
+    }
+    let mut all = names::people(store, tenant, "").await?;
+    let keys = store.api_keys(tenant).await?;
+    all.extend(keys.into_iter().map(|key| key.name));
+    let exists = all.iter().any(|name| name.eq_ignore_ascii_case(given));
+    Ok((!exists).then(|| unknown_name("person or API key", given, &all)))
+}
+
+/// Returns the name of the API key or person with an id.
+pub(super) async fn author_name(
+    store: &Store,
+    tenant: Tenant,
+    id: &str,
+) -> Result<Option<String>, StoreError> {
+    let Ok(id) = uuid::Uuid::try_parse(id) else {
+        return Ok(None);
+    };
+    match store.api_key_of(tenant, id.into()).await {
+        Ok(key) => return Ok(Some(key.name)),
+        Err(StoreError::NotFound) => {}
+        Err(error) => return Err(error),
+    }
+    let people = store.actors(tenant).await?.into_iter();
+    let mut of_id = people.filter(|actor| actor.actor_id == Some(id.into()));
+    Ok(of_id.next().map(|actor| actor.actor_name))
+}
+
+/// Adds the violations of a query string to the form, each at its field.
+pub(super) fn refuse(mut form: Form, invalid: &Invalid) -> Form {
+    for violation in &invalid.violations {
+        let parameter = violation.pointer.trim_start_matches('?');
+        let name = match parameter {
+            "service_id" => "service",
+            "host_id" => "host",
+            "tag" => "tags",
+            name => name,
+        };
+        let label = LABELS.iter().find(|(field, _)| *field == name);
+        let message = message(violation, parameter, label.map(|(_, label)| *label));
+        let field = label.map_or("", |(field, _)| field);
+        form = form.refuse_field(field, message);
+    }
+    if invalid.more > 0 {
+        form = form.refuse_field("", format!("{} more errors", invalid.more));
+    }
+    form
+}
+
+fn message(violation: &Violation, parameter: &str, label: Option<&str>) -> String {
+    let shown = format::visible(&format::excerpt(parameter));
+    match (&violation.code, parameter, label) {
+        (ViolationCode::UnknownField, ..) => format!("Unknown filter: {shown}"),
+        (_, "since" | "until", Some(label)) => format!("\"{label}\" isn't a valid date and time"),
+        (_, "service_id" | "host_id", Some(label)) => format!("{label}: not a valid id"),
+        (ViolationCode::TooMany, "text" | "q", _) => {
+            format!("Search for at most {MAX_QUERY_WORDS} different words")
+        }
+        (_, _, Some(label)) => format!("{label} {}", violation.message),
+        (_, _, None) => format!("{shown} {}", violation.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_end_now_and_yield_to_fixed_times() {
+        let now: Timestamp = "2026-11-22T15:15:42Z".parse().expect("a time");
+        let read = |query: &str| {
+            let selection = Selection::read(query, now).map_err(|invalid| {
+                let pointers = invalid.violations.into_iter().map(|one| one.pointer);
+                pointers.collect::<Vec<_>>()
+            })?;
+            let since = selection.filter.since.map(|since| since.to_string());
+            Ok::<_, Vec<String>>((since, selection.range.map(|range| range.name)))
+        };
+        let four_hours_ago = Some("2026-11-22T11:15:00.000Z".to_owned());
+        assert_eq!(read("range=4h"), Ok((four_hours_ago, Some("4h"))));
+        assert_eq!(read(""), Ok((None, None)));
+        let fixed = Some("2026-11-01T00:00:00.000Z".to_owned());
+        assert_eq!(
+            read("since=2026-11-01T00:00:00Z&range=4h"),
+            Ok((fixed, None))
+        );
+        assert_eq!(read("range=4h&until=2026-11-01T00:00:00Z"), Ok((None, None)));
+        assert_eq!(read("range=2h"), Err(vec!["?range".to_owned()]));
+        assert_eq!(read("range=2h&x=1"), Err(vec!["?x".to_owned()]));
+    }
+
+    #[test]
+    fn unknown_names_have_a_suggestion() {
+        let names = ["payments".to_owned(), "Search".to_owned()];
+        for (given, expected) in [
+            ("pay", "No service named \"pay\". Did you mean payments?"),
+            ("serach", "No service named \"serach\". Did you mean Search?"),
+            ("kafka", "No service named \"kafka\""),
+        ] {
+            assert_eq!(unknown_name("service", given, &names), expected);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `/names/KIND`: the names that begin with what was typed, as JSON for the script.
+
+use changelog_core::ProblemCode;
+use changelog_core::limits::MAX_NAME_CHARS;
+use changelog_core::text::composed;
+use serde::Serialize;
+
+use super::parts::viewer::{Section, Viewer};
+use crate::app::App;
+use crate::store::{Store, StoreError, Tenant};
+use crate::web::{ApiError, ApiResult, Request, reply};
+
+/// The most names in a response.
+const MAX_NAMES: usize = 200;
+/// The most tags in a response; each is a lookup.
+const MAX_TAGS: usize = 40;
+
+#[derive(Serialize)]
+struct Names {
+    names: Vec<String>,
+    /// Whether there may be more.
+    has_more: bool,
+}
+
+/// `GET /names/services`, `/names/hosts`, `/names/tags`, `/names/people`
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, Section::Changes).await?;
+    let form = request.query_form();
+    let prefix = composed(form.value("prefix").trim_start());
+    let is_name = prefix.chars().count() <= MAX_NAME_CHARS && !prefix.contains(char::is_control);
+    let (store, tenant) = (&app.store, viewer.tenant());
+    let names = match request.parameter.as_str() {
+        // Nothing has such a name.
+        _ if !is_name => Vec::new(),
+        "services" => store.service_names_from(tenant, &prefix, limit()).await?,
+        "hosts" => store.host_names_from(tenant, &prefix, limit()).await?,
+        "tags" => store.tag_names_from(tenant, &prefix, MAX_TAGS).await?,
+        "people" => people(store, tenant, &prefix).await?,
+        _ => {
+            let detail = "there is no list of names at this address";
+            return Err(ApiError::new(ProblemCode::NotFound, detail));
+        }
+    };
+    let has_more = names.len() >= match request.parameter.as_str() {
+        "tags" => MAX_TAGS,
+        _ => MAX_NAMES,
+    };
+    Ok(reply::json(200, &Names { names, has_more }))
+}
+
+fn limit() -> u64 {
+    MAX_NAMES as u64
+}
+
+/// Returns the names of the people and API keys that have recorded something.
+pub(super) async fn people(
+    store: &Store,
+    tenant: Tenant,
+    prefix: &str,
+) -> Result<Vec<String>, StoreError> {
+    let prefix = prefix.to_lowercase();
+    let actors = store.actors(tenant).await?;
+    let names = actors.into_iter().map(|actor| actor.actor_name);
+    let mut names: Vec<String> = names
+        .filter(|name| name.to_lowercase().starts_with(&prefix))
+        .take(MAX_NAMES)
+        .collect();
+    names.dedup();
+    Ok(names)
+}
