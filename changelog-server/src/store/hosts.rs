@@ -1,5 +1,8 @@
 //! Hosts.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use changelog_core::{Environment, Host, HostId, HostPatch, HostRef, NewHost, Platform, Timestamp};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
@@ -10,7 +13,7 @@ use super::activity::difference;
 use super::catalog_words::Named;
 use super::engine::error::or_conflict;
 use super::engine::{execute, on};
-use super::summaries::{Summarized, Summary, page, page_after};
+use super::summaries::{Summarized, Summary, by_ids, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const SELECT_ALL: &str = "
@@ -123,12 +126,13 @@ impl Database {
     }
 
     /// Lists a page of the hosts of an organization, ordered by hostname, each with a
-    /// summary of its changes.
+    /// summary of its changes; `days`, numbers since 1970 in UTC, are counted apart.
     pub async fn host_page(
         &self,
         tenant: Tenant,
         limit: u64,
         offset: u64,
+        days: Range<i64>,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
         let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = page(SELECT_PAGE, tenant, "hostname_folded", limit, offset);
@@ -138,8 +142,39 @@ impl Database {
             let host = row.into_host(tenant);
             (host.id.0, host)
         });
-        self.summarize(tenant, Summarized::Host, hosts.collect())
+        self.summarize(tenant, Summarized::Host, hosts.collect(), days)
             .await
+    }
+
+    /// Returns the hosts with these ids, in this order, each with a summary of its
+    /// changes. Hosts that do not exist are left out.
+    pub async fn host_summaries(
+        &self,
+        tenant: Tenant,
+        ids: &[HostId],
+        days: Range<i64>,
+    ) -> Result<Vec<Summary<Host>>, StoreError> {
+        let mut found = self.hosts_by_id(tenant, ids).await?;
+        let in_order = ids.iter().filter_map(|id| Some((id.0, found.remove(id)?)));
+        self.summarize(tenant, Summarized::Host, in_order.collect(), days)
+            .await
+    }
+
+    /// Finds hosts of an organization by their ids.
+    pub(super) async fn hosts_by_id(
+        &self,
+        tenant: Tenant,
+        ids: &[HostId],
+    ) -> Result<HashMap<HostId, Host>, StoreError> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<HostRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = by_ids(SELECT_PAGE, tenant, ids.iter().map(|id| id.0));
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let hosts = rows.into_iter().map(|row| (row.id, row.into_host(tenant)));
+        Ok(hosts.collect())
     }
 
     /// Finds a host of an organization by its name, ignoring ASCII case.

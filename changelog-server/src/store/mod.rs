@@ -19,6 +19,7 @@ mod activity_list;
 mod actors;
 mod api_keys;
 mod authors;
+mod catalog_lists;
 mod catalog_words;
 mod change_history;
 pub(crate) mod change_notifier;
@@ -59,6 +60,7 @@ use changelog_core::{ChangeFilter, ChangeId, Timestamp};
 pub use activity::{Entry, StoredEntry};
 pub use activity_list::{ActivityPage, ActivitySearch, EntriesBy};
 pub use api_keys::KeyOwner;
+pub use catalog_lists::MAX_LISTED;
 pub use changes::{
     CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,
 };

@@ -1,6 +1,7 @@
 //! Services.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use changelog_core::service::DEFAULT_COLOR;
 use changelog_core::{
@@ -15,7 +16,7 @@ use super::activity::difference;
 use super::catalog_words::Named;
 use super::engine::error::or_conflict;
 use super::engine::{Dialect, execute, on};
-use super::summaries::{Summarized, Summary, page, page_after};
+use super::summaries::{Summarized, Summary, by_ids, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
 const SELECT_ALL: &str = "
@@ -127,12 +128,13 @@ impl Database {
     }
 
     /// Lists a page of the services of an organization, ordered by name, each with a
-    /// summary of its changes.
+    /// summary of its changes; `days`, numbers since 1970 in UTC, are counted apart.
     pub async fn service_page(
         &self,
         tenant: Tenant,
         limit: u64,
         offset: u64,
+        days: Range<i64>,
     ) -> Result<Vec<Summary<Service>>, StoreError> {
         let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
             let mut query = page(SELECT_PAGE, tenant, "name_folded", limit, offset);
@@ -142,7 +144,21 @@ impl Database {
             let service = row.into_service(tenant);
             (service.id.0, service)
         });
-        self.summarize(tenant, Summarized::Service, services.collect())
+        self.summarize(tenant, Summarized::Service, services.collect(), days)
+            .await
+    }
+
+    /// Returns the services with these ids, in this order, each with a summary of its
+    /// changes. Services that do not exist are left out.
+    pub async fn service_summaries(
+        &self,
+        tenant: Tenant,
+        ids: &[ServiceId],
+        days: Range<i64>,
+    ) -> Result<Vec<Summary<Service>>, StoreError> {
+        let mut found = self.services_by_id(tenant, ids.iter().copied()).await?;
+        let in_order = ids.iter().filter_map(|id| Some((id.0, found.remove(id)?)));
+        self.summarize(tenant, Summarized::Service, in_order.collect(), days)
             .await
     }
 
@@ -156,7 +172,7 @@ impl Database {
             return Ok(HashMap::new());
         }
         let rows: Vec<ServiceRow> = on!(&mut self.reader(tenant).await?, |db| async {
-            let mut query = by_ids(SELECT_PAGE, tenant, ids);
+            let mut query = by_ids(SELECT_PAGE, tenant, ids.map(|id| id.0));
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows
@@ -295,23 +311,6 @@ impl Tx {
         }
         Ok((service, changes))
     }
-}
-
-/// Completes a statement that reads services by their ids.
-pub(super) fn by_ids<DB: Dialect>(
-    select: &str,
-    tenant: Tenant,
-    ids: impl Iterator<Item = ServiceId>,
-) -> QueryBuilder<DB> {
-    let mut query = QueryBuilder::new(select);
-    DB::bind(&mut query, tenant.uuid().into());
-    // In a join with VALUES, SQLite may read all services of the organization.
-    for (number, id) in ids.enumerate() {
-        query.push(if number == 0 { " AND id IN (" } else { ", " });
-        DB::bind(&mut query, id.0.into());
-    }
-    query.push(")");
-    query
 }
 
 /// Returns the JSON by which changes refer to a service.

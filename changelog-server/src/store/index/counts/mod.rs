@@ -32,7 +32,7 @@ const ALL_TIME: i64 = 0;
 /// The span of a day of a service, a host or an author. If it were that of the
 /// organization's days, PostgreSQL, which takes scope and span for independent, would expect
 /// hundreds of thousands of the latter.
-const DAY_OF_OTHERS: i64 = -DAY;
+pub(in crate::store) const DAY_OF_OTHERS: i64 = -DAY;
 
 /// What changes are counted by, in addition to risk, status and environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
