@@ -309,6 +309,20 @@ CREATE TABLE activity_actors (
     PRIMARY KEY (organization_id, actor_key)
 );
 
+-- Filters of the list of changes that were saved under a name. `owner` is the id of the
+-- user, '' for a view that the organization shares. `query` is the query string.
+CREATE TABLE saved_views (
+    organization_id uuid NOT NULL,
+    id              uuid NOT NULL,
+    owner           text COLLATE "C" NOT NULL,
+    name            text COLLATE "C" NOT NULL,
+    name_folded     text COLLATE "C" NOT NULL,
+    query           text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, owner, name_folded)
+);
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one.
 CREATE TABLE idempotency (

@@ -307,6 +307,20 @@ CREATE TABLE activity_actors (
     PRIMARY KEY (organization_id, actor_key)
 ) STRICT, WITHOUT ROWID;
 
+-- Filters of the list of changes that were saved under a name. `owner` is the id of the
+-- user, '' for a view that the organization shares. `query` is the query string.
+CREATE TABLE saved_views (
+    organization_id BLOB NOT NULL,
+    id              BLOB NOT NULL,
+    owner           TEXT NOT NULL,
+    name            TEXT NOT NULL,
+    name_folded     TEXT NOT NULL,
+    query           TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, owner, name_folded)
+) STRICT;
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one. Rows
 -- are appended, so that only the index on the scope is written at random pages,

@@ -1,12 +1,14 @@
 //! `/hosts`
 
+use std::ops::Range;
+
 use changelog_core::{
     Action, ChangeFilter, Environment, Host, HostId, HostPatch, NewHost, Platform, list,
 };
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::catalog::{CatalogPage, ItemView, Texts};
+use super::catalog::{CatalogPage, ItemView, Listed, Order, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::store::activity::Entry;
@@ -21,18 +23,19 @@ impl CatalogPage for Hosts {
         noun: "host",
         heading: "Hosts",
         name_column: "Hostname",
-        summary_column: "Platform and environment",
+        summary_column: "Platform",
         create_command: "chlog host create web-1",
+        orders: &[Order::Name, Order::LastChanged],
     };
 
     const FIELDS: &'static [Field] = &[
         Field::new("hostname", FieldKind::Required, "Hostname")
-            .hint("Must be unique; case does not matter."),
+            .hint("Must be unique (case-insensitive)."),
         Field::new(
             "environment",
             FieldKind::Choice {
                 words: Environment::WORDS,
-                none: Some("unknown"),
+                none: Some("Not specified"),
             },
             "Environment",
         ),
@@ -44,9 +47,9 @@ impl CatalogPage for Hosts {
             },
             "Platform",
         ),
-        Field::new("fqdn", FieldKind::Optional, "Fully qualified domain name"),
+        Field::new("fqdn", FieldKind::Optional, "FQDN"),
         Field::new("ip_address", FieldKind::Optional, "IP address").hint("IPv4 or IPv6."),
-        Field::new("os", FieldKind::Optional, "Operating system"),
+        Field::new("os", FieldKind::Optional, "OS"),
         Field::new("roles", FieldKind::List, "Roles").hint("Separated by commas."),
         Field::new("description", FieldKind::LongText, "Description"),
     ];
@@ -59,10 +62,23 @@ impl CatalogPage for Hosts {
     async fn list(
         store: &Store,
         tenant: Tenant,
-        limit: u64,
-        offset: u64,
+        listed: Listed<'_>,
+        days: Range<i64>,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
-        store.host_page(tenant, limit, offset).await
+        match listed {
+            Listed::ByName { limit, offset } => {
+                store.host_page(tenant, limit, offset, days).await
+            }
+            Listed::Found(text) => store.hosts_found(tenant, text, days).await,
+            // No index has the days of all hosts.
+            Listed::MostChanged | Listed::LastChanged => {
+                store.hosts_last_changed(tenant, days).await
+            }
+        }
+    }
+
+    fn defaults() -> Form {
+        Form::default()
     }
 
     async fn get(store: &Store, tenant: Tenant, id: HostId) -> Result<Host, StoreError> {
@@ -113,19 +129,17 @@ impl CatalogPage for Hosts {
             ("description", text(&host.description)),
         ]);
         let roles = host.roles.join(", ");
-        let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "–".to_owned());
         ItemView {
             id: host.id.to_string(),
-            summary: match &environment {
-                Some(environment) => format!("{}, {environment}", host.platform),
-                None => host.platform.to_string(),
-            },
+            color: None,
+            summary: host.platform.to_string(),
+            environment,
             facts: vec![
-                ("Environment", or_none(environment)),
                 ("Platform", host.platform.to_string()),
-                ("Domain name", or_none(host.fqdn)),
+                ("FQDN", or_none(host.fqdn)),
                 ("IP address", or_none(host.ip_address)),
-                ("Operating system", or_none(host.os)),
+                ("OS", or_none(host.os)),
                 (
                     "Roles",
                     or_none(Some(roles).filter(|roles| !roles.is_empty())),

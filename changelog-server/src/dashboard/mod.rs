@@ -17,6 +17,7 @@ mod parts;
 mod services;
 mod settings;
 mod setup;
+mod views;
 mod upcoming;
 
 use warp::path;
@@ -48,18 +49,25 @@ pub(crate) fn routes(app: &App) -> Routes {
         at_id(path!("changes" / String / "edit")).get(changes::edit::edit_form),
         at_id(path!("changes" / String / "delete")).post(changes::delete::delete),
         at(path!("services"))
-            .get(catalog::list::<Services>)
-            .post(catalog::create::<Services>),
+            .get(catalog::list::get::<Services>)
+            .post(catalog::edit::create::<Services>),
+        at(path!("services" / "new")).get(catalog::edit::new_form::<Services>),
         at_id(path!("services" / String))
-            .get(catalog::get::<Services>)
-            .post(catalog::update::<Services>),
+            .get(catalog::item::get::<Services>)
+            .post(catalog::edit::update::<Services>),
+        at_id(path!("services" / String / "edit")).get(catalog::edit::edit_form::<Services>),
         at(path!("hosts"))
-            .get(catalog::list::<Hosts>)
-            .post(catalog::create::<Hosts>),
+            .get(catalog::list::get::<Hosts>)
+            .post(catalog::edit::create::<Hosts>),
+        at(path!("hosts" / "new")).get(catalog::edit::new_form::<Hosts>),
         at_id(path!("hosts" / String))
-            .get(catalog::get::<Hosts>)
-            .post(catalog::update::<Hosts>),
+            .get(catalog::item::get::<Hosts>)
+            .post(catalog::edit::update::<Hosts>),
+        at_id(path!("hosts" / String / "edit")).get(catalog::edit::edit_form::<Hosts>),
         at_id(path!("names" / String)).get(names::get),
+        at(path!("views")).get(views::list).post(views::create),
+        at_id(path!("views" / String)).post(views::rename),
+        at_id(path!("views" / String / "delete")).post(views::delete),
         at(path!("activity")).get(activity::list::get),
         at(path!("activity.csv")).get(activity::download::as_csv),
         at(path!("activity.ndjson")).get(activity::download::as_ndjson),

@@ -1,10 +1,13 @@
 //! `/services`
 
+use std::ops::Range;
+
+use changelog_core::service::DEFAULT_COLOR;
 use changelog_core::{Action, ChangeFilter, NewService, Service, ServiceId, ServicePatch, list};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
-use super::catalog::{CatalogPage, ItemView, Related, Texts};
+use super::catalog::{CatalogPage, ItemView, Listed, Order, Related, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::dashboard::parts::{format, service_ids};
@@ -25,12 +28,13 @@ impl CatalogPage for Services {
         name_column: "Name",
         summary_column: "Description",
         create_command: "chlog service create payments",
+        orders: &[Order::Name, Order::MostChanged, Order::LastChanged],
     };
 
     const FIELDS: &'static [Field] = &[
         Field::new("name", FieldKind::Required, "Name")
-            .hint("Must be unique; case does not matter."),
-        Field::new("color", FieldKind::Optional, "Color").hint("#rgb or #rrggbb."),
+            .hint("Must be unique (case-insensitive)."),
+        Field::new("color", FieldKind::Color, "Color").hint("Of its dot in lists."),
         Field::new(DEPENDS_ON, FieldKind::List, "Depends on")
             .hint("Names or ids of services, separated by commas."),
         Field::new("description", FieldKind::LongText, "Description"),
@@ -44,10 +48,21 @@ impl CatalogPage for Services {
     async fn list(
         store: &Store,
         tenant: Tenant,
-        limit: u64,
-        offset: u64,
+        listed: Listed<'_>,
+        days: Range<i64>,
     ) -> Result<Vec<Summary<Service>>, StoreError> {
-        store.service_page(tenant, limit, offset).await
+        match listed {
+            Listed::ByName { limit, offset } => {
+                store.service_page(tenant, limit, offset, days).await
+            }
+            Listed::Found(text) => store.services_found(tenant, text, days).await,
+            Listed::MostChanged => store.services_most_changed(tenant, days).await,
+            Listed::LastChanged => store.services_last_changed(tenant, days).await,
+        }
+    }
+
+    fn defaults() -> Form {
+        Form::with_values([("color", DEFAULT_COLOR.to_owned())])
     }
 
     async fn get(store: &Store, tenant: Tenant, id: ServiceId) -> Result<Service, StoreError> {
@@ -89,7 +104,7 @@ impl CatalogPage for Services {
         let ids: Vec<String> = service.depends_on.iter().map(ToString::to_string).collect();
         let form = Form::with_values([
             ("name", service.name.clone()),
-            ("color", service.color.clone()),
+            ("color", six_digits(&service.color)),
             (DEPENDS_ON, list::format(&ids)),
             ("description", description.to_owned()),
         ]);
@@ -97,7 +112,9 @@ impl CatalogPage for Services {
             id: service.id.to_string(),
             summary: format::excerpt(description),
             name: service.name,
-            facts: vec![("Color", service.color)],
+            facts: Vec::new(),
+            color: Some(service.color),
+            environment: None,
             related: Vec::new(),
             description: service.description,
             created_at: service.created_at,
@@ -138,5 +155,28 @@ impl CatalogPage for Services {
 
     async fn with_ids(store: &Store, tenant: Tenant, form: &Form) -> Result<Form, StoreError> {
         service_ids::resolve(store, tenant, form, DEPENDS_ON).await
+    }
+}
+
+/// Returns a color as the input of a browser takes it: `#abc` is `#aabbcc`.
+fn six_digits(color: &str) -> String {
+    match color.strip_prefix('#') {
+        Some(digits) if digits.len() == 3 => {
+            let doubled = digits.chars().flat_map(|digit| [digit, digit]);
+            std::iter::once('#').chain(doubled).collect()
+        }
+        _ => color.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::six_digits;
+
+    #[test]
+    fn short_colors_are_expanded() {
+        for (given, expected) in [("#0aF", "#00aaFF"), ("#6366f1", "#6366f1"), ("", "")] {
+            assert_eq!(six_digits(given), expected);
+        }
     }
 }

@@ -11,6 +11,7 @@ use sqlx::types::Uuid;
 use sqlx::{Postgres, QueryBuilder, Sqlite};
 
 use super::engine::{Dialect, Engine, Planning, Script, on, push_limit};
+use super::summaries::by_ids;
 use super::{Database, StoreError, Tenant, Tx, services};
 
 /// How many of the services that depend on one service are read.
@@ -107,7 +108,7 @@ impl Tx {
             return Ok(HashMap::new());
         }
         let rows: Vec<(Uuid, String)> = on!(&mut self.connection, |db| async {
-            let mut query = services::by_ids(SELECT_NAMES, tenant, ids.iter().copied());
+            let mut query = by_ids(SELECT_NAMES, tenant, ids.iter().map(|id| id.0));
             query.build_query_as().fetch_all(&mut **db).await
         })?;
         Ok(rows

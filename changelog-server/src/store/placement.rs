@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 12] = [
+const OF_ORGANIZATIONS: [&str; 13] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -18,6 +18,7 @@ const OF_ORGANIZATIONS: [&str; 12] = [
     "change_search",
     "activity",
     "activity_actors",
+    "saved_views",
     "idempotency",
 ];
 

@@ -10,12 +10,12 @@ use changelog_core::{
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use sqlx::types::{Json, Uuid};
-use sqlx::{FromRow, QueryBuilder};
+use sqlx::FromRow;
 
 use super::activity::difference;
 use super::catalog_words::Named;
 use super::engine::error::or_conflict;
-use super::engine::{Dialect, execute, on};
+use super::engine::{execute, on};
 use super::summaries::{Summarized, Summary, by_ids, page, page_after};
 use super::{Database, Quota, StoreError, Tenant, Tx, new_id};
 
@@ -339,7 +339,7 @@ mod tests {
     #[tokio::test]
     async fn services_are_looked_up_by_ids() {
         for count in [1, 2, 100] {
-            let ids = std::iter::repeat_n(ServiceId(Uuid::from_u128(1)), count);
+            let ids = std::iter::repeat_n(Uuid::from_u128(1), count);
             let query = by_ids::<Sqlite>(SELECT_PAGE, Tenant(Uuid::from_u128(2).into()), ids);
             let plan = explain::of(&query.into_string()).await;
             let expected = "SEARCH services USING INDEX sqlite_autoindex_services_1 \

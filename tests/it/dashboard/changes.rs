@@ -374,7 +374,14 @@ async fn services_and_hosts_are_created_and_edited(app: TestApp) {
 pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) {
     sign_in(browser, app, &app.organization).await;
     let kinds = [
-        ("services", "service", "name", "color", "nonsense", "#abc"),
+        (
+            "services",
+            "service",
+            "name",
+            "depends_on",
+            "nowhere",
+            "needed",
+        ),
         (
             "hosts",
             "host",
@@ -384,18 +391,25 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
             "192.0.2.7",
         ),
     ];
+    let needed = json!({ "name": "needed", "color": "#0af" });
+    let needed = app.key().create("/api/services", needed).await;
     for (path, noun, name, other, bad, good) in kinds {
         let address = format!("{}/{path}", app.url());
         browser.open(&address).await;
-        let form = "#new form";
+        browser.press(&format!("New {noun}")).await;
+        browser.wait_for(&format!("#{name}:focus")).await;
+        let address = format!("{address}/new");
+        let form = "main form";
         browser.fill(form, &[(name, "first"), (other, bad)]).await;
         browser.press(&format!("Create {noun}")).await;
+        // The first field with an error has the focus.
         browser.wait_for(&format!("#{other}-error-1")).await;
+        browser.wait_for(&format!("#{other}:focus")).await;
         assert_eq!(browser.value(&format!("#{name}")).await, "first");
         assert_eq!(browser.value(&format!("#{other}")).await, bad);
         browser.fill(form, &[(other, good)]).await;
         browser.press(&format!("Create {noun}")).await;
-        browser.wait_for("#edit").await;
+        browser.wait_for("#calendar").await;
         assert_eq!(browser.text_of("h1").await, "first");
         let here = browser.path().await;
         assert!(here.starts_with(&format!("/{path}/")), "{here}");
@@ -410,19 +424,21 @@ pub(super) async fn check_services_and_hosts(app: &TestApp, browser: &Chromium) 
 
         // The edit form has the current values, and the log has the differences.
         browser.open(&format!("{}{here}", app.url())).await;
+        browser.press("Edit").await;
+        browser.wait_for(&format!("#{other}")).await;
         assert_eq!(browser.value(&format!("#{other}")).await, good);
         browser
-            .fill(
-                "#edit form",
-                &[(name, "second"), ("description", "what for")],
-            )
+            .fill(form, &[(name, "second"), ("description", "what for")])
             .await;
         browser.press("Save").await;
         browser.wait_for_text("what for").await;
         assert_eq!(browser.text_of("h1").await, "second");
         let thing = app.key().get(&format!("/api{here}")).await.data(200);
         assert_eq!(text(&thing[name]), "second");
-        assert_eq!(text(&thing[other]), good);
+        match other {
+            "depends_on" => assert_eq!(thing[other], json!([needed])),
+            _ => assert_eq!(text(&thing[other]), good),
+        }
         let owner = app.anonymous().with("cookie", &browser.cookie().await);
         let log = owner.get(&format!("/activity?resource={noun}")).await;
         log.is(200);

@@ -93,7 +93,7 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
             "Sunday, 1 February 2026"
         ]
     );
-    let lists = browser.all("h3.day + .card").await;
+    let lists = browser.all("h3.day + .changes").await;
     let mut sizes = Vec::new();
     for list in lists {
         let rows = list.find_all(fantoccini::Locator::Css("li")).await;
@@ -114,7 +114,8 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     let form = "main form";
     let fields = [("service", "payments & co"), ("host", "WEB-1")];
     browser.fill(form, &fields).await;
-    browser.click("main [value='low']").await;
+    browser.click("details.choose:has([name='risk_level']) summary").await;
+    browser.click("main [name='risk_level'][value='low']").await;
     browser.press("Filter").await;
     browser
         .wait_for(&format!("a[href*='service_id={service}'][download]"))
@@ -145,17 +146,19 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     browser.open(&format!("{}{address}", app.url())).await;
     assert_eq!(browser.text_of("#count").await, "4 changes");
 
-    browser.press("Clear").await;
+    browser.press("Clear filters").await;
     browser.wait_for_text("30 changes").await;
     open_filters(browser).await;
     let fields = [
         ("tags", "eu, a b"),
         ("since", "2026-02-01T12:05"),
         ("until", "2026-02-02T12:20"),
-        ("text", "number dep"),
     ];
     browser.fill(form, &fields).await;
     browser.press("Filter").await;
+    browser.wait_for(".active-filters").await;
+    // The search keeps the filters.
+    browser.fill("header", &[("text", "number dep\n")]).await;
     browser.wait_for_text("3 changes").await;
     let address = browser.address().await;
     assert_eq!(
@@ -174,9 +177,12 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
 
 async fn check_search(browser: &Chromium) {
     // The search in the header opens the list.
+    browser.press("Clear filters").await;
+    browser.wait_for_text("30 changes").await;
     browser.fill("header", &[("text", "deploy 07\n")]).await;
     browser.wait_for_text("1 change").await;
     assert_eq!(browser.address().await, "/changes?text=deploy+07");
+    assert_eq!(browser.value("#search").await, "deploy 07");
     // The page of a change shows the changes around it.
     browser.press("Deploy number 07").await;
     browser.wait_for("#history").await;

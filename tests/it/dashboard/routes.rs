@@ -68,6 +68,8 @@ impl Route {
             ("/settings/members/invitations/", &resources.invitation),
             ("/settings/members/", &resources.member),
             ("/invitations/", &resources.token),
+            // Not a kind of name.
+            ("/names/", &resources.change),
             // Not the name of a file.
             ("/assets/", &resources.change),
         ];

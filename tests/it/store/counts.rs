@@ -9,6 +9,9 @@ use serde_json::json;
 use super::{open, tenant};
 use changelog_tests::{TestApp, on_both};
 
+/// Numbers of days since 1970 that all changes of the tests lie in.
+const ALL_DAYS: std::ops::Range<i64> = 0..1_000_000;
+
 on_both!(
     process:
     changes_are_counted_by_day,
@@ -224,11 +227,11 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let key = app.key();
     let (store, tenant) = open(&app).await;
     let service_page = async |limit, offset| {
-        let page = store.service_page(tenant, limit, offset).await;
+        let page = store.service_page(tenant, limit, offset, ALL_DAYS).await;
         page.expect("the store responds")
     };
     let host_page = async |limit, offset| {
-        let page = store.host_page(tenant, limit, offset).await;
+        let page = store.host_page(tenant, limit, offset, ALL_DAYS).await;
         page.expect("the store responds")
     };
     let empty = service_page(5, 0).await;

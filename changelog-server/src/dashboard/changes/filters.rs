@@ -39,7 +39,7 @@ const LABELS: [(&str, &str); 12] = [
 const NAMES_COMPARED: u64 = 1_000;
 
 /// What the page and the downloads read from a query string.
-pub(super) struct Selection {
+pub(in crate::dashboard) struct Selection {
     pub(super) filter: ChangeFilter,
     /// The span of time that ends now, if the query string has one.
     pub(super) range: Option<&'static TimeRange>,
@@ -47,7 +47,7 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Reads a query string. A range is dropped if there are fixed times.
-    pub(super) fn read(query: &str, now: Timestamp) -> Result<Self, Invalid> {
+    pub(in crate::dashboard) fn read(query: &str, now: Timestamp) -> Result<Self, Invalid> {
         let mut others = Pairs::default();
         let mut range = None;
         let mut unknown = Violations::default();

@@ -19,7 +19,7 @@ use crate::dashboard::parts::query_string::{address, with, without};
 use crate::dashboard::parts::time_ranges::{TIME_RANGES, TimeRange};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page, zone};
-use crate::store::StoreError;
+use crate::store::{SavedView, StoreError};
 use crate::web::{ApiError, ApiResult, Request};
 
 /// The numbers of changes on a page that one can choose.
@@ -45,6 +45,7 @@ struct List<'a> {
     environments: &'static [&'static str],
     risks: &'static [&'static str],
     statuses: &'static [&'static str],
+    views: Vec<SavedView>,
     /// The parameters that a new search keeps.
     kept: Vec<(String, String)>,
     count: u64,
@@ -56,6 +57,16 @@ struct List<'a> {
 }
 
 impl List<'_> {
+    /// Returns whether the list is this view.
+    fn is_shown(&self, view: &SavedView) -> bool {
+        view.query == self.query
+    }
+
+    /// Returns whether the list has a filter that is not a view.
+    fn is_unsaved(&self) -> bool {
+        !self.query.is_empty() && !self.views.iter().any(|view| self.is_shown(view))
+    }
+
     fn download(&self, extension: &str) -> String {
         address(&format!("/changes.{extension}"), &self.query)
     }
@@ -134,6 +145,10 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         environments: Environment::WORDS,
         risks: RiskLevel::WORDS,
         statuses: Status::WORDS,
+        views: app
+            .store
+            .saved_views(tenant, viewer.session.person.id)
+            .await?,
         kept,
         count,
         changes: &changes,

@@ -5,7 +5,7 @@ pub(super) mod delete;
 pub(super) mod detail;
 pub(super) mod download;
 pub(super) mod edit;
-mod filters;
+pub(super) mod filters;
 pub(super) mod list;
 
 use changelog_core::{Change, ChangeId};

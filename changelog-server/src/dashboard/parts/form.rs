@@ -49,6 +49,8 @@ pub(crate) enum FieldKind {
     List,
     /// One `label=url` per line.
     Links,
+    /// A color; it always has a value.
+    Color,
     /// A time in the form's zone as browsers send it, or in RFC 3339.
     Time,
     /// One of some words.
@@ -98,6 +100,7 @@ impl Field {
     pub(crate) fn input_type(&self) -> &'static str {
         match self.kind {
             FieldKind::Time => "datetime-local",
+            FieldKind::Color => "color",
             _ => "text",
         }
     }
@@ -319,6 +322,16 @@ impl Form {
         !self.errors.is_empty()
     }
 
+    /// Returns all error messages with the names of their fields.
+    pub(crate) fn all_errors(&self) -> impl Iterator<Item = String> {
+        let errors = self.errors.iter();
+        errors.flat_map(|(field, messages)| {
+            messages
+                .iter()
+                .map(move |message| format!("{field} {message}"))
+        })
+    }
+
     /// Returns the error messages of the whole form.
     pub(crate) fn general(&self) -> &[String] {
         self.errors("")
@@ -345,7 +358,7 @@ impl FieldKind {
         match self {
             Self::Required => json!(text),
             _ if text.trim().is_empty() => Value::Null,
-            Self::Optional | Self::LongText | Self::Choice { .. } => {
+            Self::Optional | Self::LongText | Self::Color | Self::Choice { .. } => {
                 json!(text.replace("\r\n", "\n"))
             }
             Self::List => list::parse(text).into(),

@@ -202,13 +202,6 @@ mod tests {
         }
     }
 
-    fn thousands_are_separated() {
-        for (number, expected) in [(0, "0"), (999, "999"), (1_000, "1,000"), (20_009, "20,009")] {
-            assert_eq!(count(&number), expected);
-        }
-        assert_eq!(count(&1_234_567), "1,234,567");
-    }
-
     #[test]
     fn browsers_are_named() {
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0";

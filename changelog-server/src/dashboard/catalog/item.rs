@@ -1,0 +1,62 @@
+//! `/services/ID`, `/hosts/ID`
+
+use askama::Template;
+use changelog_core::{Change, ChangeFilter};
+
+use super::{CatalogPage, ItemView, Texts};
+use crate::app::App;
+use crate::dashboard::parts::viewer::Viewer;
+use crate::dashboard::parts::{assets, charts, format, page};
+use crate::store::HAPPENED;
+use crate::web::{ApiResult, Request};
+
+/// The newest changes that the page of an item shows.
+const CHANGES_SHOWN: u64 = 20;
+
+#[derive(Template)]
+#[template(path = "catalog/item.html")]
+struct ItemPage<'a> {
+    viewer: &'a Viewer,
+    texts: Texts,
+    item: ItemView,
+    count: u64,
+    changes: Vec<Change>,
+    /// The query string of the list of its changes.
+    query: String,
+    /// The command that logs a change of it.
+    log_command: String,
+    calendar: charts::Calendar,
+}
+
+/// `GET /services/ID`, `GET /hosts/ID`
+pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::read(&app, &request, P::TEXTS.section).await?;
+    let (tenant, id) = (viewer.tenant(), request.id()?);
+    let mut item = P::view(P::get(&app.store, tenant, id).await?);
+    P::complete(&app.store, tenant, id, &mut item).await?;
+    let (filter, scope) = P::changes_of(id);
+    let filter = ChangeFilter {
+        per_page: CHANGES_SHOWN,
+        statuses: HAPPENED.to_vec(),
+        ..filter
+    };
+    let list = app.store.changes(tenant, &filter).await?;
+    let today = app.now().timestamp().div_euclid(86_400);
+    let days = app
+        .store
+        .daily_counts(tenant, scope, charts::year(today))
+        .await?;
+    let noun = P::TEXTS.noun;
+    let query = format::query(&format!("{noun}_id"), id);
+    let page = ItemPage {
+        viewer: &viewer,
+        texts: P::TEXTS,
+        item,
+        count: list.count,
+        changes: list.json.parse()?,
+        calendar: charts::calendar(&days, today, &query),
+        query,
+        log_command: format!("chlog log --status completed --{noun} {id} \"what was done\""),
+    };
+    page::render_live(&request, &page)
+}
