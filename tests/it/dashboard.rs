@@ -3,6 +3,7 @@
 mod accounts;
 mod activity;
 mod api_keys;
+mod around;
 mod authors;
 mod changes;
 mod compression;

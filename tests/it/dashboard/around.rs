@@ -1,0 +1,474 @@
+//! The page of suspects around a time, the timeline, and the ways that lead there.
+
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, TestClient, on_both, on_one};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use fantoccini::key::Key;
+use serde_json::json;
+
+use super::{between, sign_in};
+
+on_both!(
+    a_question_that_makes_no_sense_is_answered_at_its_field,
+    the_moment_is_in_the_zone_of_the_reader,
+    many_changes_are_counted_where_they_cannot_be_drawn,
+);
+
+on_one!(
+    the_culprit_is_found_from_the_overview,
+    the_culprit_is_found_without_scripts,
+    a_key_and_the_search_lead_to_the_suspects,
+    the_timeline_moves_by_keys_and_by_pointer,
+    the_table_has_what_the_timeline_draws,
+    the_line_of_the_moment_and_planned_changes_are_drawn,
+);
+
+fn rfc3339(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// Records an incident of the service payments some minutes ago, and returns its time
+/// with the id of the culprit.
+async fn incident(key: &TestClient) -> (DateTime<Utc>, String) {
+    let service = json!({ "name": "payments", "color": "#16a34a" });
+    let payments = key.create("/api/services", service).await;
+    let search = key
+        .create("/api/services", json!({ "name": "search" }))
+        .await;
+    let now = Utc::now();
+    // Fields have minutes.
+    let moment = now - TimeDelta::minutes(30) - TimeDelta::seconds(now.timestamp() % 60);
+    let mut culprit = String::new();
+    for (title, before, service, risk) in [
+        ("Deploy search 7.9", 2, &search, "high"),
+        ("Switch the payment provider", 4, &payments, "medium"),
+        ("Deploy payments 4.17", 300, &payments, "low"),
+        ("Tune search", 900, &search, "low"),
+    ] {
+        let body = json!({
+            "title": title, "service_id": service, "risk_level": risk, "status": "completed",
+            "started_at": rfc3339(moment - TimeDelta::minutes(before)),
+            "ended_at": rfc3339(moment - TimeDelta::minutes(before - 1)),
+            "environment": "prod",
+        });
+        let id = key.create("/api/changes", body).await;
+        if before == 4 {
+            culprit = id;
+        }
+    }
+    (moment, culprit)
+}
+
+async fn the_culprit_is_found_from_the_overview(app: TestApp) {
+    if let Some(browser) = Chromium::start().await {
+        check_culprit(&app, &browser).await;
+    }
+}
+
+async fn the_culprit_is_found_without_scripts(app: TestApp) {
+    if let Some(browser) = Chromium::without_scripts().await {
+        check_culprit(&app, &browser).await;
+        assert!(browser.has(".timeline-marks .suspect").await);
+        // The links move the timeline.
+        let before = browser.address().await;
+        browser.click("[data-move=earlier]").await;
+        browser.wait_for("h1").await;
+        let after = browser.address().await;
+        assert!(after.contains("from=") && after != before, "{after}");
+        assert!(after.contains("service=payments"), "{after}");
+    }
+}
+
+/// Types the time and the service of an incident on the overview.
+async fn check_culprit(app: &TestApp, browser: &Chromium) {
+    let (moment, culprit) = incident(&app.key()).await;
+    sign_in(browser, app, &app.organization).await;
+    // A browser without scripts has no zone, and one of a test has that of the machine.
+    let zone = browser.text_of("footer").await;
+    let at = if zone.contains("UTC") {
+        moment.format("%H:%M").to_string()
+    } else {
+        rfc3339(moment)
+    };
+    browser
+        .fill("form.broke", &[("at", &at), ("service", "payments")])
+        .await;
+    browser.press("Find suspects").await;
+    browser.wait_for("ol.suspects").await;
+    let titles = browser.texts(".suspects .title").await;
+    assert_eq!(titles[0], "Switch the payment provider");
+    assert_eq!(browser.path().await, "/around");
+    let address = browser.address().await;
+    let parameter = rfc3339(moment).replace(':', "%3A");
+    assert!(address.contains(&parameter), "{address}");
+    let before = browser.text_of(".suspects .first .before").await;
+    assert!(before.starts_with("4 min before"), "{before}");
+    let reasons = browser.text_of(".suspects .first .reasons").await;
+    assert!(reasons.contains("same service: payments"), "{reasons}");
+    // The lane of the affected service is the first.
+    let lanes = browser.texts(".timeline-name").await;
+    assert!(lanes[0].starts_with("payments"), "{lanes:?}");
+    assert!(browser.has(".timeline-grid .moment").await);
+    let mark = format!(".timeline-lane.affected a.suspect[href='/changes/{culprit}'] text");
+    assert_eq!(browser.text_of(&mark).await, "1");
+    // The question can be changed.
+    assert_eq!(browser.value("#service").await, "payments");
+    // At no width is anything cut off.
+    for width in [320, 390, 768, 2560] {
+        browser.set_width(width).await;
+        let is_script_run = browser.has("[data-timeline][tabindex]").await;
+        if is_script_run {
+            let overflow = "return document.documentElement.scrollWidth > innerWidth";
+            assert_eq!(browser.script(overflow).await, json!(false), "{width}");
+        }
+    }
+    browser.set_width(1280).await;
+}
+
+async fn a_key_and_the_search_lead_to_the_suspects(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let (moment, culprit) = incident(&app.key()).await;
+    sign_in(&browser, &app, &app.organization).await;
+    let ready = "[data-help]:not([hidden])";
+    browser.wait_for(ready).await;
+    // On the overview the key selects the field.
+    browser.keys("a").await;
+    browser
+        .keys(&format!("{}{}", rfc3339(moment), Key::Enter))
+        .await;
+    browser.wait_for("ol.suspects").await;
+    // From a change.
+    browser
+        .open(&format!("{}/changes/{culprit}", app.url()))
+        .await;
+    browser.wait_for(ready).await;
+    browser.keys("a").await;
+    browser.wait_for("ol.suspects").await;
+    assert_eq!(browser.value("#service").await, "payments");
+    // From any other page.
+    browser.open(&format!("{}/activity", app.url())).await;
+    browser.wait_for(ready).await;
+    browser.keys("a").await;
+    browser.wait_for("ol.suspects").await;
+    assert_eq!(browser.address().await, "/around");
+    // A time in the search.
+    let typed = format!("{}{}", moment.format("%Y-%m-%d %H:%MZ"), Key::Enter);
+    browser
+        .find("#search")
+        .await
+        .click()
+        .await
+        .expect("a field");
+    browser.keys(&typed).await;
+    browser.wait_for("#at[value]:not([value=''])").await;
+    browser.wait_for("ol.suspects").await;
+    let address = browser.address().await;
+    let expected = rfc3339(moment).replace(':', "%3A");
+    assert_eq!(address, format!("/around?at={expected}"));
+}
+
+async fn the_timeline_moves_by_keys_and_by_pointer(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let (moment, culprit) = incident(&app.key()).await;
+    sign_in(&browser, &app, &app.organization).await;
+    let at = rfc3339(moment).replace(':', "%3A");
+    let address = format!("/around?at={at}&service=payments&span=1h");
+    browser.open(&format!("{}{address}", app.url())).await;
+    let range = async || {
+        let timeline = browser.find("[data-timeline][tabindex]").await;
+        let mut ends = [0; 2];
+        for (end, name) in ends.iter_mut().zip(["data-from", "data-to"]) {
+            let value = timeline.attr(name).await.expect("an element");
+            *end = value.expect("a time").parse::<i64>().expect("a number");
+        }
+        ends
+    };
+    let [from, to] = range().await;
+    let shown = browser.address().await;
+    let press = async |key: &str, before: &str| {
+        browser
+            .script("document.querySelector('[data-timeline]').focus()")
+            .await;
+        browser.keys(key).await;
+        let moved = format!("a[data-move]:not([href*='{before}'])");
+        browser.wait_for(&moved).await;
+        while browser.address().await == before {
+            tokio::task::yield_now().await;
+        }
+        browser.wait_for("[data-timeline][tabindex]").await;
+    };
+    press(&Key::Left.to_string(), &shown).await;
+    let [left, right] = range().await;
+    assert!(left < from && right < to, "{left} {right}");
+    let moved = browser.address().await;
+    press("+", &moved).await;
+    let [start, end] = range().await;
+    assert!(
+        (end - start - (right - left) / 2).abs() < 2_000,
+        "{start} {end}"
+    );
+    // Back is the range before.
+    browser.tab.back().await.expect("a page before");
+    browser.wait_for_url(&format!("{}{moved}", app.url())).await;
+    assert_eq!(range().await, [left, right]);
+
+    // The keys up and down go through the changes.
+    browser.open(&format!("{}{address}", app.url())).await;
+    browser.wait_for("[data-timeline][tabindex]").await;
+    browser
+        .script("document.querySelector('[data-timeline]').focus()")
+        .await;
+    browser.keys(&Key::Down.to_string()).await;
+    let focused = "return document.activeElement.getAttribute('href')";
+    let first = browser.script(focused).await;
+    assert_eq!(first, json!(format!("/changes/{culprit}")));
+    browser.keys(&Key::Enter.to_string()).await;
+    browser.wait_for("#history").await;
+
+    // A drag selects a range.
+    browser.open(&format!("{}{address}", app.url())).await;
+    browser.wait_for("[data-timeline][tabindex]").await;
+    let [from, to] = range().await;
+    browser
+        .script(
+            "const box = document.querySelector('.timeline-grid').getBoundingClientRect();
+            const at = (part) => ({ bubbles: true, button: 0, pointerType: 'mouse',
+                clientX: box.left + box.width * part, clientY: box.top + 60 });
+            const plot = document.querySelector('.timeline-plot');
+            plot.dispatchEvent(new PointerEvent('pointerdown', at(0.25)));
+            plot.dispatchEvent(new PointerEvent('pointermove', at(0.5)));
+            plot.dispatchEvent(new PointerEvent('pointerup', at(0.75)));",
+        )
+        .await;
+    browser.wait_for("[data-move=in][href*='from=']").await;
+    while !browser.address().await.contains("from=") {
+        tokio::task::yield_now().await;
+    }
+    let [start, end] = range().await;
+    let quarter = (to - from) / 4;
+    let near = |one: i64, other: i64| (one - other).abs() < quarter / 10;
+    assert!(near(start, from + quarter) && near(end, to - quarter));
+}
+
+async fn the_table_has_what_the_timeline_draws(app: TestApp) {
+    let (moment, _) = incident(&app.key()).await;
+    let owner = app.browser().await;
+    let at = rfc3339(moment).replace(':', "%3A");
+    let page = owner
+        .get(&format!("/around?at={at}&service=payments&span=1d"))
+        .await;
+    page.is(200);
+    let plot = between(&page.text, "class=\"timeline-plot\"", "<details");
+    let table = between(
+        &page.text,
+        "<details class=\"timeline-table\"",
+        "</details>",
+    );
+    let ids = |html: &str| {
+        let parts = html.split("href=\"/changes/").skip(1);
+        let mut ids: Vec<String> = parts.map(|part| part[..36].to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    assert_eq!(ids(plot).len(), 4);
+    assert_eq!(ids(plot), ids(table));
+    // By time, with the distance and the rank.
+    let row = between(table, "Switch the payment provider", "</tr>");
+    assert!(row.contains("medium") && row.contains("prod"), "{row}");
+    assert!(row.contains("<td class=\"number\">1</td>"), "{row}");
+    assert!(table.contains("<td>4 min before</td>"), "{table}");
+    // Tab stops are bounded: only the script moves the focus to a mark.
+    assert_eq!(plot.matches("tabindex=\"-1\"").count(), 4);
+}
+
+async fn the_line_of_the_moment_and_planned_changes_are_drawn(app: TestApp) {
+    let key = app.key();
+    let now = Utc::now();
+    let planned = json!({
+        "title": "Upgrade tonight", "scheduled_for": rfc3339(now + TimeDelta::minutes(50)),
+    });
+    let planned = key.create("/api/changes", planned).await;
+    let late = json!({
+        "title": "Forgotten", "scheduled_for": rfc3339(now - TimeDelta::minutes(50)),
+    });
+    let late = key.create("/api/changes", late).await;
+    let running = json!({
+        "title": "Drain", "status": "in_progress",
+        "started_at": rfc3339(now - TimeDelta::days(9)),
+    });
+    let running = key.create("/api/changes", running).await;
+    let failed = json!({ "title": "Broken", "status": "rolled_back", "outcome": "failed" });
+    let failed = key.create("/api/changes", failed).await;
+    let owner = app.browser().await;
+    let page = owner.get("/").await;
+    page.is(200);
+    let timeline = between(&page.text, "data-live=\"timeline\"", "</section>");
+    let mark = |id: &str| between(timeline, &format!("href=\"/changes/{id}\""), "</a>");
+    assert!(timeline.contains("class=\"now\""));
+    assert!(!timeline.contains("class=\"moment\""));
+    assert!(timeline.contains("event low planned"), "{timeline}");
+    assert!(mark(&planned).contains("planned"), "{timeline}");
+    // Overdue changes have not happened.
+    assert!(!timeline.contains(&late), "{timeline}");
+    // What began before has a bar only, and what failed is crossed out.
+    let running = mark(&running);
+    assert!(
+        running.contains("class=\"bar\"") && !running.contains("#risk-"),
+        "{running}"
+    );
+    assert!(mark(&failed).contains("#undone"), "{timeline}");
+}
+
+async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
+    let owner = app.browser().await;
+    for (query, field) in [
+        ("at=whenever", "at"),
+        ("at=25%3A00", "at"),
+        ("at=%00", "at"),
+        ("at=2026-13-45", "at"),
+        ("at=%F0%9F%92%A5", "at"),
+        ("service=nothing", "service"),
+        ("service=%00", "service"),
+        ("service=018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90", "service"),
+        ("host=nothing", "host"),
+        ("environment=production", "environment"),
+        ("window=8d", "window"),
+        ("window=soon", "window"),
+        (
+            "q=a1+b2+c3+d4+e5+f6+g7+h8+i9+j10+k11+l12+m13+n14+o15+p16+q17+r18+s19+t20+u21+v22+w23+x24+y25+z26+aa27+bb28+cc29+dd30+ee31+ff32+gg33",
+            "q",
+        ),
+    ] {
+        let page = owner.get(&format!("/around?{query}")).await;
+        assert_eq!(page.status, 400, "{query}: {}", page.text);
+        let error = format!("id=\"{field}-error-1\"");
+        assert!(page.text.contains(&error), "{query}: {}", page.text);
+        assert!(!page.text.contains("ol class=\"suspects"), "{query}");
+    }
+    // What was typed is still there.
+    let page = owner.get("/around?at=whenever&service=nothing&q=a+b").await;
+    for value in ["whenever", "nothing", "a b"] {
+        let value = format!("value=\"{value}\"");
+        assert!(page.text.contains(&value), "{value}: {}", page.text);
+    }
+    let page = owner.get("/around?from=x&to=y").await;
+    assert_eq!(page.status, 400, "{}", page.text);
+    // Extreme but possible.
+    for query in [
+        "at=0001-01-01T00%3A00%3A00Z",
+        "at=9999-12-31T23%3A59%3A59Z",
+        "at=0001-01-01T00%3A00%3A00Z&span=1d",
+        "at=9999-12-31T23%3A59%3A59Z&span=1d",
+        "from=9999-12-31T00%3A00%3A00Z&to=9999-12-31T23%3A59%3A59Z",
+        "from=0001-01-01T00%3A00%3A00Z&to=9999-12-31T23%3A59%3A59Z",
+    ] {
+        let page = owner.get(&format!("/around?{query}")).await;
+        let last = match page.status {
+            303 => owner.get(page.header("location")).await,
+            _ => page,
+        };
+        assert_eq!(last.status, 200, "{query}: {}", last.text);
+    }
+    // A range that is none, and what is unknown, are left out.
+    let page = owner
+        .get("/around?from=now&to=2026-01-01T00%3A00%3A00Z&x=y&span=none")
+        .await;
+    assert_eq!((page.status, page.header("location")), (303, "/around"));
+}
+
+async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {
+    let utc = app.browser().await;
+    let berlin = utc.clone().with("cookie", "changelog_zone=Europe/Berlin");
+    for (browser, query, expected) in [
+        (&utc, "at=2026-01-21+14%3A20", "at=2026-01-21T14%3A20%3A00Z"),
+        (
+            &berlin,
+            "at=2026-01-21+14%3A20",
+            "at=2026-01-21T13%3A20%3A00Z",
+        ),
+        (
+            &berlin,
+            "at=2026-01-21T14%3A20Z",
+            "at=2026-01-21T14%3A20%3A00Z",
+        ),
+        // As Grafana writes times in links.
+        (
+            &berlin,
+            "at=1769005200000&service=",
+            "at=2026-01-21T14%3A20%3A00Z",
+        ),
+        (&berlin, "at=1769005200", "at=2026-01-21T14%3A20%3A00Z"),
+    ] {
+        let page = browser.get(&format!("/around?{query}")).await;
+        page.is(303);
+        let location = page.header("location");
+        assert_eq!(location, format!("/around?{expected}"), "{query}");
+        browser.get(location).await.is(200);
+        // The search has the same rule.
+        let text = query.replacen("at=", "text=", 1);
+        if text.contains("%3A") {
+            let page = browser.get(&format!("/changes?{text}")).await;
+            assert_eq!(page.header("location"), location, "{text}");
+        }
+    }
+    let page = berlin.get("/around?at=2026-01-21T13%3A20%3A00Z").await.text;
+    assert!(page.contains("before 2026-01-21 14:20?"), "{page}");
+    assert!(page.contains(">14:20</text>"), "{page}");
+    // Words that are no time are searched for.
+    for text in ["14.20", "1769005200", "payments%3A+timeout"] {
+        let page = utc.get(&format!("/changes?text={text}")).await;
+        assert_ne!(page.status, 303, "{text}");
+    }
+    // Clocks were set back over it.
+    let page = berlin.get("/around?at=2025-10-26+02%3A30").await;
+    assert_eq!(page.status, 400);
+    assert!(page.text.contains("ambiguous"), "{}", page.text);
+}
+
+async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
+    let key = app.key();
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let now = Utc::now();
+    let changes: Vec<_> = (0..450)
+        .map(|number| {
+            json!({
+                "title": format!("Deploy {number}"), "service_id": service, "status": "completed",
+                "occurred_at": rfc3339(now - TimeDelta::seconds(number * 8)),
+            })
+        })
+        .collect();
+    for _ in 0..2 {
+        let body = json!({ "changes": changes });
+        key.post("/api/changes/bulk", body).await.is(201);
+    }
+    let owner = app.browser().await;
+    let page = owner.get("/around?span=1h").await;
+    page.is(200);
+    let marks = page.text.matches("<a class=\"event").count();
+    assert!((20..=200).contains(&marks), "{marks}");
+    let crowds = page.text.split("class=\"crowd\"").skip(1);
+    let counted = crowds.map(|crowd| {
+        let (_, title) = crowd.split_once("<title>").expect("a title");
+        let (count, _) = title.split_once(' ').expect("a number");
+        count.parse::<usize>().expect("a number")
+    });
+    // Of 900 changes 600 are read; the suspects are among them.
+    assert_eq!(counted.sum::<usize>() + marks, 600);
+    assert!(page.text.contains("Only the newest changes of this range"));
+    assert!(page.text.contains("#missing"));
+    // The counted ones are behind their link.
+    let (_, link) = page
+        .text
+        .split_once("class=\"crowd\" href=\"")
+        .expect("one");
+    let (link, _) = link.split_once('"').expect("an end");
+    let list = owner.get(&link.replace("&#38;", "&")).await;
+    list.is(200);
+    assert!(list.text.contains("Deploy "), "{link}");
+}
