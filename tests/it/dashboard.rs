@@ -25,6 +25,7 @@ mod sessions;
 mod setup;
 mod sign_in;
 mod sign_in_attempts;
+mod upcoming;
 mod without_scripts;
 
 use changelog_tests::chromium::Chromium;

@@ -85,7 +85,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     assert!(of_today.contains("Switch the provider"), "{list}");
     assert!(!of_then.contains("Switch the provider"), "{list}");
     let overview = main_of(&owner, "/").await;
-    let latest = live(&overview, "last");
+    let latest = live(&overview, "latest");
     assert!(latest.contains("Switch the provider"), "{latest}");
     for chart in ["bars", "calendar"] {
         for (name, count) in [(&today, "2 changes"), (&old_day, "1 change")] {
@@ -131,20 +131,17 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     key.create("/api/changes", next).await;
 
     let overview = main_of(&owner, "/").await;
-    assert!(
-        !overview.contains("Nothing has been recorded"),
-        "{overview}"
-    );
-    let latest = live(&overview, "last");
-    assert!(latest.contains("0 changes in the last day"), "{latest}");
-    let scheduled = live(&overview, "scheduled");
+    assert!(!overview.contains("No changes yet"), "{overview}");
+    let latest = live(&overview, "latest");
+    assert!(latest.contains("No change has happened yet"), "{latest}");
+    let scheduled = live(&overview, "upcoming");
     let (first, second) = scheduled.split_once("Coming").expect("both");
     assert!(
         first.contains("Forgotten") && first.contains("overdue"),
         "{scheduled}"
     );
     assert!(!second.contains("overdue"), "{scheduled}");
-    assert!(second.contains("/changes?status=planned"), "{scheduled}");
+    assert!(second.contains("/upcoming"), "{scheduled}");
 
     // The list has them, with the time for which they are scheduled; the page of the
     // service has them apart.
@@ -160,11 +157,11 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     let made = json!({ "title": "Done", "status": "completed", "service_id": service });
     key.create("/api/changes", made).await;
     let overview = main_of(&owner, "/").await;
-    let latest = live(&overview, "last");
-    assert!(latest.contains("1 change in the last day"), "{latest}");
+    let latest = live(&overview, "latest");
+    assert!(latest.contains("Done"), "{latest}");
     assert!(!latest.contains("Coming"), "{latest}");
     // The link to all of them leads to as many.
-    let all = between(latest, "<p><a href=\"", "\">All 1,");
+    let all = between(latest, "<p><a href=\"", "\">View all 1<");
     let all = all.replace("&amp;", "&").replace("&#38;", "&");
     let list = main_of(&owner, &all).await;
     assert!(

@@ -92,7 +92,7 @@ pub(super) async fn check_setup(app: &TestApp, browser: &Chromium) {
     assert_eq!(browser.address().await, "/");
     browser.wait_for_text("my first change").await;
     let page = browser.text().await;
-    assert!(page.contains("1 change in the last day"), "{page}");
+    assert!(page.contains("View all 1"), "{page}");
     assert!(page.contains("Umbrella"), "{page}");
 
     // The link is valid once.
