@@ -135,7 +135,7 @@ async fn planned_changes_are_upcoming_and_not_among_the_latest(app: TestApp) {
     let latest = live(&overview, "latest");
     assert!(latest.contains("No change has happened yet"), "{latest}");
     let scheduled = live(&overview, "upcoming");
-    let (first, second) = scheduled.split_once("Coming").expect("both");
+    let (first, second) = scheduled.split_once("title=\"Coming\"").expect("both");
     assert!(
         first.contains("Forgotten") && first.contains("overdue"),
         "{scheduled}"
