@@ -14,6 +14,7 @@ use sqlx::types::{Text, Uuid};
 use sqlx::{FromRow, QueryBuilder};
 
 use super::activity::Entry;
+use super::engine::error::or_conflict;
 use super::engine::{Results, end_lease, execute, on, push_values};
 use super::{Actor, Database, Quota, StoreError, Tenant, Tx, new_id};
 
@@ -243,7 +244,7 @@ impl Tx {
             created_at: now.into(),
             expires_at: new.expires_at,
         };
-        execute!(
+        or_conflict(execute!(
             self,
             sqlx::query(INSERT)
                 .bind(created.id.0)
@@ -254,7 +255,7 @@ impl Tx {
                 .bind(now.timestamp_millis())
                 .bind(new.expires_at.map(Timestamp::millis))
                 .bind(&actor.name)
-        )?;
+        ))?;
         self.check_quota(tenant, Quota::ApiKeys).await?;
         self.record_pending(
             tenant,

@@ -54,18 +54,11 @@ async fn a_wrong_setup_link_says_so(app: TestApp) {
 
 async fn failures_keep_the_navigation(app: TestApp) {
     let owner = app.browser().await;
-    for path in [
-        "/changes/xyz",
-        "/nowhere",
-        "/services/018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90",
-    ] {
+    let unknown = "/services/018f4e9a-7b1c-7d3e-9a51-2f6c8b7d1e90";
+    for (path, status) in [("/changes/xyz", 400), ("/nowhere", 404), (unknown, 404)] {
         let page = owner.get(path).await;
-        page.is(404);
-        assert!(
-            page.text.contains("<h1>Page not found</h1>"),
-            "{}",
-            page.text
-        );
+        page.is(status);
+        assert!(page.text.contains("<h1>Page not found</h1>"), "{}", page.text);
         let navigation = between(&page.text, "<nav aria-label=\"Main\">", "</nav>");
         assert!(navigation.contains("href=\"/changes\""), "{navigation}");
     }
