@@ -27,7 +27,7 @@ async fn sentences(browser: &TestClient, query: &str) -> Vec<String> {
 fn sentences_of(page: &str) -> Vec<String> {
     let entries = page.split("<li class=\"entry\"").skip(1);
     let sentence = |entry: &str| {
-        let html = super::between(entry, "<div><p>", "</p>");
+        let html = super::between(entry, "<div><p>", "<span class=\"end\">");
         let mut text = String::new();
         let mut is_tag = false;
         for character in html.chars() {
@@ -66,14 +66,16 @@ async fn entries_are_sentences(app: TestApp) {
             format!("{name} deleted the change Deploy payments"),
             format!("{name} changed the role of grace"),
             "grace signed in".to_owned(),
-            "grace joined as viewer".to_owned(),
-            format!("{name} invited grace@example.org as viewer"),
+            "grace joined".to_owned(),
+            format!("{name} invited grace@example.org"),
             "terraform key created the service payments".to_owned(),
             "terraform key updated Deploy payments".to_owned(),
         ],
         "{found:#?}"
     );
     let page = owner.get("/activity").await.text;
+    assert!(page.contains("<span class=\"end\">as viewer</span>"), "{page}");
+    assert!(page.contains("<span class=\"end\">low risk, planned</span>"), "{page}");
     assert!(page.contains("<del>viewer</del> → <ins>member</ins>"));
     assert!(page.contains("<del>–</del> → <ins>none</ins>"), "{page}");
 }

@@ -42,11 +42,7 @@ async fn a_wrong_setup_link_says_so(app: TestApp) {
     let (_server, anonymous) = empty_service(&app).await;
     let page = anonymous.get("/setup?token=wrong").await;
     page.is(403);
-    assert!(
-        page.text.contains("This setup link isn't valid"),
-        "{}",
-        page.text
-    );
+    assert!(page.text.contains("This setup link isn"), "{}", page.text);
     let page = app.anonymous().get("/setup?token=wrong").await;
     page.is(403);
     assert!(page.text.contains("Already set up"), "{}", page.text);
@@ -65,16 +61,8 @@ async fn failures_keep_the_navigation(app: TestApp) {
     let viewer = join(&app, &owner, "viewer", "viewer").await;
     let page = viewer.browser.get("/changes/new").await;
     page.is(403);
-    assert!(
-        page.text.contains("You don't have permission"),
-        "{}",
-        page.text
-    );
-    assert!(
-        page.text.contains("viewers have read-only access"),
-        "{}",
-        page.text
-    );
+    assert!(page.text.contains("You don&#39;t have permission"), "{}", page.text);
+    assert!(page.text.contains("viewers have read-only access"), "{}", page.text);
     // A person who is invited has no pages yet.
     let page = app.anonymous().get("/invitations/none").await;
     page.is(404);

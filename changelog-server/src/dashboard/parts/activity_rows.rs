@@ -96,10 +96,23 @@ impl ActivityRow {
             }
             (Action::Invited, Some(role)) => row.end = format!("as {role}"),
             (Action::Removed, Some(_)) => {}
+            (Action::Created, _) => row.end = new_change(&entry.metadata),
             _ => row.details = details(&entry.metadata, zone),
         }
         row
     }
+}
+
+/// Returns the risk and the status of a new change; empty for other records.
+fn new_change(metadata: &Value) -> String {
+    let failed = metadata["outcome"] == Outcome::Failed.as_str();
+    let status = match metadata["status"].as_str() {
+        Some(_) if failed => Outcome::Failed.as_str(),
+        Some(status) => status,
+        None => return String::new(),
+    };
+    let risk = metadata["risk_level"].as_str().unwrap_or_default();
+    format!("{risk} risk, {}", format::label(status))
 }
 
 /// Returns what was done, in the past tense, with the kind of resource before its name.
