@@ -66,9 +66,7 @@ impl CatalogPage for Hosts {
         days: Range<i64>,
     ) -> Result<Vec<Summary<Host>>, StoreError> {
         match listed {
-            Listed::ByName { limit, offset } => {
-                store.host_page(tenant, limit, offset, days).await
-            }
+            Listed::ByName { limit, offset } => store.host_page(tenant, limit, offset, days).await,
             Listed::Found(text) => store.hosts_found(tenant, text, days).await,
             // No index has the days of all hosts.
             Listed::MostChanged | Listed::LastChanged => {

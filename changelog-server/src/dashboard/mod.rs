@@ -17,8 +17,8 @@ mod parts;
 mod services;
 mod settings;
 mod setup;
-mod views;
 mod upcoming;
+mod views;
 
 use warp::path;
 

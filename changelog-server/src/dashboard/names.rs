@@ -41,10 +41,11 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             return Err(ApiError::new(ProblemCode::NotFound, detail));
         }
     };
-    let has_more = names.len() >= match request.parameter.as_str() {
-        "tags" => MAX_TAGS,
-        _ => MAX_NAMES,
-    };
+    let has_more = names.len()
+        >= match request.parameter.as_str() {
+            "tags" => MAX_TAGS,
+            _ => MAX_NAMES,
+        };
     Ok(reply::json(200, &Names { names, has_more }))
 }
 

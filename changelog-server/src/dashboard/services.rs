@@ -32,8 +32,7 @@ impl CatalogPage for Services {
     };
 
     const FIELDS: &'static [Field] = &[
-        Field::new("name", FieldKind::Required, "Name")
-            .hint("Must be unique (case-insensitive)."),
+        Field::new("name", FieldKind::Required, "Name").hint("Must be unique (case-insensitive)."),
         Field::new("color", FieldKind::Color, "Color").hint("Of its dot in lists."),
         Field::new(DEPENDS_ON, FieldKind::List, "Depends on")
             .hint("Names or ids of services, separated by commas."),

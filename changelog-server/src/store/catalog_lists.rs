@@ -34,7 +34,11 @@ impl Database {
             .map(|service| (service.name.to_ascii_lowercase(), service.id))
             .collect();
         named.sort_unstable();
-        let ids: Vec<ServiceId> = named.into_iter().map(|(_, id)| id).take(MAX_LISTED).collect();
+        let ids: Vec<ServiceId> = named
+            .into_iter()
+            .map(|(_, id)| id)
+            .take(MAX_LISTED)
+            .collect();
         self.service_summaries(tenant, &ids, days).await
     }
 
@@ -57,7 +61,11 @@ impl Database {
             .map(|host| (host.hostname.to_ascii_lowercase(), host.id))
             .collect();
         named.sort_unstable();
-        let ids: Vec<HostId> = named.into_iter().map(|(_, id)| id).take(MAX_LISTED).collect();
+        let ids: Vec<HostId> = named
+            .into_iter()
+            .map(|(_, id)| id)
+            .take(MAX_LISTED)
+            .collect();
         self.host_summaries(tenant, &ids, days).await
     }
 

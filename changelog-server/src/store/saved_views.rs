@@ -31,7 +31,8 @@ const RENAME: &str = "
 UPDATE saved_views SET name = $4, name_folded = $5
 WHERE organization_id = $1 AND id = $2 AND owner = $3";
 
-const DELETE: &str = "DELETE FROM saved_views WHERE organization_id = $1 AND id = $2 AND owner = $3";
+const DELETE: &str =
+    "DELETE FROM saved_views WHERE organization_id = $1 AND id = $2 AND owner = $3";
 
 const DELETE_OF_PERSON: &str = "DELETE FROM saved_views WHERE organization_id = $1 AND owner = $2";
 

@@ -9,8 +9,8 @@ use changelog_core::{
 };
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
-use sqlx::types::{Json, Uuid};
 use sqlx::FromRow;
+use sqlx::types::{Json, Uuid};
 
 use super::activity::difference;
 use super::catalog_words::Named;

@@ -99,11 +99,10 @@ impl Database {
             return Ok(Vec::new());
         }
         let ids: Vec<Uuid> = items.iter().map(|(id, _)| *id).collect();
-        let rows: Vec<SummaryRow> =
-            on!(&mut self.reader(tenant).await?, |db| async {
-                let mut query = select(tenant, by, &ids, &days);
-                query.build_query_as().fetch_all(&mut **db).await
-            })?;
+        let rows: Vec<SummaryRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = select(tenant, by, &ids, &days);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
         let mut found: HashMap<Uuid, SummaryRow> =
             rows.into_iter().map(|row| (row.item, row)).collect();
         let summary = |(id, item)| {

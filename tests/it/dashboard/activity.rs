@@ -74,8 +74,14 @@ async fn entries_are_sentences(app: TestApp) {
         "{found:#?}"
     );
     let page = owner.get("/activity").await.text;
-    assert!(page.contains("<span class=\"end\">as viewer</span>"), "{page}");
-    assert!(page.contains("<span class=\"end\">low risk, planned</span>"), "{page}");
+    assert!(
+        page.contains("<span class=\"end\">as viewer</span>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("<span class=\"end\">low risk, planned</span>"),
+        "{page}"
+    );
     assert!(page.contains("<del>viewer</del> → <ins>member</ins>"));
     assert!(page.contains("<del>–</del> → <ins>none</ins>"), "{page}");
 }

@@ -54,15 +54,27 @@ async fn failures_keep_the_navigation(app: TestApp) {
     for (path, status) in [("/changes/xyz", 400), ("/nowhere", 404), (unknown, 404)] {
         let page = owner.get(path).await;
         page.is(status);
-        assert!(page.text.contains("<h1>Page not found</h1>"), "{}", page.text);
+        assert!(
+            page.text.contains("<h1>Page not found</h1>"),
+            "{}",
+            page.text
+        );
         let navigation = between(&page.text, "<nav aria-label=\"Main\">", "</nav>");
         assert!(navigation.contains("href=\"/changes\""), "{navigation}");
     }
     let viewer = join(&app, &owner, "viewer", "viewer").await;
     let page = viewer.browser.get("/changes/new").await;
     page.is(403);
-    assert!(page.text.contains("You don&#39;t have permission"), "{}", page.text);
-    assert!(page.text.contains("viewers have read-only access"), "{}", page.text);
+    assert!(
+        page.text.contains("You don&#39;t have permission"),
+        "{}",
+        page.text
+    );
+    assert!(
+        page.text.contains("viewers have read-only access"),
+        "{}",
+        page.text
+    );
     // A person who is invited has no pages yet.
     let page = app.anonymous().get("/invitations/none").await;
     page.is(404);

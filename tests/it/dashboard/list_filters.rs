@@ -114,7 +114,9 @@ pub(super) async fn check_filters(app: &TestApp, browser: &Chromium) {
     let form = "main form";
     let fields = [("service", "payments & co"), ("host", "WEB-1")];
     browser.fill(form, &fields).await;
-    browser.click("details.choose:has([name='risk_level']) summary").await;
+    browser
+        .click("details.choose:has([name='risk_level']) summary")
+        .await;
     browser.click("main [name='risk_level'][value='low']").await;
     browser.press("Filter").await;
     browser

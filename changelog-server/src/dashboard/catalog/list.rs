@@ -89,7 +89,11 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
         viewer: &viewer,
         texts: P::TEXTS,
         search,
-        order: if search.is_empty() { order } else { Order::Name },
+        order: if search.is_empty() {
+            order
+        } else {
+            Order::Name
+        },
         rows: rows.collect(),
         pager: Pager::of_offset(
             P::TEXTS.path,

@@ -59,7 +59,10 @@ impl Order {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Listed<'t> {
     /// A page of all, by name.
-    ByName { limit: u64, offset: u64 },
+    ByName {
+        limit: u64,
+        offset: u64,
+    },
     /// Those whose names have words that begin like these.
     Found(&'t str),
     MostChanged,

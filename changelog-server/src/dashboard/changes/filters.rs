@@ -261,7 +261,10 @@ mod tests {
             read("since=2026-11-01T00:00:00Z&range=4h"),
             Ok((fixed, None))
         );
-        assert_eq!(read("range=4h&until=2026-11-01T00:00:00Z"), Ok((None, None)));
+        assert_eq!(
+            read("range=4h&until=2026-11-01T00:00:00Z"),
+            Ok((None, None))
+        );
         assert_eq!(read("range=2h"), Err(vec!["?range".to_owned()]));
         assert_eq!(read("range=2h&x=1"), Err(vec!["?x".to_owned()]));
     }
@@ -271,7 +274,10 @@ mod tests {
         let names = ["payments".to_owned(), "Search".to_owned()];
         for (given, expected) in [
             ("pay", "No service named \"pay\". Did you mean payments?"),
-            ("serach", "No service named \"serach\". Did you mean Search?"),
+            (
+                "serach",
+                "No service named \"serach\". Did you mean Search?",
+            ),
             ("kafka", "No service named \"kafka\""),
         ] {
             assert_eq!(unknown_name("service", given, &names), expected);

@@ -95,8 +95,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
     let typed = request.query_form();
-    if let Some(address) =
-        around::address_of_search(typed.value("text"), &viewer.zone, viewer.now)
+    if let Some(address) = around::address_of_search(typed.value("text"), &viewer.zone, viewer.now)
     {
         return Ok(page::see_other(&address));
     }
@@ -171,7 +170,9 @@ fn time_ranges(query: &str, selection: &Selection) -> Vec<Choice> {
     let ranges = TIME_RANGES.iter().map(|range: &TimeRange| Choice {
         label: range.label.to_owned(),
         address: address("/changes", &with(&query, RANGE, range.name)),
-        is_current: selection.range.is_some_and(|chosen| chosen.name == range.name),
+        is_current: selection
+            .range
+            .is_some_and(|chosen| chosen.name == range.name),
     });
     let filter = &selection.filter;
     let all = Choice {
@@ -214,7 +215,10 @@ async fn with_filter_values(
     }
     if let Some(id) = filter.service_id {
         let service = if_found(app.store.service(tenant, id).await)?;
-        values.set("service", service.map(|found| found.name).unwrap_or_default());
+        values.set(
+            "service",
+            service.map(|found| found.name).unwrap_or_default(),
+        );
     }
     if let Some(id) = filter.host_id {
         let host = if_found(app.store.host(tenant, id).await)?;
@@ -224,8 +228,7 @@ async fn with_filter_values(
         let mut authors = changes
             .iter()
             .filter_map(|change| change.created_by.as_ref());
-        if let Some(named) =
-            authors.find(|found| found.id.to_string().eq_ignore_ascii_case(author))
+        if let Some(named) = authors.find(|found| found.id.to_string().eq_ignore_ascii_case(author))
         {
             values.set("created_by", named.name.clone());
         } else if let Some(name) = filters::author_name(&app.store, tenant, author).await? {
