@@ -10,6 +10,7 @@ mod compression;
 mod cross_site_requests;
 mod dependencies;
 mod failures;
+mod feeds;
 mod freshness;
 mod keyboard;
 mod list_filters;

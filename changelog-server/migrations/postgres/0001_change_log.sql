@@ -69,6 +69,16 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 
+-- The addresses of feeds, one for each member at most, by the SHA-256 of their token.
+CREATE TABLE feeds (
+    organization_id uuid NOT NULL,
+    user_id         uuid NOT NULL,
+    token_hash      bytea NOT NULL UNIQUE,
+    created_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, user_id),
+    FOREIGN KEY (organization_id, user_id) REFERENCES memberships ON DELETE CASCADE
+);
+
 -- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.
 CREATE TABLE sign_in_failures (
     bucket         bytea NOT NULL PRIMARY KEY,

@@ -66,6 +66,16 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (last_seen_at);
 
+-- The addresses of feeds, one for each member at most, by the SHA-256 of their token.
+CREATE TABLE feeds (
+    organization_id BLOB NOT NULL,
+    user_id         BLOB NOT NULL,
+    token_hash      BLOB NOT NULL UNIQUE,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, user_id),
+    FOREIGN KEY (organization_id, user_id) REFERENCES memberships ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
 -- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.
 CREATE TABLE sign_in_failures (
     bucket         BLOB NOT NULL PRIMARY KEY,

@@ -2,13 +2,13 @@
 
 use askama::Template;
 use changelog_core::user::check_name;
-use changelog_core::{Invalid, UserInput, Violations};
+use changelog_core::{Invalid, Timestamp, UserInput, Violations};
 
 use crate::app::App;
-use crate::dashboard::auth;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::{auth, feed};
 use crate::passwords::Ticket;
 use crate::rate_limits::RateLimited;
 use crate::store::{Account, Bucket, SessionInfo};
@@ -21,6 +21,10 @@ struct AccountPage<'a> {
     name: Form,
     password: Form,
     sessions: Vec<SessionInfo>,
+    /// When the address of the feed was created, if there is one.
+    feed_created_at: Option<Timestamp>,
+    /// The address, if it has just been created.
+    new_feed: Option<String>,
     message: &'static str,
 }
 
@@ -31,31 +35,52 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         "name" => "Your name was saved.",
         "password" => "Your password was changed. You were signed out everywhere else.",
         "sessions" => "You were signed out everywhere else.",
+        "feed" => "The feed's address was revoked.",
         _ => "",
     };
-    show_account(&app, &request, &viewer, None, None, message).await
+    show_account(
+        &app,
+        &request,
+        &viewer,
+        Shown {
+            message,
+            ..Shown::default()
+        },
+    )
+    .await
 }
 
-async fn show_account(
-    app: &App,
-    request: &Request,
-    viewer: &Viewer,
+/// What the page shows in addition to the account.
+#[derive(Default)]
+struct Shown {
+    /// The form for the name, if it was refused.
     name: Option<Form>,
+    /// The form for the password, if it was refused.
     password: Option<Form>,
+    new_feed: Option<String>,
     message: &'static str,
-) -> ApiResult {
-    let refused = name.is_some() || password.is_some();
+}
+
+async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Shown) -> ApiResult {
+    let refused = shown.name.is_some() || shown.password.is_some();
     let token = session::token(app, request).unwrap_or_default();
     let person = &viewer.session.person;
     let page = AccountPage {
         viewer,
-        name: name.unwrap_or_else(|| Form::with_values([("name", person.name.clone())])),
-        password: password.unwrap_or_default(),
+        name: shown
+            .name
+            .unwrap_or_else(|| Form::with_values([("name", person.name.clone())])),
+        password: shown.password.unwrap_or_default(),
         sessions: app
             .store
             .sessions(person.id, token, app.clock.for_expiry())
             .await?,
-        message,
+        feed_created_at: app
+            .store
+            .feed_created_at(viewer.tenant(), person.id)
+            .await?,
+        new_feed: shown.new_feed,
+        message: shown.message,
     };
     page::render(if refused { 422 } else { 200 }, &page)
 }
@@ -78,9 +103,34 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
         }
         Err(invalid) => {
             let form = form.refuse(&invalid);
-            show_account(&app, &request, &viewer, Some(form), None, "").await
+            show_account(
+                &app,
+                &request,
+                &viewer,
+                Shown {
+                    name: Some(form),
+                    ..Shown::default()
+                },
+            )
+            .await
         }
     }
+}
+
+/// `POST /account/feed`
+pub(super) async fn create_feed(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
+    let new_feed = Some(feed::create(&app, &viewer).await?);
+    show_account(
+        &app,
+        &request,
+        &viewer,
+        Shown {
+            new_feed,
+            ..Shown::default()
+        },
+    )
+    .await
 }
 
 /// `POST /account/password`
@@ -94,7 +144,16 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         Ok(new) => new,
         Err(invalid) => {
             let form = form.refuse(&invalid);
-            return show_account(&app, &request, &viewer, None, Some(form), "").await;
+            return show_account(
+                &app,
+                &request,
+                &viewer,
+                Shown {
+                    password: Some(form),
+                    ..Shown::default()
+                },
+            )
+            .await;
         }
     };
     // A stolen session must not allow guessing the password.
@@ -119,7 +178,16 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         .await?;
     if matches.is_none() {
         let form = form.refuse_field("current_password", "Incorrect password");
-        return show_account(&app, &request, &viewer, None, Some(form), "").await;
+        return show_account(
+            &app,
+            &request,
+            &viewer,
+            Shown {
+                password: Some(form),
+                ..Shown::default()
+            },
+        )
+        .await;
     }
     let like = others.into_iter().next().map(|other| other.password_hash);
     let hash = ticket.hash(new, like).await?;

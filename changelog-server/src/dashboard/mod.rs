@@ -9,6 +9,7 @@ mod auth;
 mod catalog;
 mod changes;
 mod events;
+mod feed;
 mod hosts;
 mod invitations;
 mod names;
@@ -92,6 +93,9 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("account")).get(account::get).post(account::rename),
         at(path!("account" / "password")).post(account::change_password),
         at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),
+        at(path!("account" / "feed")).post(account::create_feed),
+        at(path!("account" / "feed" / "revoke")).post(feed::revoke),
+        at(path!("feeds" / "changes.atom")).get(feed::get),
         at(path!("organization")).post(auth::switch_organization),
         at(path!("sign-in"))
             .get(auth::sign_in_form)

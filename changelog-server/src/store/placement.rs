@@ -23,13 +23,14 @@ const OF_ORGANIZATIONS: [&str; 13] = [
 ];
 
 /// All other tables, in the same order.
-const OF_COORDINATOR: [&str; 12] = [
+const OF_COORDINATOR: [&str; 13] = [
     "_sqlx_migrations",
     "organizations",
     "users",
     "memberships",
     "invitations",
     "sessions",
+    "feeds",
     "sign_in_failures",
     "known_browsers",
     "api_keys",

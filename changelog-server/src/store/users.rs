@@ -177,7 +177,8 @@ impl Tx {
         Ok(())
     }
 
-    /// Sets a person's password, ends their sessions and forgets their known browsers.
+    /// Sets a person's password, ends their sessions, revokes their feeds and forgets their
+    /// known browsers.
     pub async fn set_password(
         &mut self,
         user: UserId,
@@ -188,6 +189,7 @@ impl Tx {
             sqlx::query(SET_PASSWORD).bind(user.0).bind(password_hash)
         )?;
         self.forget_browsers(user).await?;
+        self.revoke_feeds(user).await?;
         self.end_sessions(user).await
     }
 }

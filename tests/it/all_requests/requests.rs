@@ -706,6 +706,17 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.send_forms_about_keys(&name).await;
         self.send_forms_about_people(round).await;
         self.form("/account/end-other-sessions", &[], 303).await;
+        let page = self.form("/account/feed", &[], 200).await.text;
+        let (_, rest) = page.split_once("/feeds/").expect("an address");
+        let (feed, _) = rest.split_once('<').expect("an element");
+        for (query, status) in [("", 200), ("&min_risk=medium", 200), ("0", 404)] {
+            let request = self
+                .browser
+                .request("GET", &format!("/feeds/{feed}{query}"));
+            self.send("GET", "/feeds/changes.atom", None, request, status)
+                .await;
+        }
+        self.form("/account/feed/revoke", &[], 303).await;
     }
 
     async fn send_forms_about_keys(&mut self, name: &str) {

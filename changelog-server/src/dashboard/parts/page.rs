@@ -24,20 +24,26 @@ pub(crate) fn render(status: u16, page: &impl Template) -> ApiResult {
 /// without a body if the browser has the same page.
 pub(crate) fn render_live(request: &Request, page: &impl Template) -> ApiResult {
     let html = page.render().map_err(|error| ApiError::internal(&error))?;
+    Ok(cacheable(request, HTML, html))
+}
+
+/// Returns content without secrets that is requested repeatedly: compressed, and as 304
+/// without a body if the client has the same content.
+pub(crate) fn cacheable(request: &Request, media_type: &'static str, text: String) -> Response {
     // Weak, because the bytes depend on the encoding.
-    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&html)[..12]));
+    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&text)[..12]));
     let is_known = request.header(header::IF_NONE_MATCH.as_str()) == Some(tag.as_str());
     let mut response = if is_known {
         let mut response = Response::new(Bytes::new().into());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         response
     } else {
-        reply::with_media_type(compression::compressible(html), HTML)
+        reply::with_media_type(compression::compressible(text), media_type)
     };
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(header::ETAG, tag);
     }
-    Ok(response)
+    response
 }
 
 /// Redirects the browser to another page.

@@ -1,0 +1,137 @@
+//! `/feeds/changes.atom`: the newest changes for feed readers.
+//!
+//! A feed reader has no session; the token in the address stands for a member, who can
+//! revoke it on the account page.
+
+use atom_syndication::{Category, Entry, Feed as AtomFeed, FixedDateTime, Link, Person, Text};
+use changelog_core::{Change, ChangeFilter, ProblemCode, Timestamp};
+
+use crate::app::App;
+use crate::blocking_pool;
+use crate::dashboard::parts::query_string::without;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{format, page};
+use crate::store::{Feed, HAPPENED};
+use crate::web::{ApiError, ApiResult, Request, session};
+
+/// The number of changes in a feed.
+const FEED_CHANGES: u64 = 50;
+/// The parameter with the token.
+const TOKEN: &str = "token";
+const MEDIA_TYPE: &str = "application/atom+xml; charset=utf-8";
+
+/// `GET /feeds/changes.atom`
+pub(super) async fn get(app: App, request: Request) -> ApiResult {
+    let form = request.query_form();
+    let Some(feed) = app.store.feed(form.value(TOKEN)).await? else {
+        let detail = "This feed's address is no longer valid. Create another one on your account \
+                      page.";
+        return Err(ApiError::new(ProblemCode::NotFound, detail));
+    };
+    // Responses that are not read yet count for this organization.
+    let _ = request.context.state.tenant.set(feed.tenant);
+    let read = |query: &str| ChangeFilter::from_query(&without(query, &[TOKEN]));
+    let mut filter = request.filter(read)?;
+    filter.per_page = FEED_CHANGES;
+    if filter.statuses.is_empty() {
+        filter.statuses = HAPPENED.to_vec();
+    }
+    let list = app.store.changes(feed.tenant, &filter).await?;
+    let (url, size) = (app.url(), list.json.0.len());
+    let xml = blocking_pool::run_sized(size, move || {
+        let changes: Vec<Change> = list.json.parse()?;
+        Ok::<_, ApiError>(atom(&feed, &changes, &url))
+    });
+    Ok(page::cacheable(&request, MEDIA_TYPE, xml.await?))
+}
+
+/// Creates the address of the viewer's feed, and returns it.
+pub(super) async fn create(app: &App, viewer: &Viewer) -> Result<String, ApiError> {
+    let token = session::new_token();
+    let mut tx = app.store.begin().await?;
+    let person = viewer.session.person.id;
+    tx.create_feed(viewer.tenant(), person, &token, app.now().into())
+        .await?;
+    tx.commit().await?;
+    Ok(format!("{}/feeds/changes.atom?{TOKEN}={token}", app.url()))
+}
+
+/// `POST /account/feed/revoke`
+pub(super) async fn revoke(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
+    let mut tx = app.store.begin().await?;
+    tx.revoke_feed(viewer.tenant(), viewer.session.person.id)
+        .await?;
+    tx.commit().await?;
+    Ok(page::see_other("/account?done=feed"))
+}
+
+/// Writes the changes as a feed of RFC 4287.
+fn atom(feed: &Feed, changes: &[Change], url: &str) -> String {
+    let newest = changes.iter().map(|change| change.updated_at).max();
+    let document = AtomFeed {
+        title: Text::plain(format!(
+            "Changes of {}",
+            format::visible(&feed.organization_name)
+        )),
+        id: format!("urn:uuid:{}", feed.tenant.id()),
+        updated: time(newest.unwrap_or(Timestamp::EPOCH)),
+        links: vec![link(&format!("{url}/changes"))],
+        entries: changes.iter().map(|change| entry(change, url)).collect(),
+        ..AtomFeed::default()
+    };
+    document.to_string()
+}
+
+fn entry(change: &Change, url: &str) -> Entry {
+    let services = change.all_services().iter();
+    let services: Vec<String> = services
+        .map(|service| format::visible(&service.name))
+        .collect();
+    let environment = change.environment.as_ref().map(ToString::to_string);
+    let status = change.status_label().to_owned();
+    let mut summary = format!("{} risk, {status}", change.risk_level);
+    for fact in services.iter().chain(&environment) {
+        summary.push_str(", ");
+        summary.push_str(fact);
+    }
+    if let Some(text) = &change.description {
+        summary.push_str(". ");
+        summary.push_str(&format::visible(&format::excerpt(text)));
+    }
+    let author = change.created_by.as_ref().map(|author| Person {
+        name: format::visible(&author.name),
+        ..Person::default()
+    });
+    let categories = [change.risk_level.to_string(), status].into_iter();
+    let categories = categories.chain(environment).chain(services);
+    Entry {
+        title: Text::plain(format::visible(&change.title)),
+        id: format!("urn:uuid:{}", change.id),
+        updated: time(change.updated_at),
+        published: Some(time(change.effective_at())),
+        links: vec![link(&format!("{url}/changes/{}", change.id))],
+        authors: author.into_iter().collect(),
+        categories: categories
+            .map(|term| Category {
+                term,
+                ..Category::default()
+            })
+            .collect(),
+        summary: Some(Text::plain(summary)),
+        ..Entry::default()
+    }
+}
+
+fn link(href: &str) -> Link {
+    Link {
+        href: href.to_owned(),
+        rel: "alternate".to_owned(),
+        mime_type: Some("text/html".to_owned()),
+        ..Link::default()
+    }
+}
+
+fn time(at: Timestamp) -> FixedDateTime {
+    at.to_datetime().fixed_offset()
+}
