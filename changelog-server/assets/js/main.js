@@ -15,6 +15,7 @@ useZone();
 enhance(document);
 setInterval(() => showAges(document), 30000);
 addShortcuts();
+addChartKeys();
 closeMenus();
 chooseTheme();
 completeNames(document);

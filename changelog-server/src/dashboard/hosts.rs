@@ -12,7 +12,7 @@ use super::catalog::{CatalogPage, ItemView, Listed, Order, Texts};
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::store::activity::Entry;
-use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
+use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
 
 pub(super) struct Hosts;
 
@@ -105,12 +105,12 @@ impl CatalogPage for Hosts {
         Entry::of_host(action, host, metadata)
     }
 
-    fn changes_of(id: HostId) -> (ChangeFilter, Scope<'static>) {
+    fn changes_of(id: HostId) -> (ChangeFilter, ChartScope) {
         let filter = ChangeFilter {
             host_id: Some(id),
             ..ChangeFilter::default()
         };
-        (filter, Scope::Host(id))
+        (filter, ChartScope::Host(id))
     }
 
     fn view(host: Host) -> ItemView {

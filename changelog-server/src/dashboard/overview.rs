@@ -9,11 +9,11 @@ use futures_util::future::try_join_all;
 
 use crate::app::App;
 use crate::dashboard::around::MAX_SUGGESTIONS;
-use crate::dashboard::parts::charts::{self, RollbackRate};
+use crate::dashboard::parts::charts::{Bars, Calendar, RollbackRate, Year};
 use crate::dashboard::parts::timeline::{self, Range, Subject, Timeline};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::{HAPPENED, Scope, StoreError, Tenant};
+use crate::store::{ChartScope, HAPPENED, StoreError, Tenant};
 use crate::web::{ApiResult, Request};
 
 /// The number of latest changes that are shown.
@@ -27,6 +27,8 @@ const FAILED_WITHIN: TimeDelta = TimeDelta::days(7);
 /// The number of busiest services that are shown, and the days that count for them.
 const BUSIEST_SHOWN: u64 = 5;
 const BUSIEST_DAYS: i64 = 7;
+/// The days of the bar chart and of the rate of rollbacks.
+const BAR_DAYS: usize = 30;
 
 const HOUR: i64 = 3_600_000;
 /// The timeline shows this much before and after now, rounded to hours.
@@ -57,10 +59,10 @@ struct OverviewPage<'a> {
     undone: Vec<Undone>,
     undone_count: u64,
     undone_since: String,
-    bars: charts::Bars,
+    bars: Bars,
     rollbacks: RollbackRate,
     busiest: Vec<(Service, u64)>,
-    calendar: charts::Calendar,
+    calendar: Calendar,
 }
 
 /// `GET /`
@@ -76,7 +78,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .zone
         .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
     // The reads do not depend on each other.
-    let (events, latest, running, running_count, upcoming, undone, days, busiest, names) = tokio::try_join!(
+    let (events, latest, running, running_count, upcoming, undone, year, busiest, names) = tokio::try_join!(
         timeline::read(&app, tenant, range),
         page_of(ChangeFilter {
             statuses: HAPPENED.to_vec(),
@@ -96,7 +98,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             per_page: FAILED_SHOWN,
             ..ChangeFilter::default()
         }),
-        store.daily_counts(tenant, Scope::Organization, charts::year(today)),
+        Year::read(store, tenant, ChartScope::Organization, &viewer.zone),
         store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
         store.service_names(tenant),
     )?;
@@ -104,7 +106,6 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let is_new = latest.count == 0
         && upcoming.is_empty()
         && page_of(ChangeFilter::default()).await?.count == 0;
-    let recent = days.iter().filter(|day| day.day > today - charts::BAR_DAYS);
     let subject = Subject {
         range,
         moment: None,
@@ -127,10 +128,10 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         undone_count: undone.count,
         undone: with_reasons(&app, tenant, undone.json.parse()?).await?,
         undone_since: timeline::rfc3339(undone_since),
-        bars: charts::bars(&days, today),
-        rollbacks: RollbackRate::of(recent),
+        bars: year.bars(BAR_DAYS),
+        rollbacks: year.rollback_rate(BAR_DAYS),
         busiest,
-        calendar: charts::calendar(&days, today, ""),
+        calendar: year.calendar(""),
     };
     page::render_live(&request, &page)
 }

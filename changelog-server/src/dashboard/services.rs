@@ -12,7 +12,7 @@ use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::dashboard::parts::{format, service_ids};
 use crate::store::activity::Entry;
-use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
+use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
 
 /// The field with the services that a service depends on.
 const DEPENDS_ON: &str = "depends_on";
@@ -90,12 +90,12 @@ impl CatalogPage for Services {
         Entry::of_service(action, service, metadata)
     }
 
-    fn changes_of(id: ServiceId) -> (ChangeFilter, Scope<'static>) {
+    fn changes_of(id: ServiceId) -> (ChangeFilter, ChartScope) {
         let filter = ChangeFilter {
             service_id: Some(id),
             ..ChangeFilter::default()
         };
-        (filter, Scope::Service(id))
+        (filter, ChartScope::Service(id))
     }
 
     fn view(service: Service) -> ItemView {

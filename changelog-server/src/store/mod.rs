@@ -73,7 +73,7 @@ pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use feeds::Feed;
 pub use idempotency::{KeyState, KeyedRequest, Outcome};
 pub(crate) use index::counts::HAPPENED;
-pub use index::counts::{DayCount, Scope};
+pub use index::counts::{ChartScope, KindCounts, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
 pub(crate) use placement::citus_statements;

@@ -5,8 +5,9 @@ use changelog_core::{Change, ChangeFilter};
 
 use super::{CatalogPage, ItemView, Texts};
 use crate::app::App;
+use crate::dashboard::parts::charts::{Calendar, Year};
 use crate::dashboard::parts::viewer::Viewer;
-use crate::dashboard::parts::{assets, charts, format, page};
+use crate::dashboard::parts::{assets, format, page};
 use crate::store::HAPPENED;
 use crate::web::{ApiResult, Request};
 
@@ -25,7 +26,7 @@ struct ItemPage<'a> {
     query: String,
     /// The command that logs a change of it.
     log_command: String,
-    calendar: charts::Calendar,
+    calendar: Calendar,
 }
 
 /// `GET /services/ID`, `GET /hosts/ID`
@@ -41,11 +42,7 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
         ..filter
     };
     let list = app.store.changes(tenant, &filter).await?;
-    let today = app.now().timestamp().div_euclid(86_400);
-    let days = app
-        .store
-        .daily_counts(tenant, scope, charts::year(today))
-        .await?;
+    let year = Year::read(&app.store, tenant, scope, &viewer.zone).await?;
     let noun = P::TEXTS.noun;
     let query = format::query(&format!("{noun}_id"), id);
     let page = ItemPage {
@@ -54,7 +51,7 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
         item,
         count: list.count,
         changes: list.json.parse()?,
-        calendar: charts::calendar(&days, today, &query),
+        calendar: year.calendar(&query),
         query,
         log_command: format!("chlog log --status completed --{noun} {id} \"what was done\""),
     };

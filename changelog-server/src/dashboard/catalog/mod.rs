@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::Section;
 use crate::store::activity::Entry;
-use crate::store::{Scope, Store, StoreError, Summary, Tenant, Tx};
+use crate::store::{ChartScope, Store, StoreError, Summary, Tenant, Tx};
 
 /// The address and the words of the pages.
 pub(super) struct Texts {
@@ -144,7 +144,7 @@ pub(super) trait CatalogPage: 'static {
     fn log_entry(action: Action, item: &Self::Item, metadata: Map<String, Value>) -> Entry<'_>;
 
     /// Returns the filter and the scope that select the changes of an item.
-    fn changes_of(id: Self::Id) -> (ChangeFilter, Scope<'static>);
+    fn changes_of(id: Self::Id) -> (ChangeFilter, ChartScope);
 
     fn view(item: Self::Item) -> ItemView;
 

@@ -5,13 +5,14 @@ use changelog_core::limits::MAX_QUERY_WORDS;
 use changelog_core::query::Pairs;
 use changelog_core::text::{closest, composed};
 use changelog_core::{
-    ChangeFilter, Invalid, Timestamp, Violation, ViolationCode, Violations, list,
+    ChangeFilter, Invalid, Status, Timestamp, Violation, ViolationCode, Violations, list,
 };
 
 use crate::app::App;
 use crate::dashboard::names;
 use crate::dashboard::parts::form::Form;
 use crate::dashboard::parts::time_ranges::{TIME_RANGES, TimeRange};
+use crate::dashboard::parts::viewer::Viewer;
 use crate::dashboard::parts::{format, zone};
 use crate::store::{Store, StoreError, Tenant};
 
@@ -83,10 +84,10 @@ pub(super) const RANGE: &str = "range";
 /// form.
 pub(super) async fn canonical_query(
     app: &App,
-    tenant: Tenant,
+    viewer: &Viewer,
     form: Form,
 ) -> Result<(String, Form), StoreError> {
-    let store = &app.store;
+    let (store, tenant) = (&app.store, viewer.tenant());
     let mut pairs: Vec<(&str, String)> = Vec::new();
     let mut errors: Vec<(&str, String)> = Vec::new();
     let zone = form.zone();
@@ -107,6 +108,17 @@ pub(super) async fn canonical_query(
                 }
             }
             "since" | "until" => pairs.push((name, zone.parse_field(value))),
+            // What happened on a day of the reader: links of charts are short.
+            "day" => match viewer.zone.day(value) {
+                Some(day) => {
+                    pairs.push(("since", day.start.to_string()));
+                    pairs.push(("until", day.end.to_string()));
+                    if form.value("status").is_empty() {
+                        pairs.push(("not_status", Status::Planned.to_string()));
+                    }
+                }
+                None => errors.push((name, "Enter a day such as 2026-11-21".to_owned())),
+            },
             "tags" => {
                 let tags = list::parse(value).into_iter();
                 pairs.extend(tags.map(|tag| ("tag", tag)));

@@ -99,7 +99,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     {
         return Ok(page::see_other(&address));
     }
-    let (query, mut form) = filters::canonical_query(&app, tenant, typed).await?;
+    let (query, mut form) = filters::canonical_query(&app, &viewer, typed).await?;
     if !form.is_refused() && query != request.query {
         return Ok(page::see_other(&address("/changes", &query)));
     }

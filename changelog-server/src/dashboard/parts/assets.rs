@@ -64,6 +64,7 @@ const SCRIPT: &[&str] = files![
     "js/live.js",
     "js/filters.js",
     "js/timeline.js",
+    "js/charts.js",
     "js/keyboard.js",
     "js/menus.js",
     "js/main.js",

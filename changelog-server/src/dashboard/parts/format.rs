@@ -6,7 +6,9 @@
 )]
 
 use changelog_core::Timestamp;
-use chrono::{DateTime, TimeDelta, Utc};
+use std::fmt::Display;
+
+use chrono::TimeDelta;
 
 /// Pages with a list of changes need not import it.
 pub(crate) use super::row;
@@ -16,17 +18,6 @@ pub(crate) const HAPPENED_QUERY: &str = "not_status=planned";
 
 /// The maximum length of an excerpt, in characters.
 const EXCERPT_CHARS: usize = 160;
-
-/// Formats a day, given as the number of days since 1970-01-01 UTC.
-pub(crate) fn day(day: i64) -> String {
-    start_of_day(day).format("%A, %-d %B %Y").to_string()
-}
-
-/// Returns the start of a day, in UTC.
-pub(crate) fn start_of_day(day: i64) -> DateTime<Utc> {
-    // Days out of range become 1970-01-01.
-    DateTime::UNIX_EPOCH + TimeDelta::try_days(day).unwrap_or_default()
-}
 
 /// Formats a value of an enum for people.
 pub(crate) fn label(value: &str) -> String {
@@ -70,17 +61,24 @@ pub(crate) fn offset(at: Timestamp, moment: Timestamp) -> String {
     format!("{length} {side}")
 }
 
-/// Formats a number with separators: `20,009`.
-pub(crate) fn number(number: &u64) -> String {
+/// Formats a whole number with separators of thousands: `20,009`.
+pub(crate) fn number(number: impl Display) -> String {
     let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
+    let mut formatted = String::new();
+    for (index, digit) in digits.char_indices() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
+            formatted.push(',');
         }
-        text.push(digit);
+        formatted.push(digit);
     }
-    text
+    formatted
+}
+
+/// Formats a count with its noun: `1 change`, `20,009 changes`.
+pub(crate) fn counted(count: impl Display, one: &str, many: &str) -> String {
+    let count = number(count);
+    let noun = if count == "1" { one } else { many };
+    format!("{count} {noun}")
 }
 
 /// Returns the singular or the plural of a noun for a count.
@@ -200,6 +198,21 @@ mod tests {
             let at = moment.plus(TimeDelta::seconds(seconds));
             assert_eq!(offset(at, moment), expected, "{seconds}");
         }
+    }
+
+    #[test]
+    fn numbers_have_separators() {
+        for (count, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (20_009, "20,009"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(number(&count), expected);
+        }
+        assert_eq!(counted(&1, "change", "changes"), "1 change");
+        assert_eq!(counted(&1_771, "change", "changes"), "1,771 changes");
     }
 
     #[test]

@@ -5,7 +5,11 @@
 
 use changelog_core::Timestamp;
 use changelog_core::written_time::{Tense, WrittenTime};
-use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, TimeZone, Utc};
+use std::ops::Range;
+
+use chrono::{
+    DateTime, Datelike, Days, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, TimeZone, Utc,
+};
 use chrono_tz::Tz;
 
 use crate::web::Request;
@@ -56,6 +60,14 @@ impl Zone {
     pub(crate) fn start_of_day(&self, date: NaiveDate) -> Timestamp {
         let midnight = date.and_time(chrono::NaiveTime::MIN);
         self.at(midnight).into()
+    }
+
+    /// Returns the times of a day that is written as `2026-11-21`.
+    pub(crate) fn day(&self, text: &str) -> Option<Range<Timestamp>> {
+        let date = NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?;
+        // Timestamps have years of four digits.
+        let is_usual = (1970..9999).contains(&date.year());
+        is_usual.then(|| self.start_of_day(date)..self.start_of_day(date + Days::new(1)))
     }
 
     /// Formats a time of day: `15:15`.
@@ -144,9 +156,9 @@ impl Zone {
     pub(crate) fn at(&self, time: NaiveDateTime) -> DateTime<Utc> {
         let earliest = self.zone.from_local_datetime(&time).earliest();
         let at = earliest.map(|at| at.to_utc()).or_else(|| {
-            let before = time - TimeDelta::days(1);
+            let before = time.checked_sub_days(Days::new(1))?;
             let before = self.zone.from_local_datetime(&before).earliest()?;
-            Some(before.to_utc() + TimeDelta::days(1))
+            before.to_utc().checked_add_signed(TimeDelta::days(1))
         });
         at.unwrap_or_else(|| time.and_utc())
     }
@@ -224,6 +236,31 @@ mod tests {
             zone("").parse_field("2026-11-22T12:05"),
             "2026-11-22T12:05:00Z"
         );
+    }
+
+    #[test]
+    fn days_are_read() {
+        let berlin = zone("Europe/Berlin");
+        let day = berlin.day("2026-10-25").expect("a day");
+        assert_eq!(day.start, at("2026-10-24T22:00:00Z"));
+        // Clocks went back.
+        assert_eq!(day.end, at("2026-10-25T23:00:00Z"));
+        for text in [
+            "",
+            "soon",
+            "2026-02-29",
+            "-262143-01-01",
+            "+262142-12-31",
+            "9999-12-31",
+        ] {
+            assert_eq!(berlin.day(text), None, "{text}");
+        }
+        // The first and the last times that can be written.
+        for text in ["-262143-01-01T00:00", "+262142-12-31T23:59"] {
+            for name in ["Europe/Berlin", "America/Los_Angeles"] {
+                zone(name).parse_field(text);
+            }
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! a transaction locks the row that it adds to until it commits, and the writers
 //! of one organization would otherwise wait for each other.
 
-mod charts;
+mod days;
 mod paging;
 mod places;
 mod spans;
+mod totals;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +20,8 @@ use changelog_core::{Environment, HostId, RiskLevel, ServiceId, Status};
 use sqlx::QueryBuilder;
 use sqlx::types::Uuid;
 
-pub use charts::DayCount;
+pub(in crate::store) use days::CountedParts;
+pub use days::{ChartScope, KindCounts};
 pub(in crate::store) use paging::Start;
 
 use super::search::Facets;

@@ -1,0 +1,455 @@
+//! Counts by day in any time zone, for charts.
+//!
+//! The kept counts are of days in UTC. The part of such a day before a day of another zone
+//! starts is counted by indexes and remembered: nearly all days of a chart are over.
+
+use std::hash::{BuildHasher, RandomState};
+use std::ops::{AddAssign, Range, SubAssign};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use changelog_core::{HostId, RiskLevel, ServiceId, Status, Timestamp};
+use quick_cache::sync::Cache;
+use sqlx::types::Text;
+use sqlx::{FromRow, QueryBuilder};
+
+use super::spans::DAY;
+use super::{HAPPENED, KindFilter, Scope, push_spans, unsigned};
+use crate::store::engine::{Dialect, Lease, on};
+use crate::store::index::sort_key;
+use crate::store::{Database, StoreError, Tenant};
+
+/// The number of combinations of risk level and status.
+const KINDS: usize = RiskLevel::ALL.len() * HAPPENED.len();
+
+/// The limit on parts of days that are remembered: about 250 bytes each, 370 a chart.
+const MAX_REMEMBERED: usize = 100_000;
+/// How long a part is remembered at least and at most: an update may have moved a change
+/// within its day, which the counts of the day do not show. The parts of a chart do not
+/// expire at the same moment, so that no page has to count all of them again.
+const REMEMBERED_FOR: Range<Duration> = Duration::from_mins(5)..Duration::from_mins(15);
+
+/// What the changes of a chart have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChartScope {
+    /// All changes of the organization.
+    Organization,
+    /// The changes of a service.
+    Service(ServiceId),
+    /// The changes on a host.
+    Host(HostId),
+}
+
+impl From<ChartScope> for Scope<'_> {
+    fn from(scope: ChartScope) -> Self {
+        match scope {
+            ChartScope::Organization => Self::Organization,
+            ChartScope::Service(id) => Self::Service(id),
+            ChartScope::Host(id) => Self::Host(id),
+        }
+    }
+}
+
+/// The number of changes of each risk level and status, without planned ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindCounts([u64; KINDS]);
+
+impl KindCounts {
+    /// Adds changes of one kind; planned ones are ignored.
+    pub fn add(&mut self, risk_level: &RiskLevel, status: &Status, count: u64) {
+        if let Some(kind) = Self::kind(risk_level, status) {
+            self.0[kind] += count;
+        }
+    }
+
+    /// Returns the number of all changes.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Returns the number of changes of a risk level.
+    pub fn with_risk(&self, risk_level: &RiskLevel) -> u64 {
+        HAPPENED
+            .iter()
+            .map(|status| self.of(risk_level, status))
+            .sum()
+    }
+
+    /// Returns the number of changes of a status.
+    pub fn with_status(&self, status: &Status) -> u64 {
+        let counts = RiskLevel::ALL
+            .iter()
+            .map(|risk_level| self.of(risk_level, status));
+        counts.sum()
+    }
+
+    /// Returns the number of changes of a risk level and status.
+    pub fn of(&self, risk_level: &RiskLevel, status: &Status) -> u64 {
+        Self::kind(risk_level, status).map_or(0, |kind| self.0[kind])
+    }
+
+    fn kind(risk_level: &RiskLevel, status: &Status) -> Option<usize> {
+        let risk_level = RiskLevel::ALL
+            .iter()
+            .position(|known| known == risk_level)?;
+        let status = HAPPENED.iter().position(|known| known == status)?;
+        Some(risk_level * HAPPENED.len() + status)
+    }
+}
+
+impl AddAssign for KindCounts {
+    fn add_assign(&mut self, other: Self) {
+        for (count, other) in self.0.iter_mut().zip(other.0) {
+            *count += other;
+        }
+    }
+}
+
+/// Nothing is less than zero: the counts of a day and of its part are read one after the
+/// other, and changes may have been recorded meanwhile.
+impl SubAssign for KindCounts {
+    fn sub_assign(&mut self, other: Self) {
+        for (count, other) in self.0.iter_mut().zip(other.0) {
+            *count = count.saturating_sub(other);
+        }
+    }
+}
+
+/// The parts of days that this process has counted lately; cheap to clone.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct CountedParts {
+    parts: Arc<Cache<PartKey, CountedPart>>,
+    random: RandomState,
+}
+
+/// The organization, the scope, and the end of the part in milliseconds since 1970.
+type PartKey = (Tenant, ChartScope, i64);
+
+/// The changes of a day in UTC before some time of it.
+#[derive(Clone, Copy, Debug)]
+struct CountedPart {
+    /// The kept counts of the day then; if the day has others now, the part may have others.
+    day: KindCounts,
+    part: KindCounts,
+    expires: Instant,
+}
+
+impl Default for CountedParts {
+    fn default() -> Self {
+        Self {
+            parts: Arc::new(Cache::new(MAX_REMEMBERED)),
+            random: RandomState::new(),
+        }
+    }
+}
+
+impl CountedParts {
+    fn get(&self, key: &PartKey, day: KindCounts) -> Option<KindCounts> {
+        let found = self.parts.get(key)?;
+        (found.day == day && Instant::now() < found.expires).then_some(found.part)
+    }
+
+    fn insert(&self, key: PartKey, day: KindCounts, part: KindCounts) {
+        let spread = (REMEMBERED_FOR.end - REMEMBERED_FOR.start).as_secs();
+        let later = Duration::from_secs(self.random.hash_one(key) % spread);
+        let expires = Instant::now() + REMEMBERED_FOR.start + later;
+        self.parts.insert(key, CountedPart { day, part, expires });
+    }
+}
+
+#[derive(FromRow)]
+struct DayRow {
+    start: i64,
+    risk_level: Text<RiskLevel>,
+    status: Text<Status>,
+    n: i64,
+}
+
+impl Database {
+    /// Counts the changes between each two of some times, which are the starts of
+    /// consecutive days in any time zone: one element less than there are times, without
+    /// planned changes. The days must be at least 12 hours long for this to be fast.
+    pub async fn counts_between(
+        &self,
+        tenant: Tenant,
+        scope: ChartScope,
+        starts: &[Timestamp],
+    ) -> Result<Vec<KindCounts>, StoreError> {
+        let starts: Vec<i64> = starts.iter().map(|start| start.millis()).collect();
+        let (Some(first), Some(last)) = (starts.first(), starts.last()) else {
+            return Ok(Vec::new());
+        };
+        let first_day = first.div_euclid(DAY);
+        let days = first_day..last.div_euclid(DAY) + 1;
+        let kept = self.kept_days(tenant, scope, days).await?;
+        let number = |start: i64| usize::try_from(start.div_euclid(DAY) - first_day);
+        let kept_on = |start| number(start).ok().and_then(|day| kept.get(day).copied());
+        let mut parts = Vec::with_capacity(starts.len());
+        let mut lease = None;
+        for start in &starts {
+            let day = kept_on(*start).unwrap_or_default();
+            let key = (tenant, scope, *start);
+            let is_whole = start.rem_euclid(DAY) == 0 || day.sum() == 0;
+            parts.push(if is_whole {
+                KindCounts::default()
+            } else if let Some(part) = self.counted_parts.get(&key, day) {
+                part
+            } else {
+                let lease = match &mut lease {
+                    Some(lease) => lease,
+                    none => none.insert(self.reader(tenant).await?),
+                };
+                let part = part_before(lease, tenant, scope, *start, day).await?;
+                self.counted_parts.insert(key, day, part);
+                part
+            });
+        }
+        let between = starts.windows(2).zip(parts.windows(2));
+        let between = between.map(|(starts, parts)| {
+            let mut counts = parts[1];
+            for day in starts[0].div_euclid(DAY)..starts[1].div_euclid(DAY) {
+                counts += kept_on(day * DAY).unwrap_or_default();
+            }
+            counts -= parts[0];
+            counts
+        });
+        Ok(between.collect())
+    }
+
+    /// Returns the kept counts of consecutive days, given as numbers since 1970 in UTC.
+    async fn kept_days(
+        &self,
+        tenant: Tenant,
+        scope: ChartScope,
+        days: Range<i64>,
+    ) -> Result<Vec<KindCounts>, StoreError> {
+        let length = usize::try_from(days.end - days.start).unwrap_or_default();
+        let mut counts = vec![KindCounts::default(); length];
+        let rows: Vec<DayRow> = on!(&mut self.reader(tenant).await?, |db| async {
+            let mut query = select_days(tenant, &scope.into(), &days);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        for row in rows {
+            let day = usize::try_from(row.start - days.start);
+            if let Some(counts) = day.ok().and_then(|day| counts.get_mut(day)) {
+                counts.add(&row.risk_level, &row.status, unsigned(row.n));
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Counts the changes of a day in UTC before a time of it, in milliseconds since 1970. Of the
+/// two parts of the day, the shorter one is counted.
+async fn part_before(
+    lease: &mut Lease,
+    tenant: Tenant,
+    scope: ChartScope,
+    time: i64,
+    mut day: KindCounts,
+) -> Result<KindCounts, StoreError> {
+    let midnight = time.div_euclid(DAY) * DAY;
+    let is_early = time - midnight <= DAY / 2;
+    let range = if is_early {
+        midnight..time
+    } else {
+        time..midnight + DAY
+    };
+    let rows: Vec<[i64; KINDS]> = on!(lease, |db| async {
+        let mut query = select_part(tenant, scope, range);
+        let rows: Vec<KindRow> = query.build_query_as().fetch_all(&mut **db).await?;
+        Ok::<_, sqlx::Error>(rows.into_iter().map(<[i64; KINDS]>::from).collect())
+    })?;
+    let mut counted = KindCounts::default();
+    for row in rows {
+        counted += KindCounts(row.map(unsigned));
+    }
+    if is_early {
+        return Ok(counted);
+    }
+    day -= counted;
+    Ok(day)
+}
+
+/// A count for each kind, in the order of [`KindCounts`].
+type KindRow = (i64, i64, i64, i64, i64, i64, i64, i64, i64);
+
+/// Selects kept counts by day. A slot can be negative, a sum of slots cannot.
+fn select_days<DB: Dialect>(
+    tenant: Tenant,
+    scope: &Scope<'_>,
+    days: &Range<i64>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(
+        "SELECT start, risk_level, status, CAST(SUM(n) AS BIGINT) AS n FROM change_counts WHERE ",
+    );
+    KindFilter::happened(tenant).push(&mut query);
+    push_spans(&mut query, scope, scope.day(), days.clone());
+    query.push(" GROUP BY start, risk_level, status HAVING SUM(n) > 0");
+    query
+}
+
+/// Selects the number of changes of each kind in a range of milliseconds, in one row or more.
+fn select_part<DB: Dialect>(
+    tenant: Tenant,
+    scope: ChartScope,
+    millis: Range<i64>,
+) -> QueryBuilder<DB> {
+    let sort_keys = sort_key::of_millis(millis);
+    let mut query = QueryBuilder::new("SELECT ");
+    let tenant_is = |query: &mut QueryBuilder<DB>, column: &str| {
+        query.push(" WHERE ").push(column).push(" = ");
+        DB::bind(query, tenant.uuid().into());
+    };
+    match scope {
+        // An index has exactly the changes of a kind.
+        ChartScope::Organization => push_kinds(&mut query, |query, risk_level, status| {
+            query.push("(SELECT COUNT(*) FROM changes");
+            tenant_is(query, "organization_id");
+            query.push(" AND risk_level = '").push(risk_level);
+            query.push("' AND status = '").push(status).push("'");
+            sort_key::push_range(query, "sort_key", sort_keys.clone());
+            query.push(")");
+        }),
+        ChartScope::Host(id) => {
+            push_kinds(&mut query, push_filtered);
+            query.push(" FROM changes c");
+            tenant_is(&mut query, "c.organization_id");
+            query.push(" AND c.host_id = ");
+            DB::bind(&mut query, id.0.into());
+            sort_key::push_range(&mut query, "c.sort_key", sort_keys);
+        }
+        ChartScope::Service(id) => {
+            push_kinds(&mut query, push_filtered);
+            query.push(" FROM changes c");
+            tenant_is(&mut query, "c.organization_id");
+            query.push(" AND c.service_id = ");
+            DB::bind(&mut query, id.0.into());
+            sort_key::push_range(&mut query, "c.sort_key", sort_keys.clone());
+            query.push(" UNION ALL SELECT ");
+            push_kinds(&mut query, push_filtered);
+            query.push(
+                " FROM change_services m JOIN changes c \
+                 ON c.organization_id = m.organization_id AND c.sort_key = m.sort_key",
+            );
+            tenant_is(&mut query, "m.organization_id");
+            query.push(" AND m.service_id = ");
+            DB::bind(&mut query, id.0.into());
+            sort_key::push_range(&mut query, "m.sort_key", sort_keys);
+        }
+    }
+    query
+}
+
+/// Appends an expression for each kind, in the order of [`KindCounts`].
+fn push_kinds<DB: Dialect>(
+    query: &mut QueryBuilder<DB>,
+    mut push: impl FnMut(&mut QueryBuilder<DB>, &'static str, &'static str),
+) {
+    let kinds = RiskLevel::ALL.iter().flat_map(|risk_level| {
+        let statuses = HAPPENED.iter();
+        statuses.map(|status| (risk_level.as_str(), status.as_str()))
+    });
+    for (number, (risk_level, status)) in kinds.enumerate() {
+        query.push(if number == 0 { "" } else { ", " });
+        push(query, risk_level, status);
+    }
+}
+
+/// Appends the number of changes of a kind among the selected ones.
+fn push_filtered<DB: Dialect>(query: &mut QueryBuilder<DB>, risk_level: &str, status: &str) {
+    query
+        .push("COUNT(CASE WHEN c.risk_level = '")
+        .push(risk_level);
+    query
+        .push("' AND c.status = '")
+        .push(status)
+        .push("' THEN 1 END)");
+}
+
+#[cfg(test)]
+mod tests {
+    use changelog_core::ids::uuid_v7;
+    use sqlx::Sqlite;
+    use sqlx::types::Uuid;
+
+    use super::*;
+    use crate::store::engine::explain::of as plan_of;
+
+    fn tenant() -> Tenant {
+        Tenant(uuid_v7(Timestamp::EPOCH, None, [0; 10]).into())
+    }
+
+    #[tokio::test]
+    async fn kept_days_are_found_by_the_primary_key() {
+        let service = Scope::Service(ServiceId(Uuid::from_u128(1)));
+        for scope in [Scope::Organization, service] {
+            let statement = select_days::<Sqlite>(tenant(), &scope, &(0..7)).into_string();
+            assert_eq!(
+                plan_of(&statement).await,
+                ["SEARCH change_counts USING PRIMARY KEY \
+                  (organization_id=? AND scope=? AND span=? AND start>? AND start<?)"]
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn parts_of_days_are_found_by_indexes() {
+        let id = Uuid::from_u128(1);
+        for (scope, expected) in [
+            (
+                ChartScope::Organization,
+                vec![
+                    "SEARCH changes USING COVERING INDEX changes_by_risk_and_status \
+                     (organization_id=? AND risk_level=? AND status=? AND rowid>? AND rowid<?)";
+                    KINDS
+                ],
+            ),
+            (
+                ChartScope::Host(HostId(id)),
+                vec![
+                    "SEARCH c USING INDEX changes_by_host \
+                     (organization_id=? AND host_id=? AND rowid>? AND rowid<?)",
+                ],
+            ),
+            (
+                ChartScope::Service(ServiceId(id)),
+                vec![
+                    "SEARCH c USING INDEX changes_by_service \
+                     (organization_id=? AND service_id=? AND rowid>? AND rowid<?)",
+                    "SEARCH m USING PRIMARY KEY \
+                     (organization_id=? AND service_id=? AND sort_key>? AND sort_key<?)",
+                    "SEARCH c USING INTEGER PRIMARY KEY (rowid=?)",
+                ],
+            ),
+        ] {
+            let mut plan =
+                plan_of(&select_part::<Sqlite>(tenant(), scope, 1_000..2_000).into_string()).await;
+            plan.retain(|step| step.starts_with("SEARCH") || step.starts_with("USE TEMP"));
+            assert_eq!(plan, expected, "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_valid_while_its_day_is_unchanged() {
+        let parts = CountedParts::default();
+        let key = (tenant(), ChartScope::Organization, 7);
+        let (mut day, mut part) = (KindCounts::default(), KindCounts::default());
+        day.add(&RiskLevel::High, &Status::Completed, 3);
+        part.add(&RiskLevel::High, &Status::Completed, 1);
+        parts.insert(key, day, part);
+        assert_eq!(parts.get(&key, day), Some(part));
+        assert_eq!(parts.get(&(key.0, key.1, 8), day), None);
+        day.add(&RiskLevel::Low, &Status::RolledBack, 1);
+        assert_eq!(parts.get(&key, day), None);
+        day.add(&RiskLevel::Low, &Status::Planned, 1);
+        assert_eq!(
+            (
+                day.sum(),
+                day.with_risk(&RiskLevel::High),
+                day.with_status(&Status::RolledBack)
+            ),
+            (4, 3, 1)
+        );
+    }
+}
