@@ -201,18 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_separators() {
-        for (count, expected) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (20_009, "20,009"),
-            (1_234_567, "1,234,567"),
-        ] {
-            assert_eq!(number(&count), expected);
-        }
-        assert_eq!(counted(&1, "change", "changes"), "1 change");
-        assert_eq!(counted(&1_771, "change", "changes"), "1,771 changes");
+    fn counts_have_a_noun() {
+        assert_eq!(counted(1, "change", "changes"), "1 change");
+        assert_eq!(counted(1_771, "change", "changes"), "1,771 changes");
     }
 
     #[test]
