@@ -123,9 +123,9 @@ async fn invalid_parameters_are_refused(app: TestApp) {
         "page=2",
     ] {
         let refused = key.get(&format!("{PATH}?{query}")).await;
-        let problem = refused.body(400);
+        refused.is(400);
         let name = query.split('=').next().unwrap_or_default();
-        assert!(problem.to_string().contains(name), "{problem}");
+        assert!(refused.text.contains(name), "{}", refused.text);
     }
     app.anonymous().get(PATH).await.is(401);
 }

@@ -48,6 +48,7 @@ async fn every_endpoint_is_documented_and_exists(app: TestApp) {
         "GET /api/activity",
         "GET /api/activity/actors",
         "GET /api/changes",
+        "GET /api/changes/annotations",
         "GET /api/changes/around",
         "GET /api/changes/stream",
         "GET /api/changes/upcoming",
