@@ -8,7 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use ammonia::Builder;
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd, html};
+use linkify::{LinkFinder, LinkKind};
+use pulldown_cmark::{
+    CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream, html,
+};
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
 use sha2::{Digest, Sha256};
@@ -138,20 +141,39 @@ fn render(text: &str) -> Arc<str> {
     let events = events(text).unwrap_or_else(|| plain(text));
     let mut rendered = String::with_capacity(text.len() * 2);
     html::push_html(&mut rendered, events.into_iter());
-    CLEANER.clean(&rendered).to_string().into()
+    let cleaned = CLEANER.clean(&rendered).to_string();
+    // Wide tables scroll within their box. Text and addresses have no `<`, so that these
+    // are the tags of Markdown's own tables.
+    cleaned
+        .replace("<table>", TABLE_START)
+        .replace("</table>", "</table></div>")
+        .into()
 }
+
+/// What tables begin with. The keyboard scrolls what has the focus.
+const TABLE_START: &str =
+    "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table>";
 
 /// Parses a text; `None` if it is nested too deeply or has too many events for its
 /// length.
 fn events(text: &str) -> Option<Vec<Event<'_>>> {
-    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let max_events = text.len() * MAX_EVENTS_PER_BYTE + 64;
     let mut events = Vec::new();
     let mut depth = 0;
-    for event in Parser::new_ext(text, options) {
+    // How many links and code blocks are open, in which addresses stay text.
+    let mut literals = 0;
+    for event in TextMergeStream::new(Parser::new_ext(text, options)) {
         match &event {
-            Event::Start(_) => depth += 1,
-            Event::End(_) => depth -= 1,
+            Event::Start(tag) => {
+                depth += 1;
+                literals += usize::from(is_literal(&tag.to_end()));
+            }
+            Event::End(tag) => {
+                depth -= 1;
+                literals -= usize::from(is_literal(tag));
+            }
             _ => {}
         }
         if depth > MAX_DEPTH || events.len() > max_events {
@@ -164,10 +186,58 @@ fn events(text: &str) -> Option<Vec<Event<'_>>> {
             Event::End(TagEnd::HtmlBlock) => events.push(Event::End(TagEnd::Paragraph)),
             Event::InlineHtml(tag) if is_line_break(&tag) => events.push(Event::HardBreak),
             Event::Html(html) | Event::InlineHtml(html) => events.push(Event::Text(html)),
+            Event::Text(text) if literals == 0 => push_linked(&mut events, text),
+            Event::TaskListMarker(is_done) => {
+                events.push(Event::Text(if is_done { "☑ " } else { "☐ " }.into()));
+            }
             other => events.push(other),
         }
     }
     Some(events)
+}
+
+/// Returns whether addresses within a tag are not made links.
+fn is_literal(tag: &TagEnd) -> bool {
+    matches!(tag, TagEnd::Link | TagEnd::Image | TagEnd::CodeBlock)
+}
+
+/// Appends a text with links for the web and mail addresses in it.
+fn push_linked<'t>(events: &mut Vec<Event<'t>>, text: CowStr<'t>) {
+    let mut end = 0;
+    for link in LinkFinder::new().links(&text) {
+        let found = link.as_str();
+        let address = match link.kind() {
+            LinkKind::Email => format!("mailto:{found}"),
+            _ if is_web_address(found) => found.to_owned(),
+            _ => continue,
+        };
+        let tag = Tag::Link {
+            link_type: LinkType::Autolink,
+            dest_url: address.into(),
+            title: CowStr::Borrowed(""),
+            id: CowStr::Borrowed(""),
+        };
+        let before = text[end..link.start()].to_owned();
+        events.extend([
+            Event::Text(before.into()),
+            Event::Start(tag),
+            Event::Text(found.to_owned().into()),
+            Event::End(TagEnd::Link),
+        ]);
+        end = link.end();
+    }
+    events.push(Event::Text(if end == 0 {
+        text
+    } else {
+        text[end..].to_owned().into()
+    }));
+}
+
+fn is_web_address(address: &str) -> bool {
+    let scheme = address.split("://").next().unwrap_or_default();
+    ["http", "https"]
+        .iter()
+        .any(|allowed| scheme.eq_ignore_ascii_case(allowed))
 }
 
 /// Returns whether a tag is a line break, which cells of tables need.
@@ -208,6 +278,56 @@ mod tests {
         ] {
             assert!(html.contains(expected), "{expected}: {html}");
         }
+    }
+
+    #[test]
+    fn addresses_are_links() {
+        for (text, expected) in [
+            (
+                "see https://example.com/a_b_c?x=1&y=2.",
+                "<p>see <a href=\"https://example.com/a_b_c?x=1&amp;y=2\" \
+                 rel=\"noreferrer noopener nofollow\">https://example.com/a_b_c?x=1&amp;y=2</a>.</p>",
+            ),
+            (
+                "mail ada@example.com",
+                "<p>mail <a href=\"mailto:ada@example.com\" \
+                 rel=\"noreferrer noopener nofollow\">ada@example.com</a></p>",
+            ),
+            (
+                "`https://example.com`",
+                "<p><code>https://example.com</code></p>",
+            ),
+            (
+                "    https://example.com",
+                "<pre><code>https://example.com</code></pre>",
+            ),
+            ("ftp://example.com", "<p>ftp://example.com</p>"),
+        ] {
+            assert_eq!(render(text).trim_end(), expected);
+        }
+        // A link is not made twice.
+        let html = render("[https://example.com](https://example.org) <https://example.net>");
+        assert_eq!(html.matches("<a ").count(), 2, "{html}");
+    }
+
+    #[test]
+    fn tasks_have_boxes() {
+        let html = render("- [ ] drain\n- [x] restart\n- plain");
+        for expected in ["<li>☐ drain</li>", "<li>☑ restart</li>", "<li>plain</li>"] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+        assert!(render("~~gone~~").contains("<del>gone</del>"));
+    }
+
+    #[test]
+    fn tables_scroll() {
+        let html = render("| a |\n|---|\n| <table> |\n\n[a](https://e.com/<table>)");
+        assert_eq!(
+            html.matches("<div class=\"scroll\" tabindex=\"0\"").count(),
+            1,
+            "{html}"
+        );
+        assert_eq!(html.matches("</table></div>").count(), 1, "{html}");
     }
 
     #[test]
@@ -287,6 +407,16 @@ mod tests {
             "~~a".repeat(6_666),
             "<!--".repeat(5_000),
             "\\".repeat(20_000),
+            "@".repeat(20_000),
+            "a@".repeat(10_000),
+            "a.".repeat(10_000),
+            ":".repeat(20_000),
+            "a:".repeat(10_000),
+            "a://".repeat(5_000),
+            "http://".repeat(2_857),
+            "http://a ".repeat(2_222),
+            format!("http://{}", "(".repeat(19_000)),
+            "- [ ] \n".repeat(2_857),
         ] {
             let start: String = text.chars().take(20).collect();
             let begun = Instant::now();
