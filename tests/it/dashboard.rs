@@ -17,6 +17,7 @@ mod list_filters;
 mod live_updates;
 mod members;
 mod one_time_forms;
+mod names;
 mod pages;
 mod progress;
 mod roles;
@@ -108,6 +109,7 @@ struct Resources {
     key: String,
     member: String,
     invitation: String,
+    view: String,
     /// The token of the link of the invitation.
     token: String,
 }
@@ -139,6 +141,10 @@ impl Resources {
         let members = owner.get("/settings/members").await.text;
         let invitation = between(&members, "/settings/members/invitations/", "/").to_owned();
         let (_, token) = link.rsplit_once('/').expect("a token");
+        let view = [("name", "Saved by its owner"), ("query", "risk_level=low")];
+        owner.post_form("/views", &view).await.is(303);
+        let views = owner.get("/views").await.text;
+        let view = between(&views, "action=\"/views/", "\"").to_owned();
         Self {
             change,
             service,
@@ -146,6 +152,7 @@ impl Resources {
             key: organization.key_id.clone(),
             member: organization.owner_id.clone(),
             invitation,
+            view,
             token: token.to_owned(),
         }
     }

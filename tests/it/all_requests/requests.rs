@@ -544,6 +544,21 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             "/changes/new",
             "/services",
             "/services?offset=50",
+            "/services?q=pay",
+            "/services?q=payments+ledger",
+            "/services?sort=changes",
+            "/services?sort=last",
+            "/services/new",
+            "/hosts?q=web",
+            "/hosts?sort=last",
+            "/hosts/new",
+            "/names/services",
+            "/names/services?prefix=pay",
+            "/names/hosts?prefix=web",
+            "/names/tags",
+            "/names/tags?prefix=o",
+            "/names/people?prefix=a",
+            "/views",
             "/hosts",
             "/hosts?offset=50",
             "/settings/api-keys",
@@ -561,6 +576,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
             ("hosts", &fixture.host),
         ] {
             pages.push(format!("/{path}/{id}"));
+            pages.push(format!("/{path}/{id}/edit"));
         }
         pages.push(format!("/changes/{}/edit", fixture.change));
         let at = fixture.until.replace(".500Z", "Z").replace(':', "%3A");
@@ -574,6 +590,9 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         }
         for query in [
             String::new(),
+            "?range=4h".to_owned(),
+            "?range=1w&min_risk=medium&per_page=100".to_owned(),
+            format!("?created_by={}&risk_level=high", Uuid::now_v7()),
             "?page=2".to_owned(),
             format!("?service_id={}&host_id={}", fixture.service, fixture.host),
             format!("?q={}&tag={}", fixture.word, fixture.tag),
@@ -689,6 +708,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         self.send("GET", &edit, None, page, 200).await;
         self.form(&full, &[("service_ids", "nothing")], 422).await;
         self.form(&format!("{full}/delete"), &[], 303).await;
+        self.send_forms_about_views(&name).await;
         for (path, field) in [("/services", "name"), ("/hosts", "hostname")] {
             let answer = self.form(path, &[(field, &name)], 303).await;
             self.form(path, &[(field, &name)], 422).await;
@@ -717,6 +737,36 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                 .await;
         }
         self.form("/account/feed/revoke", &[], 303).await;
+    }
+
+    async fn send_forms_about_views(&mut self, name: &str) {
+        for shared in [None, Some(("shared", "1"))] {
+            let with = |fields: &[(&'static str, &str)]| {
+                let fields = fields.iter().map(|(field, value)| (*field, (*value).to_owned()));
+                let shared = shared.map(|(field, value)| (field, value.to_owned()));
+                fields.chain(shared).collect::<Vec<_>>()
+            };
+            for (action, fields, status) in [
+                ("", with(&[("name", name), ("query", "risk_level=high")]), 303),
+                ("", with(&[("name", name), ("query", "risk_level=high")]), 422),
+                ("", with(&[("name", "other"), ("query", "range=4h")]), 303),
+                ("/ID", with(&[("name", "renamed")]), 303),
+                ("/ID/delete", with(&[]), 303),
+                ("/ID/delete", with(&[]), 303),
+            ] {
+                let request = self.browser.request("GET", "/views");
+                let page = self.send("GET", "/views", None, request, 200).await;
+                let path = match action {
+                    "" => "/views".to_owned(),
+                    action => {
+                        let id = between(&page.text, "action=\"/views/", "\"");
+                        format!("/views{}", action.replace("ID", &id))
+                    }
+                };
+                let fields: Vec<_> = fields.iter().map(|(field, value)| (*field, value.as_str())).collect();
+                self.form(&path, &fields, status).await;
+            }
+        }
     }
 
     async fn send_forms_about_keys(&mut self, name: &str) {

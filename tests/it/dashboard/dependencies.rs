@@ -25,7 +25,7 @@ async fn services<const N: usize>(app: &TestApp, names: [&str; N]) -> [String; N
 
 /// Returns the list in the form of a service's page.
 async fn shown(browser: &TestClient, path: &str) -> String {
-    let page = browser.get(path).await;
+    let page = browser.get(&format!("{path}/edit")).await;
     page.is(200);
     let input = between(&page.text, "<input id=\"depends_on\"", ">");
     between(input, "value=\"", "\"").to_owned()
@@ -119,11 +119,13 @@ async fn the_page_of_a_service_shows_both_directions(app: TestApp) {
         for (heading, expected) in [("Depends on", depends_on), ("Needed by", needed_by)] {
             let listed = between(&page.text, &format!("<dt>{heading}</dt><dd>"), "</dd>");
             if expected.is_empty() {
-                assert_eq!(listed, "none", "{heading}");
+                assert_eq!(listed, "–", "{heading}");
             }
             for (id, name) in expected {
-                let link = format!("<a href=\"/services/{id}\">{name}</a>");
-                assert!(listed.contains(&link), "{heading}: {listed}");
+                let start = format!("href=\"/services/{id}\">");
+                let link = between(listed, &start, "</a>");
+                let is_named = link.ends_with(&format!("<bdi>{name}</bdi>"));
+                assert!(is_named, "{heading}: {listed}");
             }
         }
     }

@@ -320,9 +320,15 @@ pub(super) async fn check_downloads(app: &TestApp, browser: &Chromium) {
             let answer = caller.get(&path).await;
             answer.is(200);
             let disposition = answer.header("content-disposition");
+            let words = match query {
+                "" => "",
+                "?risk_level=high" => "-high-risk",
+                _ => "-deploy-eu",
+            };
+            let today = chrono::Utc::now().format("%Y-%m-%d");
             assert_eq!(
                 disposition,
-                format!("attachment; filename=\"changes.{ending}\"")
+                format!("attachment; filename=\"changes{words}-{today}.{ending}\"")
             );
             let found: Vec<String> = if ending == "csv" {
                 rows(&answer.text)
@@ -401,7 +407,7 @@ async fn downloads_have_each_of_many_changes_once(app: TestApp) {
     }
     let owner = app.browser().await;
     let list = owner.get("/changes?tag=even").await;
-    assert!(list.text.contains("1250 changes"), "{}", list.text.len());
+    assert!(list.text.contains("1,250 changes"), "{}", list.text.len());
     for ending in ["csv", "ndjson"] {
         let answer = owner.get(&format!("/changes.{ending}?tag=even")).await;
         answer.is(200);

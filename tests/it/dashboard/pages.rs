@@ -223,8 +223,8 @@ async fn form_responses_pass_the_checks() {
     }
     for (path, button) in [
         ("/changes/new", "Log change"),
-        ("/services", "Create service"),
-        ("/hosts", "Create host"),
+        ("/services/new", "Create service"),
+        ("/hosts/new", "Create host"),
         ("/settings/api-keys", "Create key"),
         ("/settings/members", "Invite"),
         ("/account", "Change password"),

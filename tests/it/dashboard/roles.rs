@@ -12,7 +12,7 @@ on_one!(
 );
 
 /// Forms that need no role.
-const WITHOUT_ROLE: [&str; 8] = [
+const WITHOUT_ROLE: [&str; 11] = [
     "/account",
     "/account/password",
     "/account/end-other-sessions",
@@ -21,6 +21,10 @@ const WITHOUT_ROLE: [&str; 8] = [
     "/sign-out",
     "/setup",
     "/invitations/{id}",
+    // Views of one's own.
+    "/views",
+    "/views/{id}",
+    "/views/{id}/delete",
 ];
 
 async fn viewers_cannot_write(app: TestApp) {
@@ -46,7 +50,8 @@ async fn viewers_cannot_write(app: TestApp) {
         }
         let page = viewer.get(&path).await;
         match route.path.as_str() {
-            "/changes/new" | "/changes/{id}/edit" | "/setup" => page.is(403),
+            "/setup" => page.is(403),
+            path if path.ends_with("/new") || path.ends_with("/edit") => page.is(403),
             "/sign-in" | "/settings" => page.is(303),
             "/invitations/{id}" | "/account" | "/changes.csv" | "/changes.ndjson"
             | "/activity.csv" | "/activity.ndjson" => page.is(200),

@@ -7,25 +7,31 @@ use changelog_core::limits::MAX_PER_PAGE;
 use changelog_core::{Change, ChangeFilter, ProblemCode, csv};
 use futures_util::Stream;
 use futures_util::stream::try_unfold;
-use http::{HeaderValue, header};
 
+use super::chips;
 use super::filters::Selection;
+use super::list::filter_values;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::dashboard::parts::download::{OVERLOAD_RETRIES, csv_row};
+use crate::dashboard::parts::download::{
+    BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row,
+};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::{Holder, MAX_CHANGE_BYTES};
 use crate::store::{StoreError, Tenant};
-use crate::web::{ApiError, ApiResult, Request, reply};
+use crate::web::{ApiError, ApiResult, Request};
+
+/// The most characters of the filters in the name of a file.
+const MAX_SLUG: usize = 60;
 
 /// `GET /changes.csv`
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
-    let header_row = csv_row(csv::COLUMNS.map(str::to_owned).into());
+    let mut header_row = BYTE_ORDER_MARK.as_bytes().to_vec();
+    header_row.extend(csv_row(csv::COLUMNS.map(str::to_owned).into()));
     download(
         app,
         request,
         "csv",
-        "text/csv; charset=utf-8",
         header_row,
         |change| csv_row(csv::row(&change)),
     )
@@ -39,38 +45,50 @@ pub(in crate::dashboard) async fn as_ndjson(app: App, request: Request) -> ApiRe
         line.push(b'\n');
         line
     };
-    download(
-        app,
-        request,
-        "ndjson",
-        "application/x-ndjson",
-        Vec::new(),
-        line,
-    )
-    .await
+    download(app, request, "ndjson", Vec::new(), line).await
 }
 
 async fn download(
     app: App,
     request: Request,
     extension: &str,
-    media_type: &'static str,
     header_row: Vec<u8>,
     line: impl Fn(Change) -> Vec<u8> + Send + Sync + 'static,
 ) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let selection = Selection::read(&request.query, viewer.now)
         .map_err(|invalid| ApiError::invalid(ProblemCode::MalformedQuery, invalid))?;
+    let name = file_name(&app, &viewer, &request.query, &selection).await?;
     let filter = selection.filter;
     let chunks = chunks(app, viewer.tenant(), filter, header_row, line);
-    let mut response = reply::streamed(media_type, chunks);
-    let name = format!("attachment; filename=\"changes.{extension}\"");
-    if let Ok(name) = HeaderValue::try_from(name) {
-        response
-            .headers_mut()
-            .insert(header::CONTENT_DISPOSITION, name);
+    Ok(attachment(&viewer, &name, extension, chunks))
+}
+
+/// Returns the start of the name of a file, with the filters: `changes-payments-high-risk`.
+async fn file_name(
+    app: &App,
+    viewer: &Viewer,
+    query: &str,
+    selection: &Selection,
+) -> Result<String, ApiError> {
+    let names = filter_values(app, viewer, query, selection, &[]).await?;
+    let title = chips::title(&chips::chips(query, &names, &viewer.zone));
+    Ok(format!("changes{}", slug(&title)))
+}
+
+/// Returns the ASCII letters and digits of a text, each run after a hyphen.
+fn slug(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_alphanumeric());
+    let mut slug = String::new();
+    for word in words.filter(|word| !word.is_empty()) {
+        if slug.len() + word.len() >= MAX_SLUG {
+            break;
+        }
+        slug.push('-');
+        slug.push_str(word);
     }
-    Ok(response)
+    slug
 }
 
 /// Reads the list page by page; each page waits until the previous one was sent and
@@ -118,4 +136,24 @@ fn chunks(
         let next = (!is_last).then_some(filter);
         Ok(Some((permit.fit(chunk), (next, Vec::new(), app, line))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_have_safe_characters() {
+        for (title, expected) in [
+            ("", ""),
+            ("payments, high risk, last 4 hours", "-payments-high-risk-last-4-hours"),
+            ("../\"x\"; a\r\nb", "-x-a-b"),
+            ("日本, café", "-caf"),
+        ] {
+            assert_eq!(slug(title), expected, "{title}");
+        }
+        let long = "word ".repeat(40);
+        assert!(slug(&long).len() <= MAX_SLUG);
+        assert_eq!(slug(&"x".repeat(300)), "");
+    }
 }

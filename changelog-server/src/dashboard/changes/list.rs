@@ -128,7 +128,10 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         let day = viewer.zone.date(change.effective_at());
         days.entry(Reverse(day)).or_default().push(change);
     }
-    let form = &with_filter_values(&app, &viewer, form, &query, &selection, &changes).await?;
+    if !form.is_refused() {
+        form = filter_values(&app, &viewer, &query, &selection, &changes).await?;
+    }
+    let form = &form;
     let first_page = without(&query, &["page", "before"]);
     let chips = chips::chips(&query, form, &viewer.zone);
     let kept = form_urlencoded::parse(without(&first_page, &["text"]).as_bytes())
@@ -195,19 +198,15 @@ fn page_sizes(query: &str, chosen: u64) -> Vec<Choice> {
     sizes.collect()
 }
 
-/// Fills the form with the values of the filter, unless it was refused. The listed
-/// changes have the name of an author that the filter has the id of.
-async fn with_filter_values(
+/// Returns the form with the values of the filter, and names for its ids. The listed
+/// changes may have the name of an author that the filter has the id of.
+pub(super) async fn filter_values(
     app: &App,
     viewer: &Viewer,
-    form: Form,
     query: &str,
     selection: &Selection,
     changes: &[Change],
 ) -> Result<Form, ApiError> {
-    if form.is_refused() {
-        return Ok(form);
-    }
     let (tenant, zone, filter) = (viewer.tenant(), &viewer.zone, &selection.filter);
     let mut values = Form::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
