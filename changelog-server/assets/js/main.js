@@ -16,6 +16,7 @@ enhance(document);
 setInterval(() => showAges(document), 30000);
 addShortcuts();
 addChartKeys();
+addPalette();
 closeMenus();
 chooseTheme();
 completeNames(document);

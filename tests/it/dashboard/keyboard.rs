@@ -9,6 +9,7 @@ use changelog_tests::{TestApp, on_one};
 
 on_one!(
     shortcuts_navigate,
+    keys_open_pages_and_the_palette,
     shortcuts_are_off_in_fields,
     pages_can_be_used_with_the_tab_key,
 );
@@ -82,6 +83,67 @@ async fn shortcuts_navigate(app: TestApp) {
     browser.keys("first\n").await;
     browser.wait_for("#count").await;
     assert_eq!(browser.address().await, "/changes?text=first");
+}
+
+async fn keys_open_pages_and_the_palette(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let id = app.key().change("First").await;
+    for number in 0..60 {
+        app.key().change(&format!("Number {number}")).await;
+    }
+    app.key()
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    sign_in(&browser, &app, &app.organization).await;
+    let open = async |path: &str| {
+        browser.open(&format!("{}{path}", app.url())).await;
+        browser.wait_for("[data-help]:not([hidden])").await;
+    };
+    for (path, keys, expected) in [
+        (format!("/changes/{id}"), "e", format!("/changes/{id}/edit")),
+        ("/changes".to_owned(), "]", "/changes?page=2".to_owned()),
+        (
+            "/changes?page=2".to_owned(),
+            "[",
+            "/changes?page=1".to_owned(),
+        ),
+        ("/".to_owned(), "g,", "/settings/api-keys".to_owned()),
+        ("/".to_owned(), "gu", "/upcoming".to_owned()),
+    ] {
+        open(&path).await;
+        browser.keys(keys).await;
+        let expected = expected.replace("?page=1", "");
+        browser
+            .wait_for_url(&format!("{}{expected}", app.url()))
+            .await;
+    }
+    // `g` does not wait for long.
+    open("/").await;
+    browser.keys("g").await;
+    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+    browser.keys("c").await;
+    assert_eq!(browser.path().await, "/");
+    // Entries without links can be selected.
+    open("/activity?resource=member").await;
+    browser.keys("j").await;
+    browser.wait_for(".entry[data-current]").await;
+    browser.keys(&Key::Escape.to_string()).await;
+    assert!(!browser.has("[data-current]").await);
+    let control = Key::Control.to_string();
+    browser.keys(&format!("{control}k{control}")).await;
+    browser.wait_for(".palette[open]").await;
+    browser.keys("paym").await;
+    browser.wait_for_text("Changes of payments").await;
+    browser.keys("\n").await;
+    browser.wait_for("#count").await;
+    assert!(
+        browser.address().await.contains("service"),
+        "{}",
+        browser.address().await
+    );
+    assert_eq!(browser.console().await, [""; 0]);
 }
 
 async fn focus(browser: &Chromium) -> String {

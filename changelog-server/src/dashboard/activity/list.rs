@@ -37,6 +37,8 @@ struct ActivityPage<'a> {
     keys: Vec<(String, String)>,
     any_key: &'static str,
     time_ranges: Vec<RangeLink>,
+    /// Fields, values, and the addresses of the log without these filters.
+    filters: Vec<(&'static str, String, String)>,
     is_filtered: bool,
     days: Vec<(NaiveDate, Vec<ActivityRow>)>,
     is_cut_short: bool,
@@ -83,6 +85,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         }
     }
     let (people, keys) = actors(&app, &viewer, &form).await?;
+    let filters = filters(&first_page, &form, &viewer, people.iter().chain(&keys));
     let page = ActivityPage {
         viewer: &viewer,
         kinds: KINDS,
@@ -90,6 +93,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         people,
         keys,
         any_key: API_KEY_ACTOR,
+        filters,
         time_ranges: time_ranges(&first_page, form.value("range")),
         is_filtered: !first_page.is_empty(),
         days: by_day(&viewer, found.entries),
@@ -122,6 +126,40 @@ fn time_ranges(query: &str, current: &str) -> Vec<RangeLink> {
         link(range.label, &query, range.name == current)
     });
     ranges.collect()
+}
+
+/// Returns the filters of a query string, except for a range: its link says so.
+fn filters<'n>(
+    query: &str,
+    form: &Form,
+    viewer: &Viewer,
+    mut names: impl Iterator<Item = &'n (String, String)>,
+) -> Vec<(&'static str, String, String)> {
+    let fields = [
+        ("resource", "Type"),
+        ("action", "Action"),
+        ("actor_id", "By"),
+        ("since", "From"),
+        ("until", "Until"),
+    ];
+    let mut filters = Vec::new();
+    for (name, field) in fields.into_iter().filter(|(name, _)| form.has(name)) {
+        let value = form.value(name);
+        let shown = match name {
+            "actor_id" if value == API_KEY_ACTOR => "any API key".to_owned(),
+            "actor_id" => {
+                let named = names.find(|(id, _)| id == value);
+                named.map_or_else(|| value.to_owned(), |(_, name)| name.clone())
+            }
+            "since" | "until" => match viewer.zone.parse_field(value).parse() {
+                Ok(at) => viewer.zone.minute(&at),
+                Err(_) => value.to_owned(),
+            },
+            _ => format::label(value),
+        };
+        filters.push((field, shown, address("/activity", &without(query, &[name]))));
+    }
+    filters
 }
 
 /// Returns the values and names of the people and the API keys that entries are selected by.

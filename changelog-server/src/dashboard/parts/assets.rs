@@ -52,6 +52,7 @@ const STYLE: &[&str] = files![
     "css/timeline.css",
     "css/activity.css",
     "css/live.css",
+    "css/palette.css",
     "css/print.css",
 ];
 
@@ -66,6 +67,7 @@ const SCRIPT: &[&str] = files![
     "js/timeline.js",
     "js/charts.js",
     "js/keyboard.js",
+    "js/palette.js",
     "js/menus.js",
     "js/main.js",
 ];
