@@ -742,13 +742,23 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     async fn send_forms_about_views(&mut self, name: &str) {
         for shared in [None, Some(("shared", "1"))] {
             let with = |fields: &[(&'static str, &str)]| {
-                let fields = fields.iter().map(|(field, value)| (*field, (*value).to_owned()));
+                let fields = fields
+                    .iter()
+                    .map(|(field, value)| (*field, (*value).to_owned()));
                 let shared = shared.map(|(field, value)| (field, value.to_owned()));
                 fields.chain(shared).collect::<Vec<_>>()
             };
             for (action, fields, status) in [
-                ("", with(&[("name", name), ("query", "risk_level=high")]), 303),
-                ("", with(&[("name", name), ("query", "risk_level=high")]), 422),
+                (
+                    "",
+                    with(&[("name", name), ("query", "risk_level=high")]),
+                    303,
+                ),
+                (
+                    "",
+                    with(&[("name", name), ("query", "risk_level=high")]),
+                    422,
+                ),
                 ("", with(&[("name", "other"), ("query", "range=4h")]), 303),
                 ("/ID", with(&[("name", "renamed")]), 303),
                 ("/ID/delete", with(&[]), 303),
@@ -763,7 +773,10 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
                         format!("/views{}", action.replace("ID", &id))
                     }
                 };
-                let fields: Vec<_> = fields.iter().map(|(field, value)| (*field, value.as_str())).collect();
+                let fields: Vec<_> = fields
+                    .iter()
+                    .map(|(field, value)| (*field, value.as_str()))
+                    .collect();
                 self.form(&path, &fields, status).await;
             }
         }

@@ -90,7 +90,9 @@ async fn views_are_saved_renamed_and_deleted(app: TestApp) {
         let fields = [("name", name.to_owned()), ("query", query.to_owned())];
         let viewer = viewer.clone();
         async move {
-            let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
+            let fields = fields
+                .each_ref()
+                .map(|(name, value)| (*name, value.as_str()));
             viewer.post_form("/views", &fields).await
         }
     };
@@ -145,7 +147,11 @@ async fn views_are_saved_renamed_and_deleted(app: TestApp) {
 async fn shared_views_are_changed_by_admins(app: TestApp) {
     let owner = app.browser().await;
     let member = join(&app, &owner, "member", "member").await.browser;
-    let shared = [("name", "Prod"), ("query", "environment=prod"), ("shared", "1")];
+    let shared = [
+        ("name", "Prod"),
+        ("query", "environment=prod"),
+        ("shared", "1"),
+    ];
     member.post_form("/views", &shared).await.is(403);
     owner.post_form("/views", &shared).await.is(303);
     assert_eq!(views(&member).await, ["Prod"]);

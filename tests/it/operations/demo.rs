@@ -1,52 +1,10 @@
 //! `changelog-server demo`.
 
 use std::fs;
-use std::path::Path;
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use changelog_tests::{Engine, Server, TestApp, TestClient, each, sign_in, text};
-
-struct Demo {
-    server: Server,
-    output: String,
-}
-
-impl Demo {
-    async fn start(folder: &Path) -> Self {
-        let stdout = folder.join("stdout");
-        let mut command = changelog_tests::server_command(folder);
-        command
-            .args(["demo", "--listen", "127.0.0.1:0", "--data-dir"])
-            .arg(folder.join("demo"))
-            .stdout(Stdio::from(fs::File::create(&stdout).expect("a file")));
-        let server = Server::start(command).await.expect("the demo starts");
-        let output = fs::read_to_string(stdout).expect("a file");
-        Self { server, output }
-    }
-
-    /// Returns the value of an `export` line.
-    fn export(&self, name: &str) -> String {
-        let line = format!("export {name}=");
-        let line = self
-            .output
-            .lines()
-            .find_map(|known| known.trim().strip_prefix(&line));
-        line.unwrap_or_else(|| panic!("no {name}: {}", self.output))
-            .to_owned()
-    }
-
-    fn after(&self, label: &str) -> String {
-        let line = self
-            .output
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(label));
-        line.unwrap_or_else(|| panic!("no {label}: {}", self.output))
-            .trim()
-            .to_owned()
-    }
-}
+use changelog_tests::{Demo, Engine, TestApp, TestClient, each, sign_in, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_demo_serves_and_keeps_its_data() {
@@ -65,7 +23,7 @@ async fn the_demo_serves_and_keeps_its_data() {
     for title in &titles {
         let shown: String = title.chars().take(48).collect();
         assert!(
-            demo.output.contains(shown.trim_end()),
+            demo.output().contains(shown.trim_end()),
             "{title} is in the table"
         );
     }

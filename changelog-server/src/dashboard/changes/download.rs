@@ -13,9 +13,7 @@ use super::filters::Selection;
 use super::list::filter_values;
 use crate::app::App;
 use crate::blocking_pool;
-use crate::dashboard::parts::download::{
-    BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row,
-};
+use crate::dashboard::parts::download::{BYTE_ORDER_MARK, OVERLOAD_RETRIES, attachment, csv_row};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::response_memory::{Holder, MAX_CHANGE_BYTES};
 use crate::store::{StoreError, Tenant};
@@ -28,13 +26,9 @@ const MAX_SLUG: usize = 60;
 pub(in crate::dashboard) async fn as_csv(app: App, request: Request) -> ApiResult {
     let mut header_row = BYTE_ORDER_MARK.as_bytes().to_vec();
     header_row.extend(csv_row(csv::COLUMNS.map(str::to_owned).into()));
-    download(
-        app,
-        request,
-        "csv",
-        header_row,
-        |change| csv_row(csv::row(&change)),
-    )
+    download(app, request, "csv", header_row, |change| {
+        csv_row(csv::row(&change))
+    })
     .await
 }
 
@@ -146,7 +140,10 @@ mod tests {
     fn names_of_files_have_safe_characters() {
         for (title, expected) in [
             ("", ""),
-            ("payments, high risk, last 4 hours", "-payments-high-risk-last-4-hours"),
+            (
+                "payments, high risk, last 4 hours",
+                "-payments-high-risk-last-4-hours",
+            ),
             ("../\"x\"; a\r\nb", "-x-a-b"),
             ("日本, café", "-caf"),
         ] {
