@@ -4,7 +4,7 @@
 //! revoke it on the account page.
 
 use atom_syndication::{Category, Entry, Feed as AtomFeed, FixedDateTime, Link, Person, Text};
-use changelog_core::{Change, ChangeFilter, ProblemCode, Timestamp};
+use changelog_core::{Change, ChangeFilter, Timestamp};
 
 use crate::app::App;
 use crate::blocking_pool;
@@ -12,7 +12,7 @@ use crate::dashboard::parts::query_string::without;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{format, page};
 use crate::store::{Feed, HAPPENED};
-use crate::web::{ApiError, ApiResult, Request, session};
+use crate::web::{ApiError, ApiResult, Request, reply, session};
 
 /// The number of changes in a feed.
 const FEED_CHANGES: u64 = 50;
@@ -26,7 +26,11 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let Some(feed) = app.store.feed(form.value(TOKEN)).await? else {
         let detail = "This feed's address is no longer valid. Create another one on your account \
                       page.";
-        return Err(ApiError::new(ProblemCode::NotFound, detail));
+        return Ok(reply::text(
+            404,
+            "text/plain; charset=utf-8",
+            detail.to_owned(),
+        ));
     };
     // Responses that are not read yet count for this organization.
     let _ = request.context.state.tenant.set(feed.tenant);
