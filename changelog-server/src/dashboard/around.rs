@@ -107,7 +107,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let read = if form.is_refused() {
         Err(form)
     } else {
-        read_question(&app, tenant, form, &viewer.zone, now).await?
+        read_question(&app, tenant, form, viewer.zone, now).await?
     };
     let names = app.store.service_names(tenant).await?;
     let names = names.into_iter().map(|(_, name)| name);
@@ -127,7 +127,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     if canonical != request.query {
         return Ok(page::see_other(&address("/around", &canonical)));
     }
-    let answer = answer(&app, tenant, &viewer.zone, &question, now).await?;
+    let answer = Box::pin(answer(&app, tenant, viewer.zone, &question, now)).await?;
     page::render_live(&request, &page(&form, Some(answer)))
 }
 
@@ -152,7 +152,7 @@ impl Question {
 }
 
 /// Returns the address of the page for what was typed into the search if that is a time.
-pub(super) fn address_of_search(text: &str, zone: &Zone, now: Timestamp) -> Option<String> {
+pub(super) fn address_of_search(text: &str, zone: Zone, now: Timestamp) -> Option<String> {
     let is_time = text.len() <= MAX_TIME_CHARS && text.contains(':');
     let at = is_time.then(|| zone.parse_past(text, now).ok()?);
     let at = at.flatten()?;
@@ -165,7 +165,7 @@ async fn read_question(
     app: &App,
     tenant: Tenant,
     form: Form,
-    zone: &Zone,
+    zone: Zone,
     now: Timestamp,
 ) -> Result<Result<(Question, Form), Form>, ApiError> {
     let value = |name| form.value(name).trim();
@@ -241,7 +241,7 @@ async fn read_question(
         ..filter
     };
     let mut form = form;
-    form.set("at", at.map(|at| zone.written(&at)).unwrap_or_default());
+    form.set("at", at.map(|at| zone.written(at)).unwrap_or_default());
     if let Some(service) = &service {
         form.set("service", service.name.clone());
     }
@@ -288,7 +288,7 @@ fn may_be_name(text: &str) -> bool {
 async fn answer(
     app: &App,
     tenant: Tenant,
-    zone: &Zone,
+    zone: Zone,
     question: &Question,
     now: Timestamp,
 ) -> Result<Answer, ApiError> {
@@ -363,7 +363,7 @@ async fn answer(
         ..ChangeFilter::default()
     };
     Ok(Answer {
-        at: zone.written(&at),
+        at: zone.written(at),
         is_now: at == now,
         window: window_words(around.window_minutes),
         services: services.collect(),

@@ -110,7 +110,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         range,
         moment: None,
         now: Timestamp::from_millis(now.millis() / NOW_STEP * NOW_STEP),
-        zone: &viewer.zone,
+        zone: viewer.zone,
         affected: &Affected::default(),
         query: String::new(),
     };

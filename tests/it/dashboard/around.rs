@@ -317,10 +317,10 @@ async fn the_line_of_the_moment_and_planned_changes_are_drawn(app: TestApp) {
     // What began before has a bar only, and what failed is crossed out.
     let running = mark(&running);
     assert!(
-        running.contains("class=\"bar\"") && !running.contains("#risk-"),
+        running.contains("class=\"bar\"") && !running.contains("#mark-low"),
         "{running}"
     );
-    assert!(mark(&failed).contains("#undone"), "{timeline}");
+    assert!(mark(&failed).contains("#mark-undone"), "{timeline}");
 }
 
 async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
@@ -457,7 +457,7 @@ async fn many_changes_are_counted_where_they_cannot_be_drawn(app: TestApp) {
     // Of 900 changes 600 are read; the suspects are among them.
     assert_eq!(counted.sum::<usize>() + marks, 600);
     assert!(page.text.contains("Only the newest changes of this range"));
-    assert!(page.text.contains("#missing"));
+    assert!(page.text.contains("#mark-missing"));
     // The counted ones are behind their link.
     let (_, link) = page
         .text

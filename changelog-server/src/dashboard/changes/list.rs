@@ -95,8 +95,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
     let typed = request.query_form();
-    if let Some(address) = around::address_of_search(typed.value("text"), &viewer.zone, viewer.now)
-    {
+    if let Some(address) = around::address_of_search(typed.value("text"), viewer.zone, viewer.now) {
         return Ok(page::see_other(&address));
     }
     let (query, mut form) = filters::canonical_query(&app, &viewer, typed).await?;

@@ -128,7 +128,7 @@ impl Zone {
     /// # Errors
     /// If the time does not exist or exists twice in this zone: why.
     pub(crate) fn parse_past(
-        &self,
+        self,
         text: &str,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, String> {
@@ -138,10 +138,10 @@ impl Zone {
 
     /// Formats a time as briefly as [`Self::parse_past`] can read it: `15:15`,
     /// `15:15:09` or `2026-11-21 15:15`.
-    pub(crate) fn written(&self, at: &Timestamp) -> String {
-        let (day, rest) = (self.date(*at), at.millis().rem_euclid(60_000));
+    pub(crate) fn written(self, at: Timestamp) -> String {
+        let (day, rest) = (self.date(at), at.millis().rem_euclid(60_000));
         self.format(
-            at,
+            &at,
             match (day == self.today, rest) {
                 (true, 0) => "%H:%M",
                 (true, _) => "%H:%M:%S",

@@ -22,7 +22,7 @@ pub(super) struct Tick {
 }
 
 /// Returns the ticks of a range at round local times.
-pub(super) fn ticks(range: Range, zone: &Zone) -> Vec<Tick> {
+pub(super) fn ticks(range: Range, zone: Zone) -> Vec<Tick> {
     let length = range.length().num_minutes();
     let fits = |step: &&i64| length / **step < MAX_TICKS;
     let step = STEPS.iter().find(fits).unwrap_or(&STEPS[14]);
@@ -58,7 +58,7 @@ pub(super) fn ticks(range: Range, zone: &Zone) -> Vec<Tick> {
 }
 
 /// Returns the range in words, such as `13:20 to 15:20`.
-pub(super) fn words(range: Range, zone: &Zone) -> String {
+pub(super) fn words(range: Range, zone: Zone) -> String {
     let day = |at: Timestamp| zone.date(at).format("%-d %b").to_string();
     let (from, to) = (zone.clock(&range.from), zone.clock(&range.to));
     if zone.date(range.from) == zone.date(range.to) {
@@ -74,7 +74,7 @@ mod tests {
     fn labels(from: &str, to: &str, zone: &str) -> Vec<String> {
         let range = Range::new(from.parse().unwrap(), to.parse().unwrap());
         let zone = Zone::named(zone, range.to);
-        let ticks = ticks(range, &zone).into_iter();
+        let ticks = ticks(range, zone).into_iter();
         ticks.map(|tick| tick.label).collect()
     }
 

@@ -161,14 +161,14 @@ impl Events {
 pub(crate) async fn read(app: &App, tenant: Tenant, range: Range) -> Result<Events, StoreError> {
     let now = Timestamp::from(app.now());
     let (from, to) = (range.from.millis(), range.to.millis().saturating_add(1));
-    let newest_of = async |source, millis, limit| {
+    let newest_of = |source, millis, limit| {
         let newest = NewestOf {
             source,
             millis,
             planned: false,
             limit,
         };
-        app.store.candidates(tenant, newest).await
+        Box::pin(app.store.candidates(tenant, newest))
     };
     let earlier = range.from.plus(-EARLIER).millis()..from;
     let planned = app

@@ -26,6 +26,8 @@ const CROWD_WIDTH: f64 = 4.0;
 /// Heights in pixels.
 const ROW_HEIGHT: usize = 20;
 const LANE_PADDING: usize = 6;
+/// The middle of the first row of a lane.
+const FIRST_MIDDLE: usize = 13;
 
 /// The changes of a service.
 pub(super) struct Lane {
@@ -234,7 +236,7 @@ fn lane(
             is_crossed: event.state.is_undone(),
             is_cut: event.at < range.from,
             x,
-            y: row * ROW_HEIGHT + (ROW_HEIGHT + LANE_PADDING) / 2,
+            y: row * ROW_HEIGHT + FIRST_MIDDLE,
             bar: (end - x > MARK_WIDTH / 2.0).then_some((x, end - x)),
             rank: event.rank,
         });
@@ -250,7 +252,7 @@ fn lane(
         .map(|(place, count)| Crowd {
             #[expect(clippy::cast_precision_loss, reason = "at most 100")]
             x: (place as f64 + 0.5) * CROWD_WIDTH,
-            y: crowd_row * ROW_HEIGHT + (ROW_HEIGHT + LANE_PADDING) / 2,
+            y: crowd_row * ROW_HEIGHT + FIRST_MIDDLE,
             count,
             address: list(part(range, place), id.clone()),
         })
@@ -285,23 +287,21 @@ fn part(range: Range, place: i64) -> Range {
 }
 
 /// Describes a change for its tooltip and for screen readers.
-fn label(event: &Event, zone: &Zone) -> String {
-    let mut label = format!(
+fn label(event: &Event, zone: Zone) -> String {
+    let first = format!(
         "{} {}, {} risk, {}",
         zone.recent(&event.at),
         format::visible(&event.title),
         event.risk,
         event.state.label()
     );
-    if let Some(end) = event.end {
+    let took = event.end.map(|end| {
         let took = end.to_datetime() - event.at.to_datetime();
-        label += &format!(", took {}", format::duration(&took));
-    }
-    if let Some(environment) = &event.environment {
-        label += &format!(", {environment}");
-    }
-    if let Some(rank) = event.rank {
-        label += &format!(", suspect {rank}");
-    }
-    label
+        format!("took {}", format::duration(&took))
+    });
+    let environment = event.environment.as_ref().map(ToString::to_string);
+    let rank = event.rank.map(|rank| format!("suspect {rank}"));
+    let rest = [took, environment, rank].into_iter().flatten();
+    let parts: Vec<String> = std::iter::once(first).chain(rest).collect();
+    parts.join(", ")
 }

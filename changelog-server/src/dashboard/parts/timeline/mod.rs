@@ -75,7 +75,7 @@ pub(crate) struct Subject<'a> {
     /// The time at which something broke.
     pub(crate) moment: Option<Timestamp>,
     pub(crate) now: Timestamp,
-    pub(crate) zone: &'a Zone,
+    pub(crate) zone: Zone,
     pub(crate) affected: &'a Affected,
     /// The query string of the pages with other ranges, without its range.
     pub(crate) query: String,
@@ -166,7 +166,7 @@ impl Timeline {
         });
         let is_now = subject.moment.is_some_and(|moment| moment >= now);
         Self {
-            zone: *zone,
+            zone,
             range,
             words: axis::words(range, zone),
             moment: subject.moment.and_then(|at| line(at, zone.clock(&at))),
@@ -189,5 +189,6 @@ impl Timeline {
 
 /// Formats a time for an address.
 pub(crate) fn rfc3339(at: Timestamp) -> String {
-    at.to_datetime().to_rfc3339_opts(SecondsFormat::Secs, true)
+    at.to_datetime()
+        .to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
