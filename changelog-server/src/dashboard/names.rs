@@ -29,7 +29,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let prefix = composed(form.value("prefix").trim_start());
     let is_name = prefix.chars().count() <= MAX_NAME_CHARS && !prefix.contains(char::is_control);
     let (store, tenant) = (&app.store, viewer.tenant());
-    let names = match request.parameter.as_str() {
+    let mut names = match request.parameter.as_str() {
         // Nothing has such a name.
         _ if !is_name => Vec::new(),
         "services" => store.service_names_from(tenant, &prefix, limit()).await?,
@@ -46,6 +46,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             "tags" => MAX_TAGS,
             _ => MAX_NAMES,
         };
+    names.truncate(MAX_NAMES);
     Ok(reply::json(200, &Names { names, has_more }))
 }
 
@@ -53,19 +54,23 @@ fn limit() -> u64 {
     MAX_NAMES as u64
 }
 
-/// Returns the names of the people and API keys that have recorded something.
+/// Returns the names of the API keys, and of the people that have recorded something.
 pub(super) async fn people(
     store: &Store,
     tenant: Tenant,
     prefix: &str,
 ) -> Result<Vec<String>, StoreError> {
     let prefix = prefix.to_lowercase();
-    let actors = store.actors(tenant).await?;
-    let names = actors.into_iter().map(|actor| actor.actor_name);
+    let actors = store.actors(tenant).await?.into_iter();
+    // Those without an id are API keys, with a word before their names, and the operator.
+    let people = actors.filter(|actor| actor.actor_id.is_some());
+    let people = people.map(|actor| actor.actor_name);
+    let keys = store.api_keys(tenant).await?;
+    let names = keys.into_iter().map(|key| key.name).chain(people);
     let mut names: Vec<String> = names
         .filter(|name| name.to_lowercase().starts_with(&prefix))
-        .take(MAX_NAMES)
         .collect();
+    names.sort_unstable();
     names.dedup();
     Ok(names)
 }

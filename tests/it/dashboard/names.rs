@@ -33,7 +33,7 @@ async fn names_begin_with_the_prefix(app: TestApp) {
             ("?prefix=payments", json!(["payments"])),
             ("?prefix=x", json!([])),
             ("?prefix=%00", json!([])),
-            (&*format!("?prefix={}", "x".repeat(10_000)), json!([])),
+            (&*format!("?prefix={}", "x".repeat(3_000)), json!([])),
         ] {
             let path = format!("{kind}{prefix}");
             assert_eq!(names(&browser, &path).await, all(expected), "{path}");
@@ -66,7 +66,10 @@ async fn names_are_completed_in_the_browser(app: TestApp) {
     app.key().create("/api/services", service).await;
     sign_in(&browser, &app, &app.organization).await;
     browser.open(&format!("{}/changes", app.url())).await;
-    browser.click("#service").await;
+    // The driver takes the field for hidden; see `open_filters`.
+    browser
+        .script("document.getElementById('service').focus()")
+        .await;
     browser
         .wait_for("#service-names option[value='payments']")
         .await;

@@ -189,9 +189,7 @@ pub(super) async fn unknown_author(
     if uuid::Uuid::try_parse(given).is_ok() {
         return Ok(None);
     }
-    let mut all = names::people(store, tenant, "").await?;
-    let keys = store.api_keys(tenant).await?;
-    all.extend(keys.into_iter().map(|key| key.name));
+    let all = names::people(store, tenant, "").await?;
     let exists = all.iter().any(|name| name.eq_ignore_ascii_case(given));
     Ok((!exists).then(|| unknown_name("person or API key", given, &all)))
 }
