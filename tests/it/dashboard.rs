@@ -22,6 +22,7 @@ mod pages;
 mod progress;
 mod roles;
 mod routes;
+mod rows;
 mod screenshots;
 mod sessions;
 mod setup;

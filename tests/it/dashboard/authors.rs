@@ -168,7 +168,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     let answer = owner.post_form(&path, &fields).await;
     answer.is(422);
     let error = between(&answer.text, "id=\"service_ids-error-1\">", "<");
-    assert_eq!(error, "number 2: there is no service nothing");
+    assert_eq!(error, "service 2: there is no service nothing");
 }
 
 async fn changes_are_filtered_by_environment_author_and_text(app: TestApp) {

@@ -79,7 +79,7 @@ async fn a_form_names_what_it_does_not_know(app: TestApp) {
     let path = format!("/services/{ledger}");
     for (typed, message) in [
         ("mail", "service 1: there is no service mail"),
-        ("ledger, mail", "number 2: there is no service mail"),
+        ("ledger, mail", "service 2: there is no service mail"),
         (&foreign, "service 1: must be a service of the organization"),
         (
             "ledger",

@@ -170,7 +170,8 @@ async fn records_of_another_organization_are_not_found(app: TestApp) {
     assert!(list.text.contains("0 changes") && !list.text.contains("Umbrella"));
     let list = owner.get("/changes?service=payments+of+Umbrella").await;
     assert!(
-        list.text.contains("no service has this name"),
+        list.text
+            .contains("No service named &#34;payments of Umbrella&#34;"),
         "{}",
         list.text
     );
