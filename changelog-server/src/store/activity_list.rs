@@ -28,7 +28,7 @@ SELECT actor_id, actor_name FROM activity_actors WHERE organization_id = $1
 ORDER BY actor_name, actor_key";
 
 /// How many entries of a type one statement searches for those that no index finds.
-const MAX_SEARCHED: u64 = 5_000;
+const MAX_SEARCHED: u64 = 20_000;
 
 /// Whose entries are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

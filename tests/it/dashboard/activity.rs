@@ -167,13 +167,13 @@ async fn filters_select_entries(app: TestApp) {
     }
 }
 
-/// The rest of the statement that adds 6,000 entries of another key.
+/// The rest of the statement that adds 21,000 entries of another key.
 macro_rules! others {
     () => {
         "'API key: other', 'created', 'change', resource_id, 'Another', metadata, created_at
          FROM activity CROSS JOIN
              (WITH RECURSIVE numbers (number) AS
-                 (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < 6000)
+                 (SELECT 1 UNION ALL SELECT number + 1 FROM numbers WHERE number < 21000)
               SELECT number FROM numbers) AS numbered
          WHERE resource_type = 'change'"
     };
