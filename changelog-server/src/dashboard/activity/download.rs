@@ -127,9 +127,6 @@ fn chunks(
             chunk.extend(page.entries.into_iter().flat_map(line));
             chunk
         });
-        Ok(Some((
-            permit.fit(formatted.await.into()),
-            (next, Vec::new(), app),
-        )))
+        Ok(Some((permit.fit(formatted.await), (next, Vec::new(), app))))
     })
 }

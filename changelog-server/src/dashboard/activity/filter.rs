@@ -62,13 +62,12 @@ pub(super) fn read(query: &str, now: Timestamp) -> Result<ActivitySearch, Invali
         }
     }
     if let Some(name) = query.one("range") {
-        match TIME_RANGES.iter().find(|range| range.name == name) {
-            Some(range) => search.since = range.start(now).parse().ok(),
-            None => {
-                let names: Vec<&str> = TIME_RANGES.iter().map(|range| range.name).collect();
-                let message = format!("must be one of {}", names.join(", "));
-                query.add("range", ViolationCode::InvalidFormat, message);
-            }
+        if let Some(range) = TIME_RANGES.iter().find(|range| range.name == name) {
+            search.since = range.start(now).parse().ok();
+        } else {
+            let names: Vec<&str> = TIME_RANGES.iter().map(|range| range.name).collect();
+            let message = format!("must be one of {}", names.join(", "));
+            query.add("range", ViolationCode::InvalidFormat, message);
         }
     }
     query.finish(search)

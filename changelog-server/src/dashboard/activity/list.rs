@@ -148,8 +148,8 @@ fn filters<'n>(
         let shown = match name {
             "actor_id" if value == API_KEY_ACTOR => "any API key".to_owned(),
             "actor_id" => {
-                let named = names.find(|(id, _)| id == value);
-                named.map_or_else(|| value.to_owned(), |(_, name)| name.clone())
+                let found = names.find(|(id, _)| id == value);
+                found.map_or_else(|| value.to_owned(), |(_, name)| name.clone())
             }
             "since" | "until" => match viewer.zone.parse_field(value).parse() {
                 Ok(at) => viewer.zone.minute(&at),
@@ -195,7 +195,7 @@ fn by_day(viewer: &Viewer, entries: Vec<StoredEntry>) -> Vec<(NaiveDate, Vec<Act
     let mut days: Vec<(NaiveDate, Vec<ActivityRow>)> = Vec::new();
     for entry in entries {
         let day = viewer.zone.date(entry.entry.created_at);
-        let row = ActivityRow::new(entry, &viewer.zone);
+        let row = ActivityRow::new(entry, viewer.zone);
         match days.last_mut() {
             Some((last, rows)) if *last == day => rows.push(row),
             _ => days.push((day, vec![row])),

@@ -94,7 +94,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         around_query,
         history: history
             .into_iter()
-            .map(|entry| ActivityRow::new(entry, &viewer.zone))
+            .map(|entry| ActivityRow::new(entry, viewer.zone))
             .collect(),
         chlog: format!("chlog show {}", change.id),
         curl: format!(

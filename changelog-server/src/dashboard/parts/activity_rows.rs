@@ -49,7 +49,7 @@ pub(crate) struct Detail {
 
 impl ActivityRow {
     /// Returns the row of an entry, with times in a zone.
-    pub(crate) fn new(stored: StoredEntry, zone: &Zone) -> Self {
+    pub(crate) fn new(stored: StoredEntry, zone: Zone) -> Self {
         let actor = stored.actor();
         let machine = match actor.kind {
             ActorType::Operator => Some("operator"),
@@ -145,7 +145,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
     }
 }
 
-fn details(metadata: &Value, zone: &Zone) -> Vec<Detail> {
+fn details(metadata: &Value, zone: Zone) -> Vec<Detail> {
     let fields = metadata.as_object().into_iter().flatten();
     let failed = metadata["changes"]["outcome"]["to"] == Outcome::Failed.as_str();
     fields
@@ -178,7 +178,7 @@ fn details(metadata: &Value, zone: &Zone) -> Vec<Detail> {
 }
 
 /// Formats a value of the log in one line.
-fn display(value: &Value, zone: &Zone) -> String {
+fn display(value: &Value, zone: Zone) -> String {
     let string = |text: &str| match text {
         status if Status::WORDS.contains(&status) => format::label(status),
         time if time.ends_with('Z')
