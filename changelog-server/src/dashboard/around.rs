@@ -9,8 +9,8 @@ use changelog_core::query::Pairs;
 use changelog_core::text::composed;
 use changelog_core::written_time::parse_length;
 use changelog_core::{
-    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Host, Reason, ReasonCode,
-    Service, Timestamp,
+    Around, AroundFilter, Change, ChangeFilter, ChangeId, Environment, Host, HostId, Reason,
+    ReasonCode, Service, ServiceId, Timestamp,
 };
 use chrono::TimeDelta;
 
@@ -214,8 +214,21 @@ async fn read_question(
     let span = SPANS.iter().position(|(name, ..)| *name == span);
     let mut query = Pairs::default();
     query.push_some("at", at.map(rfc3339));
-    query.push_some("service", service.as_ref().map(|service| &service.name));
-    query.push_some("host", host.as_ref().map(|host| &host.hostname));
+    // An id stays one: it remains valid when its service or host is renamed.
+    query.push_some(
+        "service",
+        (service.as_ref()).map(|one| match value("service").parse::<ServiceId>() {
+            Ok(id) => id.to_string(),
+            Err(_) => one.name.clone(),
+        }),
+    );
+    query.push_some(
+        "host",
+        (host.as_ref()).map(|one| match value("host").parse::<HostId>() {
+            Ok(id) => id.to_string(),
+            Err(_) => one.hostname.clone(),
+        }),
+    );
     for name in ["environment", "q"] {
         query.push_some(name, Some(value(name)).filter(|text| !text.is_empty()));
     }

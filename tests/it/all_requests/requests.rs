@@ -582,7 +582,10 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         let at = fixture.until.replace(':', "%3A");
         for query in [
             format!("at={at}"),
-            format!("at={at}&service=ledger&environment=prod&q=deploy+needle&span=1d"),
+            format!(
+                "at={at}&service={}&host={}&environment=prod&q=deploy+needle&span=1d",
+                fixture.service, fixture.host
+            ),
             format!("at={at}&q=needle&window=7d"),
             "from=2026-01-30T00%3A00%3A00Z&to=2026-02-03T00%3A00%3A00Z".to_owned(),
         ] {

@@ -87,8 +87,8 @@ async fn the_longest_running_change_is_the_first(app: TestApp) {
         place("Forgotten") < place("Old") && place("Old") < place("New"),
         "{running}"
     );
-    assert!(place("for 9 d") < place("Old"), "{running}");
-    assert!(place("for 3 d") < place("New"), "{running}");
+    assert!(place("running 9 d") < place("Old"), "{running}");
+    assert!(place("running 3 d") < place("New"), "{running}");
     assert_eq!(running.matches("status overdue").count(), 2);
     // The page stays the same as long as nothing happens.
     let tag = owner.get("/").await.header("etag").to_owned();
