@@ -4,6 +4,7 @@
 mod catalog;
 mod changes;
 mod counts;
+mod days;
 mod history;
 mod idempotency;
 mod invitations;

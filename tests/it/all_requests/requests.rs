@@ -15,6 +15,10 @@ use changelog_tests::event_stream::EventStream;
 use changelog_tests::openapi::Document;
 use changelog_tests::{Engine, TestApp, TestClient, TestResponse, send};
 
+/// The zone of the reader of pages, whose days start within days in UTC: charts count the
+/// parts of days.
+const ZONE: &str = "changelog_zone=Asia/Kathmandu";
+
 /// A request that writes: method, path, body, and the status of the answer.
 type Write = (&'static str, String, Value, u16);
 
@@ -372,6 +376,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
         for path in self.pages(fixture) {
             for _ in 0..times {
                 let request = self.browser.request("GET", &path);
+                let request = request.header("cookie", ZONE);
                 self.send("GET", &path, None, request, 200).await;
             }
         }

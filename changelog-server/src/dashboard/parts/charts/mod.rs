@@ -207,4 +207,55 @@ mod tests {
             "/changes?host_id=1&day=2026-11-21"
         );
     }
+
+    /// Returns the light and the dark value of a color of the style sheet.
+    fn color(name: &str) -> [String; 2] {
+        let sheet = include_str!("../../../../assets/css/base.css");
+        let (_, rest) = sheet
+            .split_once(&format!("--{name}: light-dark(#"))
+            .expect(name);
+        let (value, _) = rest.split_once(')').unwrap();
+        let (light, dark) = value.split_once(", #").unwrap();
+        [light.to_owned(), dark.to_owned()]
+    }
+
+    /// Returns the relative luminance of a color, as WCAG defines it.
+    fn luminance(color: &str) -> f64 {
+        let part = |start: usize| {
+            let value = u8::from_str_radix(&color[start..start + 2], 16).unwrap();
+            let value = f64::from(value) / 255.0;
+            if value <= 0.04045 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * part(0) + 0.7152 * part(2) + 0.0722 * part(4)
+    }
+
+    fn assert_contrast(one: &str, other: &str, least: f64) {
+        for (one_value, other_value) in color(one).iter().zip(color(other)) {
+            let (one_light, other_light) = (luminance(one_value), luminance(&other_value));
+            let (bright, dim) = (one_light.max(other_light), one_light.min(other_light));
+            let contrast = (bright + 0.05) / (dim + 0.05);
+            assert!(
+                contrast >= least,
+                "{one} #{one_value} on {other} #{other_value}: {contrast:.2}"
+            );
+        }
+    }
+
+    #[test]
+    fn colors_of_charts_have_contrast() {
+        for fill in ["low-fill", "medium-fill", "high-fill", "control"] {
+            assert_contrast(fill, "surface", 3.0);
+        }
+        for text in ["quiet", "failed", "medium"] {
+            assert_contrast(text, "surface", 4.5);
+        }
+        for steps in ["heat-0", "heat-1", "heat-2", "heat-3", "heat-4"].windows(2) {
+            assert_contrast(steps[1], steps[0], 1.5);
+        }
+        assert_contrast("heat-0", "surface", 1.2);
+    }
 }
