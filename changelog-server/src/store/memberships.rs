@@ -221,7 +221,6 @@ impl Tx {
             sqlx::query(DELETE_MEMBER).bind(tenant.uuid()).bind(user.0)
         )?;
         self.end_sessions_in(tenant, user).await?;
-        self.delete_views_of(tenant, user).await?;
         let role = json!({ "role": member.role });
         let entry = entry(Action::Removed, &member.user, &role);
         self.record_pending(tenant, actor, entry, now).await

@@ -1,5 +1,6 @@
 //! Filters of the list of changes that were saved under a name: personal ones, and those
-//! that an organization shares.
+//! that an organization shares. Those of a person who leaves stay for their return: members
+//! and views are not in one transaction, because they may be on two servers.
 
 use changelog_core::UserId;
 use chrono::{DateTime, Utc};
@@ -33,8 +34,6 @@ WHERE organization_id = $1 AND id = $2 AND owner = $3";
 
 const DELETE: &str =
     "DELETE FROM saved_views WHERE organization_id = $1 AND id = $2 AND owner = $3";
-
-const DELETE_OF_PERSON: &str = "DELETE FROM saved_views WHERE organization_id = $1 AND owner = $2";
 
 /// Who sees a view, and who may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,21 +187,5 @@ impl Tx {
             0 => Err(StoreError::NotFound),
             _ => Ok(()),
         }
-    }
-
-    /// Deletes the views of a person who leaves an organization.
-    pub(super) async fn delete_views_of(
-        &mut self,
-        tenant: Tenant,
-        person: UserId,
-    ) -> Result<(), StoreError> {
-        let owner = ViewOwner::Person(person).key();
-        execute!(
-            self,
-            sqlx::query(DELETE_OF_PERSON)
-                .bind(tenant.uuid())
-                .bind(owner)
-        )?;
-        Ok(())
     }
 }

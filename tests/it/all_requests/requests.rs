@@ -172,7 +172,17 @@ impl Fixture {
         }
         reads.push((format!("/api/changes/{}/history", self.change), 200));
         reads.push((format!("/api/changes/{}/history", Uuid::now_v7()), 404));
-        for query in ["", &format!("min_risk=medium&service_id={}", self.service)] {
+        for query in [
+            String::new(),
+            format!("min_risk=medium&service_id={}", self.service),
+            format!("from={}&to={}&text={}", self.since, self.until, self.word),
+            format!("q={}&host_id={}&risk_level=high", self.word, self.host),
+            format!(
+                "tag={}&environment=prod&created_by={}",
+                self.tag, self.author
+            ),
+            "status=completed&not_status=planned&active=false".to_owned(),
+        ] {
             reads.push((format!("/api/changes/annotations?max=5&{query}"), 200));
         }
         let around = self.around().into_iter();

@@ -59,10 +59,8 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
     let search = form.value("q").trim();
     let offset = form.value("offset").parse().unwrap_or(0);
     let orders = P::TEXTS.orders.iter().copied();
-    let order = orders
-        .filter(|order| order.word() == form.value("sort"))
-        .last()
-        .unwrap_or(Order::Name);
+    let mut chosen = orders.filter(|order| order.word() == form.value("sort"));
+    let order = chosen.next().unwrap_or(Order::Name);
     let listed = match order {
         _ if !search.is_empty() => Listed::Found(search),
         Order::MostChanged => Listed::MostChanged,

@@ -23,7 +23,7 @@ pub(super) struct Chip {
 }
 
 /// Returns the filters of a query string. `form` has the names for its ids.
-pub(super) fn chips(query: &str, form: &Form, zone: &Zone) -> Vec<Chip> {
+pub(super) fn chips(query: &str, form: &Form, zone: Zone) -> Vec<Chip> {
     let pairs: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes())
         .into_owned()
         .collect();
@@ -68,7 +68,7 @@ fn describe(
     name: &str,
     value: &str,
     form: &Form,
-    zone: &Zone,
+    zone: Zone,
 ) -> Option<(&'static str, String, String)> {
     let label = format::label(value);
     let same = |field, value: String| Some((field, value.clone(), value));
@@ -125,7 +125,7 @@ mod tests {
         let zone = Zone::named("Europe/Berlin", Timestamp::EPOCH);
         let query = "service_id=7&risk_level=high%2Cmedium&tag=a&tag=b&page=3\
             &since=2026-11-22T13:00:00Z&per_page=50";
-        let chips = chips(query, &form, &zone);
+        let chips = chips(query, &form, zone);
         let found: Vec<_> = chips
             .iter()
             .map(|chip| (chip.field, chip.value.as_str()))

@@ -66,7 +66,7 @@ async fn file_name(
     selection: &Selection,
 ) -> Result<String, ApiError> {
     let names = filter_values(app, viewer, query, selection, &[]).await?;
-    let title = chips::title(&chips::chips(query, &names, &viewer.zone));
+    let title = chips::title(&chips::chips(query, &names, viewer.zone));
     Ok(format!("changes{}", slug(&title)))
 }
 

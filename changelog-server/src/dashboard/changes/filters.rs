@@ -131,20 +131,22 @@ pub(super) async fn canonical_query(
             "service" | "host" if is_repeated(&form, name) => {
                 errors.push((name, "Enter one name".to_owned()));
             }
-            "service" => match store.service_named(tenant, &composed(value)).await? {
-                Some(service) => pairs.push(("service_id", service.id.to_string())),
-                None => {
+            "service" => {
+                if let Some(service) = store.service_named(tenant, &composed(value)).await? {
+                    pairs.push(("service_id", service.id.to_string()));
+                } else {
                     let names = store.service_names_from(tenant, "", NAMES_COMPARED).await?;
                     errors.push((name, unknown_name("service", value, &names)));
                 }
-            },
-            "host" => match store.host_named(tenant, &composed(value)).await? {
-                Some(host) => pairs.push(("host_id", host.id.to_string())),
-                None => {
+            }
+            "host" => {
+                if let Some(host) = store.host_named(tenant, &composed(value)).await? {
+                    pairs.push(("host_id", host.id.to_string()));
+                } else {
                     let names = store.host_names_from(tenant, "", NAMES_COMPARED).await?;
                     errors.push((name, unknown_name("host", value, &names)));
                 }
-            },
+            }
             // The form sends the name as well, which may have been edited.
             "service_id" | "host_id" if !form.value(&name[..name.len() - 3]).trim().is_empty() => {}
             _ => pairs.push((name, value.to_owned())),

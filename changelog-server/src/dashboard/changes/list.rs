@@ -132,7 +132,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     }
     let form = &form;
     let first_page = without(&query, &["page", "before"]);
-    let chips = chips::chips(&query, form, &viewer.zone);
+    let chips = chips::chips(&query, form, viewer.zone);
     let kept = form_urlencoded::parse(without(&first_page, &["text"]).as_bytes())
         .into_owned()
         .collect();

@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::trivially_copy_pass_by_ref,
+    clippy::ref_option,
     reason = "templates pass references"
 )]
 
