@@ -298,7 +298,8 @@ CREATE INDEX activity_by_key ON activity (organization_id, resource_type, id, ac
     WHERE actor_id IS NULL AND resource_type <> 'change';
 -- What is rare: deletions, sign-ins, revoked keys and changed roles. Creating or updating
 -- a change does not write to this index.
-CREATE INDEX activity_by_action ON activity (organization_id, action, resource_type, id)
+CREATE INDEX activity_by_action ON activity
+    (organization_id, action, resource_type, id, actor_id, key_id)
     WHERE action <> 'created' AND action <> 'updated';
 -- The history of one resource. Its creation is found by the time in its id, so
 -- that creating a change does not write to this index. `action` is the last
