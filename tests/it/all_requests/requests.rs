@@ -185,6 +185,14 @@ impl Fixture {
         ] {
             reads.push((format!("/api/changes/annotations?max=5&{query}"), 200));
         }
+        let range = format!("from={}&to={}", self.since, self.until);
+        reads.push((format!("/api/changes/annotations?{range}"), 200));
+        let all = format!(
+            "q={}&text={}&host_id={}&environment=prod&risk_level=high&status=completed\
+             &not_status=planned&active=false&created_by={}&tag={}",
+            self.word, self.other_word, self.host, self.author, self.tag
+        );
+        reads.push((format!("/api/changes/annotations?{all}"), 200));
         let around = self.around().into_iter();
         reads.extend(around.map(|path| (path, 200)));
         reads
