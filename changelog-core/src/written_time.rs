@@ -196,7 +196,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Parses `08:30`, `08:30:15.5`, `08:30Z`, `08:30+0100` or `08:30 +01:00`.
+    /// Parses `08:30`, `8:30 pm`, `08:30:15.5`, `08:30Z`, `08:30+0100` or `08:30 +01:00`.
     fn parse(text: &str) -> Option<Self> {
         let (time, offset) = match text.strip_suffix(['Z', 'z']) {
             Some(time) => (time, Some(FixedOffset::east_opt(0)?)),
@@ -207,7 +207,9 @@ impl Clock {
         };
         let time = time.trim_end();
         let time = NaiveTime::parse_from_str(time, "%H:%M")
-            .or_else(|_| NaiveTime::parse_from_str(time, "%H:%M:%S%.f"));
+            .or_else(|_| NaiveTime::parse_from_str(time, "%H:%M:%S%.f"))
+            .or_else(|_| NaiveTime::parse_from_str(time, "%I:%M %p"))
+            .or_else(|_| NaiveTime::parse_from_str(time, "%I:%M%p"));
         Some(Self {
             time: time.ok()?,
             offset,

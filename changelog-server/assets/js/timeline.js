@@ -60,10 +60,11 @@ function useTimeline(timeline) {
   }, { passive: false });
   selectByPointer(timeline, plot, grid, (start, end) => show(from + (to - from) * start, from + (to - from) * end));
   // The next page keeps the focus of the keyboard.
-  if (sessionStorage.getItem("changelog-timeline") === location.pathname) timeline.focus({ preventScroll: true });
+  if (sessionStorage.getItem("changelog-timeline") === timeline.dataset.timeline.split("?")[0]) timeline.focus({ preventScroll: true });
   sessionStorage.removeItem("changelog-timeline");
   window.addEventListener("pagehide", () => {
-    if (timeline.contains(document.activeElement)) sessionStorage.setItem("changelog-timeline", location.pathname);
+    // Other timelines lead to this page as well.
+    if (timeline.contains(document.activeElement)) sessionStorage.setItem("changelog-timeline", timeline.dataset.timeline.split("?")[0]);
   });
 }
 

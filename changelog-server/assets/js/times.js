@@ -15,9 +15,12 @@ function useZone() {
   if (!button) return;
   // In UTC there is nothing to switch.
   button.hidden = localZone === "UTC";
-  button.textContent = `Switch to ${wantedZone() === "UTC" ? localZone : "UTC"}`;
+  const isUtc = button.dataset.zone === "UTC";
+  button.textContent = `Switch to ${isUtc ? localZone : "UTC"}`;
   button.addEventListener("click", () => {
-    if (localStorage.getItem(UTC_KEY)) localStorage.removeItem(UTC_KEY);
+    const isTyped = document.querySelector("main [role=alert] ~ form") || draftsOf("").length > 0;
+    if (isTyped && !confirm("Switch the time zone and discard what you typed?")) return;
+    if (isUtc) localStorage.removeItem(UTC_KEY);
     else localStorage.setItem(UTC_KEY, "1");
     setZone();
     location.replace(location.href);

@@ -9,10 +9,12 @@ use changelog_core::{
 };
 use chrono::TimeDelta;
 
+use super::edit::present_form;
 use super::find;
 use crate::app::App;
 use crate::blocking_pool;
 use crate::dashboard::parts::activity_rows::ActivityRow;
+use crate::dashboard::parts::shown_values::SHOWN;
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
 use crate::store::{HAPPENED, StoredEntry};
@@ -37,6 +39,8 @@ struct Detail<'a> {
     long_texts: Vec<(&'static str, Arc<str>)>,
     /// The statuses that the page has buttons for, with their labels.
     next_statuses: &'static [(&'static str, &'static str)],
+    /// The present values, so that a button does not undo what others do meanwhile.
+    shown: String,
     /// What undoes the newest change of the status.
     undo: Option<Undo>,
     /// The other changes, and when they happened relative to this one.
@@ -67,7 +71,9 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let list = app.store.changes(tenant, &around).await?;
     let count = list.count;
     let mut others = blocking_pool::run_sized(list.json.0.len(), move || list.json.parse()).await?;
-    others.retain(|other| other.id != change.id);
+    // What is in progress counts as now, whenever it was started.
+    let hour = at.plus(-AROUND_WINDOW)..at.plus(AROUND_WINDOW + TimeDelta::milliseconds(1));
+    others.retain(|other| other.id != change.id && hour.contains(&other.effective_at()));
     // A planned change is not among those that happened.
     let listed = others.len() as u64 + u64::from(change.status != Status::Planned);
     let history = app
@@ -81,6 +87,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let page = Detail {
         viewer: &viewer,
         undo,
+        shown: present_form(&change, &viewer.zone).value(SHOWN).to_owned(),
         long_texts: render_long_texts(&app, &change).await,
         next_statuses: next_statuses(&change.status),
         around: others

@@ -54,7 +54,7 @@ static FIELDS: LazyLock<Vec<Field>> = LazyLock::new(|| {
         ("status", FieldKind::Choice { words, .. }) => Field {
             kind: FieldKind::Choice {
                 words,
-                none: Some("Completed, or planned if scheduled"),
+                none: Some("Automatic (completed, or planned if scheduled)"),
             },
             ..field
         },
@@ -101,7 +101,7 @@ fn form_field(field: &fields::Field) -> Option<Field> {
         ChangeField::Services => new(FieldKind::List, "Further services")
             .hint("Names or ids of services, separated by commas."),
         ChangeField::Environment(environment) => {
-            let of_host = optional_choice(Environment::WORDS, "that of the host");
+            let of_host = optional_choice(Environment::WORDS, "Same as host");
             new(of_host, environment.label)
         }
         ChangeField::Host => new(FieldKind::Optional, "Host"),
@@ -275,7 +275,7 @@ pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiRe
 }
 
 /// Returns the form with the present values of a change.
-fn present_form(change: &Change, zone: &Zone) -> Form {
+pub(super) fn present_form(change: &Change, zone: &Zone) -> Form {
     let values = fields::FIELDS
         .iter()
         .map(|field| (field.name, value_of(change, field.kind, zone)));
@@ -335,6 +335,13 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let viewer = Viewer::write(&app, &request, Section::Changes).await?;
     let id: ChangeId = request.id()?;
     let form = request.form().await?;
+    let change = find(&app, viewer.tenant(), id).await?;
+    let present = present_form(&change, &viewer.zone);
+    let overtaken = form.overtaken(&present, &EDIT_FIELDS);
+    if !overtaken.is_empty() {
+        let refused = refuse_overtaken(&form, &overtaken, present);
+        return form_page(&app, &viewer, refused, Some(&change)).await;
+    }
     match save(&app, &viewer, id, &form).await {
         Ok(()) => Ok(page::see_other(&format!("/changes/{id}"))),
         Err(StoreError::Invalid(invalid)) => {
@@ -347,6 +354,26 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the form with its changes and with the present values of all other fields. To
+/// send it again replaces what others have changed.
+fn refuse_overtaken(form: &Form, overtaken: &[&Field], present: Form) -> Form {
+    let mut refused = form.without_unchanged(&EDIT_FIELDS);
+    refused.remove(SHOWN);
+    let mut refused = refused.with_missing(present.clone());
+    for field in overtaken {
+        let now = format::visible(&format::excerpt(present.value(field.name)));
+        let now = if now.is_empty() {
+            "nothing".to_owned()
+        } else {
+            format!("\u{201c}{now}\u{201d}")
+        };
+        let message =
+            format!("was changed to {now} since you opened this page; save again to replace that");
+        refused = refused.refuse_field(field.name, message);
+    }
+    refused
 }
 
 async fn save(app: &App, viewer: &Viewer, id: ChangeId, form: &Form) -> Result<(), StoreError> {

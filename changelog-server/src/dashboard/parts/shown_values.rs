@@ -30,13 +30,33 @@ impl Form {
         let (zone, mut changed) = (self.zone(), self.clone());
         for field in fields {
             let now = hash(field, self.value(field.name), &zone);
-            let mut shown = self.value(SHOWN).split(' ');
-            let is_shown = |pair: &str| pair.split_once('=') == Some((field.name, &now));
-            if shown.any(is_shown) {
+            if self.shown(field) == Some(&now) {
                 changed.remove(field.name);
             }
         }
         changed
+    }
+}
+
+impl Form {
+    /// Returns the fields that this form changes and that others have changed since it was
+    /// shown, to another value. `present` is a form with the present values.
+    pub(crate) fn overtaken<'f>(&self, present: &Self, fields: &'f [Field]) -> Vec<&'f Field> {
+        let zone = self.zone();
+        let is_overtaken = |field: &&Field| {
+            let (Some(shown), Some(now)) = (self.shown(field), present.shown(field)) else {
+                return false;
+            };
+            let own = hash(field, self.value(field.name), &zone);
+            self.has(field.name) && own != shown && shown != now && own != now
+        };
+        fields.iter().filter(is_overtaken).collect()
+    }
+
+    /// Returns the hash of the value that a field was shown with.
+    fn shown(&self, field: &Field) -> Option<&str> {
+        let mut pairs = self.value(SHOWN).split(' ');
+        pairs.find_map(|pair| pair.strip_prefix(field.name)?.strip_prefix('='))
     }
 }
 
