@@ -292,7 +292,8 @@ CREATE TABLE activity (
 -- What people did, and what API keys did except to changes, which are found by the
 -- primary key. `actor_id` is the last column of the second index so that SQLite
 -- recognizes it as a covering index.
-CREATE INDEX activity_by_person ON activity (organization_id, actor_id, resource_type, id)
+CREATE INDEX activity_by_person ON activity
+    (organization_id, actor_id, resource_type, id, action)
     WHERE actor_id IS NOT NULL;
 CREATE INDEX activity_by_key ON activity (organization_id, resource_type, id, actor_id)
     WHERE actor_id IS NULL AND resource_type <> 'change';

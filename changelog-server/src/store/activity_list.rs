@@ -307,7 +307,13 @@ fn push_indexed<DB: Dialect>(
 ) {
     query.push("SELECT id, resource_type");
     if selection.is_limited && selection.is_searched(kind) {
-        query.push(", actor_id, key_id, action");
+        // SQLite prefers an index that has all columns.
+        let is_by_person = matches!(selection.by, Some(EntriesBy::Person(_)));
+        query.push(if is_by_person {
+            ", actor_id, action"
+        } else {
+            ", actor_id, key_id, action"
+        });
     }
     query.push(" FROM activity WHERE organization_id = ");
     DB::bind(query, tenant.uuid().into());
