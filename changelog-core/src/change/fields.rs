@@ -130,7 +130,7 @@ pub const FIELDS: &[Field] = &[
         FieldKind::LongText(optional!(
             description,
             "Description",
-            "Markdown: what was done and how to undo it"
+            "What was done and how to undo it. Markdown supported"
         )),
     ),
     field("risk_level", FieldKind::RiskLevel),
@@ -166,11 +166,7 @@ pub const FIELDS: &[Field] = &[
     field("links", FieldKind::Links),
     field(
         "scheduled_for",
-        FieldKind::Time(optional!(
-            scheduled_for,
-            "Scheduled for",
-            "When the change is to be made"
-        )),
+        FieldKind::Time(optional!(scheduled_for, "Scheduled for", "Planned start")),
     ),
     field(
         "started_at",
@@ -192,11 +188,7 @@ pub const FIELDS: &[Field] = &[
         "on_behalf_of",
         FieldKind::ShortText(ShortText {
             max_chars: MAX_EMAIL_CHARS,
-            field: optional!(
-                on_behalf_of,
-                "On behalf of",
-                "The name or address of the person for whom an API key acts"
-            ),
+            field: optional!(on_behalf_of, "On behalf of", "Person the API key acted for"),
         }),
     ),
     field(

@@ -5,8 +5,8 @@ const POLL_MS = 15000;
 const REVALIDATE_MS = 60000;
 const RETRY_MS = 4000;
 // The service sends an event every 5 s.
-const SILENT_MS = 16000;
-const ANSWER_MS = 8000;
+const SILENT_MS = 11000;
+const ANSWER_MS = 5000;
 const MARK_MS = 6000;
 
 /** Formats a time as the page does. */

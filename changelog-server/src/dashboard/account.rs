@@ -35,7 +35,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         "name" => "Your name was saved.",
         "password" => "Your password was changed. You were signed out everywhere else.",
         "sessions" => "You were signed out everywhere else.",
-        "feed" => "The feed's address was revoked.",
+        "feed" => "The feed URL was revoked.",
         _ => "",
     };
     show_account(

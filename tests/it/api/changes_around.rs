@@ -267,7 +267,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
         ("undone before", &[(-20, "undone 5 minutes before")][..]),
         (
             "undone after",
-            &[(400, "undone 12 minutes after, so it was suspected")],
+            &[(400, "rolled back 12 minutes later")],
         ),
         ("failed before", &[]),
         ("failed after", &[(20, "in progress at that time")]),
@@ -290,7 +290,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
     let earlier = key.get(&earlier).await.body(200);
     let expected = (
         400,
-        "undone 25 minutes after, so it was suspected".to_owned(),
+        "rolled back 25 minutes later".to_owned(),
     );
     assert_eq!(reasons(&earlier, "undone before"), [expected]);
 }

@@ -108,6 +108,8 @@ impl Route {
             "/organization" => vec![("organization_id", "00000000-0000-7000-8000-000000000000")],
             "/changes/{id}/delete"
             | "/views/{id}/delete"
+            | "/account/feed"
+            | "/account/feed/revoke"
             | "/settings/api-keys/{id}/revoke"
             | "/settings/members/invitations/{id}/withdraw"
             | "/settings/members/{id}/remove"

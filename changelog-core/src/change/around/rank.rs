@@ -253,7 +253,7 @@ fn relations(change: &Candidate, affected: &Affected, at: Timestamp) -> Vec<Reas
         && undone > at
     {
         let after = length(minutes(at, undone));
-        let text = format!("undone {after} after, so it was suspected");
+        let text = format!("rolled back {after} later");
         add(ReasonCode::UndoneAfter, UNDONE_AFTER, text);
     }
     reasons

@@ -171,7 +171,7 @@ fn each_reason_has_its_points_and_words() {
         ),
         (
             json!({ "status": "rolled_back", "ended": -12, "undone": -12 }),
-            vec![(400, "undone 12 minutes after, so it was suspected")],
+            vec![(400, "rolled back 12 minutes later")],
         ),
     ] {
         let expected: Vec<(i32, String)> = expected

@@ -50,7 +50,8 @@ struct List<'a> {
     kept: Vec<(String, String)>,
     count: u64,
     changes: &'a [Change],
-    days: Vec<(NaiveDate, Vec<&'a Change>)>,
+    /// The headings of days, with their changes.
+    days: Vec<(String, Vec<&'a Change>)>,
     /// The query string without the number of the page.
     query: String,
     pager: Pager,
@@ -102,6 +103,10 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     if !form.is_refused() && query != request.query {
         return Ok(page::see_other(&address("/changes", &query)));
     }
+    if has_no_words(form.value("text")) {
+        let message = "Search for at least one letter or digit";
+        form = form.refuse_field("text", message);
+    }
     let mut selection = Selection {
         filter: ChangeFilter::default(),
         range: None,
@@ -122,10 +127,14 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
             form = form.refuse_field("created_by", message);
         }
     }
-    let mut days: BTreeMap<Reverse<NaiveDate>, Vec<&Change>> = BTreeMap::new();
+    // What is planned is listed where it was logged, and did not happen on that day.
+    let mut days: BTreeMap<(Reverse<NaiveDate>, bool), Vec<&Change>> = BTreeMap::new();
     for change in &changes {
         let day = viewer.zone.date(change.effective_at());
-        days.entry(Reverse(day)).or_default().push(change);
+        let has_happened = change.status != Status::Planned;
+        days.entry((Reverse(day), has_happened))
+            .or_default()
+            .push(change);
     }
     if !form.is_refused() {
         form = filter_values(&app, &viewer, &query, &selection, &changes).await?;
@@ -155,7 +164,14 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         changes: &changes,
         days: days
             .into_iter()
-            .map(|(day, changes)| (day.0, changes))
+            .map(|((day, has_happened), changes)| {
+                let heading = zone::day(&day.0);
+                let heading = match has_happened {
+                    true => heading,
+                    false => format!("Planned (logged {heading})"),
+                };
+                (heading, changes)
+            })
             .collect(),
         pager: Pager::of_pages("/changes", &query, filter.page, filter.per_page, count),
         query: first_page,
@@ -164,6 +180,11 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
         return page::render(400, &page);
     }
     page::render_live(&request, &page)
+}
+
+/// Returns whether a search has nothing that titles and names are searched for.
+fn has_no_words(text: &str) -> bool {
+    !text.trim().is_empty() && changelog_core::text::query_words(text).is_empty()
 }
 
 /// Returns the spans of time that end now, and all time.
