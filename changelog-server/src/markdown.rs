@@ -168,11 +168,11 @@ fn events(text: &str) -> Option<Vec<Event<'_>>> {
         match &event {
             Event::Start(tag) => {
                 depth += 1;
-                literals += usize::from(is_literal(&tag.to_end()));
+                literals += usize::from(is_literal(tag.to_end()));
             }
             Event::End(tag) => {
                 depth -= 1;
-                literals -= usize::from(is_literal(tag));
+                literals -= usize::from(is_literal(*tag));
             }
             _ => {}
         }
@@ -197,7 +197,7 @@ fn events(text: &str) -> Option<Vec<Event<'_>>> {
 }
 
 /// Returns whether addresses within a tag are not made links.
-fn is_literal(tag: &TagEnd) -> bool {
+fn is_literal(tag: TagEnd) -> bool {
     matches!(tag, TagEnd::Link | TagEnd::Image | TagEnd::CodeBlock)
 }
 

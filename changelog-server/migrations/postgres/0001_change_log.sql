@@ -75,8 +75,7 @@ CREATE TABLE feeds (
     user_id         uuid NOT NULL,
     token_hash      bytea NOT NULL UNIQUE,
     created_at      bigint NOT NULL,
-    PRIMARY KEY (organization_id, user_id),
-    FOREIGN KEY (organization_id, user_id) REFERENCES memberships ON DELETE CASCADE
+    PRIMARY KEY (organization_id, user_id)
 );
 
 -- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.

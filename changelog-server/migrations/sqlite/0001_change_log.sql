@@ -72,8 +72,7 @@ CREATE TABLE feeds (
     user_id         BLOB NOT NULL,
     token_hash      BLOB NOT NULL UNIQUE,
     created_at      INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, user_id),
-    FOREIGN KEY (organization_id, user_id) REFERENCES memberships ON DELETE CASCADE
+    PRIMARY KEY (organization_id, user_id)
 ) STRICT, WITHOUT ROWID;
 
 -- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.

@@ -98,7 +98,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
             per_page: FAILED_SHOWN,
             ..ChangeFilter::default()
         }),
-        Year::read(store, tenant, ChartScope::Organization, &viewer.zone),
+        Year::read(store, tenant, ChartScope::Organization, viewer.zone),
         store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
         store.service_names(tenant),
     )?;

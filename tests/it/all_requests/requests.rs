@@ -175,7 +175,7 @@ impl Fixture {
         for query in [
             String::new(),
             format!("min_risk=medium&service_id={}", self.service),
-            format!("from={}&to={}&text={}", self.since, self.until, self.word),
+            format!("text={}", self.word),
             format!("q={}&host_id={}&risk_level=high", self.word, self.host),
             format!(
                 "tag={}&environment=prod&created_by={}",
@@ -558,6 +558,7 @@ impl<'w, F: FnMut(&str)> RequestSender<'w, F> {
     }
 
     /// Returns the paths of pages.
+    #[expect(clippy::too_many_lines, reason = "a list")]
     fn pages(&self, fixture: &Fixture) -> Vec<String> {
         let owner = &self.app.organization.owner_id;
         let mut pages: Vec<String> = [

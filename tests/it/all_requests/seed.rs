@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 11] = [
+const OTHER_ORGANIZATIONS: [&str; 13] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -45,6 +45,10 @@ const OTHER_ORGANIZATIONS: [&str; 11] = [
         SELECT id, organization_id, 'other', hash, '', now FROM others",
     "INSERT INTO sessions (token_hash, user_id, organization_id, created_at, last_seen_at)
         SELECT hash, id, organization_id, now, now FROM others",
+    "INSERT INTO feeds (organization_id, user_id, token_hash, created_at)
+        SELECT organization_id, id, hash, now FROM others",
+    "INSERT INTO saved_views (organization_id, id, owner, name, name_folded, query, created_at)
+        SELECT organization_id, id, id::text, 'All', 'all', '', now FROM others",
     "INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash,
             invited_by, created_at, expires_at)
         SELECT organization_id, id, n || '@example.net', n || '@example.net', 'member', hash, 'P',

@@ -265,10 +265,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
     assert_eq!(around["considered"], 7);
     for (title, expected) in [
         ("undone before", &[(-20, "undone 5 minutes before")][..]),
-        (
-            "undone after",
-            &[(400, "rolled back 12 minutes later")],
-        ),
+        ("undone after", &[(400, "rolled back 12 minutes later")]),
         ("failed before", &[]),
         ("failed after", &[(20, "in progress at that time")]),
         ("ended after", &[(20, "in progress at that time")]),
@@ -288,10 +285,7 @@ async fn changes_are_judged_as_of_the_moment(app: TestApp) {
     // by anyone yet.
     let earlier = format!("{PATH}?at=2026-03-01T11:30:00Z");
     let earlier = key.get(&earlier).await.body(200);
-    let expected = (
-        400,
-        "rolled back 25 minutes later".to_owned(),
-    );
+    let expected = (400, "rolled back 25 minutes later".to_owned());
     assert_eq!(reasons(&earlier, "undone before"), [expected]);
 }
 

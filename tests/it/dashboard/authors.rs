@@ -82,7 +82,7 @@ async fn claims_are_shown_as_claims(app: TestApp) {
     };
     let shown = facts(&id).await;
     for fact in [
-        "mei@example.com <span class=\"quiet\">(claimed)</span>",
+        "<bdi>mei@example.com</bdi> <span class=\"quiet\">(claimed)</span>",
         "deploy-bot, autonomous, run javascript:alert(1) <span class=\"quiet\">(claimed)</span>",
         "1a2b3c4d5e6f",
         "2026-02-01 10:00<",
@@ -171,6 +171,7 @@ async fn several_services_are_recorded_and_changed(app: TestApp) {
     assert_eq!(error, "service 2: there is no service nothing");
 }
 
+#[expect(clippy::too_many_lines, reason = "one filter after the other")]
 async fn changes_are_filtered_by_environment_author_and_text(app: TestApp) {
     let (key, owner) = (app.key(), app.browser().await);
     let service = key

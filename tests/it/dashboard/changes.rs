@@ -77,7 +77,10 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let read = async || key.get(&format!("/api/changes/{id}")).await.data(200);
     let change = read().await;
     assert_eq!(change["risk_level"], "high");
-    assert_eq!(change["status"], "planned", "the default of the API");
+    assert_eq!(
+        change["status"], "completed",
+        "made by hand, and not scheduled"
+    );
     assert_eq!(change["description"], "Line one\nLine two");
     assert_eq!(change["service"]["name"], "payments");
     assert_eq!(change["tags"], json!(["prod", "eu"]));

@@ -29,6 +29,12 @@ fn live<'p>(page: &'p str, name: &str) -> &'p str {
     between(page, &format!("data-live=\"{name}\""), "</section>")
 }
 
+/// Returns the name of a day as charts have it: `Sun, 22 Nov 2026`.
+fn brief(day: &str) -> String {
+    let date = chrono::NaiveDate::parse_from_str(day, "%A, %d %B %Y").expect("a day");
+    date.format("%a, %-d %b %Y").to_string()
+}
+
 /// Returns the name of a day, as pages have it.
 fn day(at: &Value) -> String {
     let at: DateTime<Utc> = text(at).parse().expect("a time");
@@ -59,7 +65,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     // Before: not in the charts, and around the time at which it was planned.
     let overview = main_of(&owner, "/").await;
     for (chart, name) in [("bars", &old_day), ("calendar", &old_day)] {
-        let counted = format!("{name}: 1 change (");
+        let counted = format!("{}: 1 change", brief(name));
         assert!(live(&overview, chart).contains(&counted), "{overview}");
     }
     let page = main_of(&owner, &format!("/changes/{id}")).await;
@@ -89,7 +95,7 @@ async fn a_planned_change_moves_to_the_day_on_which_it_was_made(app: TestApp) {
     assert!(latest.contains("Switch the provider"), "{latest}");
     for chart in ["bars", "calendar"] {
         for (name, count) in [(&today, "2 changes"), (&old_day, "1 change")] {
-            let counted = format!("{name}: {count} (");
+            let counted = format!("{}: {count}", brief(name));
             assert!(live(&overview, chart).contains(&counted), "{overview}");
         }
     }

@@ -23,8 +23,10 @@ pub(super) fn all() -> Vec<Route> {
     let list: String = list.split_whitespace().collect();
     let endpoints = list.split(",at").filter(|text| !text.is_empty());
     let mut routes: Vec<Route> = endpoints.map(route).collect();
-    // A stream, which does not end: freshness.rs tests it. JSON: names.rs tests it.
-    routes.retain(|route| route.path != "/events" && !route.path.starts_with("/names/"));
+    // A stream, which does not end: freshness.rs tests it. JSON: names.rs tests it. XML:
+    // feeds.rs tests it.
+    let others = ["/events", "/names/", "/feeds/"];
+    routes.retain(|route| !others.iter().any(|start| route.path.starts_with(start)));
     assert!(routes.len() >= 30, "too few: {routes:?}");
     routes
 }

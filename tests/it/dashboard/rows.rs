@@ -123,7 +123,7 @@ async fn filters_are_removed_one_by_one(app: TestApp) {
     ] {
         let link = format!("[aria-label='Remove filter: {name}']");
         browser.click(&link).await;
-        browser.wait_for(&format!("body:not(:has({}))", link)).await;
+        browser.wait_for(&format!("body:not(:has({link}))")).await;
         let address = browser.address().await;
         assert!(address.starts_with(left), "{name}: {address}");
     }

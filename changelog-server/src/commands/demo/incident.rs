@@ -195,6 +195,7 @@ pub(super) async fn roll_back(
 }
 
 /// Returns what is in progress and what is planned.
+#[expect(clippy::too_many_lines, reason = "a list")]
 pub(super) fn unfinished(now: Timestamp) -> Vec<(By, NewChange)> {
     let at = |minutes: i64| now.plus(TimeDelta::minutes(minutes));
     // At a quarter of an hour, as people plan.

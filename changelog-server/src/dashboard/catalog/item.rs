@@ -42,7 +42,7 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
         ..filter
     };
     let list = app.store.changes(tenant, &filter).await?;
-    let year = Year::read(&app.store, tenant, scope, &viewer.zone).await?;
+    let year = Year::read(&app.store, tenant, scope, viewer.zone).await?;
     let noun = P::TEXTS.noun;
     let query = format::query(&format!("{noun}_id"), id);
     let page = ItemPage {

@@ -87,7 +87,7 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let page = Detail {
         viewer: &viewer,
         undo,
-        shown: present_form(&change, &viewer.zone).value(SHOWN).to_owned(),
+        shown: present_form(&change, viewer.zone).value(SHOWN).to_owned(),
         long_texts: render_long_texts(&app, &change).await,
         next_statuses: next_statuses(&change.status),
         around: others

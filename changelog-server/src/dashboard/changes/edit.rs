@@ -198,7 +198,7 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
     let mut form = request.query_form();
     if let Ok(id) = form.value("from").parse::<ChangeId>() {
         let other = find(&app, viewer.tenant(), id).await?;
-        let mut copy = present_form(&other, &viewer.zone);
+        let mut copy = present_form(&other, viewer.zone);
         copy.retain(&COPIED);
         form = form.with_missing(copy);
     }
@@ -268,14 +268,14 @@ pub(in crate::dashboard) async fn edit_form(app: App, request: Request) -> ApiRe
     form_page(
         &app,
         &viewer,
-        present_form(&change, &viewer.zone),
+        present_form(&change, viewer.zone),
         Some(&change),
     )
     .await
 }
 
 /// Returns the form with the present values of a change.
-pub(super) fn present_form(change: &Change, zone: &Zone) -> Form {
+pub(super) fn present_form(change: &Change, zone: Zone) -> Form {
     let values = fields::FIELDS
         .iter()
         .map(|field| (field.name, value_of(change, field.kind, zone)));
@@ -284,7 +284,7 @@ pub(super) fn present_form(change: &Change, zone: &Zone) -> Form {
 }
 
 /// Returns the present value of a field as the form shows it.
-fn value_of(change: &Change, field: ChangeField, zone: &Zone) -> String {
+fn value_of(change: &Change, field: ChangeField, zone: Zone) -> String {
     match field {
         ChangeField::Title => change.title.clone(),
         ChangeField::LongText(text) => (text.of)(change).clone().unwrap_or_default(),
@@ -336,10 +336,10 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
     let id: ChangeId = request.id()?;
     let form = request.form().await?;
     let change = find(&app, viewer.tenant(), id).await?;
-    let present = present_form(&change, &viewer.zone);
+    let present = present_form(&change, viewer.zone);
     let overtaken = form.overtaken(&present, &EDIT_FIELDS);
     if !overtaken.is_empty() {
-        let refused = refuse_overtaken(&form, &overtaken, present);
+        let refused = refuse_overtaken(&form, &overtaken, &present);
         return form_page(&app, &viewer, refused, Some(&change)).await;
     }
     match save(&app, &viewer, id, &form).await {
@@ -348,7 +348,7 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
             let change = find(&app, viewer.tenant(), id).await?;
             // A button sends some of the fields only.
             let form = form
-                .with_missing(present_form(&change, &viewer.zone))
+                .with_missing(present_form(&change, viewer.zone))
                 .refuse(&invalid);
             form_page(&app, &viewer, form, Some(&change)).await
         }
@@ -358,7 +358,7 @@ pub(in crate::dashboard) async fn update(app: App, mut request: Request) -> ApiR
 
 /// Returns the form with its changes and with the present values of all other fields. To
 /// send it again replaces what others have changed.
-fn refuse_overtaken(form: &Form, overtaken: &[&Field], present: Form) -> Form {
+fn refuse_overtaken(form: &Form, overtaken: &[&Field], present: &Form) -> Form {
     let mut refused = form.without_unchanged(&EDIT_FIELDS);
     refused.remove(SHOWN);
     let mut refused = refused.with_missing(present.clone());

@@ -166,9 +166,10 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
             .into_iter()
             .map(|((day, has_happened), changes)| {
                 let heading = zone::day(&day.0);
-                let heading = match has_happened {
-                    true => heading,
-                    false => format!("Planned (logged {heading})"),
+                let heading = if has_happened {
+                    heading
+                } else {
+                    format!("Planned (logged {heading})")
                 };
                 (heading, changes)
             })
@@ -227,7 +228,7 @@ pub(super) async fn filter_values(
     selection: &Selection,
     changes: &[Change],
 ) -> Result<Form, ApiError> {
-    let (tenant, zone, filter) = (viewer.tenant(), &viewer.zone, &selection.filter);
+    let (tenant, zone, filter) = (viewer.tenant(), viewer.zone, &selection.filter);
     let mut values = Form::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         values.set(&name, value.into_owned());

@@ -227,6 +227,10 @@ impl Form {
         Zone::named(self.value(zone::FIELD), Timestamp::EPOCH)
     }
 
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "templates pass references"
+    )]
     /// Returns the name of the zone for a form that is shown again, or for the first
     /// time to a reader.
     pub(crate) fn zone_name<'z>(&'z self, reader: &Zone) -> &'z str {
@@ -279,7 +283,7 @@ impl Form {
         let zone = self.zone();
         let sent = fields.iter().filter_map(|field| {
             let text = self.sent(field.name)?;
-            Some((field.name.to_owned(), field.kind.to_json(text, &zone)))
+            Some((field.name.to_owned(), field.kind.to_json(text, zone)))
         });
         sent.collect()
     }
@@ -354,7 +358,7 @@ impl Form {
 }
 
 impl FieldKind {
-    pub(super) fn to_json(self, text: &str, zone: &Zone) -> Value {
+    pub(super) fn to_json(self, text: &str, zone: Zone) -> Value {
         match self {
             Self::Required => json!(text),
             _ if text.trim().is_empty() => Value::Null,
@@ -429,7 +433,7 @@ mod tests {
             (FieldKind::Time, "soon", json!("soon")),
         ] {
             assert_eq!(
-                kind.to_json(text, &Form::default().zone()),
+                kind.to_json(text, Form::default().zone()),
                 expected,
                 "{text:?}"
             );

@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn numbers_have_separators() {
         let numbers = [0, 12, 999, 1_000, 20_009, 1_234_567];
-        let texts = numbers.map(|one| number(&one)).join(" ");
+        let texts = numbers.map(number).join(" ");
         assert_eq!(texts, "0 12 999 1,000 20,009 1,234,567");
     }
 

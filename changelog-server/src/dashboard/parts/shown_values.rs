@@ -17,7 +17,7 @@ impl Form {
     pub(crate) fn remembering(mut self, fields: &[Field]) -> Self {
         let (zone, mut shown) = (self.zone(), String::new());
         for field in fields {
-            let hash = hash(field, self.value(field.name), &zone);
+            let hash = hash(field, self.value(field.name), zone);
             // Writing to a string cannot fail.
             let _ = write!(shown, "{}={hash} ", field.name);
         }
@@ -29,7 +29,7 @@ impl Form {
     pub(crate) fn without_unchanged(&self, fields: &[Field]) -> Self {
         let (zone, mut changed) = (self.zone(), self.clone());
         for field in fields {
-            let now = hash(field, self.value(field.name), &zone);
+            let now = hash(field, self.value(field.name), zone);
             if self.shown(field) == Some(&now) {
                 changed.remove(field.name);
             }
@@ -47,7 +47,7 @@ impl Form {
             let (Some(shown), Some(now)) = (self.shown(field), present.shown(field)) else {
                 return false;
             };
-            let own = hash(field, self.value(field.name), &zone);
+            let own = hash(field, self.value(field.name), zone);
             self.has(field.name) && own != shown && shown != now && own != now
         };
         fields.iter().filter(is_overtaken).collect()
@@ -62,7 +62,7 @@ impl Form {
 
 /// Returns a hash of the JSON of a value: browsers write times and line breaks
 /// differently.
-fn hash(field: &Field, value: &str, zone: &Zone) -> String {
+fn hash(field: &Field, value: &str, zone: Zone) -> String {
     let json = field.kind.to_json(value, zone).to_string();
     hex::encode(&Sha256::digest(json)[..8])
 }

@@ -3,6 +3,11 @@
 //! The script sets the cookie. A form has the zone that it was shown in as a hidden
 //! field, because the reader may have switched the zone in another tab meanwhile.
 
+#![expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "templates pass references"
+)]
+
 use changelog_core::Timestamp;
 use changelog_core::written_time::{Tense, WrittenTime};
 use std::ops::Range;

@@ -48,7 +48,7 @@ struct Line {
 pub(crate) struct Bars {
     days: usize,
     /// The days with changes.
-    bars: Vec<Bar>,
+    columns: Vec<Bar>,
     lines: Vec<Line>,
     labels: Vec<Label>,
     /// The width of a day, in percent.
@@ -56,7 +56,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    pub(super) fn new(days: Vec<Day>) -> Self {
+    pub(super) fn new(days: &[Day]) -> Self {
         let max = days.iter().map(|day| day.counts.sum()).max().unwrap_or(0);
         let step = line_step(max);
         let top = max.div_ceil(step).max(1) * step;
@@ -92,7 +92,7 @@ impl Bars {
         });
         Self {
             days: length,
-            bars: bars.collect(),
+            columns: bars.collect(),
             lines: (1..=top / step)
                 .map(|line| Line {
                     y: TOP + PLOT_HEIGHT - line * step * PLOT_HEIGHT / top,
@@ -165,14 +165,14 @@ mod tests {
         let other = counts(&[(RiskLevel::Medium, Status::Completed, 1)]);
         let much = counts(&[(RiskLevel::Low, Status::Completed, 99)]);
         let bars = year(&[(0, today), (1, other), (30, much)]).bars(30);
-        assert_eq!(bars.bars.len(), 2);
+        assert_eq!(bars.columns.len(), 2);
         let lines: Vec<_> = bars
             .lines
             .iter()
             .map(|line| (line.y, line.number))
             .collect();
         assert_eq!(lines, [(78, 2), (18, 4)]);
-        let bar = &bars.bars[1];
+        let bar = &bars.columns[1];
         assert_eq!(
             (bar.left.as_str(), bar.mark, bar.is_tab_stop),
             ("96.67%", 14, true)

@@ -7,6 +7,8 @@ mod bars;
 mod calendar;
 mod rate;
 
+use std::fmt::Write;
+
 use changelog_core::{RiskLevel, Status, Timestamp};
 use chrono::{Datelike, Days, NaiveDate};
 
@@ -43,7 +45,7 @@ impl Year {
         store: &Store,
         tenant: Tenant,
         scope: ChartScope,
-        zone: &Zone,
+        zone: Zone,
     ) -> Result<Self, StoreError> {
         let mut year = Self::before(zone);
         year.days = store.counts_between(tenant, scope, &year.starts).await?;
@@ -51,7 +53,7 @@ impl Year {
     }
 
     /// Returns the year without its changes.
-    fn before(zone: &Zone) -> Self {
+    fn before(zone: Zone) -> Self {
         let today = zone.today();
         let weekday = u64::from(today.weekday().num_days_from_monday());
         let first = today - Days::new((WEEKS - 1) * 7 + weekday);
@@ -84,7 +86,7 @@ impl Year {
 
     /// Returns a bar for each of the last days, stacked by risk.
     pub(crate) fn bars(&self, days: usize) -> Bars {
-        Bars::new(self.last(days).collect())
+        Bars::new(&self.last(days).collect::<Vec<_>>())
     }
 
     /// Returns a square for each day. `query` selects the same changes in a list.
@@ -110,14 +112,15 @@ impl Day {
         let mut title = format!("{}: {}", self.name(), self.changes());
         for (count, words) in [(self.high(), "high risk"), (self.undone(), rate::UNDONE)] {
             if count > 0 {
-                title.push_str(&format!(", {} {words}", format::number(&count)));
+                // Writing to a string cannot fail.
+                let _ = write!(title, ", {} {words}", format::number(count));
             }
         }
         title
     }
 
     fn changes(&self) -> String {
-        format::counted(&self.counts.sum(), "change", "changes")
+        format::counted(self.counts.sum(), "change", "changes")
     }
 
     fn low(&self) -> u64 {
@@ -162,7 +165,7 @@ mod tests {
 
     /// Returns a year with changes on some days, given as days before today.
     pub(super) fn year(days: &[(usize, KindCounts)]) -> Year {
-        let mut year = Year::before(&Zone::named("Europe/Berlin", NOW.parse().unwrap()));
+        let mut year = Year::before(Zone::named("Europe/Berlin", NOW.parse().unwrap()));
         year.days = vec![KindCounts::default(); year.starts.len() - 1];
         for (before, counts) in days {
             let number = year.days.len() - 1 - before;

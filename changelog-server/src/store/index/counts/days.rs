@@ -150,7 +150,7 @@ impl CountedParts {
     }
 
     fn insert(&self, key: PartKey, day: KindCounts, part: KindCounts) {
-        let spread = (REMEMBERED_FOR.end - REMEMBERED_FOR.start).as_secs();
+        let spread = REMEMBERED_FOR.end.as_secs() - REMEMBERED_FOR.start.as_secs();
         let later = Duration::from_secs(self.random.hash_one(key) % spread);
         let expires = Instant::now() + REMEMBERED_FOR.start + later;
         self.parts.insert(key, CountedPart { day, part, expires });
