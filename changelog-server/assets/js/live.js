@@ -28,6 +28,7 @@ function livePage() {
   let pending = null;
   const button = document.createElement("button");
   button.className = "primary fresh";
+  button.textContent = "Show changes";
   button.hidden = true;
   document.body.append(button);
   const isTyped = (part) => [...part.querySelectorAll("input")].some((field) => field.value !== field.defaultValue);

@@ -108,10 +108,10 @@ pub(super) async fn check_change_lifecycle(app: &TestApp, browser: &Chromium) {
     let history = browser.text_of("[data-live='history']").await;
     for words in [
         "risk level: high → low",
-        "status: planned → in progress",
+        "status: completed → in progress",
         "tags: prod, eu → prod",
-        "service: payments → nothing",
-        "impact: nothing → Two minutes",
+        "service: payments → –",
+        "impact: – → Two minutes",
         &app.organization.owner_name,
     ] {
         assert!(history.contains(words), "{words}: {history}");

@@ -52,7 +52,7 @@ for (const element of all("a[href], button, summary")) {
   if (!nameOf(element) && !element.textContent.trim()) say("nothing says what this does", element);
 }
 for (const element of all("svg, img")) {
-  const isNamed = nameOf(element) || element.getAttribute("alt") || element.querySelector(":scope > title, a[aria-label]");
+  const isNamed = nameOf(element) || element.getAttribute("alt") || element.querySelector(":scope > title, a[aria-label], a > title") || element.parentElement.closest("svg");
   if (!isNamed && !element.closest("[aria-hidden=true]")) say("a picture without a name", element);
 }
 for (const section of all("section, [role=group], dialog")) if (!nameOf(section)) say("a region without a name", section);

@@ -12,7 +12,7 @@ on_one!(
 );
 
 /// Forms that need no role.
-const WITHOUT_ROLE: [&str; 11] = [
+const WITHOUT_ROLE: [&str; 13] = [
     "/account",
     "/account/password",
     "/account/end-other-sessions",
@@ -21,6 +21,8 @@ const WITHOUT_ROLE: [&str; 11] = [
     "/sign-out",
     "/setup",
     "/invitations/{id}",
+    "/account/feed",
+    "/account/feed/revoke",
     // Views of one's own.
     "/views",
     "/views/{id}",
