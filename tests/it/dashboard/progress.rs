@@ -14,6 +14,7 @@ on_one!(
     a_failed_change_was_not_rolled_back,
     saving_a_form_sends_only_what_was_changed,
     a_rollback_has_a_reason,
+    a_status_is_undone_unless_others_changed_it,
     fields_that_contradict_the_status_are_named,
 );
 
@@ -349,4 +350,67 @@ async fn fields_that_contradict_the_status_are_named(app: TestApp) {
             );
         }
     }
+}
+
+/// Returns the hidden fields of the form that undoes a change of the status.
+async fn undo_of(owner: &TestClient, path: &str) -> Vec<(String, String)> {
+    let page = main_of(owner, path).await;
+    let form = between(&page, "class=\"note undo\"", "</form>");
+    assert!(
+        form.contains("You marked this change as rolled back"),
+        "{form}"
+    );
+    let fields = form.split("<input type=\"hidden\" ").skip(1);
+    let field = |field: &str| {
+        let (name, value) = (
+            between(field, "name=\"", "\""),
+            between(field, "value=\"", "\""),
+        );
+        (name.to_owned(), value.to_owned())
+    };
+    fields.map(field).collect()
+}
+
+async fn a_status_is_undone_unless_others_changed_it(app: TestApp) {
+    let (key, owner) = (app.key(), app.browser().await);
+    let body = json!({
+        "title": "Deploy", "status": "completed", "outcome": "succeeded",
+        "started_at": "2026-03-01T10:00:00Z", "ended_at": "2026-03-01T10:05:00Z",
+    });
+    let id = key.create("/api/changes", body).await;
+    let path = format!("/changes/{id}");
+    let read = async || key.get(&format!("/api{path}")).await.data(200);
+    let before = read().await;
+    let roll_back = async || {
+        owner
+            .post_form(&path, &[("status", "rolled_back")])
+            .await
+            .is(303);
+    };
+    let send = async |fields: &[(String, String)]| {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
+        owner.post_form(&path, &fields).await
+    };
+
+    roll_back().await;
+    assert_eq!(read().await["outcome"], "undone");
+    send(&undo_of(&owner, &path).await).await.is(303);
+    let after = read().await;
+    for field in ["status", "outcome", "started_at", "ended_at"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+
+    // Meanwhile, a pipeline opens it again.
+    roll_back().await;
+    let undo = undo_of(&owner, &path).await;
+    let opened = json!({ "status": "in_progress" });
+    key.patch(&format!("/api{path}"), opened).await.data(200);
+    let refused = send(&undo).await;
+    refused.is(422);
+    let said = between(&refused.text, "id=\"status-error-1\">", "<");
+    assert!(said.contains("since you opened this page"), "{said}");
+    assert_eq!(read().await["status"], "in_progress");
 }

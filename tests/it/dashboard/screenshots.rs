@@ -36,7 +36,6 @@ async fn screenshots_of_the_demo() {
         ("/", "overview"),
         (&*format!("/around{around}"), "around"),
         (&*format!("/changes/{change}"), "change"),
-        ("/changes", "changes"),
     ] {
         take(&browser, &format!("{url}{path}"), name).await;
     }
