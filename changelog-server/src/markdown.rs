@@ -201,7 +201,7 @@ fn is_literal(tag: TagEnd) -> bool {
     matches!(tag, TagEnd::Link | TagEnd::Image | TagEnd::CodeBlock)
 }
 
-/// Appends a text with links for the web and mail addresses in it.
+/// Appends text, with its web and mail addresses as links.
 fn push_linked<'t>(events: &mut Vec<Event<'t>>, text: CowStr<'t>) {
     let mut end = 0;
     for link in LinkFinder::new().links(&text) {

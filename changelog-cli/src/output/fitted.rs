@@ -15,8 +15,8 @@ const GAP: usize = TABLE_GAP as usize;
 const TEXT_WIDTH: usize = 40;
 /// The width of each of several texts before side columns are shown.
 const SHARED_TEXT_WIDTH: usize = 30;
-/// The width that a text column keeps when fixed columns are shown, and the least width of a
-/// side column that is named with `--columns`.
+/// The minimum width of a text column next to fixed columns, and of a side column that is
+/// named with `--columns`.
 const MIN_CUT_WIDTH: usize = 8;
 /// The width that a side column has before the others get more.
 const SIDE_WIDTH: usize = 20;
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Fixed,
     /// A title or another text; cut.
     Text,
-    /// A text that is shown in full, in several lines if it is long.
+    /// Text that is never cut; it wraps if it is long.
     Wrapped,
     /// Hidden before texts get narrow; cut.
     Side,

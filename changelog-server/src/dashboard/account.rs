@@ -61,6 +61,22 @@ struct Shown {
     message: &'static str,
 }
 
+impl Shown {
+    fn refused_name(form: Form) -> Self {
+        Self {
+            name: Some(form),
+            ..Self::default()
+        }
+    }
+
+    fn refused_password(form: Form) -> Self {
+        Self {
+            password: Some(form),
+            ..Self::default()
+        }
+    }
+}
+
 async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Shown) -> ApiResult {
     let refused = shown.name.is_some() || shown.password.is_some();
     let token = session::token(app, request).unwrap_or_default();
@@ -103,16 +119,7 @@ pub(super) async fn rename(app: App, mut request: Request) -> ApiResult {
         }
         Err(invalid) => {
             let form = form.refuse(&invalid);
-            show_account(
-                &app,
-                &request,
-                &viewer,
-                Shown {
-                    name: Some(form),
-                    ..Shown::default()
-                },
-            )
-            .await
+            show_account(&app, &request, &viewer, Shown::refused_name(form)).await
         }
     }
 }
@@ -144,16 +151,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         Ok(new) => new,
         Err(invalid) => {
             let form = form.refuse(&invalid);
-            return show_account(
-                &app,
-                &request,
-                &viewer,
-                Shown {
-                    password: Some(form),
-                    ..Shown::default()
-                },
-            )
-            .await;
+            return show_account(&app, &request, &viewer, Shown::refused_password(form)).await;
         }
     };
     // A stolen session must not allow guessing the password.
@@ -178,16 +176,7 @@ pub(super) async fn change_password(app: App, mut request: Request) -> ApiResult
         .await?;
     if matches.is_none() {
         let form = form.refuse_field("current_password", "Incorrect password");
-        return show_account(
-            &app,
-            &request,
-            &viewer,
-            Shown {
-                password: Some(form),
-                ..Shown::default()
-            },
-        )
-        .await;
+        return show_account(&app, &request, &viewer, Shown::refused_password(form)).await;
     }
     let like = others.into_iter().next().map(|other| other.password_hash);
     let hash = ticket.hash(new, like).await?;

@@ -93,17 +93,7 @@ async fn filters_select_entries(app: TestApp) {
         .patch(&format!("/api/changes/{id}"), json!({ "impact": "none" }))
         .await
         .data(200);
-    owner
-        .post_form(
-            "/changes",
-            &[
-                ("title", "By hand"),
-                ("risk_level", "low"),
-                ("status", "completed"),
-            ],
-        )
-        .await
-        .is(303);
+    log_by_hand(&owner).await;
     let owner_id = &app.organization.owner_id;
     let key = format!("key%3A{}", app.organization.key_id);
     let name = &app.organization.owner_name;
@@ -257,17 +247,7 @@ async fn downloads_have_all_matching_entries(app: TestApp) {
 async fn a_key_leads_to_what_it_did(app: TestApp) {
     let owner = app.browser().await;
     app.key().change("By the key").await;
-    owner
-        .post_form(
-            "/changes",
-            &[
-                ("title", "By hand"),
-                ("risk_level", "low"),
-                ("status", "completed"),
-            ],
-        )
-        .await
-        .is(303);
+    log_by_hand(&owner).await;
     let keys = owner.get("/settings/api-keys").await.text;
     let link = super::between(&keys, "href=\"/activity?", "\"");
     let found = sentences(&owner, &format!("?{link}")).await;
@@ -335,4 +315,14 @@ async fn long_words_do_not_widen_the_page(app: TestApp) {
         let wide = browser.script(wide).await.as_i64().expect("a width");
         assert!(wide <= 0, "{wide} px too wide at {width} px");
     }
+}
+
+/// Logs a change with the form.
+async fn log_by_hand(browser: &TestClient) {
+    let fields = [
+        ("title", "By hand"),
+        ("risk_level", "low"),
+        ("status", "completed"),
+    ];
+    browser.post_form("/changes", &fields).await.is(303);
 }

@@ -369,7 +369,7 @@ async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
         };
         assert_eq!(last.status, 200, "{query}: {}", last.text);
     }
-    // A range that is none, and what is unknown, are left out.
+    // Invalid ranges and unknown parameters are left out.
     let page = owner
         .get("/around?from=now&to=2026-01-01T00%3A00%3A00Z&x=y&span=none")
         .await;

@@ -70,7 +70,7 @@ async fn file_name(
     Ok(format!("changes{}", slug(&title)))
 }
 
-/// Returns the ASCII letters and digits of a text, each run after a hyphen.
+/// Returns the ASCII letters and digits of a string; each run of them follows a hyphen.
 fn slug(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric());

@@ -46,7 +46,7 @@ fn grantable(by: &Role) -> Vec<&'static str> {
         .collect()
 }
 
-/// Lists members with what a role may do with them. Somebody must stay an owner.
+/// Lists members with what a role may do with them. The last owner stays an owner.
 fn listed(members: Vec<Member>, by: &Role) -> Vec<ListedMember> {
     let owners = members.iter().filter(|one| one.role == Role::Owner).count();
     let list = members.into_iter().map(|member| {

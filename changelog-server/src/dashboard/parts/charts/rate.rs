@@ -44,7 +44,7 @@ impl RollbackRate {
         (self.undone * 100 + ended / 2) / ended
     }
 
-    /// Returns the class of the figure, and the word beside it.
+    /// Returns the CSS class of the figure, and the word next to it.
     fn level(&self) -> &'static str {
         match self.rounded() {
             HIGH.. => "high",
