@@ -12,6 +12,7 @@
 pub mod activity;
 pub mod api_key;
 pub mod change;
+pub mod connection;
 pub mod csv;
 pub mod headers;
 pub mod health;
@@ -48,6 +49,7 @@ pub use change::{
     HistoryEntry, HostRef, ImportedChange, Link, NewChange, NewChanges, Outcome, RiskLevel,
     ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
+pub use connection::{ConnectionKind, Event, EventFilter, EventKind};
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{

@@ -1,0 +1,71 @@
+//! Which events a connection sends.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ConnectionKind, Event, EventKind};
+use crate::change::{RiskLevel, Status};
+use crate::host::Environment;
+use crate::ids::ServiceId;
+
+/// Which events are sent: those that meet every condition. An empty list is no condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventFilter {
+    /// The kinds of events.
+    pub events: Vec<EventKind>,
+    /// Changes of one of these services.
+    pub service_ids: Vec<ServiceId>,
+    /// Changes of one of these environments.
+    pub environments: Vec<Environment>,
+    /// Changes with all of these tags.
+    pub tags: Vec<String>,
+    /// Changes that have one of these statuses after the event.
+    pub statuses: Vec<Status>,
+    /// Changes of at least this risk.
+    pub min_risk: Option<RiskLevel>,
+    /// Environments whose changes need not have that risk.
+    pub any_risk_in: Vec<Environment>,
+}
+
+impl EventFilter {
+    /// Returns the filter that a connection of this kind has by default. Chats get what
+    /// is worth reading; Grafana's store is made for hundreds of annotations a day.
+    pub fn default_of(kind: &ConnectionKind) -> Self {
+        match kind {
+            ConnectionKind::Slack | ConnectionKind::Teams => Self {
+                events: vec![EventKind::Created, EventKind::StatusChanged],
+                ..Self::default()
+            },
+            ConnectionKind::Grafana => Self {
+                min_risk: Some(RiskLevel::Medium),
+                any_risk_in: vec![Environment::Prod],
+                ..Self::default()
+            },
+            _ => Self::default(),
+        }
+    }
+
+    /// Returns whether an event is sent.
+    pub fn matches(&self, event: &Event) -> bool {
+        let change = &event.change;
+        let environment = change.environment.as_ref();
+        let is_in = |environments: &[Environment]| {
+            environment.is_some_and(|environment| environments.contains(environment))
+        };
+        let has_risk = match &self.min_risk {
+            None => true,
+            Some(risk) => change.risk_level >= *risk || is_in(&self.any_risk_in),
+        };
+        let has_service = self.service_ids.is_empty()
+            || self
+                .service_ids
+                .iter()
+                .any(|id| change.service_ids.contains(id));
+        has_risk
+            && has_service
+            && (self.events.is_empty() || self.events.contains(&event.kind))
+            && (self.environments.is_empty() || is_in(&self.environments))
+            && (self.statuses.is_empty() || self.statuses.contains(&change.status))
+            && self.tags.iter().all(|tag| change.tags.contains(tag))
+    }
+}
