@@ -4,7 +4,7 @@
 use portable_pty::CommandBuilder;
 use serde_json::{Value, json};
 
-use crate::chlog::run::{run_on_terminal, set_terminal_environment};
+use crate::chlog::run::{run_interactively, set_terminal_environment};
 use crate::chlog::{ChlogOutput, chlog};
 use changelog_tests::{TestApp, on_one, programs, text};
 
@@ -30,7 +30,7 @@ fn on_terminal(app: &TestApp, columns: u16, rows: u16, line: &str) -> (String, u
     set_terminal_environment(&mut command, app, &app.url());
     command.env("NO_COLOR", "1");
     command.env("PAGER", "sed s/^/paged:/");
-    let (seen, code) = run_on_terminal(command, b"", "never printed");
+    let (seen, code) = run_interactively(command, &[]);
     (String::from_utf8_lossy(&seen).replace('\r', ""), code)
 }
 
@@ -372,7 +372,7 @@ async fn watch_prints_earlier_changes_first(app: TestApp) {
     let mut command = CommandBuilder::new("sh");
     command.args(["-c", &script]);
     set_terminal_environment(&mut command, &app, &app.url());
-    let (seen, _) = run_on_terminal(command, b"", "never printed");
+    let (seen, _) = run_interactively(command, &[]);
     let seen = String::from_utf8_lossy(&seen).into_owned();
     let at = |words: &str| {
         seen.find(words)

@@ -167,16 +167,22 @@ async fn prompt_input_is_saved_after_an_interrupt(app: TestApp) {
         (&change["title"], &change["description"]),
         (&json!("Deploy api"), &json!("second line"))
     );
-    // Mistakes are reported before the prompts.
-    for (flag, code, when) in [
-        ("--service", 130, "There is no service"),
-        ("--tag", 6, "--tag"),
+    // Mistakes are reported before the prompts. Nothing is typed where chlog only reports and
+    // exits: the interrupt could end it first, or find the terminal closed.
+    let interrupt = [("There is no service", &b"\x03"[..])];
+    for (arguments, inputs, code, message) in [
+        (
+            ["--service", "nope"],
+            &interrupt[..],
+            130,
+            "There is no service",
+        ),
+        (["--tag", ""], &[], 6, "--tag"),
     ] {
-        let value = if flag == "--tag" { "" } else { "nope" };
-        let command = log_on_terminal(&app, &[flag, value]);
-        let (seen, found) = run_on_terminal(command, b"\x03", when);
+        let (seen, found) = run_interactively(log_on_terminal(&app, &arguments), inputs);
         let seen = String::from_utf8_lossy(&seen);
         assert_eq!(found, code, "{seen}");
+        assert!(seen.contains(message), "{seen}");
         assert!(!seen.contains("Title"), "{seen}");
     }
 }
