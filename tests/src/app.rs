@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -215,6 +216,25 @@ impl TestApp {
         self.server = self.another_server(flags).await;
     }
 
+    /// Kills the service and starts it again at an address of 127.0.0.0/8 that no other test
+    /// uses, for [`Self::restart_in_place`].
+    pub async fn move_to_own_address(&mut self) {
+        static MOVED: AtomicU8 = AtomicU8::new(0);
+        let last = 2 + MOVED.fetch_add(1, Ordering::Relaxed) % 250;
+        self.restart_with(&["--listen", &format!("127.0.0.{last}:0")])
+            .await;
+    }
+
+    /// Starts the service again at the address that it had.
+    ///
+    /// At 127.0.0.1 another test could take the port while the service is down:
+    /// see [`Self::move_to_own_address`].
+    pub async fn restart_in_place(&mut self) {
+        let address = self.server.address.clone();
+        assert!(!address.starts_with("127.0.0.1:"), "not an own address");
+        self.restart_with(&["--listen", &address]).await;
+    }
+
     /// Starts another service on the same database, in a process of its own if the first
     /// one has one.
     pub async fn another_server(&self, flags: &[&str]) -> Server {
@@ -293,7 +313,8 @@ async fn prepare(engine: Engine) -> Option<(TempDir, String, Organization)> {
 fn serve(folder: &Path, database: &str) -> Command {
     let mut command = server_command(folder);
     command
-        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["serve"])
+        .env("CHANGELOG_LISTEN", "127.0.0.1:0")
         .env("CHANGELOG_DATABASE_URL", database);
     command
 }

@@ -334,6 +334,7 @@ async fn create_many_creates_all_or_none(app: TestApp) {
 /// The service restarts at the same address: a retrying client succeeds, and creates
 /// once.
 async fn a_retrying_client_survives_a_restart(mut app: TestApp) {
+    app.move_to_own_address().await;
     let policy = RetryPolicy {
         max_retries: 100,
         ..RetryPolicy::default()
@@ -349,19 +350,12 @@ async fn a_retrying_client_survives_a_restart(mut app: TestApp) {
         .send()
         .await
         .expect("created");
-    let address = app.server.address.clone();
     app.server.kill9();
     let waiting = tokio::spawn({
         let client = client.clone();
         async move { client.changes().create("meanwhile").send().await }
     });
-    let mut command = changelog_tests::server_command(app.folder());
-    command
-        .args(["serve", "--listen", &address])
-        .env("CHANGELOG_DATABASE_URL", &app.database);
-    app.server = changelog_tests::Server::start(command)
-        .await
-        .expect("a server");
+    app.restart_in_place().await;
     waiting
         .await
         .expect("an exit")
