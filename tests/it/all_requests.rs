@@ -4,8 +4,13 @@
 //! The tests send every kind of request, and read the statements from the log: of the
 //! service on SQLite, of the database on PostgreSQL.
 
+mod api_reads;
+mod api_writes;
 mod explained;
+mod fixture;
+mod forms;
 mod organizations;
+mod pages;
 mod postgres;
 mod prepared;
 mod requests;

@@ -13,7 +13,8 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::explained::{self, Explained};
-use super::requests::{Fixture, RequestSender};
+use super::fixture::Fixture;
+use super::requests::RequestSender;
 use crate::store::placement::Placement;
 use changelog_tests::{Organization, Postgres, TestApp, send, text};
 

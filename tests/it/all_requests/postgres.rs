@@ -9,7 +9,8 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use super::WRITTEN_BY_A_TIMER;
 use super::explained::{self, Explained};
-use super::requests::{Fixture, RequestSender};
+use super::fixture::Fixture;
+use super::requests::RequestSender;
 use super::seed;
 use changelog_tests::{Postgres, TestApp};
 

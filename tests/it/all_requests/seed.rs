@@ -6,7 +6,7 @@ use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use uuid::Uuid;
 
-use super::requests::Fixture;
+use super::fixture::Fixture;
 use changelog_tests::shapes;
 use changelog_tests::{TestApp, keys};
 

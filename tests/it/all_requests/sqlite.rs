@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
-use super::requests::{Fixture, RequestSender};
+use super::fixture::Fixture;
+use super::requests::RequestSender;
 use super::sql::{Conditions, conditions, shorten, split};
 use super::{WRITTEN_BY_A_TIMER, prepared};
 use changelog_tests::{Engine, Server, TestApp};

@@ -1,0 +1,55 @@
+//! What the requests are about.
+
+use changelog_tests::TestApp;
+use serde_json::json;
+
+/// The ids, words and times that the requests use.
+pub(super) struct Fixture {
+    pub(super) change: String,
+    /// The API key or person that recorded the changes.
+    pub(super) author: String,
+    pub(super) service: String,
+    pub(super) other_service: String,
+    pub(super) host: String,
+    pub(super) tag: String,
+    pub(super) other_tag: String,
+    pub(super) word: String,
+    pub(super) other_word: String,
+    /// The prefix of a word.
+    pub(super) prefix: String,
+    pub(super) since: String,
+    pub(super) until: String,
+}
+
+impl Fixture {
+    /// Creates a change with everything that changes are found by.
+    pub(super) async fn create(app: &TestApp) -> Self {
+        let key = app.key();
+        let service = json!({ "name": "payments" });
+        let service = key.create("/api/services", service).await;
+        let other_service = json!({ "name": "ledger" });
+        let other_service = key.create("/api/services", other_service).await;
+        let host = json!({ "hostname": "web-1" });
+        let host = key.create("/api/hosts", host).await;
+        let body = json!({
+            "title": "Deploy with a needle",
+            "service_id": service,
+            "host_id": host,
+            "tags": ["often", "seldom"],
+        });
+        Self {
+            change: key.create("/api/changes", body).await,
+            author: app.organization.key_id.clone(),
+            service,
+            other_service,
+            host,
+            tag: "often".to_owned(),
+            other_tag: "seldom".to_owned(),
+            word: "deploy".to_owned(),
+            other_word: "needle".to_owned(),
+            prefix: "de".to_owned(),
+            since: "2026-01-01T00:00:00.500Z".to_owned(),
+            until: "2026-02-03T04:05:06.500Z".to_owned(),
+        }
+    }
+}

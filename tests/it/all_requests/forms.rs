@@ -1,0 +1,211 @@
+//! The forms of pages.
+
+use changelog_tests::{TestResponse, form, send};
+
+use super::fixture::Fixture;
+use super::requests::RequestSender;
+
+impl<F: FnMut(&str)> RequestSender<'_, F> {
+    /// Sends a form as the owner.
+    async fn form(&mut self, path: &str, fields: &[(&str, &str)], status: u16) -> TestResponse {
+        let request = form(self.browser.request("POST", path), fields);
+        self.send("POST", path, None, request, status).await
+    }
+
+    /// Sends every form, so that each has an effect.
+    pub(super) async fn send_forms(&mut self, fixture: &Fixture, round: usize) {
+        let name = format!("by a form {round}");
+        let title = [("title", name.as_str())];
+        let answer = self.form("/changes", &title, 303).await;
+        let change = answer.header("location").to_owned();
+        self.form("/changes", &[("title", "")], 422).await;
+        self.form(&change, &[("status", "in_progress")], 303).await;
+        self.form(&change, &[("title", "")], 422).await;
+        let page = self.browser.request("GET", &change);
+        self.send("GET", &change, None, page, 200).await;
+        self.form(&format!("{change}/delete"), &[], 303).await;
+        self.form(&format!("{change}/delete"), &[], 404).await;
+        // A change with every indexed field.
+        let full = [
+            ("title", name.as_str()),
+            ("service_id", &fixture.service),
+            ("service_ids", &fixture.other_service),
+            ("host_id", &fixture.host),
+            ("environment", "staging"),
+            ("tags", &fixture.tag),
+            ("scheduled_for", "2030-01-01T00:00"),
+        ];
+        let answer = self.form("/changes", &full, 303).await;
+        let full = answer.header("location").to_owned();
+        // It moves, with and without further services.
+        let start = [("status", "completed"), ("service_ids", "")];
+        self.form(&full, &start, 303).await;
+        let end = [
+            ("status", "rolled_back"),
+            ("reason", "A reason"),
+            ("started_at", "2026-01-01T00:00"),
+            ("service_ids", &fixture.other_service),
+        ];
+        self.form(&full, &end, 303).await;
+        let edit = format!("{full}/edit");
+        let page = self.browser.request("GET", &edit);
+        self.send("GET", &edit, None, page, 200).await;
+        self.form(&full, &[("service_ids", "nothing")], 422).await;
+        self.form(&format!("{full}/delete"), &[], 303).await;
+        self.send_forms_about_views(&name).await;
+        for (path, field) in [("/services", "name"), ("/hosts", "hostname")] {
+            let answer = self.form(path, &[(field, &name)], 303).await;
+            self.form(path, &[(field, &name)], 422).await;
+            let one = answer.header("location").to_owned();
+            self.form(&one, &[("description", &name)], 303).await;
+            for query in ["service", "host"] {
+                let path = format!("/changes?{query}=by+a+form+{round}");
+                let request = self.browser.request("GET", &path);
+                send(request).await;
+            }
+        }
+        self.form("/settings/organization", &[("name", &name)], 303)
+            .await;
+        self.form("/account", &[("name", &name)], 303).await;
+        self.send_forms_about_keys(&name).await;
+        self.send_forms_about_people(round).await;
+        self.form("/account/end-other-sessions", &[], 303).await;
+        let page = self.form("/account/feed", &[], 200).await.text;
+        let (_, rest) = page.split_once("/feeds/").expect("an address");
+        let (feed, _) = rest.split_once('<').expect("an element");
+        for (query, status) in [("", 200), ("&min_risk=medium", 200), ("0", 404)] {
+            let request = self
+                .browser
+                .request("GET", &format!("/feeds/{feed}{query}"));
+            self.send("GET", "/feeds/changes.atom", None, request, status)
+                .await;
+        }
+        self.form("/account/feed/revoke", &[], 303).await;
+    }
+
+    async fn send_forms_about_views(&mut self, name: &str) {
+        for shared in [None, Some(("shared", "1"))] {
+            let with = |fields: &[(&'static str, &str)]| {
+                let fields = fields
+                    .iter()
+                    .map(|(field, value)| (*field, (*value).to_owned()));
+                let shared = shared.map(|(field, value)| (field, value.to_owned()));
+                fields.chain(shared).collect::<Vec<_>>()
+            };
+            for (action, fields, status) in [
+                (
+                    "",
+                    with(&[("name", name), ("query", "risk_level=high")]),
+                    303,
+                ),
+                (
+                    "",
+                    with(&[("name", name), ("query", "risk_level=high")]),
+                    422,
+                ),
+                ("", with(&[("name", "other"), ("query", "range=4h")]), 303),
+                ("/ID", with(&[("name", "renamed")]), 303),
+                ("/ID/delete", with(&[]), 303),
+                ("/ID/delete", with(&[]), 303),
+            ] {
+                let request = self.browser.request("GET", "/views");
+                let page = self.send("GET", "/views", None, request, 200).await;
+                let path = match action {
+                    "" => "/views".to_owned(),
+                    action => {
+                        let id = between(&page.text, "action=\"/views/", "\"");
+                        format!("/views{}", action.replace("ID", &id))
+                    }
+                };
+                let fields: Vec<_> = fields
+                    .iter()
+                    .map(|(field, value)| (*field, value.as_str()))
+                    .collect();
+                self.form(&path, &fields, status).await;
+            }
+        }
+    }
+
+    async fn send_forms_about_keys(&mut self, name: &str) {
+        let name = format!("key {name}");
+        let path = "/settings/api-keys";
+        self.form(path, &[("name", &name)], 200).await;
+        let request = self.browser.request("GET", path);
+        let page = self.send("GET", path, None, request, 200).await;
+        let (_, row) = page
+            .text
+            .split_once(&format!(">{name}<"))
+            .expect("the new one");
+        let path = between(row, "/settings/api-keys/", "/");
+        let path = format!("/settings/api-keys/{path}/revoke");
+        self.form(&path, &[], 303).await;
+    }
+
+    /// Invites, withdraws, joins, changes the role, switches the organization, and
+    /// removes.
+    async fn send_forms_about_people(&mut self, round: usize) {
+        let anonymous = self.app.anonymous();
+        let email = format!("guest-{round}@example.org");
+        let invitation = [("email", email.as_str()), ("role", "member")];
+        let invite = "/settings/members/invite";
+        // After a burst of thirty, invitations are limited to one a minute.
+        if round < 5 {
+            let page = self.form(invite, &invitation, 200).await.text;
+            let start = "/settings/members/invitations/";
+            let path = format!("{start}{}/withdraw", between(&page, start, "/"));
+            self.form(&path, &[], 303).await;
+        }
+        let page = self.form(invite, &invitation, 200).await.text;
+        let link = between(&page, "id=\"invitation-link\">", "<");
+        let path = format!("/invitations/{}", link.rsplit_once('/').expect("a token").1);
+        let request = anonymous.request("GET", &path);
+        self.send("GET", &path, None, request, 200).await;
+        let fields = [("name", "Guest"), ("password", "a pear and 4711 plums")];
+        let request = form(anonymous.request("POST", &path), &fields);
+        let answer = self.send("POST", &path, None, request, 303).await;
+        let (cookie, _) = answer
+            .header("set-cookie")
+            .split_once(';')
+            .expect("a cookie");
+        let cookie = cookie.to_owned();
+        let request = anonymous.request("GET", &path);
+        self.send("GET", &path, None, request, 404).await;
+        let here = self.app.organization.id.as_str();
+        for (path, fields) in [
+            ("/organization", vec![("organization_id", here)]),
+            (
+                "/account/password",
+                vec![
+                    ("current_password", "a pear and 4711 plums"),
+                    ("password", "another pear and 4711 plums"),
+                ],
+            ),
+        ] {
+            let request = anonymous.request("POST", path).header("cookie", &cookie);
+            self.send("POST", path, None, form(request, &fields), 303)
+                .await;
+        }
+        let request = self.browser.request("GET", "/settings/members");
+        let page = self
+            .send("GET", "/settings/members", None, request, 200)
+            .await;
+        let (_, row) = page.text.split_once(&email).expect("a row of them");
+        let guest = between(row, "/settings/members/", "/");
+        let of_guest = |what: &str| format!("/settings/members/{guest}/{what}");
+        self.form(&of_guest("role"), &[("role", "owner")], 303)
+            .await;
+        self.form(&of_guest("role"), &[("role", "viewer")], 303)
+            .await;
+        self.form(&of_guest("remove"), &[], 303).await;
+        let me = self.app.organization.owner_id.clone();
+        self.form(&format!("/settings/members/{me}/remove"), &[], 409)
+            .await;
+    }
+}
+
+/// Returns the text between two strings.
+fn between(text: &str, before: &str, after: &str) -> String {
+    let (_, rest) = text.split_once(before).expect("the text before");
+    let (found, _) = rest.split_once(after).expect("the text after");
+    found.to_owned()
+}
