@@ -38,6 +38,9 @@ pub struct Event {
     /// What an update changed; empty for other events.
     #[serde(default)]
     pub changes: Differences,
+    /// Why an update was made, if a reason was given.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 impl Event {

@@ -334,6 +334,91 @@ CREATE TABLE saved_views (
     UNIQUE (organization_id, owner, name_folded)
 );
 
+-- The organizations with receivers: only of their changes are events written.
+CREATE TABLE event_organizations (
+    organization_id uuid NOT NULL PRIMARY KEY
+);
+
+-- What happened to changes, written in the transaction of the change, one row however
+-- many receivers there are. `sequence` orders the events of one change. `document` is
+-- the event as JSON; that of a creation has no names of services and host until it was
+-- queued. `is_new` is 1 until the deliveries are queued, then NULL.
+CREATE TABLE events (
+    organization_id uuid NOT NULL,
+    sequence        bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    document        text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    is_new          bigint,
+    PRIMARY KEY (organization_id, sequence)
+);
+CREATE INDEX events_new ON events (organization_id, sequence) WHERE is_new = 1;
+CREATE INDEX events_by_age ON events (created_at);
+
+-- Connections to receivers. `target` is where they send, with all secrets, encrypted;
+-- `address` is what the dashboard shows of it. `failing_since` is when the first of the
+-- failures since the last success was. Before `hold_until` nothing is sent, because the
+-- receiver has asked for a pause or takes a limited number a second.
+CREATE TABLE connections (
+    organization_id uuid NOT NULL,
+    id              uuid NOT NULL,
+    kind            text COLLATE "C" NOT NULL,
+    name            text COLLATE "C" NOT NULL,
+    name_folded     text COLLATE "C" NOT NULL,
+    address         text COLLATE "C" NOT NULL,
+    target          bytea NOT NULL,
+    filter          text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    created_by      text COLLATE "C" NOT NULL,
+    disabled_at     bigint,
+    disabled_reason text COLLATE "C",
+    failing_since   bigint,
+    hold_until      bigint,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, name_folded)
+);
+
+-- What is or was sent to each receiver. `state` is 'pending', 'delivered' or 'dead'.
+-- `attempts` counts the attempts, and is what fences off a worker whose claim has
+-- expired. A pending delivery is due at `next_at`; if `is_claimed` is 1, a worker sends
+-- it, and `next_at` is when its claim expires. Deliveries of one `burst` are sent as one
+-- message. The last five columns describe the last attempt.
+CREATE TABLE deliveries (
+    organization_id uuid NOT NULL,
+    connection_id   uuid NOT NULL,
+    sequence        bigint NOT NULL,
+    change_id       uuid NOT NULL,
+    state           text COLLATE "C" NOT NULL,
+    attempts        bigint NOT NULL,
+    next_at         bigint NOT NULL,
+    is_claimed      bigint NOT NULL,
+    burst           text COLLATE "C",
+    created_at      bigint NOT NULL,
+    attempted_at    bigint,
+    duration_ms     bigint,
+    status          bigint,
+    answer          text COLLATE "C",
+    reason          text COLLATE "C",
+    PRIMARY KEY (organization_id, connection_id, sequence)
+);
+CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at)
+    WHERE state = 'pending';
+CREATE INDEX deliveries_of_change ON deliveries
+    (organization_id, connection_id, change_id, sequence) WHERE state = 'pending';
+CREATE INDEX deliveries_dead ON deliveries (organization_id, connection_id, sequence)
+    WHERE state = 'dead';
+CREATE INDEX deliveries_by_age ON deliveries (created_at);
+
+-- What receivers call their message about a change, so that later events edit it.
+CREATE TABLE receiver_messages (
+    organization_id uuid NOT NULL,
+    connection_id   uuid NOT NULL,
+    change_id       uuid NOT NULL,
+    reference       text COLLATE "C" NOT NULL,
+    updated_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, connection_id, change_id)
+);
+CREATE INDEX receiver_messages_by_age ON receiver_messages (updated_at);
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one.
 CREATE TABLE idempotency (

@@ -332,6 +332,90 @@ CREATE TABLE saved_views (
     UNIQUE (organization_id, owner, name_folded)
 ) STRICT;
 
+-- The organizations with receivers: only of their changes are events written.
+CREATE TABLE event_organizations (
+    organization_id BLOB NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- What happened to changes, written in the transaction of the change, one row however
+-- many receivers there are. `sequence` orders the events of one change. `document` is
+-- the event as JSON; that of a creation has no names of services and host until it was
+-- queued. `is_new` is 1 until the deliveries are queued, then NULL.
+CREATE TABLE events (
+    sequence        INTEGER PRIMARY KEY AUTOINCREMENT,
+    organization_id BLOB NOT NULL,
+    document        TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    is_new          INTEGER
+) STRICT;
+CREATE INDEX events_new ON events (organization_id, sequence) WHERE is_new = 1;
+CREATE INDEX events_by_age ON events (created_at);
+
+-- Connections to receivers. `target` is where they send, with all secrets, encrypted;
+-- `address` is what the dashboard shows of it. `failing_since` is when the first of the
+-- failures since the last success was. Before `hold_until` nothing is sent, because the
+-- receiver has asked for a pause or takes a limited number a second.
+CREATE TABLE connections (
+    organization_id BLOB NOT NULL,
+    id              BLOB NOT NULL,
+    kind            TEXT NOT NULL,
+    name            TEXT NOT NULL,
+    name_folded     TEXT NOT NULL,
+    address         TEXT NOT NULL,
+    target          BLOB NOT NULL,
+    filter          TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    created_by      TEXT NOT NULL,
+    disabled_at     INTEGER,
+    disabled_reason TEXT,
+    failing_since   INTEGER,
+    hold_until      INTEGER,
+    PRIMARY KEY (organization_id, id),
+    UNIQUE (organization_id, name_folded)
+) STRICT, WITHOUT ROWID;
+
+-- What is or was sent to each receiver. `state` is 'pending', 'delivered' or 'dead'.
+-- `attempts` counts the attempts, and is what fences off a worker whose claim has
+-- expired. A pending delivery is due at `next_at`; if `is_claimed` is 1, a worker sends
+-- it, and `next_at` is when its claim expires. Deliveries of one `burst` are sent as one
+-- message. The last five columns describe the last attempt.
+CREATE TABLE deliveries (
+    organization_id BLOB NOT NULL,
+    connection_id   BLOB NOT NULL,
+    sequence        INTEGER NOT NULL,
+    change_id       BLOB NOT NULL,
+    state           TEXT NOT NULL,
+    attempts        INTEGER NOT NULL,
+    next_at         INTEGER NOT NULL,
+    is_claimed      INTEGER NOT NULL,
+    burst           TEXT,
+    created_at      INTEGER NOT NULL,
+    attempted_at    INTEGER,
+    duration_ms     INTEGER,
+    status          INTEGER,
+    answer          TEXT,
+    reason          TEXT,
+    PRIMARY KEY (organization_id, connection_id, sequence)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_due ON deliveries (organization_id, connection_id, next_at)
+    WHERE state = 'pending';
+CREATE INDEX deliveries_of_change ON deliveries
+    (organization_id, connection_id, change_id, sequence) WHERE state = 'pending';
+CREATE INDEX deliveries_dead ON deliveries (organization_id, connection_id, sequence)
+    WHERE state = 'dead';
+CREATE INDEX deliveries_by_age ON deliveries (created_at);
+
+-- What receivers call their message about a change, so that later events edit it.
+CREATE TABLE receiver_messages (
+    organization_id BLOB NOT NULL,
+    connection_id   BLOB NOT NULL,
+    change_id       BLOB NOT NULL,
+    reference       TEXT NOT NULL,
+    updated_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, connection_id, change_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX receiver_messages_by_age ON receiver_messages (updated_at);
+
 -- What requests with an idempotency key created. `scope` is a hash of API key,
 -- method, path and idempotency key, after the time in the key if it has one. Rows
 -- are appended, so that only the index on the scope is written at random pages,

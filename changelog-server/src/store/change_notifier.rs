@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use changelog_core::{ActivityId, ChangeEvent, ChangeId};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::tenant::Tenant;
 
@@ -34,6 +34,10 @@ struct Receivers {
     subscribers: HashMap<Tenant, mpsc::Sender<ChangeEntry>>,
     /// The task that notifies the other servers.
     other_servers: Option<mpsc::Sender<(Tenant, ChangeEntry)>>,
+    /// The tasks that queue events for receivers, one per organization.
+    event_tasks: HashMap<Tenant, Arc<Notify>>,
+    /// The task that starts them.
+    event_organizations: Arc<Notify>,
 }
 
 impl ChangeNotifier {
@@ -56,10 +60,33 @@ impl ChangeNotifier {
         entries
     }
 
+    /// Returns what is notified when an organization has new events.
+    pub(super) fn event_task(&self, tenant: Tenant) -> Arc<Notify> {
+        let mut receivers = self.lock();
+        Arc::clone(receivers.event_tasks.entry(tenant).or_default())
+    }
+
+    /// Returns what is notified when an organization without a task has new events.
+    pub(super) fn event_organizations(&self) -> Arc<Notify> {
+        Arc::clone(&self.lock().event_organizations)
+    }
+
+    /// Notifies of events that this process has committed.
+    pub(super) fn events_recorded(&self, tenant: Tenant) {
+        let receivers = self.lock();
+        match receivers.event_tasks.get(&tenant) {
+            Some(task) => task.notify_one(),
+            None => receivers.event_organizations.notify_one(),
+        }
+    }
+
     /// Notifies of entries that this process has committed.
     pub(super) fn notify(&self, entries: impl Iterator<Item = (Tenant, ChangeEntry)>) {
         let mut receivers = self.lock();
-        if receivers.subscribers.is_empty() && receivers.other_servers.is_none() {
+        if receivers.subscribers.is_empty()
+            && receivers.other_servers.is_none()
+            && receivers.event_tasks.is_empty()
+        {
             return;
         }
         for (tenant, entry) in entries {
@@ -82,6 +109,9 @@ impl ChangeNotifier {
 
 impl Receivers {
     fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
+        if let Some(task) = self.event_tasks.get(&tenant) {
+            task.notify_one();
+        }
         if let Some(subscriber) = self.subscribers.get(&tenant)
             && let Err(mpsc::error::TrySendError::Closed(_)) = subscriber.try_send(entry)
         {

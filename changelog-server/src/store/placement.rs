@@ -6,7 +6,7 @@
 
 /// The tables of which every row belongs to one organization, in the order in which
 /// they are distributed: a table comes after those that its foreign keys refer to.
-const OF_ORGANIZATIONS: [&str; 13] = [
+const OF_ORGANIZATIONS: [&str; 18] = [
     "services",
     "service_dependencies",
     "hosts",
@@ -19,6 +19,11 @@ const OF_ORGANIZATIONS: [&str; 13] = [
     "activity",
     "activity_actors",
     "saved_views",
+    "event_organizations",
+    "events",
+    "connections",
+    "deliveries",
+    "receiver_messages",
     "idempotency",
 ];
 

@@ -1,7 +1,8 @@
 //! Deleting, scheduled changes, and pages without counts.
 
 use changelog_core::{ChangeFilter, ChangeId, RiskLevel};
-use changelog_server::store::ChangesJson;
+use changelog_server::store::{Actor, ChangesJson};
+use chrono::Utc;
 use serde_json::{Value, json};
 use sqlx::types::Uuid;
 
@@ -107,17 +108,28 @@ async fn deleting_a_change_removes_everything_about_it(app: TestApp) {
     for (id, expected) in all.iter().zip(&expected) {
         let change: ChangeId = id.parse().expect("an id");
         let mut tx = store.begin().await.expect("a transaction");
-        assert!(is_not_found(&tx.delete_change(theirs, change).await));
+        assert!(is_not_found(
+            &tx.delete_change(theirs, &Actor::operator(), change, Utc::now())
+                .await
+        ));
         drop(tx);
         // Not deleted before the commit.
         let mut tx = store.begin().await.expect("a transaction");
-        tx.delete_change(ours, change).await.expect("it exists");
+        tx.delete_change(ours, &Actor::operator(), change, Utc::now())
+            .await
+            .expect("it exists");
         drop(tx);
         key.get(&format!("/api/changes/{id}")).await.is(200);
         let mut tx = store.begin().await.expect("a transaction");
-        let deleted = tx.delete_change(ours, change).await.expect("it exists");
+        let deleted = tx
+            .delete_change(ours, &Actor::operator(), change, Utc::now())
+            .await
+            .expect("it exists");
         assert_eq!(json!(deleted), *expected);
-        assert!(is_not_found(&tx.delete_change(ours, change).await));
+        assert!(is_not_found(
+            &tx.delete_change(ours, &Actor::operator(), change, Utc::now())
+                .await
+        ));
         tx.commit().await.expect("a commit");
         key.get(&format!("/api/changes/{id}"))
             .await
@@ -157,7 +169,8 @@ async fn one_of_two_concurrent_deletes_finds_nothing(app: TestApp) {
         let id: ChangeId = key.change("once").await.parse().expect("an id");
         let delete = async || {
             let mut tx = store.begin().await?;
-            tx.delete_change(tenant, id).await?;
+            tx.delete_change(tenant, &Actor::operator(), id, Utc::now())
+                .await?;
             tx.commit().await
         };
         let (one, other) = tokio::join!(delete(), delete());
@@ -205,7 +218,9 @@ async fn scheduled_changes_are_found(app: TestApp) {
     assert_eq!(titles(9).await, ["At 1", "At 7", "done"]);
     let mut tx = store.begin().await.expect("a transaction");
     let id = ids[3].parse().expect("an id");
-    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.delete_change(tenant, &Actor::operator(), id, Utc::now())
+        .await
+        .expect("it exists");
     tx.commit().await.expect("a commit");
     assert_eq!(titles(9).await, ["At 7", "done"]);
     let theirs = super::tenant(&store, &app.second_organization().id).await;

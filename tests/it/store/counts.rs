@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use changelog_core::{ChangeId, HostId, RiskLevel, Service, ServiceId, Status, Timestamp};
-use changelog_server::store::{ChartScope, Scope, Store, Tenant};
+use changelog_server::store::{Actor, ChartScope, Scope, Store, Tenant};
+use chrono::Utc;
 use serde_json::json;
 
 use super::{open, tenant};
@@ -115,7 +116,9 @@ async fn changes_are_counted_by_day(app: TestApp) {
         .is(200);
     let mut tx = store.begin().await.expect("a transaction");
     let id: ChangeId = ids[3].parse().expect("an id");
-    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.delete_change(tenant, &Actor::operator(), id, Utc::now())
+        .await
+        .expect("it exists");
     tx.commit().await.expect("a commit");
     assert_eq!(
         days(&store, tenant, of_service, 0..9).await,
@@ -170,7 +173,9 @@ async fn a_change_is_counted_on_the_day_on_which_it_started(app: TestApp) {
     );
     let mut tx = store.begin().await.expect("a transaction");
     let id: ChangeId = planned.parse().expect("an id");
-    tx.delete_change(tenant, id).await.expect("it exists");
+    tx.delete_change(tenant, &Actor::operator(), id, Utc::now())
+        .await
+        .expect("it exists");
     tx.commit().await.expect("a commit");
     assert_eq!(days(&store, tenant, of_service, 4..5).await, [""; 0]);
     store.close().await;
@@ -318,7 +323,9 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
 
     // Without the newest change.
     let mut tx = store.begin().await.expect("a transaction");
-    tx.delete_change(tenant, newest).await.expect("it exists");
+    tx.delete_change(tenant, &Actor::operator(), newest, Utc::now())
+        .await
+        .expect("it exists");
     tx.commit().await.expect("a commit");
     let page = service_page(1, 0).await;
     assert_eq!(page[0].changes, 2);

@@ -20,6 +20,7 @@ use crate::store::engine::{
     BatchLimits, Batcher, Dialect, Engine, Planning, Results, Script, Writer, bounded, on,
     push_organization, push_values,
 };
+use crate::store::events;
 use crate::store::idempotency::{self, IdempotencyRow, KeyState, KeyedRequest, Outcome};
 use crate::store::index::search::SearchDialect;
 use crate::store::{Actor, Database, StoreError, Tenant, Tx, services};
@@ -437,6 +438,8 @@ impl NewRows<'_> {
         let drafts = self.creations.iter().flat_map(|one| &one.drafts);
         let rows: Vec<ChangeRow<'_>> = drafts.clone().map(Draft::row).collect();
         row::push_new(&mut script, &rows, self.slot);
+        let events: Vec<_> = drafts.clone().filter_map(Draft::event).collect();
+        events::push_new(&mut script, &events);
         let entries: Vec<NewEntry<'_>> = drafts.map(Draft::entry).collect();
         activity::push(&mut script, &entries);
         actors::push(&mut script, self.actors);

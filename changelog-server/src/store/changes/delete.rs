@@ -1,17 +1,20 @@
 //! Deleting changes.
 
-use changelog_core::{Change, ChangeId};
+use changelog_core::{Action, Change, ChangeId, Differences, Event, EventKind};
+use chrono::{DateTime, Utc};
+use serde_json::Map;
 use sqlx::{Postgres, Sqlite};
 
 use super::row::{ChangeRow, push_delete_more_services, push_delete_tag};
+use crate::store::activity::Entry;
 use crate::store::engine::{Engine, Script};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
-use crate::store::{StoreError, Tenant, Tx};
+use crate::store::{Actor, StoreError, Tenant, Tx, new_id};
 
 impl Tx {
-    /// Deletes a change with its tags, search entry and counts, and returns it. The
-    /// caller records the deletion.
+    /// Deletes a change with its tags, search entry and counts, records the deletion, and
+    /// returns the change.
     ///
     /// The outcome stored under an idempotency key stays: repeating the request that
     /// created the change does not create it again.
@@ -21,7 +24,9 @@ impl Tx {
     pub async fn delete_change(
         &mut self,
         tenant: Tenant,
+        actor: &Actor,
         id: ChangeId,
+        now: DateTime<Utc>,
     ) -> Result<Change, StoreError> {
         let (sort_key, change) = self.lock_change(tenant, id).await?;
         let row = ChangeRow::new(tenant, sort_key, &change);
@@ -30,7 +35,19 @@ impl Tx {
             Engine::Sqlite(db) => script::<Sqlite>(&row, slot).run(&mut **db).await?,
             Engine::Postgres(db) => script::<Postgres>(&row, slot).run(&mut **db).await?,
         }
-        Ok(change)
+        let entry = Entry::of_change(Action::Deleted, &change, Map::new());
+        self.record(tenant, actor, entry, now).await?;
+        let event = Event {
+            id: new_id(now),
+            kind: EventKind::Deleted,
+            at: now.into(),
+            actor: actor.name.clone(),
+            change,
+            changes: Differences::new(),
+            reason: None,
+        };
+        self.record_event(tenant, &event).await?;
+        Ok(event.change)
     }
 }
 

@@ -4,8 +4,8 @@
 use changelog_core::change::fields::{FIELDS, Field, FieldKind, ShortText};
 use changelog_core::ids::uuid_v7;
 use changelog_core::{
-    Action, ActivityId, AuthorType, Change, ChangeCreated, ChangeEvent, ChangeId, HostId,
-    NewChange, ResourceType,
+    Action, ActivityId, AuthorType, Change, ChangeCreated, ChangeEvent, ChangeId, EventKind,
+    HostId, NewChange, ResourceType, Timestamp,
 };
 use chrono::{DateTime, Utc};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -35,6 +35,9 @@ pub struct Draft {
     pub(super) sort_key: i64,
     pub(super) document: String,
     pub(super) words: String,
+    /// The event that receivers are sent, as JSON; empty if none is sent.
+    event: String,
+    is_silent: bool,
     pub(super) activity_id: ActivityId,
     pub(super) metadata: Map<String, Value>,
 }
@@ -81,11 +84,21 @@ impl Draft {
             sort_key: 0,
             document: String::new(),
             words,
+            event: String::new(),
+            is_silent: false,
             activity_id: new_id(now).into(),
             metadata: metadata.as_object().cloned().unwrap_or_default(),
         };
         draft.assign_id(id.into())?;
         Ok(draft)
+    }
+
+    /// Sends no receiver that the change was created.
+    #[must_use]
+    pub fn silent(mut self) -> Self {
+        self.is_silent = true;
+        self.event.clear();
+        self
     }
 
     /// Assigns a random id of the same millisecond.
@@ -130,7 +143,36 @@ impl Draft {
             StoreError::Unavailable("the clock is beyond what an id can hold".into())
         })?;
         self.document = document(&self.change);
+        if !self.is_silent {
+            self.event = self.event_json();
+        }
         Ok(())
+    }
+
+    /// Returns the event as `events` stores it.
+    fn event_json(&self) -> String {
+        let head = json!({
+            "id": self.activity_id,
+            "kind": EventKind::Created,
+            "at": Timestamp::from(self.now),
+            "actor": self.actor.name,
+            "host_id": self.host_id,
+        });
+        let mut json = head.to_string();
+        json.pop();
+        json.push_str(",\"change\":");
+        json.push_str(&self.document);
+        if person(&self.change).is_some() {
+            json.push_str(",\"created_by\":");
+            json.push_str(&serde_json::to_string(&self.change.created_by).unwrap_or_default());
+        }
+        json.push_str("}}");
+        json
+    }
+
+    /// Returns the event that receivers are sent: organization, JSON, time.
+    pub(super) fn event(&self) -> Option<(Tenant, &str, Timestamp)> {
+        (!self.event.is_empty()).then(|| (self.tenant, self.event.as_str(), self.now.into()))
     }
 
     /// Returns the change as it is stored.

@@ -1,6 +1,8 @@
 //! Updating changes.
 
-use changelog_core::{Action, Change, ChangeId, ChangePatch, Timestamp, Violations};
+use changelog_core::{
+    Action, Change, ChangeId, ChangePatch, Differences, Event, Timestamp, Violations,
+};
 use sqlx::{Postgres, Sqlite};
 
 use super::create::{no_host, no_service};
@@ -12,7 +14,7 @@ use crate::store::activity::{Entry, changed, difference};
 use crate::store::engine::{Engine, Script, on};
 use crate::store::index::counts;
 use crate::store::index::search::SearchDialect;
-use crate::store::{Actor, StoreError, Tenant, Tx};
+use crate::store::{Actor, StoreError, Tenant, Tx, new_id};
 
 const SELECT_SERVICE: &str =
     "SELECT reference FROM services WHERE organization_id = $1 AND id = $2";
@@ -61,6 +63,18 @@ impl Tx {
             Engine::Sqlite(db) => update.script::<Sqlite>().run(&mut **db).await?,
             Engine::Postgres(db) => update.script::<Postgres>().run(&mut **db).await?,
         }
+        let differences: Differences = serde_json::from_value(changes.clone().into())
+            .map_err(|error| super::broken(&error))?;
+        let event = Event {
+            id: new_id(now),
+            kind: Event::kind_of_update(&differences),
+            at: now.into(),
+            actor: actor.name.clone(),
+            change: change.clone(),
+            changes: differences,
+            reason: patch.reason.clone(),
+        };
+        self.record_event(tenant, &event).await?;
         let mut metadata = changed(changes);
         if let Some(reason) = &patch.reason {
             metadata.insert("reason".to_owned(), reason.as_str().into());

@@ -1,0 +1,331 @@
+//! Events: what happened to changes, written in the transaction of the change and queued
+//! for the receivers by another one.
+//!
+//! Only organizations with receivers have events. An event is one row however many
+//! receivers there are; [`Tx::take_new_events`] takes the new ones of an organization, one
+//! caller at a time, so that the deliveries of a change are queued in the order of its
+//! events.
+
+use std::collections::{HashMap, HashSet};
+
+use changelog_core::{
+    Change, Differences, Event, EventKind, HostId, HostRef, ServiceId, ServiceRef, Timestamp,
+};
+use serde::Deserialize;
+use sqlx::types::Uuid;
+use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
+
+use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
+use super::{Database, StoreError, Tenant, Tx};
+
+/// The limit on events that one transaction queues.
+pub const MAX_NEW_EVENTS: usize = 200;
+
+const REQUIRE: &str = "
+INSERT INTO event_organizations (organization_id) VALUES ($1)
+ON CONFLICT (organization_id) DO NOTHING";
+
+const ORGANIZATIONS: &str = "SELECT organization_id FROM event_organizations";
+
+/// On PostgreSQL another server that queues events of the organization waits here.
+const LOCK: &str = "
+UPDATE event_organizations SET organization_id = organization_id WHERE organization_id = $1";
+
+/// The literal limit is [`MAX_NEW_EVENTS`].
+const NEW: &str = "
+SELECT sequence, document FROM events
+WHERE organization_id = $1 AND is_new = 1 ORDER BY sequence LIMIT 200";
+
+const HAS_NEW: &str = "
+SELECT sequence FROM events WHERE organization_id = $1 AND is_new = 1 LIMIT 1";
+
+const SERVICES: &str = "SELECT id, reference FROM services WHERE organization_id = ";
+const HOSTS: &str = "SELECT id, reference FROM hosts WHERE organization_id = ";
+
+/// Deletes 1,000 events that are older than the time to keep them.
+pub(super) const PURGE: &str = "
+DELETE FROM events WHERE (organization_id, sequence) IN
+    (SELECT organization_id, sequence FROM events WHERE created_at < $1
+     ORDER BY created_at LIMIT 1000)";
+
+/// An event with its place among all events of the organization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberedEvent {
+    /// The place, which orders the events of a change.
+    pub sequence: i64,
+    /// The event.
+    pub event: Event,
+}
+
+/// An event as it is stored. That of a creation has ids instead of references.
+#[derive(Deserialize)]
+struct StoredEvent {
+    id: Uuid,
+    kind: EventKind,
+    at: Timestamp,
+    actor: String,
+    change: Change,
+    #[serde(default)]
+    changes: Differences,
+    #[serde(default)]
+    reason: Option<String>,
+    #[serde(default)]
+    host_id: Option<HostId>,
+}
+
+impl From<StoredEvent> for Event {
+    fn from(stored: StoredEvent) -> Self {
+        Self {
+            id: stored.id,
+            kind: stored.kind,
+            at: stored.at,
+            actor: stored.actor,
+            change: stored.change,
+            changes: stored.changes,
+            reason: stored.reason,
+        }
+    }
+}
+
+/// Reads an event as it is stored once it was queued.
+pub(super) fn parse(document: &str) -> Result<Event, StoreError> {
+    serde_json::from_str(document).map_err(|error| super::changes::broken(&error))
+}
+
+fn to_json(event: &Event) -> Result<String, StoreError> {
+    serde_json::to_string(event).map_err(|error| super::changes::broken(&error))
+}
+
+/// Adds the statement that writes the events of new changes: organization, event as JSON,
+/// time. It writes nothing for organizations without receivers.
+pub(super) fn push_new<DB: Dialect>(script: &mut Script<DB>, events: &[(Tenant, &str, Timestamp)]) {
+    let Some((tenant, ..)) = events.first() else {
+        return;
+    };
+    let query = script.statement(
+        "INSERT INTO events (organization_id, document, created_at, is_new) \
+         SELECT new.column1, new.column2, new.column3, 1 FROM (",
+    );
+    let rows = events.iter().map(|(tenant, document, at)| {
+        [
+            Value::from(tenant.uuid()),
+            (*document).into(),
+            at.millis().into(),
+        ]
+    });
+    push_values(query, rows);
+    query
+        .push(") AS new JOIN event_organizations o ON o.organization_id = new.column1 WHERE 1 = 1");
+    push_organization(query, "o.organization_id", Some(tenant.uuid()));
+}
+
+impl Database {
+    /// Lists the organizations with receivers.
+    pub async fn event_organizations(&self) -> Result<Vec<Tenant>, StoreError> {
+        let rows: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| sqlx::query_as(
+            ORGANIZATIONS
+        )
+        .fetch_all(&mut **db))?;
+        Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
+    }
+
+    /// Returns whether an organization has events that are not queued yet.
+    pub async fn has_new_events(&self, tenant: Tenant) -> Result<bool, StoreError> {
+        let row: Option<(i64,)> = on!(&mut self.point_reader(tenant).await?, |db| {
+            sqlx::query_as(HAS_NEW)
+                .bind(tenant.uuid())
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(row.is_some())
+    }
+}
+
+impl Tx {
+    /// Lets the organization have events from now on, because it has a receiver.
+    pub async fn require_events(&mut self, tenant: Tenant) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(REQUIRE).bind(tenant.uuid()))?;
+        let notifier = self.database.notifier.clone();
+        self.after_commit.push(Box::pin(async move {
+            notifier.events_recorded(tenant);
+        }));
+        Ok(())
+    }
+
+    /// Records an event in the transaction of what it is about.
+    pub(super) async fn record_event(
+        &mut self,
+        tenant: Tenant,
+        event: &Event,
+    ) -> Result<(), StoreError> {
+        let document = to_json(event)?;
+        let events = [(tenant, document.as_str(), event.at)];
+        match &mut self.connection {
+            Engine::Sqlite(db) => {
+                let mut script = Script::<Sqlite>::new();
+                push_new(&mut script, &events);
+                script.run(&mut **db).await?;
+            }
+            Engine::Postgres(db) => {
+                let mut script = Script::<Postgres>::new();
+                push_new(&mut script, &events);
+                script.run(&mut **db).await?;
+            }
+        }
+        let notifier = self.database.notifier.clone();
+        self.after_commit.push(Box::pin(async move {
+            notifier.events_recorded(tenant);
+        }));
+        Ok(())
+    }
+
+    /// Takes the oldest events that are not queued yet, at most [`MAX_NEW_EVENTS`], in
+    /// order, with the names of services and hosts. On PostgreSQL, until the transaction
+    /// ends, no other one takes events of the organization.
+    pub async fn take_new_events(
+        &mut self,
+        tenant: Tenant,
+    ) -> Result<Vec<NumberedEvent>, StoreError> {
+        execute!(self, sqlx::query(LOCK).bind(tenant.uuid()))?;
+        let rows: Vec<(i64, String)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(NEW).bind(tenant.uuid()).fetch_all(&mut **db)
+        })?;
+        let mut stored = Vec::with_capacity(rows.len());
+        for (sequence, document) in rows {
+            match serde_json::from_str::<StoredEvent>(&document) {
+                Ok(event) => stored.push((sequence, event)),
+                // Kept as it is, so that it does not hold up the others for ever.
+                Err(error) => tracing::error!(%error, sequence, "an event cannot be read"),
+            }
+        }
+        self.complete(tenant, &mut stored).await?;
+        let numbered = |(sequence, stored): (i64, StoredEvent)| NumberedEvent {
+            sequence,
+            event: stored.into(),
+        };
+        Ok(stored.into_iter().map(numbered).collect())
+    }
+
+    /// Adds the services and hosts of created changes, which have only their ids.
+    async fn complete(
+        &mut self,
+        tenant: Tenant,
+        events: &mut [(i64, StoredEvent)],
+    ) -> Result<(), StoreError> {
+        let created = || {
+            let stored = events.iter().map(|(_, stored)| stored);
+            stored.filter(|stored| stored.kind == EventKind::Created)
+        };
+        let services: HashSet<Uuid> = created()
+            .flat_map(|stored| stored.change.service_ids.iter().map(|id| id.0))
+            .collect();
+        let hosts: HashSet<Uuid> = created()
+            .filter_map(|stored| Some(stored.host_id?.0))
+            .collect();
+        let services: HashMap<ServiceId, ServiceRef> =
+            self.references(SERVICES, tenant, services).await?;
+        let hosts: HashMap<HostId, HostRef> = self.references(HOSTS, tenant, hosts).await?;
+        for (_, stored) in events {
+            if stored.kind == EventKind::Created {
+                let ids = stored.change.service_ids.iter();
+                let found = ids.filter_map(|id| services.get(id).cloned()).collect();
+                stored.change.set_services(found);
+                stored.change.host_ref = stored.host_id.and_then(|id| hosts.get(&id).cloned());
+            }
+        }
+        Ok(())
+    }
+
+    async fn references<Id, T>(
+        &mut self,
+        select: &'static str,
+        tenant: Tenant,
+        ids: HashSet<Uuid>,
+    ) -> Result<HashMap<Id, T>, StoreError>
+    where
+        Id: From<Uuid> + Eq + std::hash::Hash,
+        T: for<'de> Deserialize<'de> + Send + Unpin,
+    {
+        #[derive(FromRow)]
+        struct Row {
+            id: Uuid,
+            reference: String,
+        }
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows: Vec<Row> = on!(&mut self.connection, |db| async {
+            let mut query = select_references(select, tenant, ids);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let reference = |row: Row| {
+            let parsed = serde_json::from_str(&row.reference);
+            let value = parsed.map_err(|error| super::changes::broken(&error))?;
+            Ok((row.id.into(), value))
+        };
+        rows.into_iter().map(reference).collect()
+    }
+
+    /// Marks events as queued, and stores them as they are sent. Those that nobody
+    /// receives are deleted.
+    pub async fn mark_events_queued(
+        &mut self,
+        tenant: Tenant,
+        events: &[NumberedEvent],
+        is_received: impl Fn(i64) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut kept = Vec::new();
+        let mut unwanted = Vec::new();
+        for NumberedEvent { sequence, event } in events {
+            if is_received(*sequence) {
+                kept.push((*sequence, to_json(event)?));
+            } else {
+                unwanted.push(*sequence);
+            }
+        }
+        match &mut self.connection {
+            Engine::Sqlite(db) => {
+                let script = mark::<Sqlite>(tenant, &kept, unwanted);
+                script.run(&mut **db).await?;
+            }
+            Engine::Postgres(db) => {
+                let script = mark::<Postgres>(tenant, &kept, unwanted);
+                script.run(&mut **db).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn select_references<DB: Dialect>(
+    select: &str,
+    tenant: Tenant,
+    ids: HashSet<Uuid>,
+) -> QueryBuilder<DB> {
+    let mut query = QueryBuilder::new(select);
+    DB::bind(&mut query, tenant.uuid().into());
+    query.push(" AND id");
+    DB::push_in_ids(&mut query, ids.into_iter().collect());
+    query
+}
+
+fn mark<DB: Dialect>(tenant: Tenant, kept: &[(i64, String)], unwanted: Vec<i64>) -> Script<DB> {
+    let mut script = Script::new();
+    if !kept.is_empty() {
+        let query =
+            script.statement("UPDATE events SET is_new = NULL, document = queued.column2 FROM (");
+        let rows = kept
+            .iter()
+            .map(|(sequence, document)| [Value::from(*sequence), document.as_str().into()]);
+        push_values(query, rows);
+        query.push(") AS queued WHERE events.organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND events.sequence = queued.column1");
+    }
+    if !unwanted.is_empty() {
+        let query = script.statement("DELETE FROM events WHERE organization_id = ");
+        DB::bind(query, tenant.uuid().into());
+        query.push(" AND sequence");
+        DB::push_in(query, unwanted);
+    }
+    script
+}
