@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::limits::MAX_NAME_CHARS;
 use crate::problem::{BadValue, ViolationCode, Violations};
-use crate::text::{composed, is_format, is_joiner};
+use crate::text::{composed, is_format, is_joiner, printable};
 
 /// The characters that a string may contain in addition to visible ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,13 +50,14 @@ impl TextKind {
     }
 }
 
-/// Quotes what was given for an error message, cut to a bearable length.
+/// Quotes what was given for an error message in one line, cut to a bearable length.
 pub(crate) fn quoted(given: &str) -> String {
     const MOST: usize = 60;
     let mut chars = given.chars();
     let start: String = chars.by_ref().take(MOST).collect();
     let dots = if chars.next().is_some() { "…" } else { "" };
-    format!("{start:?}{dots}")
+    let start = printable(&start).replace('\n', "\\n").replace('\t', "\\t");
+    format!("\"{start}\"{dots}")
 }
 
 /// Says that a word is not in its list.
@@ -193,6 +194,13 @@ pub(crate) fn ip_address(problems: &mut Violations, pointer: &str, value: &mut S
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotes_are_short_and_in_one_line() {
+        assert_eq!(quoted("a \u{200b}\n\tb"), "\"a <U+200B>\\n\\tb\"");
+        let long = "é".repeat(61);
+        assert_eq!(quoted(&long), format!("\"{}\"…", "é".repeat(60)));
+    }
 
     #[test]
     fn names_that_look_the_same_are_the_same() {

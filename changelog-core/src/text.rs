@@ -1,5 +1,7 @@
 //! Text: folding titles into searchable words, and guessing what was meant.
 
+use std::fmt::Write;
+
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
@@ -108,21 +110,23 @@ pub fn composed(text: &str) -> String {
 
 /// Replaces what could steer a terminal, or make a text look like another one:
 /// control characters other than line feed and tab, and format characters other
-/// than joiners, become `\u{..}`.
+/// than joiners, become `<U+200B>` with their numbers.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     let unsafe_char =
         |c: char| (c.is_control() && c != '\n' && c != '\t') || (is_format(c) && !is_joiner(c));
     if !text.contains(unsafe_char) {
         return text.into();
     }
-    text.chars()
-        .flat_map(|c| {
-            let escaped = unsafe_char(c).then(|| c.escape_unicode());
-            let plain = escaped.is_none().then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect::<String>()
-        .into()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if unsafe_char(c) {
+            // Writing to a string does not fail.
+            let _ = write!(shown, "<U+{:04X}>", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown.into()
 }
 
 #[cfg(test)]
@@ -171,12 +175,12 @@ mod tests {
     #[test]
     fn printable_escapes_what_steers_a_terminal() {
         assert_eq!(printable("plain\ttext\n"), "plain\ttext\n");
-        assert_eq!(printable("a\u{1b}[31mb"), "a\\u{1b}[31mb");
-        assert_eq!(printable("\u{202e}x"), "\\u{202e}x");
+        assert_eq!(printable("a\u{1b}[31mb"), "a<U+001B>[31mb");
+        assert_eq!(printable("\u{202e}x"), "<U+202E>x");
         for c in ['\u{200b}', '\u{200e}', '\u{61c}', '\u{feff}', '\u{e0041}'] {
             assert_eq!(
                 printable(&format!("a{c}b")),
-                format!("a{}b", c.escape_unicode())
+                format!("a<U+{:04X}>b", u32::from(c))
             );
         }
         for fine in ["👩‍👩‍👧‍👦", "می‌خواهم", "\u{600}١", "é", "❤️"]

@@ -421,7 +421,7 @@ mod tests {
             .hint("d\u{9b}");
         assert_eq!(
             text(&failure),
-            "error: a\\u{1b}[2Jb\n  c\\u{7}\nhint: d\\u{9b}\n"
+            "error: a<U+001B>[2Jb\n  c<U+0007>\nhint: d<U+009B>\n"
         );
     }
 }

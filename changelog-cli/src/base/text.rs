@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_line_is_safe_for_a_terminal() {
-        assert_eq!(one_line("a\u{1b}[31mb\nc\td"), "a\\u{1b}[31mb c d");
+        assert_eq!(one_line("a\u{1b}[31mb\nc\td"), "a<U+001B>[31mb c d");
     }
 
     #[test]

@@ -290,7 +290,7 @@ mod tests {
             "",
             NOW.parse().unwrap(),
         ));
-        assert!(text.contains("a\\u{1b}[31mb c\n"), "{text}");
-        assert!(text.contains("First line\nSecond\\u{1b}[2J\n"), "{text}");
+        assert!(text.contains("a<U+001B>[31mb c\n"), "{text}");
+        assert!(text.contains("First line\nSecond<U+001B>[2J\n"), "{text}");
     }
 }

@@ -50,7 +50,7 @@ mod tests {
             summary(&changes),
             format!(
                 "description changed; host nothing → web-1; services nothing → payments, search; \
-                 status planned → in_progress; tags a, b → nothing; title a\\u{{1b}}[31m → {}…",
+                 status planned → in_progress; tags a, b → nothing; title a<U+001B>[31m → {}…",
                 "x".repeat(39)
             )
         );

@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(
             lines[1],
             "2026-11-21T08:31:00.000Z (2m ago)  Ada           \
-             status completed → rolled_back; reason: errors\\u{1b}[2J doubled"
+             status completed → rolled_back; reason: errors<U+001B>[2J doubled"
         );
         assert_eq!(
             lines[2],

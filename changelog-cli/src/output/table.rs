@@ -458,6 +458,6 @@ pub(crate) mod tests {
     #[test]
     fn control_characters_are_escaped() {
         let text = drawn(&[change("a\u{1b}[31mb\nc")], &CHANGES, Some(120));
-        assert!(text.contains("a\\u{1b}[31mb c"), "{text}");
+        assert!(text.contains("a<U+001B>[31mb c"), "{text}");
     }
 }
