@@ -151,12 +151,39 @@ impl Question {
     }
 }
 
-/// Returns the address of the page for what was typed into the search if that is a time.
-pub(super) fn address_of_search(text: &str, zone: Zone, now: Timestamp) -> Option<String> {
-    let is_time = text.len() <= MAX_TIME_CHARS && text.contains(':');
-    let at = is_time.then(|| zone.parse_past(text, now).ok()?);
-    let at = at.flatten()?;
-    Some(format!("/around?{}", format::query("at", rfc3339(at))))
+/// Returns the address of the page for what was typed into the search if that is a time,
+/// or a time and the name of a service.
+pub(super) async fn address_of_search(
+    app: &App,
+    viewer: &Viewer,
+    text: &str,
+) -> Result<Option<String>, StoreError> {
+    let Some((at, rest)) = leading_time(text.trim(), viewer.zone, viewer.now) else {
+        return Ok(None);
+    };
+    let service = find_service(app, viewer.tenant(), rest).await?;
+    if service.is_none() && !rest.is_empty() {
+        return Ok(None);
+    }
+    let mut query = Pairs::default();
+    query.push("at", rfc3339(at));
+    query.push_some("service", service.map(|service| service.name));
+    Ok(Some(address("/around", &query.finish())))
+}
+
+/// Splits a string into a time at its start, such as `yesterday 14:20`, and the rest.
+fn leading_time(text: &str, zone: Zone, now: Timestamp) -> Option<(Timestamp, &str)> {
+    let spaces = text.match_indices(' ').map(|(index, _)| index);
+    let ends = spaces.take_while(|end| *end <= MAX_TIME_CHARS);
+    let mut ends: Vec<usize> = ends.collect();
+    ends.push(text.len());
+    // The longest first: "2:20 pm" is not "2:20".
+    ends.into_iter().rev().find_map(|end| {
+        let (start, rest) = text.split_at(end);
+        let may_be_time = start.len() <= MAX_TIME_CHARS && start.contains(':');
+        let at = may_be_time.then(|| zone.parse_past(start, now).ok()?);
+        Some((at.flatten()?, rest.trim_start()))
+    })
 }
 
 /// Reads the parameters. Returns the question with the form to show, or else the form
@@ -185,8 +212,8 @@ async fn read_question(
     let at = time("at", "at");
     // Links of other systems may have no valid range.
     let range = time("", "from").zip(time("", "to"));
-    let range = range.filter(|(from, to)| from < to);
-    let range = range.map(|(from, to)| Range::new(from, to));
+    let range = range.filter(|(from, to)| from != to);
+    let range = range.map(|(from, to)| Range::new(from.min(to), from.max(to)));
     let window = match value("window") {
         "" => None,
         text => {

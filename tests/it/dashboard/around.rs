@@ -369,11 +369,18 @@ async fn a_question_that_makes_no_sense_is_answered_at_its_field(app: TestApp) {
         };
         assert_eq!(last.status, 200, "{query}: {}", last.text);
     }
-    // Invalid ranges and unknown parameters are left out.
-    let page = owner
-        .get("/around?from=now&to=2026-01-01T00%3A00%3A00Z&x=y&span=none")
-        .await;
-    assert_eq!((page.status, page.header("location")), (303, "/around"));
+    // Ranges without an end and unknown parameters are left out; the ends of a range may be
+    // swapped.
+    let (early, late) = ("2026-01-01T00%3A00%3A00Z", "2026-01-02T00%3A00%3A00Z");
+    let swapped = format!("/around?from={early}&to={late}");
+    for (query, location) in [
+        (format!("from=now&to={early}&x=y&span=none"), "/around"),
+        (format!("from={early}&to={early}"), "/around"),
+        (format!("from={late}&to={early}"), &swapped),
+    ] {
+        let page = owner.get(&format!("/around?{query}")).await;
+        assert_eq!((page.status, page.header("location")), (303, location));
+    }
 }
 
 async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {
@@ -414,8 +421,25 @@ async fn the_moment_is_in_the_zone_of_the_reader(app: TestApp) {
     let page = berlin.get("/around?at=2026-01-21T13%3A20%3A00Z").await.text;
     assert!(page.contains("before 2026-01-21 14:20?"), "{page}");
     assert!(page.contains(">14:20</text>"), "{page}");
+    // A time and a service.
+    let service = json!({ "name": "check out" });
+    app.key().create("/api/services", service).await;
+    for (text, expected) in [
+        ("2026-01-21+14%3A20+Check+Out", "14%3A20"),
+        ("2026-01-21+2%3A20+pm++check+out", "14%3A20"),
+        ("2026-01-21T02%3A20Z+check+out", "02%3A20"),
+    ] {
+        let page = utc.get(&format!("/changes?text={text}")).await;
+        let expected = format!("/around?at=2026-01-21T{expected}%3A00Z&service=check+out");
+        assert_eq!(page.header("location"), expected, "{text}");
+    }
     // Words that are no time are searched for.
-    for text in ["14.20", "1769005200", "payments%3A+timeout"] {
+    for text in [
+        "14.20",
+        "1769005200",
+        "payments%3A+timeout",
+        "14%3A20+nothing",
+    ] {
         let page = utc.get(&format!("/changes?text={text}")).await;
         assert_ne!(page.status, 303, "{text}");
     }

@@ -96,7 +96,8 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::read(&app, &request, Section::Changes).await?;
     let tenant = viewer.tenant();
     let typed = request.query_form();
-    if let Some(address) = around::address_of_search(typed.value("text"), viewer.zone, viewer.now) {
+    let text = typed.value("text");
+    if let Some(address) = around::address_of_search(&app, &viewer, text).await? {
         return Ok(page::see_other(&address));
     }
     let (query, mut form) = filters::canonical_query(&app, &viewer, typed).await?;
