@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::activity::Differences;
 use crate::change::{Change, Status};
+use crate::ids::UserId;
 use crate::time::Timestamp;
 use crate::wire_enum::wire_enum;
 
@@ -33,6 +34,9 @@ pub struct Event {
     pub at: Timestamp,
     /// Who did it, as the activity log names them.
     pub actor: String,
+    /// The person who did it; `None` for an API key and the operator.
+    #[serde(default)]
+    pub actor_id: Option<UserId>,
     /// The change after the event; before it, if it was deleted.
     pub change: Change,
     /// What an update changed; empty for other events.
