@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use changelog_core::{
     Change, Differences, Event, EventKind, HostId, HostRef, ServiceId, ServiceRef, Timestamp,
+    UserId,
 };
 use serde::Deserialize;
 use sqlx::types::Uuid;
@@ -64,6 +65,8 @@ struct StoredEvent {
     kind: EventKind,
     at: Timestamp,
     actor: String,
+    #[serde(default)]
+    actor_id: Option<UserId>,
     change: Change,
     #[serde(default)]
     changes: Differences,
@@ -80,6 +83,7 @@ impl From<StoredEvent> for Event {
             kind: stored.kind,
             at: stored.at,
             actor: stored.actor,
+            actor_id: stored.actor_id,
             change: stored.change,
             changes: stored.changes,
             reason: stored.reason,

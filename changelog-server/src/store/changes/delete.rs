@@ -42,6 +42,7 @@ impl Tx {
             kind: EventKind::Deleted,
             at: now.into(),
             actor: actor.name.clone(),
+            actor_id: actor.person,
             change,
             changes: Differences::new(),
             reason: None,

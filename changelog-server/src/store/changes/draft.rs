@@ -156,6 +156,7 @@ impl Draft {
             "kind": EventKind::Created,
             "at": Timestamp::from(self.now),
             "actor": self.actor.name,
+            "actor_id": self.actor.person,
             "host_id": self.host_id,
         });
         let mut json = head.to_string();

@@ -70,6 +70,7 @@ impl Tx {
             kind: Event::kind_of_update(&differences),
             at: now.into(),
             actor: actor.name.clone(),
+            actor_id: actor.person,
             change: change.clone(),
             changes: differences,
             reason: patch.reason.clone(),
