@@ -17,6 +17,8 @@ use crate::wire_enum::wire_enum;
 pub const API_KEY_ACTOR: &str = "__api_key__";
 /// The name of the operator at the server's own command line.
 pub const OPERATOR: &str = "Operator";
+/// The name under which the service itself is recorded.
+pub const SERVICE: &str = "Change log";
 /// What the name of an API key follows in the activity log.
 pub const API_KEY_PREFIX: &str = "API key: ";
 

@@ -63,6 +63,10 @@ macro_rules! id {
 }
 
 id! {
+    /// The id of a connection.
+    ConnectionId
+}
+id! {
     /// The id of an organization.
     OrganizationId
 }

@@ -53,7 +53,8 @@ pub use connection::{ConnectionKind, Event, EventFilter, EventKind};
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{
-    ActivityId, ApiKeyId, ChangeId, HostId, InvitationId, OrganizationId, ServiceId, UserId,
+    ActivityId, ApiKeyId, ChangeId, ConnectionId, HostId, InvitationId, OrganizationId, ServiceId,
+    UserId,
 };
 pub use input::{Input, InputError};
 pub use membership::{Invitation, Member, NewInvitation, Role};

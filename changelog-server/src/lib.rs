@@ -19,6 +19,7 @@ mod open_files;
 pub mod passwords;
 pub mod rate_limits;
 pub mod response_memory;
+pub mod secrets;
 mod serve;
 pub mod service;
 pub mod store;

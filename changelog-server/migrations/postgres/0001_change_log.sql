@@ -387,6 +387,7 @@ CREATE TABLE deliveries (
     connection_id   uuid NOT NULL,
     sequence        bigint NOT NULL,
     change_id       uuid NOT NULL,
+    service_id      uuid,
     state           text COLLATE "C" NOT NULL,
     attempts        bigint NOT NULL,
     next_at         bigint NOT NULL,

@@ -384,6 +384,7 @@ CREATE TABLE deliveries (
     connection_id   BLOB NOT NULL,
     sequence        INTEGER NOT NULL,
     change_id       BLOB NOT NULL,
+    service_id      BLOB,
     state           TEXT NOT NULL,
     attempts        INTEGER NOT NULL,
     next_at         INTEGER NOT NULL,

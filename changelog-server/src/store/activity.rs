@@ -1,7 +1,7 @@
 //! The activity log. An entry is written in the transaction of what it records, except
 //! those about [keys and members](super::pending_activity).
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE};
 use changelog_core::ids::first_uuid_at;
 use changelog_core::limits::MAX_TITLE_CHARS;
 use changelog_core::{
@@ -216,7 +216,7 @@ impl StoredEntry {
         let name = self.entry.actor_name.as_str();
         let (kind, id) = match self.entry.actor_id {
             Some(person) => (ActorType::Person, Some(person.0)),
-            None if name == OPERATOR => (ActorType::Operator, None),
+            None if name == OPERATOR || name == SERVICE => (ActorType::Operator, None),
             None => (ActorType::ApiKey, self.key.map(|key| key.0)),
         };
         let name = name

@@ -24,7 +24,9 @@ mod catalog_words;
 mod change_history;
 pub(crate) mod change_notifier;
 mod changes;
+mod connections;
 mod database;
+mod deliveries;
 mod dependencies;
 pub(crate) mod engine;
 mod events;
@@ -67,8 +69,12 @@ pub use catalog_lists::MAX_LISTED;
 pub use changes::{
     CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,
 };
+pub use connections::{Connection, Disabled, MAX_CONNECTIONS};
 pub(crate) use database::new_id;
 pub use database::{Database, Tx};
+pub use deliveries::{
+    Claim, ConnectionHealth, Delivery, DeliveryState, Finished, MAX_COUNTED, NewDelivery,
+};
 pub use dependencies::Dependencies;
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};
 pub use events::{MAX_NEW_EVENTS, NumberedEvent};
@@ -185,7 +191,7 @@ impl Store {
     }
 
     /// Deletes what has expired: idempotency keys, sessions, failed sign-ins, known
-    /// browsers and invitations. Returns the number of deleted rows.
+    /// browsers, invitations, events and deliveries. Returns the number of deleted rows.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let delete_keys = idempotency::delete_expired(&self.database.connections.writes);
         let mut deleted = 0;
@@ -200,6 +206,9 @@ impl Store {
                 sign_in_attempts::BROWSER_TTL,
             ),
             (invitations::PURGE, invitations::EXPIRED_TTL),
+            (events::PURGE, deliveries::KEPT),
+            (deliveries::PURGE, deliveries::KEPT),
+            (deliveries::PURGE_REFERENCES, deliveries::REFERENCES_KEPT),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {

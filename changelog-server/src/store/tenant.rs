@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use changelog_core::activity::{API_KEY_PREFIX, OPERATOR};
+use changelog_core::activity::{API_KEY_PREFIX, OPERATOR, SERVICE};
 use changelog_core::{ApiKeyId, Author, AuthorType, OrganizationId, UserId};
 use sqlx::types::Uuid;
 
@@ -61,6 +61,14 @@ impl Actor {
                 Some(author(AuthorType::ApiKey, key.0, name))
             }
             (None, None) => None,
+        }
+    }
+
+    /// The service itself, for what follows from the state of other systems.
+    pub fn service() -> Self {
+        Self {
+            name: SERVICE.to_owned(),
+            ..Self::operator()
         }
     }
 
