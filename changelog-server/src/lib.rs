@@ -12,7 +12,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 mod dashboard;
-mod integrations;
+pub mod integrations;
 mod last_used;
 mod markdown;
 mod open_files;

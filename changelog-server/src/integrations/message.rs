@@ -9,47 +9,47 @@ use super::target::Target;
 
 /// Something to send to a receiver.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'m> {
+pub struct Message<'m> {
     /// The receiver.
-    pub(crate) target: &'m Target,
+    pub target: &'m Target,
     /// The event.
-    pub(crate) event: &'m Event,
+    pub event: &'m Event,
     /// Further events that are sent in the same message, because many happened at once;
     /// only for chats.
-    pub(crate) grouped: &'m [Event],
+    pub grouped: &'m [Event],
     /// The URL of the dashboard, without a slash at the end.
-    pub(crate) dashboard: &'m str,
+    pub dashboard: &'m str,
     /// The name of the organization.
-    pub(crate) organization: &'m str,
+    pub organization: &'m str,
     /// What the receiver called its message about this change, as
     /// [`Attempt::reference`] returned it.
-    pub(crate) reference: Option<&'m Value>,
+    pub reference: Option<&'m Value>,
     /// The present time.
-    pub(crate) now: Timestamp,
+    pub now: Timestamp,
 }
 
 /// What became of an attempt to send a message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     /// What follows from it.
-    pub(crate) verdict: Verdict,
+    pub verdict: Verdict,
     /// The status code of the answer; `None` without an answer.
-    pub(crate) status: Option<u16>,
+    pub status: Option<u16>,
     /// The beginning of the answer's body, at most [`MAX_ANSWER_BYTES`], without secrets.
-    pub(crate) answer: String,
+    pub answer: String,
     /// How long it took.
-    pub(crate) duration: Duration,
+    pub duration: Duration,
     /// What the receiver calls its message about this change, to be given with the next
     /// event of the change.
-    pub(crate) reference: Option<Value>,
+    pub reference: Option<Value>,
 }
 
 /// The limit on bytes of an answer that are kept.
-pub(crate) const MAX_ANSWER_BYTES: usize = 2_048;
+pub const MAX_ANSWER_BYTES: usize = 2_048;
 
 /// What follows from an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// The receiver has it.
     Delivered,
     /// It is to be sent again later.

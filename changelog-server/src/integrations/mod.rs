@@ -1,5 +1,7 @@
 //! Connections: events are written with the change, queued for each connection, and sent
 //! at least once.
 
-pub(crate) mod message;
-pub(crate) mod target;
+pub mod http;
+pub mod message;
+pub mod senders;
+pub mod target;

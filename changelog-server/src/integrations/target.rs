@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 /// Where a connection sends.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Target {
+pub struct Target {
     /// The address of the receiver; for Grafana and Slack's bot the address of the API.
-    pub(crate) url: String,
+    pub url: String,
     /// The token that is sent: a bot's token, a token of a Grafana service account, or
     /// PagerDuty's routing key.
-    pub(crate) token: Option<String>,
+    pub token: Option<String>,
     /// The id of the channel that a Slack bot writes to.
-    pub(crate) channel: Option<String>,
+    pub channel: Option<String>,
     /// The dashboard that annotations are shown on; all dashboards without it.
-    pub(crate) dashboard_uid: Option<String>,
+    pub dashboard_uid: Option<String>,
     /// The panel of that dashboard.
-    pub(crate) panel_id: Option<i64>,
+    pub panel_id: Option<i64>,
     /// The namespace of Grafana's API of resources; the former API without it.
-    pub(crate) grafana_namespace: Option<String>,
+    pub grafana_namespace: Option<String>,
     /// The secrets that webhooks are signed with: the present one first.
-    pub(crate) signing_secrets: Vec<SigningSecret>,
+    pub signing_secrets: Vec<SigningSecret>,
     /// The seed of the ed25519 key that webhooks are signed with, as base64.
-    pub(crate) ed25519_seed: Option<String>,
+    pub ed25519_seed: Option<String>,
 }
 
 /// A secret that webhooks are signed with.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SigningSecret {
+pub struct SigningSecret {
     /// The secret, `whsec_` and base64.
-    pub(crate) secret: String,
+    pub secret: String,
     /// The end of its use after a rotation.
-    pub(crate) valid_until: Option<Timestamp>,
+    pub valid_until: Option<Timestamp>,
 }
 
 impl fmt::Debug for Target {

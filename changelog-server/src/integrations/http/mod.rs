@@ -1,0 +1,222 @@
+//! Requests to receivers, whose addresses users choose: they must not reach the
+//! networks that only the server reaches.
+//!
+//! - Addresses are resolved and checked before each connection, and the connection is
+//!   made to exactly the addresses that were checked. A connection that is kept open
+//!   continues to an address that was checked.
+//! - Redirects are not followed, and proxies of the environment are not used.
+//! - https only, except to networks that the operator allows.
+//! - Answers are read to [`MAX_RESPONSE_BYTES`] and not decompressed.
+
+mod error;
+mod networks;
+mod resolver;
+mod tls;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HeaderMap;
+use http::{Method, StatusCode};
+use ipnet::IpNet;
+use reqwest::{Client, redirect};
+use tokio::sync::OnceCell;
+use url::{Host, Url};
+
+pub use error::SendError;
+pub use resolver::Lookup;
+
+use networks::Networks;
+use resolver::{CheckedResolver, SystemLookup};
+
+/// The limit on the bytes of an answer that are read.
+pub const MAX_RESPONSE_BYTES: usize = 16 * 1024;
+/// The limit on the headers of an answer.
+const MAX_RESPONSE_HEADERS: usize = 64;
+/// The time limit of opening a connection, with its name resolution.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit of a request, until its answer has been read.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long an unused connection is kept open.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The unused connections to one receiver that are kept open.
+const MAX_IDLE_CONNECTIONS: usize = 1;
+const USER_AGENT: &str = concat!("changelog-server/", env!("CARGO_PKG_VERSION"));
+
+/// A request to a receiver.
+#[derive(Clone, Debug)]
+pub struct ReceiverRequest<'r> {
+    /// The method.
+    pub method: Method,
+    /// The URL; https, or http to a network that the operator allows.
+    pub url: &'r str,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// The answer of a receiver.
+#[derive(Clone, Debug)]
+pub struct ReceiverResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, or its first [`MAX_RESPONSE_BYTES`] bytes.
+    pub body: Vec<u8>,
+    /// Whether the body has more bytes.
+    pub is_cut: bool,
+}
+
+/// Sends requests to receivers. Clones share their connections.
+#[derive(Clone)]
+pub struct ReceiverClient(Arc<Inner>);
+
+struct Inner {
+    networks: Arc<Networks>,
+    lookup: Arc<dyn Lookup>,
+    // Built when first used: reading the system's certificates takes longer than a request.
+    https: OnceCell<Client>,
+    http: OnceCell<Client>,
+}
+
+/// How the connection is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    /// To addresses of the internet, or of allowed networks.
+    Https,
+    /// To addresses of allowed networks.
+    Http,
+}
+
+impl ReceiverClient {
+    /// Creates a client. Receivers in the `allowed` networks may have addresses that are
+    /// otherwise refused, and may be reached over plain http.
+    pub fn new(allowed: Vec<IpNet>) -> Self {
+        Self::with_lookup(allowed, SystemLookup)
+    }
+
+    /// Creates a client that finds the addresses of names by other means than the
+    /// system's.
+    pub fn with_lookup(allowed: Vec<IpNet>, lookup: impl Lookup) -> Self {
+        Self(Arc::new(Inner {
+            networks: Arc::new(Networks::new(allowed)),
+            lookup: Arc::new(lookup),
+            https: OnceCell::new(),
+            http: OnceCell::new(),
+        }))
+    }
+
+    /// Sends a request and reads its answer. An answer of any status is `Ok`.
+    ///
+    /// # Errors
+    /// [`SendError`] if the URL or the address is refused, or no answer came within
+    /// [`REQUEST_TIMEOUT`].
+    pub async fn send(&self, request: ReceiverRequest<'_>) -> Result<ReceiverResponse, SendError> {
+        tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request))
+            .await
+            .unwrap_or(Err(SendError::Timeout))
+    }
+
+    async fn exchange(&self, request: ReceiverRequest<'_>) -> Result<ReceiverResponse, SendError> {
+        let url = Url::parse(request.url).map_err(|_| SendError::InvalidUrl)?;
+        let scheme = self.checked(&url)?;
+        let mut response = self
+            .client(scheme)
+            .await?
+            .request(request.method, url)
+            .headers(request.headers)
+            .body(request.body)
+            .send()
+            .await
+            .map_err(|error| SendError::of(&error))?;
+        let mut body = Vec::new();
+        let mut is_cut = false;
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| SendError::of(&error))?
+        {
+            let room = MAX_RESPONSE_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                // The rest is dropped with the connection.
+                is_cut = true;
+                break;
+            }
+        }
+        Ok(ReceiverResponse {
+            status: response.status(),
+            headers: std::mem::take(response.headers_mut()),
+            body,
+            is_cut,
+        })
+    }
+
+    /// Checks what can be checked before the name is resolved.
+    fn checked(&self, url: &Url) -> Result<Scheme, SendError> {
+        let scheme = match url.scheme() {
+            "https" => Scheme::Https,
+            "http" => Scheme::Http,
+            _ => return Err(SendError::InvalidUrl),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(SendError::InvalidUrl);
+        }
+        // Connectors do not resolve addresses, so the resolver does not see them. The
+        // parser has read decimal, octal and hexadecimal notations as addresses.
+        let address: Option<IpAddr> = match url.host() {
+            Some(Host::Ipv4(address)) => Some(address.into()),
+            Some(Host::Ipv6(address)) => Some(address.into()),
+            Some(Host::Domain(name)) => name.parse().ok(),
+            None => return Err(SendError::InvalidUrl),
+        };
+        match address {
+            Some(address) if !self.0.networks.permit(address, scheme) => {
+                Err(SendError::RefusedAddress)
+            }
+            _ => Ok(scheme),
+        }
+    }
+
+    async fn client(&self, scheme: Scheme) -> Result<&Client, SendError> {
+        let cell = match scheme {
+            Scheme::Https => &self.0.https,
+            Scheme::Http => &self.0.http,
+        };
+        cell.get_or_try_init(async || {
+            let resolver = CheckedResolver {
+                networks: Arc::clone(&self.0.networks),
+                lookup: Arc::clone(&self.0.lookup),
+                scheme,
+            };
+            let build = move || {
+                Client::builder()
+                    .user_agent(USER_AGENT)
+                    .https_only(scheme == Scheme::Https)
+                    .tls_backend_preconfigured(tls::config(scheme)?)
+                    .dns_resolver(Arc::new(resolver))
+                    .redirect(redirect::Policy::none())
+                    .referer(false)
+                    .no_proxy()
+                    .no_gzip()
+                    .no_brotli()
+                    .no_deflate()
+                    .no_zstd()
+                    .http1_only()
+                    .http1_max_headers(MAX_RESPONSE_HEADERS)
+                    .connect_timeout(CONNECT_TIMEOUT)
+                    .pool_idle_timeout(IDLE_TIMEOUT)
+                    .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+                    .build()
+                    .map_err(|error| SendError::of(&error))
+            };
+            let built = tokio::task::spawn_blocking(build).await;
+            built.map_err(|_| SendError::Certificates)?
+        })
+        .await
+    }
+}

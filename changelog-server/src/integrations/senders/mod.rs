@@ -1,0 +1,49 @@
+//! Sends messages to receivers: one file for each kind of connection.
+
+mod answer;
+mod sample;
+mod secrets;
+pub mod webhook;
+
+use std::time::Instant;
+
+use changelog_core::{ConnectionKind, Event};
+
+use super::http::ReceiverClient;
+use super::message::{Attempt, Message};
+pub use sample::test_event;
+
+use answer::Outcome;
+use secrets::Secrets;
+
+/// Sends a message to a receiver. It may take several requests, each of which takes at
+/// most [`REQUEST_TIMEOUT`](super::http::REQUEST_TIMEOUT).
+pub async fn send(http: &ReceiverClient, kind: &ConnectionKind, message: &Message<'_>) -> Attempt {
+    let started = Instant::now();
+    let outcome = match kind {
+        ConnectionKind::Webhook => webhook::send(http, message).await,
+        _ => Outcome::refused(format!("This server cannot send to {}.", kind.label())),
+    };
+    let secrets = Secrets::of(message.target);
+    Attempt {
+        verdict: outcome.verdict,
+        status: outcome.status,
+        answer: outcome
+            .answer
+            .map(|answer| secrets.mask(&answer))
+            .unwrap_or_default(),
+        duration: started.elapsed(),
+        reference: outcome.reference,
+    }
+}
+
+/// Returns whether connections of a kind send an event at all, if their filter lets it
+/// through.
+pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
+    match kind {
+        // A change event of PagerDuty can be neither updated nor recognized again.
+        ConnectionKind::PagerDuty => event.ends_the_change(),
+        ConnectionKind::Unknown(_) => false,
+        _ => true,
+    }
+}
