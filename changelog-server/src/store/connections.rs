@@ -220,6 +220,16 @@ impl Database {
 }
 
 impl Tx {
+    /// Lists the connections of an organization by name.
+    pub async fn connections(&mut self, tenant: Tenant) -> Result<Vec<Connection>, StoreError> {
+        let rows: Vec<Row> = on!(&mut self.connection, |db| {
+            sqlx::query_as(SELECT_ALL)
+                .bind(tenant.uuid())
+                .fetch_all(&mut **db)
+        })?;
+        rows.into_iter().map(Connection::try_from).collect()
+    }
+
     /// Makes a connection. Events that are recorded from now on are sent to it. Returns
     /// whether the organization has fewer than [`MAX_CONNECTIONS`]; otherwise, nothing is
     /// made.
@@ -233,12 +243,7 @@ impl Tx {
         connection: &Connection,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let rows: Vec<Row> = on!(&mut self.connection, |db| {
-            sqlx::query_as(SELECT_ALL)
-                .bind(tenant.uuid())
-                .fetch_all(&mut **db)
-        })?;
-        if rows.len() >= MAX_CONNECTIONS {
+        if self.connections(tenant).await?.len() >= MAX_CONNECTIONS {
             return Ok(false);
         }
         let inserted = execute!(

@@ -343,23 +343,6 @@ impl Database {
         Ok(counts.into())
     }
 
-    /// Counts the deliveries of the last minute by service, of the last 200.
-    pub async fn recent_deliveries(
-        &self,
-        tenant: Tenant,
-        connection: ConnectionId,
-        since: Timestamp,
-    ) -> Result<Vec<Option<ServiceId>>, StoreError> {
-        let rows: Vec<(Option<Uuid>, i64)> = on!(&mut self.point_reader(tenant).await?, |db| {
-            async {
-                let mut query = select_recent(tenant, connection);
-                query.build_query_as().fetch_all(&mut **db).await
-            }
-        })?;
-        let recent = rows.into_iter().take_while(|(_, at)| *at >= since.millis());
-        Ok(recent.map(|(service, _)| service.map(ServiceId)).collect())
-    }
-
     /// Claims deliveries of a connection that are due, in the order of their times, at
     /// most `limit`, until `expiry`. With `turn` it first takes the turn to send, and
     /// leaves the next one at that time.
@@ -459,6 +442,22 @@ impl Due {
 }
 
 impl Tx {
+    /// Lists the services of the deliveries of a connection that were queued since a time,
+    /// of the last 200.
+    pub async fn recent_deliveries(
+        &mut self,
+        tenant: Tenant,
+        connection: ConnectionId,
+        since: Timestamp,
+    ) -> Result<Vec<Option<ServiceId>>, StoreError> {
+        let rows: Vec<(Option<Uuid>, i64)> = on!(&mut self.connection, |db| async {
+            let mut query = select_recent(tenant, connection);
+            query.build_query_as().fetch_all(&mut **db).await
+        })?;
+        let recent = rows.into_iter().take_while(|(_, at)| *at >= since.millis());
+        Ok(recent.map(|(service, _)| service.map(ServiceId)).collect())
+    }
+
     /// Queues deliveries.
     pub async fn insert_deliveries(
         &mut self,

@@ -7,6 +7,7 @@
 //! events.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use changelog_core::{
     Change, Differences, Event, EventKind, HostId, HostRef, ServiceId, ServiceRef, Timestamp,
@@ -14,6 +15,7 @@ use changelog_core::{
 };
 use serde::Deserialize;
 use sqlx::types::Uuid;
+use tokio::sync::Notify;
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
 
 use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
@@ -131,6 +133,22 @@ impl Database {
         )
         .fetch_all(&mut **db))?;
         Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
+    }
+
+    /// Returns what is notified when an organization that has a task has new events. On
+    /// PostgreSQL, other servers record events, too.
+    pub fn new_events(&self, tenant: Tenant) -> Arc<Notify> {
+        self.notifier.event_task(tenant)
+    }
+
+    /// Returns what is notified when an organization that has no task has new events.
+    pub fn new_event_organizations(&self) -> Arc<Notify> {
+        self.notifier.event_organizations()
+    }
+
+    /// Returns whether no other server serves this database.
+    pub fn serves_alone(&self) -> bool {
+        matches!(self.connections.writes, Engine::Sqlite(_))
     }
 
     /// Returns whether an organization has events that are not queued yet.

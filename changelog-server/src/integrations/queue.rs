@@ -1,0 +1,103 @@
+//! Queues new events: for each event, a delivery for every connection whose filter it
+//! passes, and what people have subscribed to.
+
+use std::collections::{HashMap, HashSet};
+
+use changelog_core::{ServiceId, Timestamp};
+use chrono::TimeDelta;
+
+use super::senders;
+use crate::app::App;
+use crate::store::{Connection, NewDelivery, NumberedEvent, StoreError, Tenant, Tx};
+
+/// The period in which the changes of a service are counted for a burst.
+const BURST_PERIOD: TimeDelta = TimeDelta::minutes(1);
+/// The number of messages about a service in that period that chats get by themselves.
+const MAX_SINGLE_MESSAGES: usize = 5;
+
+/// What was queued.
+#[derive(Debug, Default)]
+pub(super) struct Queued {
+    /// The number of events that were taken.
+    pub(super) events: usize,
+    /// The connections of the organization.
+    pub(super) connections: Vec<Connection>,
+}
+
+/// Queues the oldest new events of an organization in one transaction.
+pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, StoreError> {
+    let mut tx = app.store.begin_for(tenant).await?;
+    let events = tx.take_new_events(tenant).await?;
+    // Read after the events, so that no event is older than a connection that misses it.
+    let connections = tx.connections(tenant).await?;
+    if events.is_empty() {
+        return Ok(Queued {
+            events: 0,
+            connections,
+        });
+    }
+    let now = Timestamp::from(app.now());
+    let mut deliveries = Vec::new();
+    for connection in &connections {
+        if connection.disabled.is_none() {
+            deliveries.extend(deliveries_of(&mut tx, tenant, connection, &events, now).await?);
+        }
+    }
+    tx.insert_deliveries(tenant, &deliveries, now).await?;
+    let received: HashSet<i64> = deliveries.iter().map(|one| one.sequence).collect();
+    tx.mark_events_queued(tenant, &events, |sequence| received.contains(&sequence))
+        .await?;
+    tx.commit().await?;
+    Ok(Queued {
+        events: events.len(),
+        connections,
+    })
+}
+
+/// Returns the deliveries of events by a connection. If a chat would get more than five
+/// messages about a service within a minute, the later ones are joined at its end.
+async fn deliveries_of(
+    tx: &mut Tx,
+    tenant: Tenant,
+    connection: &Connection,
+    events: &[NumberedEvent],
+    now: Timestamp,
+) -> Result<Vec<NewDelivery>, StoreError> {
+    let is_sent = |one: &&NumberedEvent| {
+        connection.filter.matches(&one.event) && senders::takes(&connection.kind, &one.event)
+    };
+    let mut deliveries: Vec<NewDelivery> = events
+        .iter()
+        .filter(is_sent)
+        .map(|one| NewDelivery {
+            connection: connection.id,
+            sequence: one.sequence,
+            change: one.event.change.id,
+            service: one.event.change.service_ids.first().copied(),
+            due: now,
+            burst: None,
+        })
+        .collect();
+    if deliveries.is_empty() || !connection.kind.is_chat() {
+        return Ok(deliveries);
+    }
+    let since = now.plus(-BURST_PERIOD);
+    let mut counts: HashMap<Option<ServiceId>, usize> = HashMap::new();
+    for service in tx.recent_deliveries(tenant, connection.id, since).await? {
+        *counts.entry(service).or_default() += 1;
+    }
+    for delivery in &deliveries {
+        *counts.entry(delivery.service).or_default() += 1;
+    }
+    let period = BURST_PERIOD.num_milliseconds();
+    let minute = now.millis().div_euclid(period);
+    for delivery in &mut deliveries {
+        let count = counts.get(&delivery.service).copied().unwrap_or_default();
+        if count > MAX_SINGLE_MESSAGES {
+            let service = delivery.service.map(|id| id.to_string());
+            delivery.burst = Some(format!("{}/{minute}", service.unwrap_or_default()));
+            delivery.due = Timestamp::from_millis((minute + 1) * period);
+        }
+    }
+    Ok(deliveries)
+}

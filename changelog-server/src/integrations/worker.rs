@@ -1,0 +1,359 @@
+//! Sends what is queued: one task for each organization with receivers, which queues its
+//! events, and one for each of its connections, so that a receiver that fails or hangs
+//! holds up no other one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use changelog_core::{ConnectionId, Timestamp};
+use futures_util::stream::{self, StreamExt};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::message::{Attempt, Message, Verdict};
+use super::queue::{Queued, queue_events};
+use super::schedule::{MAX_FAILING, after, delay_after, pause, probe_pause};
+use super::senders;
+use crate::app::App;
+use crate::store::{
+    Claim, Connection, ConnectionHealth, DeliveryState, Finished, MAX_NEW_EVENTS, StoreError,
+    Tenant,
+};
+
+/// How often organizations, events and deliveries are looked for without a notification:
+/// other servers may have recorded them, and notifications may be lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// The longest wait for a time of the clock, which may be corrected meanwhile.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+/// The wait before events are queued, so that those of many requests are queued together.
+const GATHERING: Duration = Duration::from_millis(20);
+/// The wait after an error of the database.
+const ERROR_WAIT: Duration = Duration::from_secs(2);
+/// How long a claim is valid: longer than the requests of a message may take.
+const CLAIM: Duration = Duration::from_mins(2);
+/// The messages of a connection that are claimed together.
+const BATCH: u64 = 32;
+/// The messages of a connection that are sent at the same time by one server.
+const CONCURRENCY: usize = 4;
+/// The time from one message of a chat to the next: Slack takes about one a second.
+const CHAT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Queues and sends until `stop` is true, and returns when what was being sent is done.
+pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
+    let mut tasks = JoinSet::new();
+    let mut known = HashMap::new();
+    let organizations = app.store.new_event_organizations();
+    while !*stop.borrow() {
+        match app.store.event_organizations().await {
+            Ok(tenants) => {
+                for tenant in tenants {
+                    known.entry(tenant).or_insert_with(|| {
+                        tasks.spawn(run_organization(app.clone(), tenant, stop.clone()));
+                    });
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the organizations with receivers are unknown"),
+        }
+        tokio::select! {
+            () = organizations.notified() => {}
+            () = sleep(POLL_INTERVAL) => {}
+            _ = stop.changed() => {}
+        }
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// The task of a connection.
+struct ConnectionTask {
+    wake: Arc<Notify>,
+}
+
+/// Queues the events of an organization, and runs the tasks of its connections.
+async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bool>) {
+    let events = app.store.new_events(tenant);
+    let mut tasks: JoinSet<ConnectionId> = JoinSet::new();
+    let mut running: HashMap<ConnectionId, ConnectionTask> = HashMap::new();
+    while !*stop.borrow() {
+        let mut wait = POLL_INTERVAL;
+        match queue_events(&app, tenant).await {
+            Ok(Queued {
+                events: count,
+                connections,
+            }) => {
+                for connection in &connections {
+                    if connection.disabled.is_some() {
+                        continue;
+                    }
+                    let task = running.entry(connection.id).or_insert_with(|| {
+                        let wake = Arc::new(Notify::new());
+                        let sender = Sender {
+                            app: app.clone(),
+                            tenant,
+                            id: connection.id,
+                            wake: Arc::clone(&wake),
+                            stop: stop.clone(),
+                        };
+                        tasks.spawn(sender.run());
+                        ConnectionTask { wake }
+                    });
+                    task.wake.notify_one();
+                }
+                if count >= MAX_NEW_EVENTS {
+                    continue;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "events could not be queued");
+                wait = ERROR_WAIT;
+            }
+        }
+        while let Some(ended) = tasks.try_join_next() {
+            if let Ok(id) = ended {
+                running.remove(&id);
+            }
+        }
+        tokio::select! {
+            () = events.notified() => sleep(GATHERING).await,
+            () = sleep(wait) => {}
+            _ = stop.changed() => {}
+        }
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Sends what is queued for one connection.
+struct Sender {
+    app: App,
+    tenant: Tenant,
+    id: ConnectionId,
+    wake: Arc<Notify>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Sender {
+    /// Sends until the connection is deleted or disabled, or the server stops. Returns the
+    /// id of the connection.
+    async fn run(mut self) -> ConnectionId {
+        let mut organization = None;
+        if self.app.store.serves_alone()
+            && let Err(error) = self.release().await
+        {
+            tracing::warn!(%error, "claims of the previous process could not be released");
+        }
+        while !*self.stop.borrow() {
+            let sent = match &organization {
+                Some(name) => self.send_due(name).await,
+                None => match self.app.store.organization(self.tenant).await {
+                    Ok(found) => {
+                        organization = Some(found.name);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            let wait = match sent {
+                Ok(Some(wait)) => wait,
+                Ok(None) => break,
+                Err(StoreError::NotFound) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "deliveries could not be read or recorded");
+                    ERROR_WAIT
+                }
+            };
+            if !wait.is_zero() {
+                tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = sleep(wait) => {}
+                    _ = self.stop.changed() => {}
+                }
+            }
+        }
+        self.id
+    }
+
+    async fn release(&self) -> Result<(), StoreError> {
+        let mut tx = self.app.store.begin_for(self.tenant).await?;
+        let released = tx
+            .release_claims(self.tenant, self.id, self.now())
+            .await?;
+        if released > 0 {
+            tx.commit().await?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.app.now().into()
+    }
+
+    /// Returns how long to wait for a time.
+    fn wait_until(&self, at: Timestamp) -> Duration {
+        let wait = at.to_datetime() - self.now().to_datetime();
+        wait.to_std()
+            .unwrap_or_default()
+            .clamp(Duration::from_millis(1), MAX_WAIT)
+    }
+
+    /// Sends what is due. Returns how long to wait then, or `None` when the connection is
+    /// disabled.
+    async fn send_due(&self, organization: &str) -> Result<Option<Duration>, StoreError> {
+        let store = &self.app.store;
+        let connection = store.connection(self.tenant, self.id).await?;
+        if connection.disabled.is_some() {
+            return Ok(None);
+        }
+        let now = self.now();
+        if let Some(until) = connection.hold_until
+            && until > now
+        {
+            return Ok(Some(self.wait_until(until)));
+        }
+        match store.next_due(self.tenant, self.id).await? {
+            None => return Ok(Some(POLL_INTERVAL)),
+            Some(due) if due > now => return Ok(Some(self.wait_until(due))),
+            Some(_) => {}
+        }
+        let is_chat = connection.kind.is_chat();
+        let turn = is_chat.then(|| after(now, CHAT_INTERVAL));
+        // A receiver that fails is tried with one message.
+        let limit = match connection.failing_since {
+            None if !is_chat => BATCH,
+            _ => 1,
+        };
+        let times = (now, after(now, CLAIM));
+        let claims = store
+            .claim(self.tenant, self.id, times, limit, turn)
+            .await?;
+        if claims.is_empty() {
+            // The first ones are being sent, here or by another server.
+            return Ok(Some(MAX_WAIT));
+        }
+        let (finished, health) = self.send(&connection, organization, claims).await;
+        let mut tx = store.begin_for(self.tenant).await?;
+        tx.finish_deliveries(self.tenant, &connection, &finished, &health, self.now())
+            .await?;
+        tx.commit().await?;
+        Ok(Some(Duration::ZERO))
+    }
+
+    /// Sends claimed messages, some at the same time.
+    async fn send(
+        &self,
+        connection: &Connection,
+        organization: &str,
+        claims: Vec<Claim>,
+    ) -> (Vec<Finished>, ConnectionHealth) {
+        let target = match self.app.integrations.target(self.tenant, connection) {
+            Ok(target) => target,
+            Err(error) => {
+                let health = ConnectionHealth {
+                    disable: Some(format!("Its address cannot be decrypted: {error}.")),
+                    ..ConnectionHealth::default()
+                };
+                let at = self.now();
+                let kept = claims.iter().map(|claim| Finished::kept(claim, at));
+                return (kept.collect(), health);
+            }
+        };
+        let mut messages: Vec<Vec<Claim>> = Vec::new();
+        for claim in claims {
+            match (&claim.burst, messages.last_mut()) {
+                (Some(_), Some(burst)) => burst.push(claim),
+                _ => messages.push(vec![claim]),
+            }
+        }
+        let dashboard = self.app.url();
+        let results: Vec<(Vec<Claim>, Timestamp, Attempt)> = stream::iter(messages)
+            .map(|claims| async {
+                let at = self.now();
+                let (first, rest) = claims.split_first().expect("each has a claim");
+                let grouped: Vec<_> = rest.iter().map(|claim| claim.event.clone()).collect();
+                let message = Message {
+                    target: &target,
+                    event: &first.event,
+                    grouped: &grouped,
+                    dashboard: &dashboard,
+                    organization,
+                    reference: first.reference.as_ref(),
+                    now: at,
+                };
+                let http = &self.app.integrations.http;
+                let attempt = senders::send(http, &connection.kind, &message).await;
+                (claims, at, attempt)
+            })
+            .buffer_unordered(CONCURRENCY)
+            .collect()
+            .await;
+        let mut health = ConnectionHealth::default();
+        let mut finished = Vec::new();
+        for (claims, at, attempt) in &results {
+            self.judge(connection, attempt, &mut health);
+            finished.extend(claims.iter().map(|claim| result(claim, *at, attempt)));
+        }
+        (finished, health)
+    }
+
+    /// Adds what an attempt means for the connection.
+    fn judge(&self, connection: &Connection, attempt: &Attempt, health: &mut ConnectionHealth) {
+        let now = self.now();
+        match &attempt.verdict {
+            Verdict::Delivered => health.works = Some(true),
+            Verdict::Refused { .. } => {}
+            Verdict::Disabled { reason } => health.disable = Some(reason.clone()),
+            Verdict::Retry { reason, after: asked } => {
+                health.works.get_or_insert(false);
+                let since = connection.failing_since.unwrap_or(now);
+                if now >= since.plus(MAX_FAILING) {
+                    health.disable = Some(format!("It has failed for five days. {reason}"));
+                }
+                let wait = asked.map_or(probe_pause(since, now), pause);
+                let until = after(now, wait);
+                health.hold_until = health.hold_until.max(Some(until));
+            }
+        }
+    }
+}
+
+impl Finished {
+    /// Returns the result of a claim that was not attempted.
+    fn kept(claim: &Claim, at: Timestamp) -> Self {
+        Self {
+            sequence: claim.sequence,
+            change: claim.event.change.id,
+            attempt: claim.attempt,
+            state: DeliveryState::Pending,
+            next: at,
+            at,
+            duration_ms: 0,
+            status: None,
+            answer: String::new(),
+            reason: None,
+            reference: None,
+        }
+    }
+}
+
+/// Returns what becomes of a delivery by an attempt.
+fn result(claim: &Claim, at: Timestamp, attempt: &Attempt) -> Finished {
+    let (state, next, reason) = match &attempt.verdict {
+        Verdict::Delivered => (DeliveryState::Delivered, at, None),
+        Verdict::Refused { reason } => (DeliveryState::Dead, at, Some(reason)),
+        Verdict::Disabled { reason } => (DeliveryState::Pending, at, Some(reason)),
+        Verdict::Retry { reason, .. } => match delay_after(claim.attempt, rand::random()) {
+            Some(delay) => (DeliveryState::Pending, after(at, delay), Some(reason)),
+            None => (DeliveryState::Dead, at, Some(reason)),
+        },
+    };
+    Finished {
+        state,
+        next,
+        duration_ms: i64::try_from(attempt.duration.as_millis()).unwrap_or(i64::MAX),
+        status: attempt.status,
+        answer: attempt.answer.clone(),
+        reason: reason.cloned(),
+        reference: attempt.reference.clone(),
+        ..Finished::kept(claim, at)
+    }
+}
