@@ -12,6 +12,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 mod dashboard;
+mod format;
 pub mod integrations;
 mod last_used;
 mod markdown;

@@ -44,6 +44,11 @@ impl Outcome {
         Self::without_answer(Verdict::Disabled { reason })
     }
 
+    /// The receiver need not know of the event.
+    pub(super) fn nothing_to_send() -> Self {
+        Self::without_answer(Verdict::Delivered)
+    }
+
     /// No answer came.
     pub(super) fn failed(error: &SendError) -> Self {
         let reason = error.to_string();
@@ -88,6 +93,19 @@ pub(super) fn by_status(response: &ReceiverResponse, now: Timestamp) -> Verdict 
     };
     let after = retry_after(response, now);
     Verdict::Retry { reason, after }
+}
+
+/// The receiver will never accept this message: sending it again is useless, and others
+/// may be accepted.
+pub(super) fn refused_message(receiver: &str) -> Verdict {
+    let reason = format!("{receiver} does not accept this message.");
+    Verdict::Refused { reason }
+}
+
+/// The receiver accepts nothing before a person has done something.
+pub(super) fn needs_person(reason: &str) -> Verdict {
+    let reason = reason.to_owned();
+    Verdict::Disabled { reason }
 }
 
 /// Returns the time that the receiver asks to wait: seconds, or until a date.

@@ -1,17 +1,25 @@
 //! Sends messages to receivers: one file for each kind of connection.
 
 mod answer;
+mod grafana;
+mod pagerduty;
+mod render;
+mod request;
 mod sample;
 mod secrets;
+mod slack;
+mod teams;
 pub mod webhook;
 
 use std::time::Instant;
 
-use changelog_core::{ConnectionKind, Event};
+use changelog_core::{ConnectionKind, Event, EventKind, Status};
 
 use super::http::ReceiverClient;
 use super::message::{Attempt, Message};
+pub use pagerduty::DEFAULT_URL as PAGERDUTY_URL;
 pub use sample::test_event;
+pub use slack::DEFAULT_API_URL as SLACK_API_URL;
 
 use answer::Outcome;
 use secrets::Secrets;
@@ -22,6 +30,10 @@ pub async fn send(http: &ReceiverClient, kind: &ConnectionKind, message: &Messag
     let started = Instant::now();
     let outcome = match kind {
         ConnectionKind::Webhook => webhook::send(http, message).await,
+        ConnectionKind::Slack => slack::send(http, message).await,
+        ConnectionKind::Teams => teams::send(http, message).await,
+        ConnectionKind::Grafana => grafana::send(http, message).await,
+        ConnectionKind::PagerDuty => pagerduty::send(http, message).await,
         _ => Outcome::refused(format!("This server cannot send to {}.", kind.label())),
     };
     let secrets = Secrets::of(message.target);
@@ -43,6 +55,10 @@ pub fn takes(kind: &ConnectionKind, event: &Event) -> bool {
     match kind {
         // A change event of PagerDuty can be neither updated nor recognized again.
         ConnectionKind::PagerDuty => event.ends_the_change(),
+        // What has not happened does not explain a graph; what is planned again is removed.
+        ConnectionKind::Grafana => {
+            event.change.status != Status::Planned || event.kind != EventKind::Created
+        }
         ConnectionKind::Unknown(_) => false,
         _ => true,
     }

@@ -1,0 +1,105 @@
+//! The API of resources, `annotation.grafana.app`, which replaces `/api/annotations`.
+//!
+//! The name of an annotation is made from the id of its change, so that sending an event
+//! twice creates one annotation.
+
+use http::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::{Api, Region, Writer};
+use crate::integrations::message::Verdict;
+use crate::integrations::senders::answer::Outcome;
+use crate::integrations::senders::request;
+
+const API_VERSION: &str = "annotation.grafana.app/v0alpha1";
+
+pub(super) struct Resources<'a> {
+    pub(super) api: Api<'a>,
+    pub(super) namespace: &'a str,
+}
+
+impl Resources<'_> {
+    fn collection(&self) -> String {
+        let namespace = utf8_percent_encode(self.namespace, NON_ALPHANUMERIC);
+        let base = self.api.base;
+        format!("{base}/apis/{API_VERSION}/namespaces/{namespace}/annotations")
+    }
+
+    fn name(&self) -> String {
+        format!("change-{}", self.api.message.event.change.id)
+    }
+
+    fn url(&self) -> String {
+        format!("{}/{}", self.collection(), self.name())
+    }
+
+    fn resource(&self, region: &Region, version: Option<&Value>) -> Value {
+        let mut metadata = json!({ "name": self.name() });
+        if let Some(version) = version {
+            metadata["resourceVersion"] = version.clone();
+        }
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": "Annotation",
+            "metadata": metadata,
+            "spec": self.api.spec(region, "panelID"),
+        })
+    }
+
+    fn referring(&self, mut outcome: Outcome) -> Outcome {
+        outcome.reference = Some(json!({ "name": self.name() }));
+        outcome
+    }
+}
+
+impl Writer for Resources<'_> {
+    async fn create(&self, region: &Region) -> Outcome {
+        let (url, body) = (self.collection(), self.resource(region, None));
+        match self.api.send(request::post(&url, &body)).await {
+            // An earlier attempt, whose answer was lost, has created it.
+            Ok((outcome, _)) if outcome.status == Some(StatusCode::CONFLICT.as_u16()) => {
+                self.update(&Value::Null, region).await
+            }
+            Ok((outcome, _)) => self.referring(outcome),
+            Err(error) => Outcome::failed(&error),
+        }
+    }
+
+    async fn update(&self, _: &Value, region: &Region) -> Outcome {
+        let url = self.url();
+        let found = self
+            .api
+            .send(request::without_body(Method::GET, &url))
+            .await;
+        let (outcome, present) = match found {
+            Ok(found) => found,
+            Err(error) => return Outcome::failed(&error),
+        };
+        if outcome.verdict != Verdict::Delivered {
+            return outcome;
+        }
+        let version = &present["metadata"]["resourceVersion"];
+        let body = self.resource(region, Some(version));
+        match self
+            .api
+            .send(request::with_body(Method::PUT, &url, &body))
+            .await
+        {
+            Ok((outcome, _)) => self.referring(outcome),
+            Err(error) => Outcome::failed(&error),
+        }
+    }
+
+    async fn delete(&self, _: &Value) -> Outcome {
+        let url = self.url();
+        match self
+            .api
+            .send(request::without_body(Method::DELETE, &url))
+            .await
+        {
+            Ok((outcome, _)) => outcome,
+            Err(error) => Outcome::failed(&error),
+        }
+    }
+}
