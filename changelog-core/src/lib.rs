@@ -30,6 +30,7 @@ mod rules;
 #[cfg(feature = "openapi")]
 mod schema;
 pub mod service;
+pub mod subscription;
 pub mod text;
 pub mod time;
 pub mod user;
@@ -62,5 +63,6 @@ pub use organization::{NewOrganization, Organization, Plan};
 pub use page::{Data, Page};
 pub use problem::{Invalid, Problem, ProblemCode, Violation, ViolationCode, Violations};
 pub use service::{NewService, Service, ServicePatch};
+pub use subscription::{MailMode, Subscription, SubscriptionOptions};
 pub use time::Timestamp;
 pub use user::{Credentials, OwnerInput, User, UserInput};

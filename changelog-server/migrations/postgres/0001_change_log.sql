@@ -17,6 +17,7 @@ CREATE TABLE organizations (
 
 -- User accounts. `vouched_by` is the organization whose invitation created the
 -- account and which vouches for the email address; NULL means the operator.
+-- `time_zone` is the name of the zone that mails are written for.
 -- An address can have one account for each organization that vouches for it, so
 -- that no organization can claim an address before the others. There is no
 -- foreign key because `users` is not distributed by organization.
@@ -27,7 +28,8 @@ CREATE TABLE users (
     name          text COLLATE "C" NOT NULL,
     password_hash text COLLATE "C" NOT NULL,
     vouched_by    uuid,
-    created_at    bigint NOT NULL
+    created_at    bigint NOT NULL,
+    time_zone     text COLLATE "C"
 );
 CREATE INDEX users_by_email ON users (email_folded, created_at, id);
 CREATE INDEX users_by_voucher ON users (email_folded, vouched_by, id);
@@ -77,6 +79,65 @@ CREATE TABLE feeds (
     created_at      bigint NOT NULL,
     PRIMARY KEY (organization_id, user_id)
 );
+
+-- Who wants to be notified of the changes of a service, and of which at least. `mail` is
+-- 'none', 'instant' or 'daily'. Like memberships, with which they are joined, these three
+-- tables are not about what an organization records.
+CREATE TABLE subscriptions (
+    organization_id uuid NOT NULL,
+    service_id      uuid NOT NULL,
+    user_id         uuid NOT NULL,
+    min_risk        text COLLATE "C" NOT NULL,
+    mail            text COLLATE "C" NOT NULL,
+    created_at      bigint NOT NULL,
+    PRIMARY KEY (organization_id, service_id, user_id)
+);
+CREATE INDEX subscriptions_by_user ON subscriptions (organization_id, user_id, service_id);
+
+-- The last event of a change that a person is notified of. `mail` is the mailbox that is to
+-- send it, NULL if none is; `mailing` is the attempt that has taken it.
+CREATE TABLE notifications (
+    organization_id uuid NOT NULL,
+    user_id         uuid NOT NULL,
+    change_id       uuid NOT NULL,
+    kind            text COLLATE "C" NOT NULL,
+    title           text COLLATE "C" NOT NULL,
+    risk_level      text COLLATE "C" NOT NULL,
+    status          text COLLATE "C" NOT NULL,
+    services        text COLLATE "C" NOT NULL,
+    actor           text COLLATE "C" NOT NULL,
+    at              bigint NOT NULL,
+    read_at         bigint,
+    mail            text COLLATE "C",
+    mailing         uuid,
+    PRIMARY KEY (organization_id, user_id, change_id)
+);
+CREATE INDEX notifications_unread ON notifications (organization_id, user_id, at)
+    WHERE read_at IS NULL;
+CREATE INDEX notifications_read ON notifications (organization_id, user_id, at)
+    WHERE read_at IS NOT NULL;
+CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, at)
+    WHERE mail IS NOT NULL;
+CREATE INDEX notifications_by_age ON notifications (at);
+
+-- The mails that a person gets, by `mail` as in `subscriptions`. One is due at `due_at`;
+-- while a server sends it, that is when its claim ends. `attempts` counts the claims, and
+-- is what fences off a server whose claim has ended. `failures` counts those since the last
+-- success. `token` is that of the link that unsubscribes, kept as it is because every mail
+-- has it: it allows nothing else.
+CREATE TABLE mailboxes (
+    organization_id uuid NOT NULL,
+    user_id         uuid NOT NULL,
+    mail            text COLLATE "C" NOT NULL,
+    token           text COLLATE "C" NOT NULL UNIQUE,
+    due_at          bigint,
+    attempts        bigint NOT NULL,
+    failures        bigint NOT NULL,
+    sent_at         bigint,
+    problem         text COLLATE "C",
+    PRIMARY KEY (organization_id, user_id, mail)
+);
+CREATE INDEX mailboxes_due ON mailboxes (due_at) WHERE due_at IS NOT NULL;
 
 -- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.
 CREATE TABLE sign_in_failures (

@@ -14,6 +14,7 @@ CREATE TABLE organizations (
 
 -- User accounts. `vouched_by` is the organization whose invitation created the
 -- account and which vouches for the email address; NULL means the operator.
+-- `time_zone` is the name of the zone that mails are written for.
 -- An address can have one account for each organization that vouches for it, so
 -- that no organization can claim an address before the others. There is no
 -- foreign key because on PostgreSQL `users` is not distributed by organization.
@@ -24,7 +25,8 @@ CREATE TABLE users (
     name          TEXT NOT NULL,
     password_hash TEXT NOT NULL,
     vouched_by    BLOB,
-    created_at    INTEGER NOT NULL
+    created_at    INTEGER NOT NULL,
+    time_zone     TEXT
 ) STRICT;
 CREATE INDEX users_by_email ON users (email_folded, created_at, id);
 CREATE INDEX users_by_voucher ON users (email_folded, vouched_by, id);
@@ -74,6 +76,65 @@ CREATE TABLE feeds (
     created_at      INTEGER NOT NULL,
     PRIMARY KEY (organization_id, user_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Who wants to be notified of the changes of a service, and of which at least. `mail` is
+-- 'none', 'instant' or 'daily'. Like memberships, with which they are joined, these three
+-- tables are not about what an organization records.
+CREATE TABLE subscriptions (
+    organization_id BLOB NOT NULL,
+    service_id      BLOB NOT NULL,
+    user_id         BLOB NOT NULL,
+    min_risk        TEXT NOT NULL,
+    mail            TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, service_id, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX subscriptions_by_user ON subscriptions (organization_id, user_id, service_id);
+
+-- The last event of a change that a person is notified of. `mail` is the mailbox that is to
+-- send it, NULL if none is; `mailing` is the attempt that has taken it.
+CREATE TABLE notifications (
+    organization_id BLOB NOT NULL,
+    user_id         BLOB NOT NULL,
+    change_id       BLOB NOT NULL,
+    kind            TEXT NOT NULL,
+    title           TEXT NOT NULL,
+    risk_level      TEXT NOT NULL,
+    status          TEXT NOT NULL,
+    services        TEXT NOT NULL,
+    actor           TEXT NOT NULL,
+    at              INTEGER NOT NULL,
+    read_at         INTEGER,
+    mail            TEXT,
+    mailing         BLOB,
+    PRIMARY KEY (organization_id, user_id, change_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX notifications_unread ON notifications (organization_id, user_id, at)
+    WHERE read_at IS NULL;
+CREATE INDEX notifications_read ON notifications (organization_id, user_id, at)
+    WHERE read_at IS NOT NULL;
+CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, at)
+    WHERE mail IS NOT NULL;
+CREATE INDEX notifications_by_age ON notifications (at);
+
+-- The mails that a person gets, by `mail` as in `subscriptions`. One is due at `due_at`;
+-- while a server sends it, that is when its claim ends. `attempts` counts the claims, and
+-- is what fences off a server whose claim has ended. `failures` counts those since the last
+-- success. `token` is that of the link that unsubscribes, kept as it is because every mail
+-- has it: it allows nothing else.
+CREATE TABLE mailboxes (
+    organization_id BLOB NOT NULL,
+    user_id         BLOB NOT NULL,
+    mail            TEXT NOT NULL,
+    token           TEXT NOT NULL UNIQUE,
+    due_at          INTEGER,
+    attempts        INTEGER NOT NULL,
+    failures        INTEGER NOT NULL,
+    sent_at         INTEGER,
+    problem         TEXT,
+    PRIMARY KEY (organization_id, user_id, mail)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mailboxes_due ON mailboxes (due_at) WHERE due_at IS NOT NULL;
 
 -- Failed sign-ins. `bucket` is the SHA-256 of what failures are counted by.
 CREATE TABLE sign_in_failures (

@@ -198,8 +198,8 @@ impl Tx {
         self.record_pending(tenant, actor, entry, now).await
     }
 
-    /// Removes a member, ends their sessions in this organization, revokes their feed and
-    /// records it.
+    /// Removes a member, ends their sessions in this organization, revokes their feed, deletes
+    /// their subscriptions and notifications, and records it.
     /// The person keeps the account and their other organizations.
     ///
     /// # Errors
@@ -223,6 +223,7 @@ impl Tx {
         )?;
         self.end_sessions_in(tenant, user).await?;
         self.revoke_feed(tenant, user).await?;
+        self.delete_subscriptions(tenant, user).await?;
         let role = json!({ "role": member.role });
         let entry = entry(Action::Removed, &member.user, &role);
         self.record_pending(tenant, actor, entry, now).await

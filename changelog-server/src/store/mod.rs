@@ -39,9 +39,11 @@ mod invitations;
 mod key_lookup;
 mod last_used;
 mod latest_time;
+pub(crate) mod mailboxes;
 mod memberships;
 mod named_references;
 mod names;
+mod notifications;
 mod organizations;
 mod pending_activity;
 mod placement;
@@ -53,6 +55,7 @@ mod services;
 mod sessions;
 mod setup_token;
 mod sign_in_attempts;
+mod subscriptions;
 mod summaries;
 mod tenant;
 mod users;
@@ -84,12 +87,15 @@ pub(crate) use index::counts::HAPPENED;
 pub use index::counts::{ChartScope, KindCounts, Scope};
 pub use index::search::{ChangeMatcher, IndexTerms};
 pub use last_used::LastUses;
+pub use mailboxes::{DueMailbox, MAX_MAILED, MailOutcome, Mailbox, Mailing, Unsubscription};
+pub use notifications::{MAX_LISTED_NOTIFICATIONS, Notification};
 pub(crate) use placement::citus_statements;
 pub use quotas::{Quota, Quotas};
 pub use saved_views::{MAX_VIEWS, SavedView, ViewOwner};
 pub(crate) use sessions::MAX_CLOCK_SKEW;
 pub use sessions::{Person, Session, SessionInfo};
 pub use sign_in_attempts::Bucket;
+pub use subscriptions::MAX_SUBSCRIPTIONS;
 pub use summaries::Summary;
 pub use tenant::{Actor, Tenant};
 pub use users::Account;
@@ -191,7 +197,8 @@ impl Store {
     }
 
     /// Deletes what has expired: idempotency keys, sessions, failed sign-ins, known
-    /// browsers, invitations, events and deliveries. Returns the number of deleted rows.
+    /// browsers, invitations, notifications, events and deliveries. Returns the number of
+    /// deleted rows.
     pub async fn purge(&self, now: Timestamp) -> Result<u64, StoreError> {
         let delete_keys = idempotency::delete_expired(&self.database.connections.writes);
         let mut deleted = 0;
@@ -209,6 +216,7 @@ impl Store {
             (events::PURGE, deliveries::KEPT),
             (deliveries::PURGE, deliveries::KEPT),
             (deliveries::PURGE_REFERENCES, deliveries::REFERENCES_KEPT),
+            (notifications::PURGE, notifications::NOTIFICATION_TTL),
             // Last: on Citus it needs all nodes, and one may be away.
             (delete_keys, IDEMPOTENCY_TTL),
         ] {

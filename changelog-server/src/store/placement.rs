@@ -28,7 +28,7 @@ const OF_ORGANIZATIONS: [&str; 18] = [
 ];
 
 /// All other tables, in the same order.
-const OF_COORDINATOR: [&str; 13] = [
+const OF_COORDINATOR: [&str; 16] = [
     "_sqlx_migrations",
     "organizations",
     "users",
@@ -36,6 +36,9 @@ const OF_COORDINATOR: [&str; 13] = [
     "invitations",
     "sessions",
     "feeds",
+    "subscriptions",
+    "notifications",
+    "mailboxes",
     "sign_in_failures",
     "known_browsers",
     "api_keys",

@@ -24,7 +24,10 @@ const MAX_USER_AGENT_CHARS: usize = 200;
 /// Joins the membership, so that a removed member has no session.
 const SELECT_BY_TOKEN: &str = "
 SELECT s.user_id, s.organization_id, s.created_at, s.last_seen_at, u.name, u.email, m.role,
-       o.name AS organization_name
+       o.name AS organization_name,
+       (SELECT count(*) FROM (SELECT n.at FROM notifications n
+            WHERE n.organization_id = s.organization_id AND n.user_id = s.user_id
+                AND n.read_at IS NULL LIMIT 100) AS unread) AS unread
 FROM sessions s
 JOIN users u ON u.id = s.user_id
 JOIN memberships m ON m.organization_id = s.organization_id AND m.user_id = s.user_id
@@ -79,6 +82,8 @@ pub struct Session {
     pub organization_name: String,
     /// The person who is signed in.
     pub person: Person,
+    /// The number of unread notifications, counted up to 100.
+    pub unread: i64,
     /// Whether the recorded last use is outdated.
     pub is_stale: bool,
 }
@@ -119,6 +124,7 @@ struct SessionRow {
     email: String,
     role: Text<Role>,
     organization_name: String,
+    unread: i64,
 }
 
 /// Returns the hash under which a token is kept.
@@ -160,6 +166,7 @@ impl Database {
                     email: row.email,
                     role: row.role.0,
                 },
+                unread: row.unread,
                 is_stale: seen.plus(LAST_SEEN_PRECISION) <= now,
             })
         }))

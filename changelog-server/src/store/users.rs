@@ -33,6 +33,7 @@ WHERE u.email_folded = $1 AND EXISTS (SELECT 1 FROM memberships m WHERE m.user_i
 ORDER BY u.created_at, u.id LIMIT 32";
 
 const RENAME_USER: &str = "UPDATE users SET name = $2 WHERE id = $1";
+const SET_TIME_ZONE: &str = "UPDATE users SET time_zone = $2 WHERE id = $1";
 const SET_PASSWORD: &str = "UPDATE users SET password_hash = $2 WHERE id = $1";
 
 #[derive(FromRow)]
@@ -174,6 +175,13 @@ impl Tx {
     /// name after [`rename_author`](super::Database::rename_author).
     pub async fn rename_user(&mut self, user: UserId, name: &str) -> Result<(), StoreError> {
         execute!(self, sqlx::query(RENAME_USER).bind(user.0).bind(name))?;
+        Ok(())
+    }
+
+    /// Sets the time zone that mails to a person are written for, by its name in the IANA
+    /// database.
+    pub async fn set_time_zone(&mut self, user: UserId, zone: &str) -> Result<(), StoreError> {
+        execute!(self, sqlx::query(SET_TIME_ZONE).bind(user.0).bind(zone))?;
         Ok(())
     }
 

@@ -1,0 +1,534 @@
+//! The mails that people get about notifications: which are due, and what became of them.
+//!
+//! A person has a mailbox for mails that are sent at once and one for those of each day. A
+//! server claims one that is due, takes the notifications that it is to mail, sends one
+//! mail with all of them, and ends the mailing. If the server dies, its claim ends and
+//! another one sends the mail: each notification is mailed at least once.
+
+use changelog_core::{MailMode, OrganizationId, Timestamp, UserId};
+use chrono::{Days, NaiveTime, TimeDelta, TimeZone};
+use chrono_tz::Tz;
+use sqlx::FromRow;
+use sqlx::types::{Text, Uuid};
+
+use super::engine::{Dialect, Script, Value, execute, on};
+use super::notifications::{Notification, Row as NotificationRow};
+use super::{Database, StoreError, Tenant, Tx};
+
+/// The least time between two mails that are sent at once to a person.
+const MAIL_INTERVAL: TimeDelta = TimeDelta::minutes(1);
+/// When mails of a day are sent, in the person's time zone.
+const DAILY_HOUR: u32 = 8;
+/// After this time another server may send a mail that one has claimed.
+const CLAIM_TTL: TimeDelta = TimeDelta::minutes(3);
+/// The times between attempts to send a mail, in minutes; after the last, it is given up.
+const RETRY_MINUTES: [i64; 9] = [1, 5, 15, 60, 120, 240, 300, 360, 360];
+/// The most notifications that one mail lists. The statement reads one more.
+pub const MAX_MAILED: usize = 50;
+
+const DUE: &str = "
+SELECT organization_id, user_id, mail, attempts FROM mailboxes
+WHERE due_at <= $1 ORDER BY due_at LIMIT 50";
+
+const TAKE: &str = "
+UPDATE notifications SET mailing = $4
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+
+const CLAIM: &str = "
+UPDATE mailboxes SET attempts = attempts + 1, due_at = $5
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4
+    AND due_at IS NOT NULL";
+
+/// Joins the membership, so that nobody who has left is mailed.
+const RECIPIENT: &str = "
+SELECT u.email, u.name, u.time_zone, o.name AS organization_name, b.token, b.failures
+FROM mailboxes b
+JOIN memberships m ON m.organization_id = b.organization_id AND m.user_id = b.user_id
+JOIN users u ON u.id = b.user_id
+JOIN organizations o ON o.id = b.organization_id
+WHERE b.organization_id = $1 AND b.user_id = $2 AND b.mail = $3";
+
+const TAKEN: &str = "
+SELECT change_id, kind, title, risk_level, status, services, actor, at, read_at
+FROM notifications
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4
+ORDER BY at DESC LIMIT 51";
+
+const FORGET_TAKEN: &str = "
+UPDATE notifications SET mail = NULL, mailing = NULL
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4";
+
+/// On PostgreSQL this waits for transactions that have notified the person, whose
+/// notifications the next statement sees.
+const LOCK: &str = "
+UPDATE mailboxes SET attempts = attempts + 1
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4";
+
+const HAS_MORE: &str = "
+SELECT change_id FROM notifications
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 LIMIT 1";
+
+const SENT: &str = "
+UPDATE mailboxes SET due_at = $4, failures = 0, sent_at = $5, problem = NULL
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+
+const GIVEN_UP: &str = "
+UPDATE mailboxes SET due_at = $4, failures = 0, problem = $5
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+
+const RETRY: &str = "
+UPDATE mailboxes SET due_at = $5, failures = failures + 1, problem = $6
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4";
+
+const FORGET: &str = "
+UPDATE notifications SET mail = NULL, mailing = NULL
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+
+const EMPTY: &str = "
+UPDATE mailboxes SET due_at = NULL, attempts = attempts + 1, failures = 0, problem = NULL
+WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+
+const BY_TOKEN: &str = "
+SELECT b.organization_id, b.user_id, b.mail, u.name, o.name AS organization_name
+FROM mailboxes b
+JOIN memberships m ON m.organization_id = b.organization_id AND m.user_id = b.user_id
+JOIN users u ON u.id = b.user_id
+JOIN organizations o ON o.id = b.organization_id
+WHERE b.token = $1";
+
+const PROBLEM: &str = "
+SELECT problem FROM mailboxes
+WHERE organization_id = $1 AND user_id = $2 AND problem IS NOT NULL LIMIT 1";
+
+/// Which mails of which person.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mailbox {
+    /// The id of the organization.
+    organization: OrganizationId,
+    /// The person.
+    pub user: UserId,
+    /// When they are sent.
+    pub mail: MailMode,
+}
+
+impl Mailbox {
+    /// Returns the mailbox of a person; `None` for [`MailMode::Off`].
+    pub(super) fn of(tenant: Tenant, user: UserId, mail: &MailMode) -> Option<Self> {
+        (*mail != MailMode::Off).then(|| Self {
+            organization: tenant.id(),
+            user,
+            mail: mail.clone(),
+        })
+    }
+
+    /// Returns the organization.
+    pub fn tenant(&self) -> Tenant {
+        Tenant(self.organization)
+    }
+}
+
+/// A mailbox that is due.
+#[derive(Clone, Debug)]
+pub struct DueMailbox {
+    mailbox: Mailbox,
+    attempts: i64,
+}
+
+/// A mail that this server has claimed.
+#[derive(Clone, Debug)]
+pub struct Mailing {
+    /// The id of this attempt.
+    pub id: Uuid,
+    /// Which mails of which person.
+    pub mailbox: Mailbox,
+    attempts: i64,
+    failures: i64,
+    /// The address.
+    pub email: String,
+    /// The name of the person.
+    pub name: String,
+    /// The name of the organization.
+    pub organization_name: String,
+    /// The token of the link that unsubscribes.
+    pub token: String,
+    /// The person's time zone.
+    pub zone: Tz,
+    /// What is mailed, newest first, at most [`MAX_MAILED`].
+    pub notifications: Vec<Notification>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// What became of a mailing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MailOutcome {
+    /// The mail server has accepted it.
+    Sent,
+    /// It is to be sent again: why it was not sent.
+    Retry(String),
+    /// It is never accepted: why.
+    Refused(String),
+}
+
+/// The mailbox of a link that unsubscribes.
+#[derive(Clone, Debug)]
+pub struct Unsubscription {
+    /// The mailbox.
+    pub mailbox: Mailbox,
+    /// The name of the person.
+    pub name: String,
+    /// The name of the organization.
+    pub organization_name: String,
+}
+
+#[derive(FromRow)]
+struct MailboxRow {
+    #[sqlx(try_from = "Uuid")]
+    organization_id: OrganizationId,
+    #[sqlx(try_from = "Uuid")]
+    user_id: UserId,
+    mail: Text<MailMode>,
+}
+
+impl From<MailboxRow> for Mailbox {
+    fn from(row: MailboxRow) -> Self {
+        Self {
+            organization: row.organization_id,
+            user: row.user_id,
+            mail: row.mail.0,
+        }
+    }
+}
+
+#[derive(FromRow)]
+struct DueRow {
+    #[sqlx(flatten)]
+    mailbox: MailboxRow,
+    attempts: i64,
+}
+
+#[derive(FromRow)]
+struct TokenRow {
+    #[sqlx(flatten)]
+    mailbox: MailboxRow,
+    name: String,
+    organization_name: String,
+}
+
+#[derive(FromRow)]
+struct RecipientRow {
+    email: String,
+    name: String,
+    time_zone: Option<String>,
+    organization_name: String,
+    token: String,
+    failures: i64,
+}
+
+/// Binds the primary key of a mailbox.
+macro_rules! about {
+    ($statement:expr, $mailbox:expr) => {
+        sqlx::query($statement)
+            .bind($mailbox.organization.0)
+            .bind($mailbox.user.0)
+            .bind($mailbox.mail.as_str())
+    };
+}
+
+impl Database {
+    /// Lists mailboxes that are due, at most 50.
+    pub async fn due_mailboxes(&self, now: Timestamp) -> Result<Vec<DueMailbox>, StoreError> {
+        let rows: Vec<DueRow> = on!(&mut self.system().await?, |db| sqlx::query_as(DUE)
+            .bind(now.millis())
+            .fetch_all(&mut **db))?;
+        let due = |row: DueRow| DueMailbox {
+            mailbox: row.mailbox.into(),
+            attempts: row.attempts,
+        };
+        Ok(rows.into_iter().map(due).collect())
+    }
+
+    /// Claims a mailbox and takes what is to be mailed. Returns `None` if another server
+    /// has claimed it, or if there is nothing to mail.
+    pub async fn begin_mailing(
+        &self,
+        due: &DueMailbox,
+        now: Timestamp,
+    ) -> Result<Option<Mailing>, StoreError> {
+        let mailbox = &due.mailbox;
+        let id = super::new_id(now.to_datetime());
+        // Notifications are locked before mailboxes, as in the transaction that notifies.
+        let mut tx = self.begin().await?;
+        execute!(tx, about!(TAKE, mailbox).bind(id))?;
+        let claimed_until = now.plus(CLAIM_TTL).millis();
+        let claimed = execute!(
+            tx,
+            about!(CLAIM, mailbox)
+                .bind(due.attempts)
+                .bind(claimed_until)
+        )?;
+        if claimed == 0 {
+            return Ok(None);
+        }
+        tx.commit().await?;
+        let (recipient, mut taken): (Option<RecipientRow>, Vec<NotificationRow>) = {
+            let mut lease = self.system().await?;
+            let recipient = on!(&mut lease, |db| sqlx::query_as(RECIPIENT)
+                .bind(mailbox.organization.0)
+                .bind(mailbox.user.0)
+                .bind(mailbox.mail.as_str())
+                .fetch_optional(&mut **db))?;
+            let taken = on!(&mut lease, |db| sqlx::query_as(TAKEN)
+                .bind(mailbox.organization.0)
+                .bind(mailbox.user.0)
+                .bind(mailbox.mail.as_str())
+                .bind(id)
+                .fetch_all(&mut **db))?;
+            (recipient, taken)
+        };
+        let Some(recipient) = recipient.filter(|_| !taken.is_empty()) else {
+            let mut tx = self.begin().await?;
+            tx.empty(mailbox).await?;
+            tx.commit().await?;
+            return Ok(None);
+        };
+        let has_more = taken.len() > MAX_MAILED;
+        taken.truncate(MAX_MAILED);
+        Ok(Some(Mailing {
+            id,
+            mailbox: mailbox.clone(),
+            attempts: due.attempts + 1,
+            failures: recipient.failures,
+            email: recipient.email,
+            name: recipient.name,
+            organization_name: recipient.organization_name,
+            token: recipient.token,
+            zone: zone(recipient.time_zone.as_deref()),
+            notifications: taken.into_iter().map(Notification::from).collect(),
+            has_more,
+        }))
+    }
+
+    /// Records what became of a mailing. One that has failed too often is given up.
+    pub async fn end_mailing(
+        &self,
+        mailing: &Mailing,
+        outcome: &MailOutcome,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mailbox = &mailing.mailbox;
+        let failures = usize::try_from(mailing.failures).unwrap_or(usize::MAX);
+        let mut tx = self.begin().await?;
+        let problem = match (outcome, RETRY_MINUTES.get(failures)) {
+            (MailOutcome::Sent, _) => None,
+            (MailOutcome::Retry(problem), Some(minutes)) => {
+                let next = now.plus(with_jitter(TimeDelta::minutes(*minutes)));
+                execute!(
+                    tx,
+                    about!(RETRY, mailbox)
+                        .bind(mailing.attempts)
+                        .bind(next.millis())
+                        .bind(problem)
+                )?;
+                return tx.commit().await;
+            }
+            (MailOutcome::Retry(problem) | MailOutcome::Refused(problem), _) => Some(problem),
+        };
+        execute!(tx, about!(FORGET_TAKEN, mailbox).bind(mailing.id))?;
+        let is_claimed = execute!(tx, about!(LOCK, mailbox).bind(mailing.attempts))? > 0;
+        if is_claimed {
+            let more: Option<(Uuid,)> = on!(&mut tx.connection, |db| {
+                sqlx::query_as(HAS_MORE)
+                    .bind(mailbox.organization.0)
+                    .bind(mailbox.user.0)
+                    .bind(mailbox.mail.as_str())
+                    .fetch_optional(&mut **db)
+            })?;
+            let due = more.map(|_| match mailbox.mail {
+                MailMode::Daily => next_daily(mailing.zone, now).millis(),
+                _ => now.plus(MAIL_INTERVAL).millis(),
+            });
+            match problem {
+                None => execute!(tx, about!(SENT, mailbox).bind(due).bind(now.millis()))?,
+                Some(problem) => execute!(tx, about!(GIVEN_UP, mailbox).bind(due).bind(problem))?,
+            };
+        }
+        tx.commit().await
+    }
+
+    /// Finds the mailbox of a link that unsubscribes, if the person is still a member.
+    pub async fn unsubscription(&self, token: &str) -> Result<Option<Unsubscription>, StoreError> {
+        let row: Option<TokenRow> = on!(&mut self.system().await?, |db| sqlx::query_as(BY_TOKEN)
+            .bind(token)
+            .fetch_optional(&mut **db))?;
+        Ok(row.map(|row| Unsubscription {
+            mailbox: row.mailbox.into(),
+            name: row.name,
+            organization_name: row.organization_name,
+        }))
+    }
+
+    /// Returns why the last mail to a person was not sent, if it was not.
+    pub async fn mail_problem(
+        &self,
+        tenant: Tenant,
+        user: UserId,
+    ) -> Result<Option<String>, StoreError> {
+        let row: Option<(String,)> = on!(&mut self.system().await?, |db| sqlx::query_as(PROBLEM)
+            .bind(tenant.uuid())
+            .bind(user.0)
+            .fetch_optional(&mut **db))?;
+        Ok(row.map(|(problem,)| problem))
+    }
+}
+
+impl Tx {
+    /// Forgets what is to be mailed.
+    pub(super) async fn empty_mailbox(
+        &mut self,
+        tenant: Tenant,
+        user: UserId,
+        mail: &MailMode,
+    ) -> Result<(), StoreError> {
+        match Mailbox::of(tenant, user, mail) {
+            Some(mailbox) => {
+                execute!(self, about!(FORGET, mailbox))?;
+                self.empty(&mailbox).await
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn empty(&mut self, mailbox: &Mailbox) -> Result<(), StoreError> {
+        execute!(self, about!(EMPTY, mailbox))?;
+        Ok(())
+    }
+}
+
+/// Adds the statement that makes mailboxes due, unless they are due already.
+pub(super) fn push_due<DB: Dialect>(script: &mut Script<DB>, due: &[(Mailbox, Timestamp)]) {
+    let tokens: Vec<String> = due
+        .iter()
+        .map(|_| hex::encode(rand::random::<[u8; 32]>()))
+        .collect();
+    let rows: Vec<[Value<'_>; 7]> = due
+        .iter()
+        .zip(&tokens)
+        .map(|((mailbox, at), token)| {
+            [
+                mailbox.organization.0.into(),
+                mailbox.user.0.into(),
+                mailbox.mail.as_str().into(),
+                token.as_str().into(),
+                at.millis().into(),
+                0.into(),
+                0.into(),
+            ]
+        })
+        .collect();
+    let interval = MAIL_INTERVAL.num_milliseconds();
+    script.insert(
+        "INSERT INTO mailboxes (organization_id, user_id, mail, token, due_at, attempts, failures) ",
+        &rows,
+        &format!(
+            " ON CONFLICT (organization_id, user_id, mail) DO UPDATE SET due_at = \
+             CASE WHEN mailboxes.sent_at + {interval} > excluded.due_at \
+             THEN mailboxes.sent_at + {interval} ELSE excluded.due_at END \
+             WHERE mailboxes.due_at IS NULL"
+        ),
+    );
+}
+
+/// Returns when the first mail about something that happens now is due.
+pub(super) fn first_due(mail: &MailMode, zone_name: Option<&str>, now: Timestamp) -> Timestamp {
+    match mail {
+        MailMode::Daily => next_daily(zone(zone_name), now),
+        _ => now,
+    }
+}
+
+/// Returns the zone with this name; UTC if there is none.
+fn zone(name: Option<&str>) -> Tz {
+    name.and_then(|name| name.parse().ok()).unwrap_or(Tz::UTC)
+}
+
+/// Returns the next time at which it is eight o'clock in a zone.
+fn next_daily(zone: Tz, now: Timestamp) -> Timestamp {
+    let today = now.to_datetime().with_timezone(&zone).date_naive();
+    let eight = NaiveTime::from_hms_opt(DAILY_HOUR, 0, 0).unwrap_or_default();
+    let times = (0..3).filter_map(|days| {
+        let day = today.checked_add_days(Days::new(days))?;
+        zone.from_local_datetime(&day.and_time(eight)).earliest()
+    });
+    let mut times = times.map(|at| Timestamp::from(at.to_utc()));
+    let next = times.find(|at| *at > now);
+    next.unwrap_or_else(|| now.plus(TimeDelta::days(1)))
+}
+
+/// Makes a time up to a tenth longer.
+fn with_jitter(time: TimeDelta) -> TimeDelta {
+    let most = time.num_milliseconds() / 10;
+    time + TimeDelta::milliseconds(rand::random_range(0..=most.max(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mails_of_a_day_are_due_at_eight() {
+        for (zone, now, expected) in [
+            ("UTC", "2026-11-22T07:59:59Z", "2026-11-22T08:00:00.000Z"),
+            ("UTC", "2026-11-22T08:00:00Z", "2026-11-23T08:00:00.000Z"),
+            (
+                "Europe/Berlin",
+                "2026-11-22T06:00:00Z",
+                "2026-11-22T07:00:00.000Z",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-11-22T07:00:01Z",
+                "2026-11-23T07:00:00.000Z",
+            ),
+            // Clocks go back that night, and forward that night.
+            (
+                "Europe/Berlin",
+                "2026-10-24T12:00:00Z",
+                "2026-10-25T07:00:00.000Z",
+            ),
+            (
+                "Europe/Berlin",
+                "2026-03-28T12:00:00Z",
+                "2026-03-29T06:00:00.000Z",
+            ),
+            (
+                "Asia/Kathmandu",
+                "2026-11-22T12:00:00Z",
+                "2026-11-23T02:15:00.000Z",
+            ),
+            // There this day did not exist.
+            (
+                "Pacific/Apia",
+                "2011-12-29T19:00:00Z",
+                "2011-12-30T18:00:00.000Z",
+            ),
+            (
+                "Nowhere",
+                "2026-11-22T09:00:00Z",
+                "2026-11-23T08:00:00.000Z",
+            ),
+        ] {
+            let now: Timestamp = now.parse().expect("a time");
+            let next = first_due(&MailMode::Daily, Some(zone), now);
+            assert_eq!(next.to_string(), expected, "{zone} {now}");
+        }
+        let now: Timestamp = "2026-11-22T09:00:00Z".parse().expect("a time");
+        assert_eq!(first_due(&MailMode::Instant, None, now), now);
+    }
+
+    #[test]
+    fn attempts_go_on_for_about_a_day() {
+        let minutes: i64 = RETRY_MINUTES.iter().sum();
+        assert!((23 * 60..=25 * 60).contains(&minutes), "{minutes}");
+    }
+}
