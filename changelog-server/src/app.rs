@@ -11,6 +11,7 @@ use crate::change_streams::ChangeStreams;
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::last_used::LastUsed;
+use crate::mail::Mailer;
 use crate::markdown::Markdown;
 use crate::open_files;
 use crate::passwords::Passwords;
@@ -39,6 +40,8 @@ pub struct Parts {
     pub memory: ResponseMemory,
     /// The password hasher.
     pub passwords: Passwords,
+    /// What sends mails; `None` if no mail server is configured.
+    pub mailer: Option<Mailer>,
     /// The address that the service listens on.
     address: SocketAddr,
     /// The last uses of keys and sessions that are not written yet.
@@ -49,7 +52,13 @@ pub struct Parts {
 
 impl App {
     /// Creates the state; must be called within a tokio runtime.
-    pub fn new(store: Store, clock: Clock, settings: Settings, address: SocketAddr) -> Self {
+    pub fn new(
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        mailer: Option<Mailer>,
+        address: SocketAddr,
+    ) -> Self {
         let mebibytes = settings
             .response_memory
             .map_or(response_memory::DEFAULT_MIB, NonZeroU32::get);
@@ -70,6 +79,7 @@ impl App {
             store,
             clock,
             settings,
+            mailer,
             address,
         }))
     }
@@ -82,6 +92,11 @@ impl App {
             Some(url) => url.origin().ascii_serialization(),
             None => format!("http://{}", reachable(self.address)),
         }
+    }
+
+    /// Returns the host of that URL, by which the service introduces itself to mail servers.
+    pub fn host(&self) -> String {
+        self.settings.host(self.address)
     }
 
     /// Returns the current time, for recording it.

@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 use tokio::time::interval;
 
 use crate::app::App;
+use crate::mail;
 
 /// How often expired rows are deleted.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_mins(10);
@@ -15,11 +16,12 @@ const CLOCK_SAVE_INTERVAL: Duration = Duration::from_mins(1);
 const PENDING_ACTIVITY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Starts the tasks, which run until they are aborted.
-pub(crate) fn start(app: &App) -> [JoinHandle<()>; 5] {
+pub(crate) fn start(app: &App) -> [JoinHandle<()>; 6] {
     [
         tokio::spawn(run_maintenance(app.clone())),
         tokio::spawn(save_clock(app.clone())),
         tokio::spawn(move_pending_activity(app.clone())),
+        tokio::spawn(mail::run(app.clone())),
         tokio::spawn({
             let app = app.clone();
             async move { app.last_used.write_each_minute(&app.store).await }

@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use ipnet::IpNet;
 use url::Url;
 
+use crate::app::reachable;
+use crate::mail::MailSettings;
 use crate::store::{Capacity, Quotas};
 
 /// The change log service.
@@ -143,6 +145,9 @@ pub struct Settings {
         value_name = "MIB"
     )]
     pub response_memory: Option<NonZeroU32>,
+    /// The mail server.
+    #[command(flatten)]
+    pub mail: MailSettings,
     /// The quotas of an organization.
     #[command(flatten)]
     pub quotas: QuotaSettings,
@@ -222,6 +227,14 @@ impl Settings {
                 .organization_share
                 .unwrap_or(default.organization_share),
         }
+    }
+
+    /// Returns the host of the public URL, or else of the address that the service listens
+    /// on.
+    pub fn host(&self, listening: SocketAddr) -> String {
+        let url = self.public_url.as_ref();
+        let host = url.and_then(|url| url.host_str());
+        host.map_or_else(|| reachable(listening).ip().to_string(), str::to_owned)
     }
 
     /// Returns whether the public URL is https.

@@ -15,6 +15,7 @@ mod dashboard;
 mod format;
 pub mod integrations;
 mod last_used;
+pub mod mail;
 mod markdown;
 mod open_files;
 pub mod passwords;

@@ -45,9 +45,10 @@ impl Service {
         let address = listener.local_addr()?;
         // The first organization is created by the holder of this token.
         let setup_token = store.setup_token(&new_token()).await?;
+        let mailer = serve.settings.mail.mailer(&serve.settings.host(address))?;
         let clock = clock(&store, serve.trust_clock).await?;
         Ok(Self {
-            app: App::new(store, clock, serve.settings, address),
+            app: App::new(store, clock, serve.settings, mailer, address),
             listener,
             address,
             setup_token,

@@ -15,6 +15,7 @@ mod freshness;
 mod keyboard;
 mod list_filters;
 mod live_updates;
+mod mails;
 mod members;
 mod names;
 mod one_time_forms;
@@ -28,6 +29,7 @@ mod sessions;
 mod setup;
 mod sign_in;
 mod sign_in_attempts;
+mod subscriptions;
 mod upcoming;
 mod without_scripts;
 

@@ -26,6 +26,7 @@ pub mod server;
 mod server_process;
 mod server_thread;
 pub mod shapes;
+pub mod smtp;
 mod template;
 mod transaction_pooler;
 pub mod watchdog;
@@ -40,6 +41,7 @@ pub use postgres::Postgres;
 pub use process::{run, server_command, signal};
 pub use raw_connection::RawConnection;
 pub use server::Server;
+pub use smtp::{SmtpMail, SmtpMode, SmtpServer};
 pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParameters};
 
 /// Runs each test on SQLite and on PostgreSQL, as `sqlite::name` and

@@ -2,13 +2,13 @@
 
 use askama::Template;
 use changelog_core::user::check_name;
-use changelog_core::{Invalid, Timestamp, UserInput, Violations};
+use changelog_core::{Invalid, ServiceRef, Timestamp, UserInput, Violations};
 
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::dashboard::{auth, feed};
+use crate::dashboard::{auth, feed, subscriptions};
 use crate::passwords::Ticket;
 use crate::rate_limits::RateLimited;
 use crate::store::{Account, Bucket, SessionInfo};
@@ -21,6 +21,10 @@ struct AccountPage<'a> {
     name: Form,
     password: Form,
     sessions: Vec<SessionInfo>,
+    /// The subscriptions of the viewer, by the name of the service.
+    subscriptions: Vec<(ServiceRef, subscriptions::SubscriptionForm)>,
+    /// Why the last mail to the viewer was not sent.
+    mail_problem: Option<String>,
     /// When the address of the feed was created, if there is one.
     feed_created_at: Option<Timestamp>,
     /// The address, if it has just been created.
@@ -35,6 +39,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         "name" => "Your name was saved.",
         "password" => "Your password was changed. You were signed out everywhere else.",
         "sessions" => "You were signed out everywhere else.",
+        "subscription" => "Your subscriptions were saved.",
         "feed" => "The feed URL was revoked.",
         _ => "",
     };
@@ -91,6 +96,8 @@ async fn show_account(app: &App, request: &Request, viewer: &Viewer, shown: Show
             .store
             .sessions(person.id, token, app.clock.for_expiry())
             .await?,
+        subscriptions: subscriptions::forms_of(app, viewer).await?,
+        mail_problem: app.store.mail_problem(viewer.tenant(), person.id).await?,
         feed_created_at: app
             .store
             .feed_created_at(viewer.tenant(), person.id)

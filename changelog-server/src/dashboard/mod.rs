@@ -13,11 +13,13 @@ mod feed;
 mod hosts;
 mod invitations;
 mod names;
+mod notifications;
 mod overview;
 mod parts;
 mod services;
 mod settings;
 mod setup;
+mod subscriptions;
 mod upcoming;
 mod views;
 
@@ -57,6 +59,8 @@ pub(crate) fn routes(app: &App) -> Routes {
             .get(catalog::item::get::<Services>)
             .post(catalog::edit::update::<Services>),
         at_id(path!("services" / String / "edit")).get(catalog::edit::edit_form::<Services>),
+        at_id(path!("services" / String / "subscription")).post(subscriptions::set),
+        at_id(path!("services" / String / "subscription" / "stop")).post(subscriptions::stop),
         at(path!("hosts"))
             .get(catalog::list::get::<Hosts>)
             .post(catalog::edit::create::<Hosts>),
@@ -95,6 +99,12 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),
         at(path!("account" / "feed")).post(account::create_feed),
         at(path!("account" / "feed" / "revoke")).post(feed::revoke),
+        at(path!("notifications")).get(notifications::list),
+        at(path!("notifications" / "read")).post(notifications::mark_all),
+        at_id(path!("notifications" / String / "read")).post(notifications::mark_one),
+        at_id(path!("unsubscribe" / String))
+            .get(subscriptions::unsubscribe_form)
+            .post(subscriptions::unsubscribe),
         at(path!("feeds" / "changes.atom")).get(feed::get),
         at(path!("organization")).post(auth::switch_organization),
         at(path!("sign-in"))

@@ -152,6 +152,10 @@ impl CatalogPage for Services {
         Ok(())
     }
 
+    fn subscribable(id: ServiceId) -> Option<ServiceId> {
+        Some(id)
+    }
+
     async fn with_ids(store: &Store, tenant: Tenant, form: &Form) -> Result<Form, StoreError> {
         service_ids::resolve(store, tenant, form, DEPENDS_ON).await
     }

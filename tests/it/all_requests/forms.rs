@@ -69,6 +69,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         self.form("/account", &[("name", &name)], 303).await;
         self.send_forms_about_keys(&name).await;
         self.send_forms_about_people(round).await;
+        self.send_forms_about_subscriptions(fixture, round).await;
         self.form("/account/end-other-sessions", &[], 303).await;
         let page = self.form("/account/feed", &[], 200).await.text;
         let (_, rest) = page.split_once("/feeds/").expect("an address");
@@ -81,6 +82,31 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
                 .await;
         }
         self.form("/account/feed/revoke", &[], 303).await;
+    }
+
+    /// Starts, changes and stops a subscription, and reads notifications.
+    async fn send_forms_about_subscriptions(&mut self, fixture: &Fixture, round: usize) {
+        let path = format!("/services/{}/subscription", fixture.service);
+        for risk in ["low", "high"] {
+            self.form(&path, &[("min_risk", risk)], 303).await;
+        }
+        for page in [
+            format!("/services/{}", fixture.service),
+            "/account".to_owned(),
+        ] {
+            let request = self.browser.request("GET", &page);
+            self.send("GET", &page, None, request, 200).await;
+        }
+        let path = format!("{path}/stop");
+        self.form(&path, &[], 303).await;
+        self.form(&path, &[], 404).await;
+        self.form("/notifications/read", &[("until", "1")], 303)
+            .await;
+        let path = format!("/notifications/{}/read", fixture.change);
+        self.form(&path, &[], 404).await;
+        let path = format!("/unsubscribe/{round}");
+        let request = self.app.anonymous().request("GET", &path);
+        self.send("GET", &path, None, request, 404).await;
     }
 
     async fn send_forms_about_views(&mut self, name: &str) {

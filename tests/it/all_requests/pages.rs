@@ -37,6 +37,7 @@ impl Fixture {
             "/settings/organization",
             "/settings/integrations",
             "/account",
+            "/notifications",
             "/api/activity/actors",
         ]
         .map(str::to_owned)

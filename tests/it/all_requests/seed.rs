@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 13] = [
+const OTHER_ORGANIZATIONS: [&str; 16] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -47,6 +47,18 @@ const OTHER_ORGANIZATIONS: [&str; 13] = [
         SELECT hash, id, organization_id, now, now FROM others",
     "INSERT INTO feeds (organization_id, user_id, token_hash, created_at)
         SELECT organization_id, id, hash, now FROM others",
+    "INSERT INTO subscriptions (organization_id, service_id, user_id, min_risk, mail, created_at)
+        SELECT organization_id, id, id, 'low', 'daily', now FROM others",
+    "INSERT INTO notifications (organization_id, user_id, change_id, kind, title, risk_level,
+            status, services, actor, at, read_at, mail)
+        SELECT organization_id, id, id_at(1600000000000, m, n * 7919), 'change.created', 'A change',
+            'low', 'completed', 'payments', 'P', now - m, CASE WHEN m > 2 THEN now END,
+            CASE WHEN m = 1 THEN 'daily' END
+        FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO mailboxes (organization_id, user_id, mail, token, due_at, attempts, failures)
+        SELECT organization_id, id, 'daily', n, CASE WHEN n <= 2000 THEN now + 86400000 + n END,
+            0, 0
+        FROM others",
     "INSERT INTO saved_views (organization_id, id, owner, name, name_folded, query, created_at)
         SELECT organization_id, id, id::text, 'All', 'all', '', now FROM others",
     "INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash,

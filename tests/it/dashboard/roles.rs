@@ -12,7 +12,7 @@ on_one!(
 );
 
 /// Forms that need no role.
-const WITHOUT_ROLE: [&str; 13] = [
+const WITHOUT_ROLE: [&str; 16] = [
     "/account",
     "/account/password",
     "/account/end-other-sessions",
@@ -27,6 +27,10 @@ const WITHOUT_ROLE: [&str; 13] = [
     "/views",
     "/views/{id}",
     "/views/{id}/delete",
+    // Notifications of one's own, and the end of subscriptions.
+    "/services/{id}/subscription/stop",
+    "/notifications/read",
+    "/notifications/{id}/read",
 ];
 
 async fn viewers_cannot_write(app: TestApp) {

@@ -24,8 +24,8 @@ pub(super) fn all() -> Vec<Route> {
     let endpoints = list.split(",at").filter(|text| !text.is_empty());
     let mut routes: Vec<Route> = endpoints.map(route).collect();
     // A stream, which does not end: freshness.rs tests it. JSON: names.rs tests it. XML:
-    // feeds.rs tests it.
-    let others = ["/events", "/names/", "/feeds/"];
+    // feeds.rs tests it. Links of mails, without a session: mails.rs tests them.
+    let others = ["/events", "/names/", "/feeds/", "/unsubscribe/"];
     routes.retain(|route| !others.iter().any(|start| route.path.starts_with(start)));
     assert!(routes.len() >= 30, "too few: {routes:?}");
     routes
@@ -71,6 +71,7 @@ impl Route {
             ("/settings/members/", &resources.member),
             ("/invitations/", &resources.token),
             ("/views/", &resources.view),
+            ("/notifications/", &resources.change),
             // Not the name of a file.
             ("/assets/", &resources.change),
         ];
@@ -106,11 +107,15 @@ impl Route {
             "/setup" => vec![("token", "none"), ("organization", "Sent by a form")],
             "/invitations/{id}" => vec![("name", "Guest"), ("password", super::PASSWORD)],
             "/views" => vec![("name", "Sent by a form"), ("query", "risk_level=high")],
+            "/services/{id}/subscription" => vec![("min_risk", "high")],
             "/views/{id}" => vec![("name", "Sent by a form")],
             "/organization" => vec![("organization_id", "00000000-0000-7000-8000-000000000000")],
             "/changes/{id}/delete"
             | "/views/{id}/delete"
             | "/account/feed"
+            | "/services/{id}/subscription/stop"
+            | "/notifications/read"
+            | "/notifications/{id}/read"
             | "/account/feed/revoke"
             | "/settings/api-keys/{id}/revoke"
             | "/settings/members/invitations/{id}/withdraw"

@@ -69,6 +69,7 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
         store.clone(),
         clock(&store, false).await?,
         Settings::default(),
+        None,
         listening,
     );
     let shutdown = serve::signals()?;

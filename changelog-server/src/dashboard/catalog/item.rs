@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::dashboard::parts::charts::{Calendar, Year};
 use crate::dashboard::parts::viewer::Viewer;
 use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::subscriptions::{self, SubscriptionForm};
 use crate::store::HAPPENED;
 use crate::web::{ApiResult, Request};
 
@@ -27,6 +28,8 @@ struct ItemPage<'a> {
     /// The command that logs a change of it.
     log_command: String,
     calendar: Calendar,
+    /// The form for the viewer's subscription, if they may have one.
+    subscription: Option<SubscriptionForm>,
 }
 
 /// `GET /services/ID`, `GET /hosts/ID`
@@ -43,6 +46,10 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
     };
     let list = app.store.changes(tenant, &filter).await?;
     let year = Year::read(&app.store, tenant, scope, viewer.zone).await?;
+    let subscription = match P::subscribable(id) {
+        Some(service) => subscriptions::form_of(&app, &viewer, service).await?,
+        None => None,
+    };
     let noun = P::TEXTS.noun;
     let query = format::query(&format!("{noun}_id"), id);
     let page = ItemPage {
@@ -53,6 +60,7 @@ pub(in crate::dashboard) async fn get<P: CatalogPage>(app: App, request: Request
         changes: list.json.parse()?,
         calendar: year.calendar(&query),
         query,
+        subscription,
         log_command: format!("chlog log --status completed --{noun} {id} \"what was done\""),
     };
     page::render_live(&request, &page)

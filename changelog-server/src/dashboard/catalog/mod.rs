@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use changelog_core::problem::BadValue;
-use changelog_core::{Action, ChangeFilter, Input, ServiceRef, Timestamp};
+use changelog_core::{Action, ChangeFilter, Input, ServiceId, ServiceRef, Timestamp};
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 
@@ -155,6 +155,11 @@ pub(super) trait CatalogPage: 'static {
         id: Self::Id,
         view: &mut ItemView,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Returns the service that the viewer may subscribe to on the page of an item.
+    fn subscribable(_id: Self::Id) -> Option<ServiceId> {
+        None
+    }
 
     /// Replaces names in a form by the ids that the API has in their place.
     fn with_ids(

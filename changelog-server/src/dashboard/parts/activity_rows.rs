@@ -66,7 +66,7 @@ impl ActivityRow {
         let path = match entry.resource_type {
             _ if entry.action == Action::Deleted => None,
             ResourceType::Change => Some("changes"),
-            ResourceType::Service => Some("services"),
+            ResourceType::Service | ResourceType::Subscription => Some("services"),
             ResourceType::Host => Some("hosts"),
             _ => None,
         };
@@ -125,6 +125,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Created, _) => "created",
         (Action::Updated, ResourceType::Service) => "updated the service",
         (Action::Updated, ResourceType::Host) => "updated the host",
+        (Action::Updated, ResourceType::Subscription) => "changed the subscription to",
         (Action::Updated, _) => "updated",
         (Action::Deleted, ResourceType::Change) => "deleted the change",
         (Action::Deleted, _) => "deleted",
@@ -137,6 +138,8 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::RoleChanged, _) => "changed the role of",
         (Action::Revoked, _) => "revoked the API key",
         (Action::SignedIn, _) => "signed in",
+        (Action::Started, ResourceType::Subscription) => "started the subscription to",
+        (Action::Stopped, ResourceType::Subscription) => "stopped the subscription to",
         (Action::Started, _) => "started",
         (Action::Stopped, _) => "stopped",
         (Action::Connected, _) => "connected",

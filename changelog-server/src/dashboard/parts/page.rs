@@ -76,7 +76,7 @@ struct FailurePage<'p> {
 }
 
 /// Paths of people who are not signed in.
-const WITHOUT_NAVIGATION: [&str; 3] = ["/sign-in", "/setup", "/invitations/"];
+const WITHOUT_NAVIGATION: [&str; 4] = ["/sign-in", "/setup", "/invitations/", "/unsubscribe/"];
 
 /// Returns the title of a failure.
 fn title(code: &ProblemCode) -> &'static str {

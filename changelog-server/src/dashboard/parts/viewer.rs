@@ -148,6 +148,16 @@ impl Viewer {
         &SECTIONS
     }
 
+    /// Returns the number of unread notifications for the bar: up to 99, or `99+`; empty if
+    /// there is none.
+    pub(crate) fn unread(&self) -> String {
+        match self.session.unread {
+            0 => String::new(),
+            unread @ 1..100 => unread.to_string(),
+            _ => "99+".to_owned(),
+        }
+    }
+
     /// Returns the label of the current section.
     pub(crate) fn section_name(&self) -> &'static str {
         let mut sections = SECTIONS.iter();

@@ -1,5 +1,7 @@
 //! `/settings/members`
 
+use std::time::Duration;
+
 use askama::Template;
 use changelog_core::{Invitation, InvitationId, Member, NewInvitation, ProblemCode, Role, UserId};
 use uuid::Uuid;
@@ -8,8 +10,12 @@ use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, one_time, page};
+use crate::mail::message;
 use crate::store::StoreError;
 use crate::web::{ApiError, ApiResult, Request, session};
+
+/// How long the mail server may take for an invitation: the viewer waits.
+const INVITATION_TIMEOUT: Duration = Duration::from_secs(8);
 
 const FIELDS: &[Field] = &[Field::required("email"), Field::required("role")];
 
@@ -23,11 +29,18 @@ struct MembersPage<'a> {
     roles: Vec<&'static str>,
     /// The id of the next invitation.
     new_id: Uuid,
-    /// The address that was just invited, and the link.
-    invited: Option<(String, String)>,
+    invited: Option<Invited>,
     /// Why the last request was refused.
     problem: Option<String>,
     form: Form,
+}
+
+/// An invitation that was just created.
+struct Invited {
+    email: String,
+    link: String,
+    /// Whether the link was mailed, or why not; `None` if no mail server is configured.
+    mailed: Option<Result<(), String>>,
 }
 
 /// A member, and what the viewer may do with them.
@@ -67,7 +80,7 @@ fn listed(members: Vec<Member>, by: &Role) -> Vec<ListedMember> {
 
 /// The outcome of a request, which the page shows.
 struct Outcome {
-    invited: Option<(String, String)>,
+    invited: Option<Invited>,
     problem: Option<String>,
     form: Form,
 }
@@ -151,8 +164,14 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
         Ok(invitation) => {
             tx.commit().await?;
             let link = format!("{}/invitations/{token}", app.url());
+            let mailed = mail(&app, &viewer, &invitation, &link).await;
+            let invited = Invited {
+                email: invitation.email,
+                link,
+                mailed,
+            };
             let outcome = Outcome {
-                invited: Some((invitation.email, link)),
+                invited: Some(invited),
                 ..Outcome::default()
             };
             show_members(&app, &viewer, 200, outcome).await
@@ -163,6 +182,33 @@ pub(crate) async fn invite(app: App, mut request: Request) -> ApiResult {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Mails the link of an invitation; `None` if no mail server is configured. This is done
+/// while the viewer waits and not by the queue of mails, because the database has only the
+/// hash of the link's token. If it fails, the viewer has the link and can send it.
+async fn mail(
+    app: &App,
+    viewer: &Viewer,
+    invitation: &Invitation,
+    link: &str,
+) -> Option<Result<(), String>> {
+    let mailer = app.mailer.as_ref()?;
+    let invited = message::Invited {
+        email: &invitation.email,
+        organization: &viewer.session.organization_name,
+        by: &invitation.invited_by,
+        role: invitation.role.as_str(),
+        link,
+    };
+    let sent = match message::invitation(mailer, &invited, &app.host()) {
+        Ok(message) => mailer.send_within(message, INVITATION_TIMEOUT).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = &sent {
+        tracing::warn!(id = %invitation.id, reason = error.reason, "an invitation was not mailed");
+    }
+    Some(sent.map_err(|error| error.reason))
 }
 
 /// `POST /settings/members/invitations/ID/withdraw`

@@ -1,0 +1,378 @@
+//! Mails about subscriptions, and of invitations, through a mail server.
+
+use std::time::Duration;
+
+use changelog_tests::{
+    Db, Engine, SmtpMail, SmtpMode, SmtpServer, TestApp, TestClient, database, on_both, text,
+};
+use mail_parser::{HeaderValue, Message, MessageParser};
+
+use super::subscriptions::{change, create_service, fan_out, subscribe};
+use super::{between, join};
+
+on_both!(
+    process:
+    a_mail_is_sent_at_once_and_stopped_with_one_click,
+    bursts_are_joined,
+    a_mail_of_the_day_is_due_at_eight,
+    a_mail_is_sent_again_until_it_is_accepted,
+    a_refused_mail_is_not_sent_again,
+    people_who_have_left_get_no_mails,
+    two_servers_send_a_mail_once,
+    invitations_are_mailed,
+);
+
+/// Starts the service again with a mail server.
+async fn with_mail(app: &mut TestApp, mode: SmtpMode) -> SmtpServer {
+    let smtp = SmtpServer::start(mode);
+    let flags = smtp.flags();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    app.restart_with(&flags).await;
+    smtp
+}
+
+fn parse(mail: &SmtpMail) -> Message<'_> {
+    MessageParser::default()
+        .parse(&mail.data)
+        .expect("a mail that can be parsed")
+}
+
+fn header<'m>(mail: &'m Message<'_>, name: &str) -> &'m str {
+    mail.header_raw(name)
+        .unwrap_or_else(|| panic!("no {name}"))
+        .trim()
+}
+
+/// Returns the parts of a mail as text.
+fn parts(mail: &SmtpMail) -> (String, String) {
+    let parsed = parse(mail);
+    let plain = parsed.body_text(0).expect("a text part").into_owned();
+    let html = parsed.body_html(0).expect("an HTML part").into_owned();
+    assert_eq!((parsed.text_body.len(), parsed.html_body.len()), (1, 1));
+    assert_ne!(parsed.text_body, parsed.html_body);
+    (plain, html)
+}
+
+/// Returns a number of the only mailbox.
+async fn number(app: &TestApp, statement: &'static str) -> Option<i64> {
+    let mut db = Db::open(app.engine, &app.database).await;
+    let rows: Vec<(Option<i64>,)> = database::fetch!(&mut db, sqlx::query_as(statement));
+    db.close().await;
+    rows.first().and_then(|(value,)| *value)
+}
+
+const DUE_AT: &str = "SELECT due_at FROM mailboxes";
+/// Lets a mailbox be due that waits for its time; it must not be claimed at the moment.
+const HURRY: &str = "UPDATE mailboxes SET due_at = 1 WHERE due_at IS NOT NULL";
+
+/// Waits until no mail is due or being sent.
+async fn wait_until_idle(app: &TestApp) {
+    for _ in 0..300 {
+        if number(app, DUE_AT).await.is_none() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("a mail is still due");
+}
+
+/// Signs in the owner, and creates a service and a member who subscribes to it.
+async fn subscriber(app: &TestApp, mail: &str) -> (TestClient, String) {
+    let owner = app.browser().await;
+    let grace = join(app, &owner, "Grace", "member").await.browser;
+    let service = create_service(app, "payments & more").await;
+    subscribe(&grace, &service, "low", mail).await;
+    (grace, service)
+}
+
+async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let (grace, service) = subscriber(&app, "instant").await;
+    // The invitation of the member.
+    smtp.wait_for(1).await;
+    let page = grace.get("/account").await.text;
+    assert!(page.contains("name=\"mail\""), "{page}");
+    let title = "Zażółć <b>gęślą</b> & Bcc: eve@example.com";
+    let id = change(&app, &service, title, "high").await;
+    fan_out(&app).await;
+    let mails = smtp.wait_for(2).await;
+    let mail = &mails[1];
+    assert_eq!(mail.recipients, ["Grace@example.org"]);
+    let sign_in = mail.sign_in.as_deref().expect("a sign-in");
+    assert_eq!(sign_in, "AG1haWxlcgBhIHNlY3JldA==");
+    let parsed = parse(mail);
+    let organization = &app.organization.name;
+    assert_eq!(
+        parsed.subject(),
+        Some(format!("[{organization}] {title}: planned").as_str())
+    );
+    let sender = parsed
+        .from()
+        .and_then(|from| from.first())
+        .expect("a sender");
+    assert_eq!(sender.address.as_deref(), Some("changes@example.com"));
+    let recipient = parsed.to().and_then(|to| to.first()).expect("a recipient");
+    assert_eq!(recipient.name.as_deref(), Some("Grace"));
+    assert!(parsed.bcc().is_none() && parsed.cc().is_none());
+    assert!(parsed.message_id().is_some_and(|id| id.contains('@')));
+    assert!(parsed.date().is_some());
+    assert_eq!(header(&parsed, "Auto-Submitted"), "auto-generated");
+    assert_eq!(
+        header(&parsed, "List-Unsubscribe-Post"),
+        "List-Unsubscribe=One-Click"
+    );
+    assert!(matches!(
+        parsed.header("List-Id"),
+        Some(HeaderValue::Text(_) | HeaderValue::Address(_))
+    ));
+    assert!(header(&parsed, "List-Id").contains(&app.organization.id));
+    let link = header(&parsed, "List-Unsubscribe").trim_matches(['<', '>']);
+    let (plain, html) = parts(mail);
+    for line in [
+        title.to_owned(),
+        format!("{}/changes/{id}", app.url()),
+        "payments & more: high risk, planned, by API key: terraform, ".to_owned(),
+        link.to_owned(),
+    ] {
+        assert!(plain.contains(&line), "{line}: {plain}");
+    }
+    assert!(plain.contains(" CET") || plain.contains(" CEST"), "{plain}");
+    assert!(
+        html.contains("&#60;b&#62;gęślą&#60;/b&#62; &#38; Bcc"),
+        "{html}"
+    );
+    assert!(html.contains("payments &#38; more"), "{html}");
+
+    // One click, as a mail program sends it: no session, another site.
+    let path = link
+        .strip_prefix(&app.url())
+        .expect("a link to the service");
+    let anonymous = app.anonymous().with("sec-fetch-site", "cross-site");
+    let page = anonymous.get(path).await;
+    page.is(200);
+    assert!(page.text.contains("payments &#38; more"), "{}", page.text);
+    let fields = [("List-Unsubscribe", "One-Click")];
+    anonymous.post_form(path, &fields).await.is(200);
+    // It may be sent twice.
+    anonymous.post_form(path, &fields).await.is(200);
+    let unknown = format!("/unsubscribe/{}", "0".repeat(64));
+    anonymous.post_form(&unknown, &fields).await.is(404);
+    let account = grace.get("/account").await.text;
+    assert!(!account.contains("payments"), "{account}");
+    let log = grace.get("/api/activity?resource=subscription").await;
+    let last = log.body(200)["items"][0].clone();
+    assert_eq!(text(&last["action"]), "stopped");
+    assert_eq!(text(&last["actor_name"]), "Grace");
+    assert_eq!(text(&last["resource_label"]), "payments & more");
+    change(&app, &service, "After the end", "high").await;
+    fan_out(&app).await;
+    wait_until_idle(&app).await;
+    assert_eq!(smtp.mails().len(), 2);
+}
+
+async fn bursts_are_joined(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let (grace, service) = subscriber(&app, "instant").await;
+    change(&app, &service, "The first", "low").await;
+    fan_out(&app).await;
+    smtp.wait_for(2).await;
+    wait_until_idle(&app).await;
+    for number in 0..55 {
+        change(&app, &service, &format!("Change {number:02}"), "low").await;
+    }
+    fan_out(&app).await;
+    // The next mail waits until a minute after the last one.
+    let sent_at = number(&app, "SELECT sent_at FROM mailboxes").await;
+    let due_at = number(&app, DUE_AT).await;
+    assert_eq!(due_at, sent_at.map(|at| at + 60_000));
+    app.execute(HURRY).await;
+    let mails = smtp.wait_for(3).await;
+    let parsed = parse(&mails[2]);
+    let subject = format!("[{}] 50+ changes", app.organization.name);
+    assert_eq!(parsed.subject(), Some(subject.as_str()));
+    let (plain, _) = parts(&mails[2]);
+    assert_eq!(plain.matches("/changes/").count(), 50);
+    assert!(plain.contains("/notifications"), "{plain}");
+    assert!(!plain.contains("The first"), "{plain}");
+    wait_until_idle(&app).await;
+    assert_eq!(smtp.mails().len(), 3);
+    let page = grace.get("/notifications").await.text;
+    assert!(page.contains("Change 00"), "{page}");
+}
+
+async fn a_mail_of_the_day_is_due_at_eight(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let (_, service) = subscriber(&app, "daily").await;
+    smtp.wait_for(1).await;
+    for title in ["One", "Two"] {
+        change(&app, &service, title, "low").await;
+        fan_out(&app).await;
+    }
+    let due_at = number(&app, DUE_AT).await.expect("it is due");
+    let due_at = chrono::DateTime::from_timestamp_millis(due_at).expect("a time");
+    let in_berlin = due_at.with_timezone(&chrono_tz::Europe::Berlin);
+    assert_eq!(in_berlin.format("%H:%M:%S").to_string(), "08:00:00");
+    let ahead = due_at - chrono::Utc::now();
+    assert!(ahead > chrono::TimeDelta::zero() && ahead <= chrono::TimeDelta::hours(25));
+    app.execute(HURRY).await;
+    let mails = smtp.wait_for(2).await;
+    let (plain, _) = parts(&mails[1]);
+    assert!(plain.contains("One") && plain.contains("Two"), "{plain}");
+    wait_until_idle(&app).await;
+    assert_eq!(smtp.mails().len(), 2);
+}
+
+async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let (grace, service) = subscriber(&app, "instant").await;
+    smtp.wait_for(1).await;
+    smtp.set_mode(SmtpMode::HangUp);
+    change(&app, &service, "Kept", "low").await;
+    fan_out(&app).await;
+    let mut failures = 0;
+    for mode in [
+        SmtpMode::HangUpInData,
+        SmtpMode::RefuseRecipient(451),
+        // A wrong password is not the fault of the mail.
+        SmtpMode::RefuseSignIn(535),
+        SmtpMode::Accept,
+    ] {
+        failures += 1;
+        smtp.wait_for_failures(failures).await;
+        wait_for_failures(&app, failures).await;
+        // The next attempt is later than the one before.
+        let wait =
+            number(&app, DUE_AT).await.expect("it is due") - chrono::Utc::now().timestamp_millis();
+        let least = [0, 50_000, 290_000, 890_000, 3_590_000][failures];
+        assert!(wait > least, "{wait} ms after {failures} failures");
+        // What happens meanwhile is in the same mail.
+        change(&app, &service, &format!("Change {failures}"), "low").await;
+        fan_out(&app).await;
+        let account = grace.get("/account").await.text;
+        assert!(
+            account.contains("The last mail to you was not sent"),
+            "{account}"
+        );
+        smtp.set_mode(mode);
+        app.execute(HURRY).await;
+    }
+    let mails = smtp.wait_for(2).await;
+    let (plain, _) = parts(&mails[1]);
+    for title in ["Kept", "Change 1", "Change 4"] {
+        assert!(plain.contains(title), "{title}: {plain}");
+    }
+    wait_until_idle(&app).await;
+    assert_eq!(smtp.mails().len(), 2);
+    let account = grace.get("/account").await.text;
+    assert!(!account.contains("was not sent"), "{account}");
+}
+
+async fn wait_for_failures(app: &TestApp, failures: usize) {
+    let expected = i64::try_from(failures).ok();
+    for _ in 0..300 {
+        if number(app, "SELECT failures FROM mailboxes").await == expected {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("not {failures} failures are recorded");
+}
+
+async fn a_refused_mail_is_not_sent_again(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let (grace, service) = subscriber(&app, "instant").await;
+    smtp.wait_for(1).await;
+    smtp.set_mode(SmtpMode::RefuseRecipient(550));
+    change(&app, &service, "Refused", "low").await;
+    fan_out(&app).await;
+    smtp.wait_for_failures(1).await;
+    wait_until_idle(&app).await;
+    let account = grace.get("/account").await.text;
+    assert!(account.contains("no such mailbox here"), "{account}");
+    smtp.set_mode(SmtpMode::Accept);
+    change(&app, &service, "Accepted", "low").await;
+    fan_out(&app).await;
+    let mails = smtp.wait_for(2).await;
+    let (plain, _) = parts(&mails[1]);
+    assert!(
+        plain.contains("Accepted") && !plain.contains("Refused"),
+        "{plain}"
+    );
+}
+
+async fn people_who_have_left_get_no_mails(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let owner = app.browser().await;
+    let grace = join(&app, &owner, "Grace", "member").await;
+    smtp.wait_for(1).await;
+    let service = create_service(&app, "payments").await;
+    subscribe(&owner, &service, "low", "instant").await;
+    subscribe(&grace.browser, &service, "low", "daily").await;
+    change(&app, &service, "Before", "low").await;
+    fan_out(&app).await;
+    smtp.wait_for(2).await;
+    let remove = format!("/settings/members/{}/remove", grace.id);
+    owner.post_form(&remove, &[]).await.is(303);
+    wait_until_idle(&app).await;
+    change(&app, &service, "After", "low").await;
+    fan_out(&app).await;
+    app.execute(HURRY).await;
+    smtp.wait_for(3).await;
+    wait_until_idle(&app).await;
+    assert_eq!(smtp.mails().len(), 3);
+    for mail in &smtp.mails()[1..] {
+        assert_eq!(mail.recipients, [app.organization.email.as_str()]);
+    }
+}
+
+async fn two_servers_send_a_mail_once(mut app: TestApp) {
+    if app.engine == Engine::Sqlite {
+        // A SQLite file is served by one process.
+        return;
+    }
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let flags = smtp.flags();
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let _second = app.another_server(&flags).await;
+    let (_, service) = subscriber(&app, "instant").await;
+    smtp.wait_for(1).await;
+    for round in 0..8 {
+        change(&app, &service, &format!("Round {round}"), "low").await;
+        fan_out(&app).await;
+        if round > 0 {
+            app.execute(HURRY).await;
+        }
+        let mails = smtp.wait_for(round + 2).await;
+        let (plain, _) = parts(&mails[round + 1]);
+        assert!(plain.contains(&format!("Round {round}")), "{plain}");
+        wait_until_idle(&app).await;
+    }
+    assert_eq!(smtp.mails().len(), 9);
+}
+
+async fn invitations_are_mailed(mut app: TestApp) {
+    let smtp = with_mail(&mut app, SmtpMode::Accept).await;
+    let owner = app.browser().await;
+    let fields = [("email", "new@example.org"), ("role", "member")];
+    let page = owner.post_form("/settings/members/invite", &fields).await;
+    page.is(200);
+    assert!(
+        page.text.contains("Sent to new@example.org"),
+        "{}",
+        page.text
+    );
+    let link = between(&page.text, "id=\"invitation-link\">", "<");
+    let mails = smtp.wait_for(1).await;
+    assert_eq!(mails[0].recipients, ["new@example.org"]);
+    let (plain, html) = parts(&mails[0]);
+    assert!(plain.contains(link) && html.contains(link), "{plain}");
+    let path = link.strip_prefix(&app.url()).expect("a path");
+    app.anonymous().get(path).await.is(200);
+    // If it cannot be mailed, the page says so and has the link.
+    smtp.set_mode(SmtpMode::RefuseRecipient(550));
+    let page = owner.post_form("/settings/members/invite", &fields).await;
+    page.is(200);
+    assert!(page.text.contains("no such mailbox here"), "{}", page.text);
+    assert!(page.text.contains("id=\"invitation-link\""));
+    assert_eq!(smtp.mails().len(), 1);
+}

@@ -1,0 +1,286 @@
+//! Subscriptions to services, and the notifications that they lead to.
+
+use changelog_tests::chromium::Chromium;
+use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
+use serde_json::json;
+
+use super::{between, join, sign_in};
+
+on_both!(
+    process:
+    subscribers_are_notified_of_what_others_do,
+    notifications_end_with_the_membership,
+    subscriptions_are_in_the_activity_log,
+);
+
+on_one!(a_subscription_is_started_and_stopped_in_a_browser);
+
+/// Notifies of what has happened so far.
+pub(super) async fn fan_out(app: &TestApp) {
+    let (store, tenant) = crate::store::open(app).await;
+    let mut tx = store.begin().await.expect("a transaction");
+    let events = tx.take_new_events(tenant).await.expect("events");
+    let all: Vec<_> = events.iter().map(|one| one.event.clone()).collect();
+    tx.notify_subscribers(tenant, &all, chrono::Utc::now().into())
+        .await
+        .expect("notifications");
+    tx.mark_events_queued(tenant, &events, |_| false)
+        .await
+        .expect("a statement");
+    tx.commit().await.expect("a commit");
+    store.close().await;
+}
+
+pub(super) async fn create_service(app: &TestApp, name: &str) -> String {
+    app.key()
+        .create("/api/services", json!({ "name": name }))
+        .await
+}
+
+pub(super) async fn subscribe(browser: &TestClient, service: &str, risk: &str, mail: &str) {
+    let fields = [
+        ("min_risk", risk),
+        ("mail", mail),
+        ("time_zone", "Europe/Berlin"),
+    ];
+    let path = format!("/services/{service}/subscription");
+    browser.post_form(&path, &fields).await.is(303);
+}
+
+/// Returns the number of unread notifications in the bar.
+async fn unread(browser: &TestClient) -> String {
+    let page = browser.get("/upcoming").await;
+    page.is(200);
+    match page.text.split_once("class=\"unread\"") {
+        Some((_, link)) => between(link, ">", "<").to_owned(),
+        None => String::new(),
+    }
+}
+
+/// Returns the titles of a section of the page of notifications.
+async fn titles(browser: &TestClient, section: &str) -> Vec<String> {
+    let page = browser.get("/notifications").await;
+    page.is(200);
+    let Some((_, rest)) = page.text.split_once(&format!("id=\"{section}\">")) else {
+        return Vec::new();
+    };
+    let (rest, _) = rest.split_once("</section>").expect("the end");
+    let links = rest.split("href=\"/changes/").skip(1);
+    links
+        .map(|link| between(link, "dir=\"auto\">", "<").to_owned())
+        .collect()
+}
+
+/// Creates a change of a service with the key, and returns its id.
+pub(super) async fn change(app: &TestApp, service: &str, title: &str, risk: &str) -> String {
+    let body = json!({ "title": title, "service_id": service, "risk_level": risk });
+    app.key().create("/api/changes", body).await
+}
+
+async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
+    let owner = app.browser().await;
+    let grace = join(&app, &owner, "Grace", "member").await.browser;
+    let viewer = join(&app, &owner, "Vic", "viewer").await.browser;
+    let payments = create_service(&app, "payments").await;
+    let search = create_service(&app, "search").await;
+    subscribe(&grace, &payments, "medium", "none").await;
+    subscribe(&owner, &payments, "low", "none").await;
+    // Viewers only read.
+    let path = format!("/services/{payments}/subscription");
+    viewer
+        .post_form(&path, &[("min_risk", "low")])
+        .await
+        .is(403);
+    let page = viewer.get(&format!("/services/{payments}")).await.text;
+    assert!(!page.contains("/subscription\""), "{page}");
+    grace
+        .post_form(&path, &[("min_risk", "huge")])
+        .await
+        .is(422);
+
+    let first = change(&app, &payments, "First", "medium").await;
+    change(&app, &payments, "Too small", "low").await;
+    change(&app, &search, "Of another service", "high").await;
+    // Of two services, the second of which is subscribed to.
+    let body = json!({
+        "title": "Of both", "service_ids": [search, payments], "risk_level": "high",
+    });
+    app.key().create("/api/changes", body).await;
+    let other = app.second_organization();
+    app.with_key(&other.key)
+        .completed_change("Of another organization")
+        .await;
+    fan_out(&app).await;
+    assert_eq!(titles(&grace, "unread").await, ["Of both", "First"]);
+    assert_eq!(
+        titles(&owner, "unread").await,
+        ["Of both", "Too small", "First"]
+    );
+    assert!(titles(&viewer, "unread").await.is_empty());
+    assert_eq!(unread(&viewer).await, "");
+    let umbrella = app.browser_of(&other).await;
+    assert!(titles(&umbrella, "unread").await.is_empty());
+
+    // Marks one, then the rest.
+    let read = format!("/notifications/{first}/read");
+    grace.post_form(&read, &[]).await.is(303);
+    assert_eq!(titles(&grace, "unread").await, ["Of both"]);
+    assert_eq!(titles(&grace, "read").await, ["First"]);
+    umbrella.post_form(&read, &[]).await.is(404);
+    assert_eq!(unread(&grace).await, "1");
+    let page = grace.get("/notifications").await.text;
+    let until = between(&page, "name=\"until\" value=\"", "\"").to_owned();
+    change(&app, &payments, "Later", "high").await;
+    fan_out(&app).await;
+    grace
+        .post_form("/notifications/read", &[("until", &until)])
+        .await
+        .is(303);
+    assert_eq!(titles(&grace, "unread").await, ["Later"]);
+    assert_eq!(titles(&grace, "read").await, ["Of both", "First"]);
+
+    // A later event makes a change unread again, but not one's own.
+    let path = format!("/changes/{first}");
+    owner
+        .post_form(&path, &[("status", "in_progress")])
+        .await
+        .is(303);
+    fan_out(&app).await;
+    assert_eq!(titles(&grace, "unread").await, ["First", "Later"]);
+    let page = grace.get("/notifications").await.text;
+    assert!(page.contains("in progress by <bdi>"), "{page}");
+    let before = titles(&owner, "unread").await;
+    grace
+        .post_form("/notifications/read", &[("until", "9999999999999")])
+        .await
+        .is(303);
+    grace
+        .post_form(&path, &[("status", "completed")])
+        .await
+        .is(303);
+    fan_out(&app).await;
+    assert!(titles(&grace, "unread").await.is_empty());
+    let after = titles(&owner, "unread").await;
+    assert_eq!(after.first().map(String::as_str), Some("First"));
+    assert_eq!(after.len(), before.len());
+
+    // Deleted changes are still listed, and no more follow once it is stopped.
+    owner
+        .post_form(&format!("{path}/delete"), &[])
+        .await
+        .is(303);
+    fan_out(&app).await;
+    let page = grace.get("/notifications").await.text;
+    assert!(page.contains("deleted by <bdi>"), "{page}");
+    let stop = format!("/services/{payments}/subscription/stop");
+    grace.post_form(&stop, &[]).await.is(303);
+    grace.post_form(&stop, &[]).await.is(404);
+    change(&app, &payments, "After the end", "high").await;
+    fan_out(&app).await;
+    assert_eq!(titles(&grace, "unread").await, ["First"]);
+}
+
+async fn notifications_end_with_the_membership(app: TestApp) {
+    let owner = app.browser().await;
+    let grace = join(&app, &owner, "Grace", "member").await;
+    let payments = create_service(&app, "payments").await;
+    subscribe(&grace.browser, &payments, "low", "instant").await;
+    change(&app, &payments, "Before", "low").await;
+    fan_out(&app).await;
+    assert_eq!(unread(&grace.browser).await, "1");
+    let remove = format!("/settings/members/{}/remove", grace.id);
+    owner.post_form(&remove, &[]).await.is(303);
+    change(&app, &payments, "After", "low").await;
+    fan_out(&app).await;
+    // Neither comes back with the person.
+    let link = super::invite(&owner, &grace.email, "member").await;
+    let fields = [("name", "Grace"), ("password", super::PASSWORD)];
+    let answer = app.anonymous().post_form(&link, &fields).await;
+    answer.is(303);
+    let (cookie, _) = answer
+        .header("set-cookie")
+        .split_once(';')
+        .expect("a cookie");
+    let again = app.anonymous().with("cookie", cookie);
+    assert!(titles(&again, "unread").await.is_empty());
+    change(&app, &payments, "Later", "low").await;
+    fan_out(&app).await;
+    assert!(titles(&again, "unread").await.is_empty());
+}
+
+async fn subscriptions_are_in_the_activity_log(app: TestApp) {
+    let owner = app.browser().await;
+    let payments = create_service(&app, "payments").await;
+    let path = format!("/services/{payments}/subscription");
+    for risk in ["low", "low", "high"] {
+        owner.post_form(&path, &[("min_risk", risk)]).await.is(303);
+    }
+    let account = owner.get("/account").await.text;
+    assert!(account.contains(&path), "{account}");
+    // Without a mail server, mails are not offered and cannot be chosen.
+    assert!(!account.contains("name=\"mail\""), "{account}");
+    subscribe(&owner, &payments, "high", "instant").await;
+    let fields = [("from", "account")];
+    let answer = owner.post_form(&format!("{path}/stop"), &fields).await;
+    answer.is(303);
+    assert_eq!(answer.header("location"), "/account?done=subscription");
+    let log = owner.get("/api/activity?resource=subscription").await;
+    let items = log.body(200)["items"].clone();
+    let items = items.as_array().expect("a list");
+    let actions: Vec<String> = items.iter().map(|item| text(&item["action"])).collect();
+    assert_eq!(actions, ["stopped", "updated", "started"]);
+    for item in items {
+        assert_eq!(text(&item["resource_type"]), "subscription");
+        assert_eq!(text(&item["resource_label"]), "payments");
+        assert_eq!(text(&item["resource_id"]), payments);
+        assert_eq!(text(&item["actor_id"]), app.organization.owner_id);
+    }
+    let changes = json!({ "min_risk": { "from": "low", "to": "high" } });
+    assert_eq!(items[1]["metadata"]["changes"], changes);
+    let page = owner.get("/activity").await.text;
+    for verb in ["started", "changed", "stopped"] {
+        let sentence = format!("{verb} the subscription to");
+        assert!(page.contains(&sentence), "{sentence}: {page}");
+    }
+}
+
+async fn a_subscription_is_started_and_stopped_in_a_browser(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    let payments = create_service(&app, "payments").await;
+    let page = format!("{}/services/{payments}", app.url());
+    sign_in(&browser, &app, &app.organization).await;
+    browser.open(&page).await;
+    browser.click(".head details > summary").await;
+    browser.press("Start subscription").await;
+    browser.wait_for(".head details > summary").await;
+    assert_eq!(
+        browser.text_of(".head details > summary").await,
+        "Subscribed"
+    );
+    browser.open(&format!("{}/account", app.url())).await;
+    let list = browser.text_of("#subscriptions + ul").await;
+    assert!(list.contains("payments"), "{list}");
+    browser.open(&page).await;
+    browser.click(".head details > summary").await;
+    browser.press("Stop subscription").await;
+    browser.wait_for(".head details > summary").await;
+    assert_eq!(
+        browser.text_of(".head details > summary").await,
+        "Subscribe"
+    );
+    browser
+        .open(&format!("{}/activity?resource=subscription", app.url()))
+        .await;
+    let list = browser.text_of("main").await;
+    assert!(
+        list.contains("started the subscription to payments"),
+        "{list}"
+    );
+    assert!(
+        list.contains("stopped the subscription to payments"),
+        "{list}"
+    );
+    assert_eq!(browser.console().await, [""; 0]);
+}
