@@ -15,8 +15,8 @@ use changelog_core::{
 };
 use serde::Deserialize;
 use sqlx::types::Uuid;
-use tokio::sync::Notify;
 use sqlx::{FromRow, Postgres, QueryBuilder, Sqlite};
+use tokio::sync::Notify;
 
 use super::engine::{Dialect, Engine, Script, Value, execute, on, push_organization, push_values};
 use super::{Database, StoreError, Tenant, Tx};

@@ -37,7 +37,7 @@ fn parse(mail: &SmtpMail) -> Message<'_> {
         .expect("a mail that can be parsed")
 }
 
-fn header<'m>(mail: &'m Message<'_>, name: &str) -> &'m str {
+fn header<'m>(mail: &'m Message<'_>, name: &'m str) -> &'m str {
     mail.header_raw(name)
         .unwrap_or_else(|| panic!("no {name}"))
         .trim()
