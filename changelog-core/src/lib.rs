@@ -50,7 +50,9 @@ pub use change::{
     HistoryEntry, HostRef, ImportedChange, Link, NewChange, NewChanges, Outcome, RiskLevel,
     ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
-pub use connection::{ConnectionKind, Event, EventFilter, EventKind};
+pub use connection::{
+    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, NewConnection, ReceiverInput,
+};
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};
 pub use ids::{

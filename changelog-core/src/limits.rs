@@ -23,6 +23,11 @@ pub const MAX_SERVICES: usize = 20;
 /// The most links of a change.
 pub const MAX_LINKS: usize = 10;
 
+/// The longest token of a connection, in characters.
+pub const MAX_TOKEN_CHARS: usize = 1_000;
+/// The most values of one condition of a connection's filter.
+pub const MAX_FILTER_VALUES: usize = 50;
+
 /// The shortest name of a service, in characters.
 pub const MIN_SERVICE_NAME_CHARS: usize = 2;
 /// The most services that a service depends on.

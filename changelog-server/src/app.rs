@@ -10,6 +10,8 @@ use chrono::{DateTime, Utc};
 use crate::change_streams::ChangeStreams;
 use crate::clock::Clock;
 use crate::config::Settings;
+use crate::integrations::Integrations;
+use crate::integrations::http::ReceiverClient;
 use crate::last_used::LastUsed;
 use crate::mail::Mailer;
 use crate::markdown::Markdown;
@@ -17,6 +19,7 @@ use crate::open_files;
 use crate::passwords::Passwords;
 use crate::rate_limits::RateLimits;
 use crate::response_memory::{self, ResponseMemory};
+use crate::secrets::Secrets;
 use crate::store::Store;
 
 /// The store, the clock, the settings; cheap to clone.
@@ -38,6 +41,8 @@ pub struct Parts {
     pub change_streams: ChangeStreams,
     /// The memory for responses that clients have not read yet.
     pub memory: ResponseMemory,
+    /// What connections to receivers need.
+    pub integrations: Integrations,
     /// The password hasher.
     pub passwords: Passwords,
     /// What sends mails; `None` if no mail server is configured.
@@ -56,6 +61,7 @@ impl App {
         store: Store,
         clock: Clock,
         settings: Settings,
+        secrets: Secrets,
         mailer: Option<Mailer>,
         address: SocketAddr,
     ) -> Self {
@@ -75,6 +81,10 @@ impl App {
             memory,
             last_used: LastUsed::default(),
             passwords: Passwords::new(),
+            integrations: Integrations::new(
+                secrets,
+                ReceiverClient::new(settings.receivers.networks.clone()),
+            ),
             markdown: Markdown::new(),
             store,
             clock,

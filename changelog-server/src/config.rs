@@ -4,14 +4,15 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use changelog_core::{ApiKeyId, Plan, Timestamp};
+use changelog_core::{ApiKeyId, ConnectionId, ConnectionKind, Plan, RiskLevel, Timestamp};
 use clap::{Args, Parser, Subcommand, value_parser};
 use ipnet::IpNet;
 use url::Url;
 
 use crate::app::reachable;
 use crate::mail::MailSettings;
-use crate::store::{Capacity, Quotas};
+use crate::secrets::{Secrets, SecretsError};
+use crate::store::{Capacity, DeliveryId, Quotas};
 
 /// The change log service.
 #[derive(Debug, Parser)]
@@ -60,6 +61,12 @@ pub enum Command {
     /// Manage users
     #[command(subcommand)]
     User(User),
+    /// Connect Slack, Teams, Grafana, PagerDuty and webhooks
+    #[command(subcommand)]
+    Integration(Integration),
+    /// Manage the key that encrypts stored secrets
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Write a consistent copy of the SQLite database, even while it is being served
     Backup {
         /// The file to write; it must not exist
@@ -148,9 +155,56 @@ pub struct Settings {
     /// The mail server.
     #[command(flatten)]
     pub mail: MailSettings,
+    /// Networks whose receivers are allowed.
+    #[command(flatten)]
+    pub receivers: AllowedReceivers,
+    /// The key of stored secrets.
+    #[command(flatten)]
+    pub secrets: SecretsFile,
     /// The quotas of an organization.
     #[command(flatten)]
     pub quotas: QuotaSettings,
+}
+
+/// Networks whose receivers are allowed.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AllowedReceivers {
+    /// Networks whose receivers are allowed although they are private, also over plain http
+    #[arg(
+        long = "allow-receivers",
+        help = "Networks, such as 10.0.0.0/8, whose receivers are allowed although they are \
+                private or local, also over plain http; comma-separated",
+        env = "CHANGELOG_ALLOW_RECEIVERS",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = network
+    )]
+    pub networks: Vec<IpNet>,
+}
+
+/// The key of stored secrets.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SecretsFile {
+    /// The file with the key that encrypts stored secrets; made if there is none
+    #[arg(
+        long = "secrets-key-file",
+        help = "The file with the key that encrypts the secrets of connections, made if there is \
+                none [default: the SQLite file with .key after its name, or \
+                changelog-secrets.key]",
+        env = "CHANGELOG_SECRETS_KEY_FILE",
+        value_name = "PATH"
+    )]
+    pub path: Option<PathBuf>,
+}
+
+impl SecretsFile {
+    /// Opens the file.
+    pub fn open(&self, database_url: &str) -> Result<Secrets, SecretsError> {
+        match &self.path {
+            Some(path) => Secrets::open(path),
+            None => Secrets::open(&Secrets::default_path(database_url)),
+        }
+    }
 }
 
 /// The quotas of one organization.
@@ -337,6 +391,92 @@ pub enum User {
         /// A file with the password, or - for standard input
         #[arg(long, value_name = "PATH")]
         password_file: PathBuf,
+    },
+}
+
+/// Connections to receivers.
+#[derive(Debug, Subcommand)]
+pub enum Integration {
+    /// Connect a receiver: it is sent what happens to changes from now on
+    Create {
+        /// The organization's id or name
+        #[arg(long)]
+        org: String,
+        /// What to connect: webhook, slack, teams, grafana or pagerduty
+        #[arg(long, value_name = "KIND")]
+        kind: ConnectionKind,
+        /// A name for the connection
+        #[arg(long)]
+        name: String,
+        /// The address of the receiver; for Grafana, its base URL
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+        /// A file with the token of a Slack bot or Grafana, or PagerDuty's routing key, or -
+        #[arg(long, value_name = "PATH")]
+        token_file: Option<PathBuf>,
+        /// The id of the channel that a Slack bot writes to
+        #[arg(long, value_name = "ID")]
+        channel: Option<String>,
+        /// Send only changes of at least this risk
+        #[arg(long, value_name = "RISK")]
+        min_risk: Option<RiskLevel>,
+        /// Send only changes of this service, by name; repeatable
+        #[arg(long = "service", value_name = "NAME")]
+        services: Vec<String>,
+        /// The key of stored secrets.
+        #[command(flatten)]
+        secrets: SecretsFile,
+    },
+    /// List the connections of an organization
+    List {
+        /// The organization's id or name
+        #[arg(long)]
+        org: String,
+    },
+    /// Send a sample event, and print the receiver's answer
+    Test {
+        /// The connection's id, as `integration list` shows it
+        id: ConnectionId,
+        /// The key of stored secrets.
+        #[command(flatten)]
+        secrets: SecretsFile,
+        /// Networks whose receivers are allowed.
+        #[command(flatten)]
+        receivers: AllowedReceivers,
+    },
+    /// List the last deliveries of a connection, newest first
+    Deliveries {
+        /// The connection's id
+        id: ConnectionId,
+        /// Only those that failed and are not sent again by themselves
+        #[arg(long)]
+        dead: bool,
+    },
+    /// Send a delivery again
+    Replay {
+        /// The delivery, as `integration deliveries` shows it
+        delivery: DeliveryId,
+    },
+    /// Let a connection send again that was disabled
+    Enable {
+        /// The connection's id
+        id: ConnectionId,
+    },
+    /// Delete a connection; what is queued for it is not sent
+    Delete {
+        /// The connection's id
+        id: ConnectionId,
+    },
+}
+
+/// The key that encrypts stored secrets.
+#[derive(Debug, Subcommand)]
+pub enum SecretsCommand {
+    /// Make a new key, encrypt everything by it, and delete the old one
+    Rotate {
+        /// The key of stored secrets.
+        #[command(flatten)]
+        secrets: SecretsFile,
     },
 }
 

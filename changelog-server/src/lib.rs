@@ -27,9 +27,16 @@ pub mod service;
 pub mod store;
 mod web;
 
+use std::time::Duration;
+
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use app::App;
+
+/// How long messages to receivers may take to be finished after the last request.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves on a listener until the shutdown resolves, then finishes the running
 /// requests and returns.
@@ -37,9 +44,19 @@ pub async fn run(app: App, listener: TcpListener, shutdown: impl Future<Output =
     let mut routes = api::routes(&app);
     routes.extend(dashboard::routes(&app));
     let tasks = background::start(&app);
+    let (stop, stopped) = watch::channel(false);
+    let worker = tokio::spawn(integrations::worker::run(app.clone(), stopped));
+    let shutdown = async {
+        shutdown.await;
+        // Receivers get what is being sent while requests are finished.
+        let _ = stop.send(true);
+    };
     let failure = dashboard::failure;
     let routes = web::route::join(routes, failure);
     serve::serve(app.clone(), routes, failure, listener, shutdown).await;
+    if timeout(WORKER_TIMEOUT, worker).await.is_err() {
+        tracing::warn!("a message was still being sent; it is sent again after the next start");
+    }
     for task in tasks {
         task.abort();
     }

@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Serve;
+use crate::secrets::SecretsError;
 use crate::store::{OpenError, Purpose, Store, StoreError};
 use crate::web::session::new_token;
 
@@ -31,6 +32,9 @@ pub enum StartError {
     /// The database cannot be read.
     #[error("{0}")]
     Store(#[from] StoreError),
+    /// The key of stored secrets cannot be read or made.
+    #[error("{0}")]
+    Secrets(#[from] SecretsError),
     /// The address cannot be listened on.
     #[error("{0}")]
     Io(#[from] std::io::Error),
@@ -39,6 +43,15 @@ pub enum StartError {
 impl Service {
     /// Opens the database and binds the listener.
     pub async fn start(database_url: &str, serve: Serve) -> Result<Self, StartError> {
+        Self::start_at(database_url, serve, Clock::system()).await
+    }
+
+    /// The same with another clock, for tests.
+    pub async fn start_at(
+        database_url: &str,
+        serve: Serve,
+        clock: Clock,
+    ) -> Result<Self, StartError> {
         let capacity = serve.settings.capacity();
         let (store, serve_lock) = Store::open(database_url, Purpose::Serve, capacity).await?;
         let listener = crate::serve::bind(serve.listen).await?;
@@ -46,9 +59,10 @@ impl Service {
         // The first organization is created by the holder of this token.
         let setup_token = store.setup_token(&new_token()).await?;
         let mailer = serve.settings.mail.mailer(&serve.settings.host(address))?;
-        let clock = clock(&store, serve.trust_clock).await?;
+        set_clock(&clock, &store, serve.trust_clock).await?;
+        let secrets = serve.settings.secrets.open(database_url)?;
         Ok(Self {
-            app: App::new(store, clock, serve.settings, mailer, address),
+            app: App::new(store, clock, serve.settings, secrets, mailer, address),
             listener,
             address,
             setup_token,
@@ -81,11 +95,14 @@ impl Service {
     }
 }
 
-/// Starts a clock that is never behind the latest time that a server of this
-/// database has recorded: a system clock that was set back must not make expired
-/// keys and sessions valid again. With `trust_system`, the recorded time is reset.
-pub(crate) async fn clock(store: &Store, trust_system: bool) -> Result<Clock, StoreError> {
-    let clock = Clock::system();
+/// Makes a clock never be behind the latest time that a server of this database has
+/// recorded: a system clock that was set back must not make expired keys and sessions
+/// valid again. With `trust_system`, the recorded time is reset.
+pub(crate) async fn set_clock(
+    clock: &Clock,
+    store: &Store,
+    trust_system: bool,
+) -> Result<(), StoreError> {
     if trust_system {
         store.reset_latest_time(clock.now().into()).await?;
     } else if let Some(latest) = store.latest_time().await?
@@ -98,5 +115,5 @@ pub(crate) async fn clock(store: &Store, trust_system: bool) -> Result<Clock, St
              expire by the recorded time; if the system clock is right, start with --trust-clock"
         );
     }
-    Ok(clock)
+    Ok(())
 }

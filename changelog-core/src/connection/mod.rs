@@ -2,11 +2,13 @@
 
 mod event;
 mod filter;
+mod input;
 
 use crate::wire_enum::wire_enum;
 
 pub use event::{Event, EventKind};
 pub use filter::EventFilter;
+pub use input::{ConnectionPatch, NewConnection, ReceiverInput};
 
 wire_enum! {
     /// The kind of a connection: what it sends to, and in which format.

@@ -2,10 +2,12 @@
 
 mod backup;
 mod demo;
+mod integration;
 mod key;
 mod org;
 mod schema;
 mod secret;
+mod secrets;
 mod serve;
 mod table;
 mod user;
@@ -19,6 +21,7 @@ use serde::Serialize;
 
 use crate::clock::Clock;
 use crate::config::{Arguments, Command, Common};
+use crate::secrets::SecretsError;
 use crate::service::StartError;
 use crate::store::{BackupError, Capacity, OpenError, Purpose, Store, StoreError, Tenant};
 
@@ -37,6 +40,10 @@ enum Failure {
     Store(#[from] StoreError),
     #[error("{0}")]
     Backup(#[from] BackupError),
+    #[error("the receiver did not take it: {0}")]
+    NotDelivered(String),
+    #[error("{0}")]
+    Secrets(#[from] SecretsError),
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}")]
@@ -72,6 +79,8 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::Org(command) => org::run(&common, command).await,
         Command::Key(command) => key::run(&common, command).await,
         Command::User(command) => user::run(&common, command).await,
+        Command::Integration(command) => integration::run(&common, command).await,
+        Command::Secrets(command) => secrets::run(&common, &command).await,
         Command::Backup { path } => backup::run(&common, &path).await,
         Command::Openapi => print(crate::api::document()),
         Command::Schema(command) => schema::run(&common, &command),

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use changelog_core::{ServiceId, Timestamp};
+use changelog_core::{Event, ServiceId, Timestamp};
 use chrono::TimeDelta;
 
 use super::senders;
@@ -47,6 +47,8 @@ pub(super) async fn queue_events(app: &App, tenant: Tenant) -> Result<Queued, St
     let received: HashSet<i64> = deliveries.iter().map(|one| one.sequence).collect();
     tx.mark_events_queued(tenant, &events, |sequence| received.contains(&sequence))
         .await?;
+    let subscribed: Vec<&Event> = events.iter().map(|one| &one.event).collect();
+    tx.notify_subscribers(tenant, &subscribed, now).await?;
     tx.commit().await?;
     Ok(Queued {
         events: events.len(),

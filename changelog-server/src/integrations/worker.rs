@@ -136,7 +136,7 @@ impl Sender {
     /// Sends until the connection is deleted or disabled, or the server stops. Returns the
     /// id of the connection.
     async fn run(mut self) -> ConnectionId {
-        let mut organization = None;
+        let mut organization: Option<String> = None;
         if self.app.store.serves_alone()
             && let Err(error) = self.release().await
         {
@@ -175,9 +175,7 @@ impl Sender {
 
     async fn release(&self) -> Result<(), StoreError> {
         let mut tx = self.app.store.begin_for(self.tenant).await?;
-        let released = tx
-            .release_claims(self.tenant, self.id, self.now())
-            .await?;
+        let released = tx.release_claims(self.tenant, self.id, self.now()).await?;
         if released > 0 {
             tx.commit().await?;
         }
@@ -302,7 +300,10 @@ impl Sender {
             Verdict::Delivered => health.works = Some(true),
             Verdict::Refused { .. } => {}
             Verdict::Disabled { reason } => health.disable = Some(reason.clone()),
-            Verdict::Retry { reason, after: asked } => {
+            Verdict::Retry {
+                reason,
+                after: asked,
+            } => {
                 health.works.get_or_insert(false);
                 let since = connection.failing_since.unwrap_or(now);
                 if now >= since.plus(MAX_FAILING) {

@@ -5,6 +5,9 @@
 //! the number of attempts fences off a worker that is late: its result is ignored.
 //! A delivery is claimed only when the earlier ones of the same change are done.
 
+use std::fmt;
+use std::str::FromStr;
+
 use changelog_core::{ChangeId, ConnectionId, Event, ServiceId, Timestamp};
 use chrono::TimeDelta;
 use serde_json::Value as Json;
@@ -159,6 +162,36 @@ pub struct Finished {
     pub reason: Option<String>,
     /// What the receiver calls its message about the change from now on.
     pub reference: Option<Json>,
+}
+
+/// What names a delivery: the connection, a period, and the place of the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryId {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// The place of the event.
+    pub sequence: i64,
+}
+
+impl fmt::Display for DeliveryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.connection, self.sequence)
+    }
+}
+
+impl FromStr for DeliveryId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (connection, sequence) = text.split_once('.')?;
+            Some(Self {
+                connection: connection.parse().ok()?,
+                sequence: sequence.parse().ok()?,
+            })
+        };
+        parse().ok_or_else(|| "must be as `integration deliveries` shows it".to_owned())
+    }
 }
 
 /// Whether an event is still to be sent.

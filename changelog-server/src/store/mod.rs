@@ -76,7 +76,8 @@ pub use connections::{Connection, Disabled, MAX_CONNECTIONS};
 pub(crate) use database::new_id;
 pub use database::{Database, Tx};
 pub use deliveries::{
-    Claim, ConnectionHealth, Delivery, DeliveryState, Finished, MAX_COUNTED, NewDelivery,
+    Claim, ConnectionHealth, Delivery, DeliveryId, DeliveryState, Finished, MAX_COUNTED,
+    NewDelivery,
 };
 pub use dependencies::Dependencies;
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};

@@ -159,7 +159,7 @@ impl Tx {
     pub async fn notify_subscribers(
         &mut self,
         tenant: Tenant,
-        events: &[Event],
+        events: &[&Event],
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let services = events.iter().flat_map(|event| &event.change.service_ids);
@@ -255,7 +255,7 @@ impl Tx {
 /// matches, with the most urgent of the ways to mail it. The rows of all transactions are
 /// in the same order, so that none waits for another one that waits for it.
 fn matching<'e>(
-    events: &'e [Event],
+    events: &[&'e Event],
     subscribers: &[Subscriber],
 ) -> BTreeMap<(UserId, ChangeId), (&'e Event, MailMode)> {
     let mut of_service: HashMap<ServiceId, Vec<&Subscriber>> = HashMap::new();
@@ -264,7 +264,7 @@ fn matching<'e>(
         list.push(subscriber);
     }
     let mut new: BTreeMap<(UserId, ChangeId), (&Event, MailMode)> = BTreeMap::new();
-    for event in events {
+    for event in events.iter().copied() {
         let change = &event.change;
         let services = change.service_ids.iter();
         for subscriber in services.filter_map(|id| of_service.get(id)).flatten() {

@@ -21,9 +21,13 @@ pub(super) async fn fan_out(app: &TestApp) {
     let mut tx = store.begin().await.expect("a transaction");
     let events = tx.take_new_events(tenant).await.expect("events");
     let all: Vec<_> = events.iter().map(|one| one.event.clone()).collect();
-    tx.notify_subscribers(tenant, &all, chrono::Utc::now().into())
-        .await
-        .expect("notifications");
+    tx.notify_subscribers(
+        tenant,
+        &all.iter().collect::<Vec<_>>(),
+        chrono::Utc::now().into(),
+    )
+    .await
+    .expect("notifications");
     tx.mark_events_queued(tenant, &events, |_| false)
         .await
         .expect("a statement");

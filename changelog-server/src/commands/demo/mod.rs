@@ -24,9 +24,11 @@ use self::seed::Seed;
 use super::table::table;
 use super::{Failure, now, org, print, serve};
 use crate::app::{App, reachable};
+use crate::clock::Clock;
 use crate::config::{Demo, Settings};
 use crate::passwords;
-use crate::service::clock;
+use crate::secrets::Secrets;
+use crate::service::set_clock;
 use crate::store::{Actor, Capacity, Purpose, Store, Tenant};
 
 /// The most characters of a title in the table.
@@ -65,10 +67,14 @@ pub(super) async fn run(demo: Demo) -> Result<(), Failure> {
     let listening = listener.local_addr()?;
     let mut access = access(&store, &demo.data_dir).await?;
 
+    let clock = Clock::system();
+    set_clock(&clock, &store, false).await?;
+    let secrets = Secrets::open(&path.with_extension("db.key"))?;
     let app = App::new(
         store.clone(),
-        clock(&store, false).await?,
+        clock,
         Settings::default(),
+        secrets,
         None,
         listening,
     );

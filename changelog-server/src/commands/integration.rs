@@ -1,0 +1,321 @@
+//! `changelog-server integration`
+
+use changelog_core::{
+    ConnectionId, ConnectionKind, EventFilter, Input, NewConnection, ReceiverInput,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::table::table;
+use super::{Failure, note, now, open, organization, print, print_json, secret};
+use crate::config::{Common, Integration};
+use crate::integrations::http::ReceiverClient;
+use crate::integrations::message::{Message, Verdict};
+use crate::integrations::{open_target, senders, setup};
+use crate::store::{
+    Actor, Connection, Delivery, DeliveryId, DeliveryState, MAX_CONNECTIONS, Store, StoreError,
+    Tenant, new_id,
+};
+
+/// A new connection, as JSON.
+#[derive(Serialize)]
+struct Created<'c> {
+    id: ConnectionId,
+    name: &'c str,
+    kind: &'c ConnectionKind,
+    secret: Option<String>,
+}
+
+pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Failure> {
+    let store = open(common).await?;
+    match command {
+        Integration::Create {
+            org,
+            kind,
+            name,
+            url,
+            token_file,
+            channel,
+            min_risk,
+            services,
+            secrets,
+        } => {
+            let (tenant, _) = organization(common, &store, &org).await?;
+            let mut filter = EventFilter {
+                min_risk,
+                ..EventFilter::default_of(&kind)
+            };
+            for name in services {
+                match store.service_named(tenant, &name).await? {
+                    Some(service) => filter.service_ids.push(service.id),
+                    None => {
+                        let message = format!("{org:?} has no service named {name:?}");
+                        return Err(Failure::Usage(message));
+                    }
+                }
+            }
+            let token = token_file.as_deref().map(secret::read).transpose()?;
+            let new = NewConnection {
+                kind,
+                name,
+                receiver: ReceiverInput {
+                    url,
+                    token,
+                    channel,
+                    ..ReceiverInput::default()
+                },
+                filter,
+            };
+            let secrets = secrets.open(&common.database_url)?;
+            create(common, &store, tenant, &secrets, new).await
+        }
+        Integration::List { org } => {
+            let (tenant, _) = organization(common, &store, &org).await?;
+            let connections = store.connections(tenant).await?;
+            if common.json {
+                let all: Vec<_> = connections.iter().map(shown).collect();
+                return print_json(&all);
+            }
+            let header = ["ID", "NAME", "KIND", "SENDS TO", "STATE"];
+            let rows = connections.iter().map(|one| {
+                let state = match (&one.disabled, one.failing_since) {
+                    (Some(disabled), _) => format!("disabled: {}", disabled.reason),
+                    (None, Some(since)) => format!("failing since {since}"),
+                    (None, None) => "enabled".to_owned(),
+                };
+                vec![
+                    one.id.to_string(),
+                    one.name.clone(),
+                    one.kind.to_string(),
+                    one.address.clone(),
+                    state,
+                ]
+            });
+            print(&table(&header, rows))
+        }
+        Integration::Test {
+            id,
+            secrets,
+            receivers,
+        } => {
+            let (tenant, connection) = find(&store, id).await?;
+            let secrets = secrets.open(&common.database_url)?;
+            let target = open_target(&secrets, tenant, &connection)?;
+            let organization = store.organization(tenant).await?;
+            let event = senders::test_event(tenant.id(), now().into());
+            let message = Message {
+                target: &target,
+                event: &event,
+                grouped: &[],
+                dashboard: "http://localhost",
+                organization: &organization.name,
+                reference: None,
+                now: now().into(),
+            };
+            let http = ReceiverClient::new(receivers.networks);
+            let attempt = senders::send(&http, &connection.kind, &message).await;
+            let (delivered, reason) = match &attempt.verdict {
+                Verdict::Delivered => (true, None),
+                Verdict::Retry { reason, .. }
+                | Verdict::Refused { reason }
+                | Verdict::Disabled { reason } => (false, Some(reason.as_str())),
+            };
+            let duration = attempt.duration.as_millis();
+            if common.json {
+                print_json(&json!({
+                    "delivered": delivered,
+                    "status": attempt.status,
+                    "duration_ms": u64::try_from(duration).unwrap_or(u64::MAX),
+                    "answer": attempt.answer,
+                    "reason": reason,
+                }))?;
+            } else {
+                let status = attempt
+                    .status
+                    .map_or("no answer".to_owned(), |status| format!("answer {status}"));
+                print(&format!("{status} after {duration} ms"))?;
+                if !attempt.answer.is_empty() {
+                    print(&attempt.answer)?;
+                }
+            }
+            match reason {
+                Some(reason) => Err(Failure::NotDelivered(reason.to_owned())),
+                None => Ok(()),
+            }
+        }
+        Integration::Deliveries { id, dead } => {
+            let (tenant, connection) = find(&store, id).await?;
+            let deliveries = store.deliveries(tenant, id, None, dead).await?;
+            if common.json {
+                let all: Vec<_> = deliveries
+                    .iter()
+                    .map(|one| delivery_json(connection.id, one))
+                    .collect();
+                return print_json(&all);
+            }
+            let header = [
+                "DELIVERY", "STATE", "ATTEMPTS", "STATUS", "EVENT", "CHANGE", "REASON",
+            ];
+            let rows = deliveries.iter().map(|one| {
+                let event = one.event.as_ref();
+                vec![
+                    delivery_id(id, one).to_string(),
+                    state(one).to_owned(),
+                    one.attempts.to_string(),
+                    one.status
+                        .map_or(String::new(), |status| status.to_string()),
+                    event.map_or(String::new(), |event| event.kind.to_string()),
+                    event.map_or(String::new(), |event| event.change.title.clone()),
+                    one.reason.clone().unwrap_or_default(),
+                ]
+            });
+            print(&table(&header, rows))
+        }
+        Integration::Replay { delivery } => {
+            let (tenant, _) = find(&store, delivery.connection).await?;
+            let mut tx = store.begin_for(tenant).await?;
+            tx.replay(tenant, delivery.connection, delivery.sequence, now().into())
+                .await
+                .map_err(|error| match error {
+                    StoreError::NotFound => Failure::Usage(format!(
+                        "there is no delivery {delivery}, or it is being sent"
+                    )),
+                    error => error.into(),
+                })?;
+            tx.commit().await?;
+            done(common, "the delivery is queued again")
+        }
+        Integration::Enable { id } => {
+            let (tenant, connection) = find(&store, id).await?;
+            let mut tx = store.begin_for(tenant).await?;
+            tx.enable_connection(tenant, &Actor::operator(), &connection, now())
+                .await?;
+            tx.commit().await?;
+            done(common, &format!("{:?} is enabled", connection.name))
+        }
+        Integration::Delete { id } => {
+            let (tenant, connection) = find(&store, id).await?;
+            let mut tx = store.begin_for(tenant).await?;
+            tx.delete_connection(tenant, &Actor::operator(), &connection, now())
+                .await?;
+            tx.commit().await?;
+            done(common, &format!("{:?} is deleted", connection.name))
+        }
+    }
+}
+
+async fn create(
+    common: &Common,
+    store: &Store,
+    tenant: Tenant,
+    secrets: &crate::secrets::Secrets,
+    new: NewConnection,
+) -> Result<(), Failure> {
+    let new = new.checked(now().into())?;
+    let id = ConnectionId(new_id(now()));
+    let prepared = setup::prepare(secrets, tenant, id, new, "Operator", now().into())?;
+    let connection = prepared.connection;
+    let mut tx = store.begin_for(tenant).await?;
+    let inserted = tx
+        .insert_connection(tenant, &Actor::operator(), &connection, now())
+        .await
+        .map_err(|error| match error {
+            StoreError::Conflict => Failure::Usage(format!(
+                "the organization has a connection named {:?} already",
+                connection.name
+            )),
+            error => error.into(),
+        })?;
+    if !inserted {
+        return Err(Failure::Usage(format!(
+            "the organization has {MAX_CONNECTIONS} connections, the most that it may have"
+        )));
+    }
+    tx.commit().await?;
+    if common.json {
+        return print_json(&Created {
+            id,
+            name: &connection.name,
+            kind: &connection.kind,
+            secret: prepared.signing_secret,
+        });
+    }
+    print(&id.to_string())?;
+    if let Some(secret) = prepared.signing_secret {
+        print(&secret)?;
+        note("the second line is the secret of the signatures; it is shown only this once");
+    }
+    note(&format!("try it: changelog-server integration test {id}"));
+    Ok(())
+}
+
+async fn find(store: &Store, id: ConnectionId) -> Result<(Tenant, Connection), Failure> {
+    let found = async {
+        let tenant = store.organization_of_connection(id).await?;
+        Ok((tenant, store.connection(tenant, id).await?))
+    };
+    found.await.map_err(|error| match error {
+        StoreError::NotFound => Failure::Usage(format!(
+            "there is no connection with the id {id}; `changelog-server integration list --org \
+             ORG` lists the connections"
+        )),
+        error => error.into(),
+    })
+}
+
+/// Reports what was done.
+fn done(common: &Common, text: &str) -> Result<(), Failure> {
+    if common.json {
+        return print_json(&json!({ "done": true }));
+    }
+    print(text)
+}
+
+fn shown(connection: &Connection) -> serde_json::Value {
+    json!({
+        "id": connection.id,
+        "name": connection.name,
+        "kind": connection.kind,
+        "address": connection.address,
+        "filter": connection.filter,
+        "created_at": connection.created_at,
+        "created_by": connection.created_by,
+        "disabled_at": connection.disabled.as_ref().map(|disabled| disabled.at),
+        "disabled_reason": connection.disabled.as_ref().map(|disabled| &disabled.reason),
+        "failing_since": connection.failing_since,
+    })
+}
+
+fn delivery_id(connection: ConnectionId, delivery: &Delivery) -> DeliveryId {
+    DeliveryId {
+        connection,
+        sequence: delivery.sequence,
+    }
+}
+
+fn state(delivery: &Delivery) -> &'static str {
+    match delivery.state {
+        DeliveryState::Pending if delivery.is_claimed => "being sent",
+        state => state.as_str(),
+    }
+}
+
+fn delivery_json(connection: ConnectionId, delivery: &Delivery) -> serde_json::Value {
+    let event = delivery.event.as_ref();
+    let is_pending = delivery.state == DeliveryState::Pending;
+    json!({
+        "id": delivery_id(connection, delivery).to_string(),
+        "state": state(delivery),
+        "attempts": delivery.attempts,
+        "next_attempt_at": is_pending.then_some(delivery.next_at),
+        "attempted_at": delivery.attempted_at,
+        "duration_ms": delivery.duration_ms,
+        "status": delivery.status,
+        "answer": delivery.answer,
+        "reason": delivery.reason,
+        "event": event.map(|event| &event.kind),
+        "change_id": event.map(|event| event.change.id),
+        "title": event.map(|event| &event.change.title),
+        "queued_at": delivery.created_at,
+    })
+}
