@@ -12,9 +12,10 @@ use tempfile::TempDir;
 use crate::client::{TestClient, text};
 use crate::database::{self, Db};
 use crate::postgres::Postgres;
-use crate::process::{run, server_command};
+use crate::process::{run, secrets_key_file, server_command};
 use crate::server::Server;
 use crate::template;
+use crate::test_clock::TestClock;
 use crate::{programs, watchdog};
 
 /// The database of an app.
@@ -60,6 +61,8 @@ pub struct TestApp {
     pub server: Server,
     /// The address of the database.
     pub database: String,
+    /// The clock of the services in this process.
+    pub clock: TestClock,
     folder: TempDir,
 }
 
@@ -67,8 +70,11 @@ impl TestApp {
     /// Starts the service in this process; `None` if the database is not installed.
     pub async fn new(engine: Engine) -> Option<Self> {
         let (folder, database, organization) = prepare(engine).await?;
-        let server = Server::start_in_process(&database, &[]).await;
+        let clock = TestClock::default();
+        let key = secrets_key_file(folder.path());
+        let server = Server::start_with(&database, &[], &key, &clock).await;
         Some(Self {
+            clock,
             engine,
             organization,
             server: server.unwrap_or_else(|error| panic!("the server does not start: {error}")),
@@ -100,6 +106,7 @@ impl TestApp {
     ) -> Self {
         let server = Server::start(serve(folder.path(), &database)).await;
         Self {
+            clock: TestClock::default(),
             engine,
             organization,
             server: server.unwrap_or_else(|log| panic!("the server exited: {log}")),
@@ -243,7 +250,8 @@ impl TestApp {
             command.args(flags);
             Server::start(command).await
         } else {
-            Server::start_in_process(&self.database, flags).await
+            let key = secrets_key_file(self.folder());
+            Server::start_with(&self.database, flags, &key, &self.clock).await
         };
         server.unwrap_or_else(|error| panic!("the server does not start: {error}"))
     }

@@ -28,6 +28,7 @@ mod server_thread;
 pub mod shapes;
 pub mod smtp;
 mod template;
+pub mod test_clock;
 mod transaction_pooler;
 pub mod watchdog;
 
@@ -42,6 +43,7 @@ pub use process::{run, server_command, signal};
 pub use raw_connection::RawConnection;
 pub use server::Server;
 pub use smtp::{SmtpMail, SmtpMode, SmtpServer};
+pub use test_clock::TestClock;
 pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParameters};
 
 /// Runs each test on SQLite and on PostgreSQL, as `sqlite::name` and

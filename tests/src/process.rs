@@ -42,6 +42,12 @@ pub fn server_command(home: &Path) -> Command {
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", home)
         .env("TZ", "UTC")
+        .env("CHANGELOG_SECRETS_KEY_FILE", secrets_key_file(home))
         .current_dir(home);
     command
+}
+
+/// Returns the path of the key of stored secrets of an app.
+pub(crate) fn secrets_key_file(home: &Path) -> std::path::PathBuf {
+    home.join("secrets.key")
 }

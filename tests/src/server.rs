@@ -1,5 +1,6 @@
 //! A running service: in the test process, or in a process of its own.
 
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use changelog_server::store::Store;
 
 use crate::server_process::ServerProcess;
 use crate::server_thread::ServerThread;
+use crate::test_clock::TestClock;
 
 /// A running service; stopped when dropped.
 pub struct Server {
@@ -26,7 +28,28 @@ impl Server {
     /// # Errors
     /// The error message.
     pub async fn start_in_process(database: &str, flags: &[&str]) -> Result<Self, String> {
-        let (thread, address) = ServerThread::start(database, flags).await?;
+        // All servers that share a database have the same key.
+        let key = std::env::temp_dir().join(format!("changelog-tests-{}.key", std::process::id()));
+        Self::start_with(database, flags, &key, &TestClock::default()).await
+    }
+
+    /// Starts the service in this process, with the key of stored secrets in this file and
+    /// with this clock.
+    ///
+    /// # Errors
+    /// The error message.
+    pub(crate) async fn start_with(
+        database: &str,
+        flags: &[&str],
+        key: &Path,
+        clock: &TestClock,
+    ) -> Result<Self, String> {
+        let key = key.to_string_lossy();
+        let flags: Vec<&str> = ["--secrets-key-file", &key]
+            .into_iter()
+            .chain(flags.iter().copied())
+            .collect();
+        let (thread, address) = ServerThread::start(database, &flags, clock).await?;
         Ok(Self {
             address,
             kind: Kind::Thread(Box::new(thread)),

@@ -11,6 +11,8 @@ use clap::Parser;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use crate::test_clock::TestClock;
+
 /// A service on a thread; stopped when dropped.
 pub(crate) struct ServerThread {
     runtime: Handle,
@@ -26,13 +28,18 @@ impl ServerThread {
     ///
     /// # Errors
     /// The error message.
-    pub(crate) async fn start(database: &str, flags: &[&str]) -> Result<(Self, String), String> {
+    pub(crate) async fn start(
+        database: &str,
+        flags: &[&str],
+        clock: &TestClock,
+    ) -> Result<(Self, String), String> {
         let command = ["changelog-server", "serve", "--listen", "127.0.0.1:0"];
         let arguments = Arguments::try_parse_from(command.iter().chain(flags));
         let Command::Serve(serve) = arguments.map_err(|error| error.to_string())?.command else {
             return Err(format!("{flags:?} are not flags of serve"));
         };
         let database = database.to_owned();
+        let clock = clock.clock();
         let (started, starting) = oneshot::channel();
         let (drain, drained) = oneshot::channel::<()>();
         let (kill, killed) = oneshot::channel::<()>();
@@ -43,7 +50,7 @@ impl ServerThread {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async {
-                let service = match Service::start(&database, serve).await {
+                let service = match Service::start_at(&database, serve, clock).await {
                     Ok(service) => service,
                     Err(error) => return drop(started.send(Err(error.to_string()))),
                 };
