@@ -1,7 +1,7 @@
 //! `/invitations/TOKEN`: joins an organization.
 //!
-//! The service sends no mail and cannot verify addresses: a person with the link is
-//! the invited person for the inviting organization, and for no other. Hence an
+//! The service does not verify addresses, because the inviting person has the link, too,
+//! and often passes it on: a person with the link is the invited person for the inviting organization, and for no other. Hence an
 //! address may have several accounts, which differ by their passwords, and a new
 //! account gets no access to the organizations of the others. An existing account
 //! joins another organization if its password is given with the invitation. The

@@ -263,7 +263,8 @@ impl<'p> Log<'p> {
 
     /// Requires that transactions need one node: those that create changes the node of
     /// one organization, and those about accounts and keys the coordinator. Only moving
-    /// an entry to the activity log needs both.
+    /// an entry to the activity log and queueing events, of which subscribers are notified,
+    /// need both.
     fn check_transactions(&self) {
         let mut transactions: BTreeMap<&str, Vec<&Explained>> = BTreeMap::new();
         for one in &self.statements {
@@ -280,7 +281,9 @@ impl<'p> Log<'p> {
             let needs_one_node =
                 tables.is_subset(of_organizations) || tables.is_disjoint(of_organizations);
             assert!(
-                needs_one_node || has("DELETE FROM pending_activity "),
+                needs_one_node
+                    || has("DELETE FROM pending_activity ")
+                    || has("UPDATE event_organizations "),
                 "{tables:?} in {statements:#?}"
             );
             if has("INSERT INTO changes ") {

@@ -7,7 +7,7 @@ use changelog_tests::{
 };
 use mail_parser::{HeaderValue, Message, MessageParser};
 
-use super::subscriptions::{change, create_service, fan_out, subscribe};
+use super::subscriptions::{change, create_service, subscribe, wait_for_notifications};
 use super::{between, join};
 
 on_both!(
@@ -94,7 +94,7 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     assert!(page.contains("name=\"mail\""), "{page}");
     let title = "Zażółć <b>gęślą</b> & Bcc: eve@example.com";
     let id = change(&app, &service, title, "high").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     let mails = smtp.wait_for(2).await;
     let mail = &mails[1];
     assert_eq!(mail.recipients, ["Grace@example.org"]);
@@ -165,7 +165,7 @@ async fn a_mail_is_sent_at_once_and_stopped_with_one_click(mut app: TestApp) {
     assert_eq!(text(&last["actor_name"]), "Grace");
     assert_eq!(text(&last["resource_label"]), "payments & more");
     change(&app, &service, "After the end", "high").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     wait_until_idle(&app).await;
     assert_eq!(smtp.mails().len(), 2);
 }
@@ -174,13 +174,13 @@ async fn bursts_are_joined(mut app: TestApp) {
     let smtp = with_mail(&mut app, SmtpMode::Accept).await;
     let (grace, service) = subscriber(&app, "instant").await;
     change(&app, &service, "The first", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     smtp.wait_for(2).await;
     wait_until_idle(&app).await;
     for number in 0..55 {
         change(&app, &service, &format!("Change {number:02}"), "low").await;
     }
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     // The next mail waits until a minute after the last one.
     let sent_at = number(&app, "SELECT sent_at FROM mailboxes").await;
     let due_at = number(&app, DUE_AT).await;
@@ -206,7 +206,7 @@ async fn a_mail_of_the_day_is_due_at_eight(mut app: TestApp) {
     smtp.wait_for(1).await;
     for title in ["One", "Two"] {
         change(&app, &service, title, "low").await;
-        fan_out(&app).await;
+        wait_for_notifications(&app).await;
     }
     let due_at = number(&app, DUE_AT).await.expect("it is due");
     let due_at = chrono::DateTime::from_timestamp_millis(due_at).expect("a time");
@@ -228,7 +228,7 @@ async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
     smtp.wait_for(1).await;
     smtp.set_mode(SmtpMode::HangUp);
     change(&app, &service, "Kept", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     let mut failures = 0;
     for mode in [
         SmtpMode::HangUpInData,
@@ -247,7 +247,7 @@ async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
         assert!(wait > least, "{wait} ms after {failures} failures");
         // What happens meanwhile is in the same mail.
         change(&app, &service, &format!("Change {failures}"), "low").await;
-        fan_out(&app).await;
+        wait_for_notifications(&app).await;
         let account = grace.get("/account").await.text;
         assert!(
             account.contains("The last mail to you was not sent"),
@@ -284,14 +284,14 @@ async fn a_refused_mail_is_not_sent_again(mut app: TestApp) {
     smtp.wait_for(1).await;
     smtp.set_mode(SmtpMode::RefuseRecipient(550));
     change(&app, &service, "Refused", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     smtp.wait_for_failures(1).await;
     wait_until_idle(&app).await;
     let account = grace.get("/account").await.text;
     assert!(account.contains("no such mailbox here"), "{account}");
     smtp.set_mode(SmtpMode::Accept);
     change(&app, &service, "Accepted", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     let mails = smtp.wait_for(2).await;
     let (plain, _) = parts(&mails[1]);
     assert!(
@@ -309,13 +309,13 @@ async fn people_who_have_left_get_no_mails(mut app: TestApp) {
     subscribe(&owner, &service, "low", "instant").await;
     subscribe(&grace.browser, &service, "low", "daily").await;
     change(&app, &service, "Before", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     smtp.wait_for(2).await;
     let remove = format!("/settings/members/{}/remove", grace.id);
     owner.post_form(&remove, &[]).await.is(303);
     wait_until_idle(&app).await;
     change(&app, &service, "After", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     app.execute(HURRY).await;
     smtp.wait_for(3).await;
     wait_until_idle(&app).await;
@@ -338,7 +338,7 @@ async fn two_servers_send_a_mail_once(mut app: TestApp) {
     smtp.wait_for(1).await;
     for round in 0..8 {
         change(&app, &service, &format!("Round {round}"), "low").await;
-        fan_out(&app).await;
+        wait_for_notifications(&app).await;
         if round > 0 {
             app.execute(HURRY).await;
         }

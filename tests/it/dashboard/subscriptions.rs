@@ -1,7 +1,9 @@
 //! Subscriptions to services, and the notifications that they lead to.
 
+use std::time::Duration;
+
 use changelog_tests::chromium::Chromium;
-use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
+use changelog_tests::{Db, TestApp, TestClient, database, on_both, on_one, text};
 use serde_json::json;
 
 use super::{between, join, sign_in};
@@ -15,25 +17,20 @@ on_both!(
 
 on_one!(a_subscription_is_started_and_stopped_in_a_browser);
 
-/// Notifies of what has happened so far.
-pub(super) async fn fan_out(app: &TestApp) {
-    let (store, tenant) = crate::store::open(app).await;
-    let mut tx = store.begin().await.expect("a transaction");
-    let events = tx.take_new_events(tenant).await.expect("events");
-    let all: Vec<_> = events.iter().map(|one| one.event.clone()).collect();
-    tx.notify_subscribers(
-        tenant,
-        &all.iter().collect::<Vec<_>>(),
-        chrono::Utc::now().into(),
-    )
-    .await
-    .expect("notifications");
-    tx.mark_events_queued(tenant, &events, |_| false)
-        .await
-        .expect("a statement");
-    tx.commit().await.expect("a commit");
-    store.close().await;
+/// Waits until the service has notified of what has happened so far.
+pub(super) async fn wait_for_notifications(app: &TestApp) {
+    let mut db = Db::open(app.engine, &app.database).await;
+    for _ in 0..600 {
+        let new: Vec<(i64,)> = database::fetch!(&mut db, sqlx::query_as(NEW_EVENTS));
+        if new.is_empty() {
+            return db.close().await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("events are still new");
 }
+
+const NEW_EVENTS: &str = "SELECT sequence FROM events WHERE is_new = 1";
 
 pub(super) async fn create_service(app: &TestApp, name: &str) -> String {
     app.key()
@@ -114,7 +111,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     app.with_key(&other.key)
         .completed_change("Of another organization")
         .await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     assert_eq!(titles(&grace, "unread").await, ["Of both", "First"]);
     assert_eq!(
         titles(&owner, "unread").await,
@@ -135,7 +132,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
     let page = grace.get("/notifications").await.text;
     let until = between(&page, "name=\"until\" value=\"", "\"").to_owned();
     change(&app, &payments, "Later", "high").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     grace
         .post_form("/notifications/read", &[("until", &until)])
         .await
@@ -149,7 +146,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
         .post_form(&path, &[("status", "in_progress")])
         .await
         .is(303);
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     assert_eq!(titles(&grace, "unread").await, ["First", "Later"]);
     let page = grace.get("/notifications").await.text;
     assert!(page.contains("in progress by <bdi>"), "{page}");
@@ -162,7 +159,7 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
         .post_form(&path, &[("status", "completed")])
         .await
         .is(303);
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     assert!(titles(&grace, "unread").await.is_empty());
     let after = titles(&owner, "unread").await;
     assert_eq!(after.first().map(String::as_str), Some("First"));
@@ -173,14 +170,14 @@ async fn subscribers_are_notified_of_what_others_do(app: TestApp) {
         .post_form(&format!("{path}/delete"), &[])
         .await
         .is(303);
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     let page = grace.get("/notifications").await.text;
     assert!(page.contains("deleted by <bdi>"), "{page}");
     let stop = format!("/services/{payments}/subscription/stop");
     grace.post_form(&stop, &[]).await.is(303);
     grace.post_form(&stop, &[]).await.is(404);
     change(&app, &payments, "After the end", "high").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     assert_eq!(titles(&grace, "unread").await, ["First"]);
 }
 
@@ -190,12 +187,12 @@ async fn notifications_end_with_the_membership(app: TestApp) {
     let payments = create_service(&app, "payments").await;
     subscribe(&grace.browser, &payments, "low", "instant").await;
     change(&app, &payments, "Before", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     assert_eq!(unread(&grace.browser).await, "1");
     let remove = format!("/settings/members/{}/remove", grace.id);
     owner.post_form(&remove, &[]).await.is(303);
     change(&app, &payments, "After", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     // Neither comes back with the person.
     let link = super::invite(&owner, &grace.email, "member").await;
     let fields = [("name", "Grace"), ("password", super::PASSWORD)];
@@ -208,7 +205,7 @@ async fn notifications_end_with_the_membership(app: TestApp) {
     let again = app.anonymous().with("cookie", cookie);
     assert!(titles(&again, "unread").await.is_empty());
     change(&app, &payments, "Later", "low").await;
-    fan_out(&app).await;
+    wait_for_notifications(&app).await;
     assert!(titles(&again, "unread").await.is_empty());
 }
 
