@@ -71,6 +71,8 @@ impl Chromium {
                 "--disable-background-networking",
                 "--no-first-run",
                 "--window-size=1280,900",
+                // A host whose pages are no secure context.
+                "--host-resolver-rules=MAP plain.test 127.0.0.1",
                 format!("--user-data-dir={}", profile.path().display()),
             ],
             "prefs": preferences,

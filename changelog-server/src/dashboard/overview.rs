@@ -3,7 +3,9 @@
 
 use askama::Template;
 use changelog_core::change::around::Affected;
-use changelog_core::{Change, ChangeFilter, ResourceType, Service, Status, Timestamp};
+use changelog_core::{
+    ActivityEntry, Change, ChangeFilter, ResourceType, Service, Status, Timestamp,
+};
 use chrono::TimeDelta;
 use futures_util::future::try_join_all;
 
@@ -42,6 +44,8 @@ const NOW_STEP: i64 = 5 * 60_000;
 struct Undone {
     change: Change,
     reason: Option<String>,
+    /// Who gave the change this status, and when, if that was after it was logged.
+    by: Option<(String, Timestamp)>,
 }
 
 #[derive(Template)]
@@ -145,7 +149,7 @@ fn around_now(now: Timestamp) -> Range {
     )
 }
 
-/// Adds why changes were rolled back, which their histories have.
+/// Adds why and by whom changes were rolled back, which their histories have.
 async fn with_reasons(
     app: &App,
     tenant: Tenant,
@@ -156,14 +160,23 @@ async fn with_reasons(
             app.store
                 .history(tenant, ResourceType::Change, change.id.0, change.created_at);
         let history = history.await?;
-        let mut reasons = history.iter().filter_map(|stored| {
-            let reason = stored.entry.metadata.get("reason")?.as_str()?;
-            Some((stored.entry.created_at, reason))
-        });
-        let first = reasons.next();
-        let latest = reasons.fold(first, |latest, one| latest.max(Some(one)));
-        let reason = latest.map(|(_, reason)| reason.to_owned());
-        Ok(Undone { change, reason })
+        let newest = |has: &dyn Fn(&ActivityEntry) -> bool| {
+            let having = history.iter().filter(|stored| has(&stored.entry));
+            having.max_by_key(|stored| stored.entry.created_at)
+        };
+        let reason = |entry: &ActivityEntry| entry.metadata["reason"].as_str().map(str::to_owned);
+        let undoes = |entry: &ActivityEntry| {
+            entry.metadata["changes"]["status"]["to"] == change.status.as_str()
+        };
+        let by = newest(&undoes);
+        Ok(Undone {
+            reason: newest(&|entry| reason(entry).is_some()).and_then(|one| reason(&one.entry)),
+            by: by.map(|stored| {
+                let at = change.ended_at.unwrap_or(stored.entry.created_at);
+                (stored.actor().name, at)
+            }),
+            change,
+        })
     };
     try_join_all(changes.into_iter().map(read)).await
 }

@@ -4,6 +4,7 @@ use super::{MENU, sign_in};
 use crate::chlog::ChlogOutput;
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, keys, on_one};
+use fantoccini::key::Key;
 
 on_one!(
     a_key_is_created_used_and_revoked,
@@ -14,7 +15,31 @@ on_one!(
 async fn a_key_is_created_used_and_revoked(app: TestApp) {
     if let Some(browser) = Chromium::start().await {
         check_key_lifecycle(&app, &browser).await;
+        copy_without_https(&app, &browser).await;
     }
+}
+
+/// Copies on a page of plain http, where browsers give scripts no access to the clipboard.
+async fn copy_without_https(app: &TestApp, browser: &Chromium) {
+    let id = app.key().change("To be copied").await;
+    let url = app.url().replace("127.0.0.1", "plain.test");
+    browser
+        .open(&format!("{url}/sign-in?next=/changes/{id}"))
+        .await;
+    let owner = &app.organization;
+    super::try_sign_in(browser, &owner.email, &owner.password).await;
+    browser.wait_for("#copy-chlog").await;
+    let has_clipboard = browser.script("return navigator.clipboard !== undefined");
+    assert_eq!(has_clipboard.await, false);
+    browser
+        .click("[data-copy='copy-chlog']:not([hidden])")
+        .await;
+    browser.wait_for_text("Copied").await;
+    let search = browser.find("#search").await;
+    let control = Key::Control.to_string();
+    let pasted = search.send_keys(&format!("{control}v{control}")).await;
+    pasted.expect("keys");
+    assert_eq!(browser.value("#search").await, format!("chlog show {id}"));
 }
 
 /// Runs `chlog` with a key.

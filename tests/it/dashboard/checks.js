@@ -77,6 +77,32 @@ for (const element of all(".scroll, pre")) {
   if (scrolls && element.tabIndex < 0 && !element.querySelector("a, button, input, select")) say("scrolls by mouse only", element);
 }
 
+// The ring around the focus is there, and no ancestor cuts it off. Marks of charts have an
+// outline of their own.
+for (const element of all("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")) {
+  if (!isShown(element) || element.disabled || element.closest("svg, dialog")) continue;
+  element.focus();
+  if (document.activeElement !== element) continue;
+  const style = getComputedStyle(element);
+  const width = style.outlineStyle === "none" ? 0 : parseFloat(style.outlineWidth);
+  if (width < 2) say("no ring around the focus", element);
+  const reach = width + parseFloat(style.outlineOffset);
+  const box = element.getBoundingClientRect();
+  for (let around = element.parentElement; around && around !== document.body; around = around.parentElement) {
+    const [x, y] = [getComputedStyle(around).overflowX, getComputedStyle(around).overflowY];
+    const edge = around.getBoundingClientRect();
+    const cut = [
+      x !== "visible" && edge.left - box.left + reach,
+      x !== "visible" && box.right + reach - edge.right,
+      y !== "visible" && edge.top - box.top + reach,
+      y !== "visible" && box.bottom + reach - edge.bottom,
+    ];
+    // Half of the ring is enough to see it.
+    if (Math.max(...cut) > width / 2) say(`the ring around the focus is cut off by ${Math.max(...cut)} pixels`, element);
+  }
+}
+document.activeElement.blur();
+
 // Contrast: 4.5, and 3 for large text.
 const parse = (text) => {
   const [r, g, b, a = 1] = text.match(/[\d.]+/g).map(Number);

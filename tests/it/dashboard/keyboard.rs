@@ -1,5 +1,6 @@
 //! Keyboard shortcuts and navigation with the tab key.
 
+use chrono::{TimeDelta, Utc};
 use fantoccini::key::Key;
 use serde_json::json;
 
@@ -89,10 +90,15 @@ async fn keys_open_pages_and_the_palette(app: TestApp) {
     let Some(browser) = Chromium::start().await else {
         return;
     };
+    // One a day.
+    let now = Utc::now();
+    let changes = (0..60).map(|number| {
+        let at = now - TimeDelta::days(number);
+        json!({ "title": format!("Number {number}"), "status": "completed", "occurred_at": at.to_rfc3339() })
+    });
+    let changes = json!({ "changes": changes.collect::<Vec<_>>() });
+    app.key().post("/api/changes/bulk", changes).await.is(201);
     let id = app.key().change("First").await;
-    for number in 0..60 {
-        app.key().change(&format!("Number {number}")).await;
-    }
     app.key()
         .create("/api/services", json!({ "name": "payments" }))
         .await;
@@ -131,6 +137,7 @@ async fn keys_open_pages_and_the_palette(app: TestApp) {
     browser.wait_for(".entry[data-current]").await;
     browser.keys(&Key::Escape.to_string()).await;
     assert!(!browser.has("[data-current]").await);
+    move_in_charts(&browser, &format!("{}/", app.url())).await;
     let control = Key::Control.to_string();
     browser.keys(&format!("{control}k{control}")).await;
     browser.wait_for(".palette[open]").await;
@@ -144,6 +151,49 @@ async fn keys_open_pages_and_the_palette(app: TestApp) {
         browser.address().await
     );
     assert_eq!(browser.console().await, [""; 0]);
+}
+
+/// Moves between the marks of the charts of a page: each chart is one stop of the tab key,
+/// on the mark that had the focus last.
+async fn move_in_charts(browser: &Chromium, address: &str) {
+    browser.open(address).await;
+    browser.wait_for("[data-help]:not([hidden])").await;
+    for (chart, weekday) in [(".chart.bars", false), (".chart.calendar", true)] {
+        let stops = format!("{chart} a:not([tabindex='-1'])");
+        assert_eq!(browser.all(&stops).await.len(), 1, "{chart}");
+        browser
+            .script(&format!("document.querySelector(`{stops}`).focus()"))
+            .await;
+        // The days between the focused mark and the last one.
+        let position = format!(
+            "const all = [...document.querySelectorAll('{chart} a')];
+            return all.length - 1 - all.indexOf(document.activeElement)"
+        );
+        let (day, week) = if weekday {
+            ([Key::Up, Key::Down], [Key::Left, Key::Right])
+        } else {
+            ([Key::Left, Key::Right], [Key::Up, Key::Down])
+        };
+        let step = if weekday { 7 } else { 0 };
+        for (key, expected) in [
+            (Key::End, 0),
+            (day[1].clone(), 0),
+            (day[0].clone(), 1),
+            (day[0].clone(), 2),
+            (day[1].clone(), 1),
+            (week[0].clone(), 1 + step),
+            (week[0].clone(), 1 + 2 * step),
+            (week[1].clone(), 1 + step),
+        ] {
+            browser.keys(&key.to_string()).await;
+            assert_eq!(browser.script(&position).await, expected, "{chart} {key:?}");
+        }
+        browser.keys(&Key::Home.to_string()).await;
+        let first =
+            format!("return document.activeElement === document.querySelector('{chart} a')");
+        assert_eq!(browser.script(&first).await, true, "{chart}");
+        assert_eq!(browser.all(&stops).await.len(), 1, "{chart}");
+    }
 }
 
 async fn focus(browser: &Chromium) -> String {
@@ -209,21 +259,19 @@ async fn pages_can_be_used_with_the_tab_key(app: TestApp) {
         .wait_for_url(&format!("{}/changes#main", app.url()))
         .await;
     // The focus is visible at each step, until it leaves the page.
-    let seen = "const e = document.activeElement, s = getComputedStyle(e);\
+    let unseen = "const e = document.activeElement, s = getComputedStyle(e);\
         if (e === document.body) return null;\
-        return e.type === 'datetime-local' || s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2";
+        const isSeen = e.type === 'datetime-local' || s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) >= 2;\
+        return isSeen ? '' : e.outerHTML";
     // In a time field, the browser marks the focused part.
     let mut steps = 0;
     loop {
         browser.keys(&Key::Tab.to_string()).await;
-        let is_seen = browser.script(seen).await;
-        if is_seen.is_null() || steps > 90 {
+        let found = browser.script(unseen).await;
+        if found.is_null() || steps > 90 {
             break;
         }
-        let what = browser
-            .script("return document.activeElement.outerHTML")
-            .await;
-        assert_eq!(is_seen, true, "step {steps}: {what}");
+        assert_eq!(found, "", "step {steps}");
         steps += 1;
     }
     assert!((10..90).contains(&steps), "{steps} steps");

@@ -2,6 +2,7 @@
 use super::{MENU, PASSWORD, Person, between, invite, join, sign_in, try_sign_in};
 use changelog_tests::chromium::Chromium;
 use changelog_tests::{TestApp, TestClient, on_one};
+use serde_json::Value;
 
 on_one!(
     an_invited_person_joins,
@@ -19,6 +20,21 @@ async fn an_invited_person_joins(app: TestApp) {
         return;
     };
     check_invitation(&app, &browser, &other).await;
+    // The texts and the controls of a row have one middle.
+    let script = "const middles = (row) => [...row.cells].filter((cell) => cell.innerText.trim())
+        .map((cell) => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            const box = range.getBoundingClientRect();
+            return box.top + box.height / 2;
+        });
+        return [...document.querySelectorAll('.people tbody tr')].map(middles)
+            .map((all) => Math.round(Math.max(...all) - Math.min(...all)))";
+    let apart = browser.script(script).await;
+    let apart = apart.as_array().expect("rows");
+    assert_eq!(apart.len(), 2);
+    let is_close = |one: &Value| one.as_u64().is_some_and(|pixels| pixels <= 4);
+    assert!(apart.iter().all(is_close), "{apart:?}");
 }
 
 /// Invites a person, who joins; also used without scripts.

@@ -291,8 +291,9 @@ async fn the_checks_find_faults() {
         const main = document.querySelector('main');
         main.insertAdjacentHTML('beforeend', `<h4>deep</h4><input id=email><button></button>
             <p id=faint>faint</p><a href=/x></a><ul><p>no item</p></ul><table><tr><td>1</td></tr></table>
-            <div id=broad>x</div><p aria-labelledby=nowhere>x</p>`);
-        faint.style.color = '#bbb'; broad.style.width = '3000px';
+            <div><a href=/y>y</a></div><a id=bare href=/z>z</a><div id=broad>x</div><p aria-labelledby=nowhere>x</p>`);
+        document.querySelector('a[href$=y]').parentElement.style.overflow = 'hidden';
+        bare.style.outline = 'none'; faint.style.color = '#bbb'; broad.style.width = '3000px';
         const style = document.createElement('style'); style.textContent = 'main { color: red }';
         document.head.append(style); console.error('not well');";
     browser.script(spoil).await;
@@ -309,6 +310,8 @@ async fn the_checks_find_faults() {
         "a table without heads",
         "wider than the window",
         "names nowhere",
+        "the ring around the focus is cut off",
+        "no ring around the focus: <a id=\"bare\"",
         "not well",
         "Content Security Policy",
     ] {

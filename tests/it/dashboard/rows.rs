@@ -29,7 +29,11 @@ async fn record_hard_changes(app: &TestApp) {
         "title": "W".repeat(300), "risk_level": "high", "status": "completed",
         "service_ids": services, "host_id": host, "tags": tags,
     });
-    let rtl = json!({ "title": "שדרוג השרת", "status": "rolled_back", "outcome": "failed" });
+    let an_hour = chrono::Utc::now() - chrono::TimeDelta::seconds(3_590);
+    let rtl = json!({
+        "title": "שדרוג השרת", "status": "rolled_back", "outcome": "failed",
+        "occurred_at": an_hour.to_rfc3339(),
+    });
     let planned = json!({
         "title": "Later", "status": "planned", "scheduled_for": "2035-01-31T22:00:00Z",
     });
@@ -90,6 +94,18 @@ async fn a_change_has_one_line_on_wide_screens(app: TestApp) {
         }
     }
     assert!(!row("WWW").contains("tag-3"), "{rows:?}");
+    // The heading has the date; an hour is not 60 minutes.
+    let times = browser.texts(".row:not(:has(.planned)) .when").await;
+    assert_eq!(times.len(), 2, "{times:?}");
+    for time in &times {
+        let (clock, age) = time.split_at_checked(5).expect("a clock time");
+        assert!(
+            clock.as_bytes()[2] == b':' && !age.contains('-'),
+            "{times:?}"
+        );
+    }
+    let ages = ["59 min ago", "1 h ago"];
+    assert!(ages.iter().any(|age| times[1].ends_with(age)), "{times:?}");
     // The page of a service or host does not repeat its own name.
     browser.open(&format!("{}/services", app.url())).await;
     browser.press("ledger").await;

@@ -111,5 +111,10 @@ async fn the_overview_says_why_changes_were_rolled_back(app: TestApp) {
     let undone = between(&page, "data-live=\"undone\"", "</section>");
     assert!(undone.contains("Deploy payments"), "{undone}");
     assert!(undone.contains("cards &#60;time&#62; out"), "{undone}");
+    let who = between(undone, "<li class=\"reason\">", "<time");
+    assert!(
+        who.contains("rolled back by <bdi>terraform</bdi>"),
+        "{undone}"
+    );
     assert!(!undone.contains("Long ago"), "{undone}");
 }
