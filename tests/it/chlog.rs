@@ -1,13 +1,17 @@
 //! The `chlog` commands, run as processes against the service.
 
+mod catalog;
 mod certificates;
 mod change_ids;
 mod completion;
 mod doctor;
+mod edit;
 mod export;
 mod hostile_repository;
 mod import;
-mod list_and_edit;
+mod import_formats;
+mod import_git;
+mod list;
 mod log;
 mod log_context;
 mod log_sources;
@@ -23,6 +27,8 @@ mod spool_organizations;
 mod spool_updates;
 mod terraform;
 mod terraform_by_hand;
+mod terraform_examples;
+mod terraform_run;
 mod times;
 
 use serde_json::Value;

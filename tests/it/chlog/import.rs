@@ -1,29 +1,21 @@
 //! `chlog import`: files, CSV and git history; each change is imported once.
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::chlog::{ChlogOutput, chlog};
-use changelog_tests::{Organization, TestApp, each, on_one};
+use changelog_tests::{Organization, TestApp, on_one};
 
 on_one!(
     importing_a_file_again_adds_nothing,
     identical_lines_are_imported_separately,
     edited_changes_are_not_imported_again,
     invalid_lines_are_written_to_the_rejected_file,
-    csv_files_are_imported,
-    json_documents_are_imported,
-    mistakes_are_explained,
-    unknown_names_are_refused_or_created,
     an_interrupted_import_reports_its_progress,
     ten_thousand_lines_are_imported,
-    changes_of_one_time_keep_their_order,
-    git_history_is_imported,
-    a_range_of_git_history_is_imported,
-    import_outside_a_repository_fails;
+    changes_of_one_time_keep_their_order;
     process:
     a_failed_import_can_be_repeated,
 );
@@ -78,16 +70,16 @@ pub(crate) async fn all_changes(app: &TestApp, key: &str) -> Vec<Value> {
     changes
 }
 
-fn write(app: &TestApp, name: &str, text: impl AsRef<[u8]>) {
+pub(super) fn write(app: &TestApp, name: &str, text: impl AsRef<[u8]>) {
     std::fs::write(app.folder().join(name), text).expect("a file");
 }
 
-async fn count(app: &TestApp) -> u64 {
+pub(super) async fn count(app: &TestApp) -> u64 {
     let list = app.key().get("/api/changes").await.body(200);
     list["count"].as_u64().expect("a count")
 }
 
-fn line(second: u32, title: &str) -> String {
+pub(super) fn line(second: u32, title: &str) -> String {
     let at = format!(
         "2026-01-01T{:02}:{:02}:{:02}Z",
         second / 3600,
@@ -324,166 +316,6 @@ async fn invalid_lines_are_written_to_the_rejected_file(app: TestApp) {
     chlog(&app, &["import", "bad.ndjson", "--rejected", "bad.ndjson"]).exits_with(2);
 }
 
-async fn json_documents_are_imported(app: TestApp) {
-    for title in ["Deploy one", "Deploy two"] {
-        chlog(&app, &["log", title, "--tag", "a"]).succeeds();
-    }
-    let other = app.second_organization();
-    for arguments in [
-        &["export", "--json"][..],
-        &["list", "--json"],
-        &["list", "--all", "--json"],
-    ] {
-        let document = chlog(&app, arguments).succeeds().stdout;
-        let mut command = app.chlog();
-        command.args(["import", "-"]).write_stdin(document.clone());
-        let output = ChlogOutput::of(&mut command).succeeds();
-        let words = "imported 0, skipped 2 already present, rejected 0";
-        assert!(output.stderr.contains(words), "{}", output.stderr);
-        let mut command = chlog_of(&app, &other);
-        command
-            .args(["import", "-", "--dry-run"])
-            .write_stdin(document);
-        let output = ChlogOutput::of(&mut command).succeeds();
-        // What would be imported is printed.
-        for words in ["  Deploy one\n", "  Deploy two\n", "would import 2"] {
-            assert!(output.stderr.contains(words), "{}", output.stderr);
-        }
-    }
-    write(
-        &app,
-        "array.json",
-        format!("[{},\n{}]", line(1, "One more"), line(2, "x")),
-    );
-    let output = chlog(&app, &["import", "array.json"]).exits_with(6);
-    assert!(
-        output.stderr.contains("line 2: title: "),
-        "{}",
-        output.stderr
-    );
-    assert!(output.stderr.contains("imported 1"), "{}", output.stderr);
-    // The rejected objects can be corrected and imported again.
-    let rejected = app.folder().join("array.json.rejected");
-    let text = std::fs::read_to_string(&rejected).expect("text");
-    std::fs::write(&rejected, text.replace("\"x\"", "\"Two more\"")).expect("a file");
-    let output = chlog(&app, &["import", "array.json.rejected"]).succeeds();
-    assert!(output.stderr.contains("imported 1"), "{}", output.stderr);
-}
-
-async fn mistakes_are_explained(app: TestApp) {
-    let output = chlog(&app, &["import"]).exits_with(2);
-    assert!(output.stderr.contains("import --git"), "{}", output.stderr);
-    write(&app, "text.ndjson", "not JSON\n");
-    let output = chlog(&app, &["import", "text.ndjson"]).exits_with(6);
-    let words = "line 1: not a JSON object";
-    assert!(output.stderr.contains(words), "{}", output.stderr);
-    // A repository without tags and merges.
-    let git =
-        "git init -q . && git -c user.name=a -c user.email=a@b.c commit -qm one --allow-empty";
-    let made = Command::new("sh")
-        .args(["-c", git])
-        .current_dir(app.folder())
-        .status();
-    assert!(made.expect("git").success());
-    let output = chlog(&app, &["import", "--git"]).succeeds();
-    assert!(
-        output.stderr.contains("no merge commits"),
-        "{}",
-        output.stderr
-    );
-}
-
-async fn csv_files_are_imported(app: TestApp) {
-    let table = "\u{feff}title,occurred_at,risk_level,tags,links,service,description\r\n\
-        \"Deploy \"\"api\"\", 2\",2026-01-01T00:00:00+01:00,high,\
-        \"[\"\"a\"\", \"\"b\"\"]\",\"[{\"\"label\"\":\"\"run\"\",\"\"url\"\":\"\"https://e.com/?a=b\"\"}]\",web,\"One\nTwo\"\r\n\
-        '=1+1,2026-01-02T00:00:00Z,,,,,\r\n\
-        too,few\r\n\
-        bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n";
-    write(&app, "table.csv", table);
-    let arguments = ["import", "table.csv", "--create-missing"];
-    let output = chlog(&app, &arguments).exits_with(6);
-    assert!(
-        output
-            .stderr
-            .contains("imported 2, skipped 0 already present, rejected 2"),
-        "{}",
-        output.stderr
-    );
-    assert!(
-        output.stderr.contains("line 5: ") && output.stderr.contains("line 6: risk_level"),
-        "{}",
-        output.stderr
-    );
-    let rejected =
-        std::fs::read_to_string(app.folder().join("table.csv.rejected")).expect("a file");
-    assert_eq!(
-        rejected,
-        "title,occurred_at,risk_level,tags,links,service,description\r\ntoo,few\r\n\
-         bad risk,2026-01-02T00:00:00Z,hihg,,,,\r\n"
-    );
-    let all_changes = all_changes(&app, &app.organization.key).await;
-    assert_eq!(all_changes[0]["title"], "=1+1");
-    let change = &all_changes[1];
-    assert_eq!(change["title"], "Deploy \"api\", 2");
-    assert_eq!(change["occurred_at"], "2025-12-31T23:00:00.000Z");
-    assert_eq!(change["description"], "One\nTwo");
-    assert_eq!(change["tags"], json!(["a", "b"]));
-    assert_eq!(
-        change["links"],
-        json!([{ "label": "run", "url": "https://e.com/?a=b" }])
-    );
-    assert_eq!(change["service"]["name"], "web");
-    for (header, word) in [("title,when\n", "when"), ("title\n", "occurred_at")] {
-        let output =
-            ChlogOutput::of(app.chlog().args(["import", "-"]).write_stdin(header)).exits_with(2);
-        assert!(output.stderr.contains(word), "{}", output.stderr);
-    }
-    // The format can be given where the name does not show it.
-    write(&app, "table.txt", line(1, "Deploy"));
-    let arguments = ["import", "table.txt", "--input-format", "csv"];
-    chlog(&app, &arguments).exits_with(2);
-    chlog(&app, &["import", "table.txt"]).succeeds();
-}
-
-async fn unknown_names_are_refused_or_created(app: TestApp) {
-    let text = json!({
-        "title": "Deploy", "occurred_at": "2026-01-01T00:00:00Z", "service": "payments", "host": "web-1",
-    });
-    write(
-        &app,
-        "named.ndjson",
-        format!("{text}\n{}", line(1, "Other")),
-    );
-    app.key()
-        .create("/api/services", json!({ "name": "Payment" }))
-        .await;
-    let output = chlog(&app, &["import", "named.ndjson"]).exits_with(3);
-    for words in [
-        "payments",
-        "did you mean Payment?",
-        "web-1",
-        "--create-missing",
-        "nothing was",
-    ] {
-        assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
-    }
-    assert_eq!(count(&app).await, 0);
-    let arguments = ["import", "named.ndjson", "--create-missing"];
-    let output = ChlogOutput::of(app.chlog().args(arguments).arg("--dry-run")).succeeds();
-    assert!(
-        output.stderr.contains("payments would be created"),
-        "{}",
-        output.stderr
-    );
-    for expected in ["imported 2", "skipped 2 already present"] {
-        let output = chlog(&app, &arguments).succeeds();
-        assert!(output.stderr.contains(expected), "{}", output.stderr);
-    }
-    let services = app.key().get("/api/services").await.data(200);
-    assert_eq!(each(&services, "name"), ["Payment", "payments"]);
-}
-
 async fn a_failed_import_can_be_repeated(app: TestApp) {
     let mut app = app;
     let lines: Vec<String> = (0..1200).map(|n| line(n, &format!("Deploy {n}"))).collect();
@@ -584,178 +416,4 @@ async fn changes_of_one_time_keep_their_order(app: TestApp) {
     let mut expected: Vec<String> = (0..400).map(title).collect();
     expected.reverse();
     assert_eq!(titles, expected);
-}
-
-/// Runs git in a folder with this commit time and without the settings of this machine.
-fn git(folder: &Path, at: &str, arguments: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(arguments)
-        .current_dir(folder)
-        .env("HOME", folder)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_AUTHOR_NAME", "Ada")
-        .env("GIT_AUTHOR_EMAIL", "ada@example.com")
-        .env("GIT_COMMITTER_NAME", "Ada")
-        .env("GIT_COMMITTER_EMAIL", "ada@example.com")
-        .env("GIT_AUTHOR_DATE", at)
-        .env("GIT_COMMITTER_DATE", at)
-        .output()
-        .expect("git is installed");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {stderr}");
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// Creates a repository with two merges and three tags.
-fn repository(app: &TestApp) -> std::path::PathBuf {
-    let folder = app.folder().join("repository");
-    std::fs::create_dir(&folder).expect("a folder");
-    let git = |at: &str, arguments: &[&str]| git(&folder, at, arguments);
-    git("", &["init", "-q", "-b", "main"]);
-    let remote = "https://ada:hunter2@git.example.com/acme/shop.git";
-    git("", &["remote", "add", "origin", remote]);
-    let commit = |at: &str, words: &str| {
-        git(at, &["commit", "-q", "--allow-empty", "-m", words]);
-    };
-    let merge = |at: &str, words: &str| {
-        git(at, &["merge", "-q", "--no-ff", "side", "-m", words]);
-    };
-    commit("2026-01-01T00:00:00Z", "First");
-    git("2026-01-01T06:00:00Z", &["tag", "v1"]);
-    git("", &["checkout", "-q", "-b", "side"]);
-    commit("2026-01-02T00:00:00Z", "On the side");
-    git("", &["checkout", "-q", "main"]);
-    merge(
-        "2026-01-03T00:00:00Z",
-        "Merge pull request #1 from ada/side\n\nFaster search",
-    );
-    git(
-        "2026-01-04T00:00:00Z",
-        &["tag", "-a", "v2", "-m", "The second\n\nWith search"],
-    );
-    git("", &["checkout", "-q", "side"]);
-    commit("2026-01-05T00:00:00Z", "More");
-    git("", &["checkout", "-q", "main"]);
-    merge("2026-01-06T00:00:00Z", "Merge branch 'side'");
-    git("", &["tag", "v3"]);
-    // Not in the history of main.
-    git("", &["checkout", "-q", "--orphan", "other"]);
-    commit("2026-01-07T00:00:00Z", "Elsewhere");
-    git("", &["tag", "elsewhere"]);
-    git("", &["checkout", "-q", "main"]);
-    folder
-}
-
-async fn git_history_is_imported(app: TestApp) {
-    let folder = repository(&app);
-    let import =
-        || ChlogOutput::of(app.chlog().args(["import", "--git"]).current_dir(&folder)).succeeds();
-    assert!(
-        import()
-            .stderr
-            .contains("imported 5, skipped 0 already present")
-    );
-    assert!(
-        import()
-            .stderr
-            .contains("imported 0, skipped 5 already present")
-    );
-    let mut all_changes = all_changes(&app, &app.organization.key).await;
-    all_changes.sort_by_key(|change| format!("{} {}", change["occurred_at"], change["title"]));
-    let found: Vec<(&str, &str)> = all_changes
-        .iter()
-        .map(|change| {
-            let text = |name: &str| change[name].as_str().unwrap_or_default();
-            (text("occurred_at"), text("title"))
-        })
-        .collect();
-    assert_eq!(
-        found,
-        [
-            ("2026-01-01T00:00:00.000Z", "Tag v1"),
-            (
-                "2026-01-03T00:00:00.000Z",
-                "Merge pull request #1 from ada/side"
-            ),
-            ("2026-01-04T00:00:00.000Z", "Tag v2"),
-            ("2026-01-06T00:00:00.000Z", "Merge branch 'side'"),
-            ("2026-01-06T00:00:00.000Z", "Tag v3"),
-        ]
-    );
-    assert_eq!(all_changes[1]["description"], "Faster search");
-    assert_eq!(all_changes[2]["description"], "The second\n\nWith search");
-    assert_eq!(all_changes[0]["description"], Value::Null);
-    let merged = git(&folder, "", &["rev-parse", "v2^{commit}"]);
-    for change in &all_changes {
-        assert_eq!(change["status"], "completed");
-        assert_eq!(change["tags"][0], "repo=acme/shop");
-        assert!(!change.to_string().contains("hunter2"), "{change}");
-    }
-    for change in &all_changes {
-        assert_eq!(change["on_behalf_of"], "Ada");
-    }
-    for index in [1, 2] {
-        let change = &all_changes[index];
-        assert_eq!(change["commit"], merged);
-        assert_eq!(change["committed_at"], "2026-01-03T00:00:00.000Z");
-    }
-    assert_eq!(
-        all_changes[1]["tags"][1],
-        format!("commit={}", &merged[..7])
-    );
-    assert_eq!(
-        all_changes[2]["tags"][1],
-        format!("commit={}", &merged[..7])
-    );
-}
-
-async fn a_range_of_git_history_is_imported(app: TestApp) {
-    let folder = repository(&app);
-    let import = |range: &str| {
-        ChlogOutput::of(
-            app.chlog()
-                .args(["import", "--git", range])
-                .current_dir(&folder),
-        )
-    };
-    assert!(
-        import("v2..HEAD")
-            .succeeds()
-            .stderr
-            .contains("imported 2, skipped 0 already present")
-    );
-    assert!(
-        import("main")
-            .succeeds()
-            .stderr
-            .contains("imported 3, skipped 2 already present")
-    );
-    for bad in [
-        "--git=--output=x",
-        "--git=-p",
-        "--git=no-such-branch",
-        "--git=v1..nowhere",
-        "--git=",
-    ] {
-        let output =
-            ChlogOutput::of(app.chlog().args(["import", bad]).current_dir(&folder)).exits_with(2);
-        assert!(output.stderr.contains("--git: "), "{}", output.stderr);
-    }
-    import("--output=x").exits_with(2);
-    assert!(!folder.join("x").exists());
-}
-
-async fn import_outside_a_repository_fails(app: TestApp) {
-    let folder = app.folder().join("empty");
-    std::fs::create_dir(&folder).expect("a folder");
-    let mut command = app.chlog();
-    command.args(["import", "--git"]).current_dir(&folder);
-    // The temporary folder may be in another repository.
-    command.env("GIT_CEILING_DIRECTORIES", app.folder());
-    let output = ChlogOutput::of(&mut command).exits_with(2);
-    assert!(
-        output.stderr.contains("not a git repository"),
-        "{}",
-        output.stderr
-    );
 }

@@ -6,7 +6,7 @@ use std::fs;
 use portable_pty::CommandBuilder;
 
 use crate::chlog::run::{run_on_terminal, set_terminal_environment};
-use crate::chlog::terraform::Module;
+use crate::chlog::terraform_run::Module;
 use changelog_tests::{Engine, TestApp, installed, programs};
 
 /// Ways to send TERM to a `chlog run`, whose process id is `$chlog`.
