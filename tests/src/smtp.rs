@@ -102,12 +102,11 @@ impl SmtpServer {
     async fn wait(&self, is_met: impl Fn(&State) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(30);
         while !is_met(&self.lock()) {
-            let state = self.lock();
-            let (mails, failures) = (state.mails.len(), state.failures);
-            drop(state);
             assert!(
                 Instant::now() < deadline,
-                "{mails} mails and {failures} failures so far"
+                "{} mails and {} failures so far",
+                self.mails().len(),
+                self.lock().failures
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

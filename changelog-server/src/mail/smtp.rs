@@ -17,7 +17,7 @@ type Transport = AsyncSmtpTransport<Tokio1Executor>;
 /// How long the mail server may take for each command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long it may take for a mail; less than a server's claim of a mail lasts.
-const MAIL_TIMEOUT: Duration = Duration::from_secs(60);
+const MAIL_TIMEOUT: Duration = Duration::from_mins(1);
 /// The answers that refuse this service rather than one mail: sign-in needed or wrong.
 const SIGN_IN_CODES: [u16; 4] = [530, 534, 535, 538];
 /// The limit on characters of what is shown of an error.

@@ -72,6 +72,9 @@ const SENT: &str = "
 UPDATE mailboxes SET due_at = $4, failures = 0, sent_at = $5, problem = NULL
 WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
 
+const NOTHING_SENT: &str = "
+UPDATE mailboxes SET due_at = $4 WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+
 const GIVEN_UP: &str = "
 UPDATE mailboxes SET due_at = $4, failures = 0, problem = $5
 WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
@@ -286,9 +289,13 @@ impl Database {
                 .fetch_all(&mut **db))?;
             (recipient, taken)
         };
+        let attempts = due.attempts + 1;
         let Some(recipient) = recipient.filter(|_| !taken.is_empty()) else {
             let mut tx = self.begin().await?;
-            tx.empty(mailbox).await?;
+            if execute!(tx, about!(LOCK, mailbox).bind(attempts))? > 0 {
+                let due = tx.has_more(mailbox).await?.then(|| now.millis());
+                execute!(tx, about!(NOTHING_SENT, mailbox).bind(due))?;
+            }
             tx.commit().await?;
             return Ok(None);
         };
@@ -297,7 +304,7 @@ impl Database {
         Ok(Some(Mailing {
             id,
             mailbox: mailbox.clone(),
-            attempts: due.attempts + 1,
+            attempts,
             failures: recipient.failures,
             email: recipient.email,
             name: recipient.name,
@@ -337,17 +344,11 @@ impl Database {
         execute!(tx, about!(FORGET_TAKEN, mailbox).bind(mailing.id))?;
         let is_claimed = execute!(tx, about!(LOCK, mailbox).bind(mailing.attempts))? > 0;
         if is_claimed {
-            let more: Option<(Uuid,)> = on!(&mut tx.connection, |db| {
-                sqlx::query_as(HAS_MORE)
-                    .bind(mailbox.organization.0)
-                    .bind(mailbox.user.0)
-                    .bind(mailbox.mail.as_str())
-                    .fetch_optional(&mut **db)
-            })?;
-            let due = more.map(|_| match mailbox.mail {
-                MailMode::Daily => next_daily(mailing.zone, now).millis(),
-                _ => now.plus(MAIL_INTERVAL).millis(),
-            });
+            let next = match mailbox.mail {
+                MailMode::Daily => next_daily(mailing.zone, now),
+                _ => now.plus(MAIL_INTERVAL),
+            };
+            let due = tx.has_more(mailbox).await?.then(|| next.millis());
             match problem {
                 None => execute!(tx, about!(SENT, mailbox).bind(due).bind(now.millis()))?,
                 Some(problem) => execute!(tx, about!(GIVEN_UP, mailbox).bind(due).bind(problem))?,
@@ -397,6 +398,18 @@ impl Tx {
             }
             None => Ok(()),
         }
+    }
+
+    /// Returns whether there is something to mail.
+    async fn has_more(&mut self, mailbox: &Mailbox) -> Result<bool, StoreError> {
+        let more: Option<(Uuid,)> = on!(&mut self.connection, |db| {
+            sqlx::query_as(HAS_MORE)
+                .bind(mailbox.organization.0)
+                .bind(mailbox.user.0)
+                .bind(mailbox.mail.as_str())
+                .fetch_optional(&mut **db)
+        })?;
+        Ok(more.is_some())
     }
 
     async fn empty(&mut self, mailbox: &Mailbox) -> Result<(), StoreError> {

@@ -19,6 +19,8 @@ pub(super) const NOTIFICATION_TTL: TimeDelta = TimeDelta::days(30);
 /// The most read and the most unread notifications that are listed; the statements repeat
 /// it.
 pub const MAX_LISTED_NOTIFICATIONS: usize = 100;
+/// The most rows that are written at once.
+const MAX_SCRIPT_ROWS: usize = 1_000;
 /// The limit on characters of the names of the services of a notification.
 const MAX_SERVICE_CHARS: usize = 200;
 
@@ -200,9 +202,24 @@ impl Tx {
                 (mailbox, due)
             })
             .collect();
+        // One after the other, because each has a time limit.
+        for rows in rows.chunks(MAX_SCRIPT_ROWS) {
+            self.run_notify(rows, &[]).await?;
+        }
+        for due in due.chunks(MAX_SCRIPT_ROWS) {
+            self.run_notify(&[], due).await?;
+        }
+        Ok(())
+    }
+
+    async fn run_notify(
+        &mut self,
+        rows: &[[Value<'_>; 11]],
+        due: &[(Mailbox, Timestamp)],
+    ) -> Result<(), StoreError> {
         match &mut self.connection {
-            Engine::Sqlite(db) => script::<Sqlite>(&rows, &due).run(&mut **db).await,
-            Engine::Postgres(db) => script::<Postgres>(&rows, &due).run(&mut **db).await,
+            Engine::Sqlite(db) => script::<Sqlite>(rows, due).run(&mut **db).await,
+            Engine::Postgres(db) => script::<Postgres>(rows, due).run(&mut **db).await,
         }
     }
 

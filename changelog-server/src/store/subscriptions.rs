@@ -257,13 +257,13 @@ impl Tx {
         user: UserId,
         mail: &MailMode,
     ) -> Result<(), StoreError> {
-        let used: Option<(Uuid,)> =
+        let mailed: Option<(Uuid,)> =
             on!(&mut self.connection, |db| sqlx::query_as(SELECT_WITH_MAIL)
                 .bind(tenant.uuid())
                 .bind(user.0)
                 .bind(mail.as_str())
                 .fetch_optional(&mut **db))?;
-        match used {
+        match mailed {
             Some(_) => Ok(()),
             None => self.empty_mailbox(tenant, user, mail).await,
         }
@@ -286,7 +286,7 @@ impl Tx {
 }
 
 /// Returns an entry of the activity log; its resource is the service.
-fn entry<'a>(action: Action, service: &'a ServiceRef, metadata: Map<String, Value>) -> Entry<'a> {
+fn entry(action: Action, service: &ServiceRef, metadata: Map<String, Value>) -> Entry<'_> {
     Entry {
         action,
         resource_type: ResourceType::Subscription,

@@ -11,7 +11,6 @@ use super::subscriptions::{change, create_service, subscribe, wait_for_notificat
 use super::{between, join};
 
 on_both!(
-    process:
     a_mail_is_sent_at_once_and_stopped_with_one_click,
     bursts_are_joined,
     a_mail_of_the_day_is_due_at_eight,
@@ -62,8 +61,18 @@ async fn number(app: &TestApp, statement: &'static str) -> Option<i64> {
 }
 
 const DUE_AT: &str = "SELECT due_at FROM mailboxes";
-/// Lets a mailbox be due that waits for its time; it must not be claimed at the moment.
-const HURRY: &str = "UPDATE mailboxes SET due_at = 1 WHERE due_at IS NOT NULL";
+/// Moves the clock to the time when the only mailbox is due.
+async fn wait_until_due(app: &TestApp) {
+    let due_at = number(app, DUE_AT).await.expect("it is due");
+    let wait = u64::try_from(due_at - now(app)).unwrap_or_default();
+    app.clock.advance(Duration::from_millis(wait));
+}
+
+/// Returns the time of the service in milliseconds.
+fn now(app: &TestApp) -> i64 {
+    let ahead = i64::try_from(app.clock.ahead().as_millis()).expect("a short time");
+    chrono::Utc::now().timestamp_millis() + ahead
+}
 
 /// Waits until no mail is due or being sent.
 async fn wait_until_idle(app: &TestApp) {
@@ -185,7 +194,7 @@ async fn bursts_are_joined(mut app: TestApp) {
     let sent_at = number(&app, "SELECT sent_at FROM mailboxes").await;
     let due_at = number(&app, DUE_AT).await;
     assert_eq!(due_at, sent_at.map(|at| at + 60_000));
-    app.execute(HURRY).await;
+    wait_until_due(&app).await;
     let mails = smtp.wait_for(3).await;
     let parsed = parse(&mails[2]);
     let subject = format!("[{}] 50+ changes", app.organization.name);
@@ -214,7 +223,7 @@ async fn a_mail_of_the_day_is_due_at_eight(mut app: TestApp) {
     assert_eq!(in_berlin.format("%H:%M:%S").to_string(), "08:00:00");
     let ahead = due_at - chrono::Utc::now();
     assert!(ahead > chrono::TimeDelta::zero() && ahead <= chrono::TimeDelta::hours(25));
-    app.execute(HURRY).await;
+    wait_until_due(&app).await;
     let mails = smtp.wait_for(2).await;
     let (plain, _) = parts(&mails[1]);
     assert!(plain.contains("One") && plain.contains("Two"), "{plain}");
@@ -241,8 +250,7 @@ async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
         smtp.wait_for_failures(failures).await;
         wait_for_failures(&app, failures).await;
         // The next attempt is later than the one before.
-        let wait =
-            number(&app, DUE_AT).await.expect("it is due") - chrono::Utc::now().timestamp_millis();
+        let wait = number(&app, DUE_AT).await.expect("it is due") - now(&app);
         let least = [0, 50_000, 290_000, 890_000, 3_590_000][failures];
         assert!(wait > least, "{wait} ms after {failures} failures");
         // What happens meanwhile is in the same mail.
@@ -254,7 +262,7 @@ async fn a_mail_is_sent_again_until_it_is_accepted(mut app: TestApp) {
             "{account}"
         );
         smtp.set_mode(mode);
-        app.execute(HURRY).await;
+        wait_until_due(&app).await;
     }
     let mails = smtp.wait_for(2).await;
     let (plain, _) = parts(&mails[1]);
@@ -316,7 +324,7 @@ async fn people_who_have_left_get_no_mails(mut app: TestApp) {
     wait_until_idle(&app).await;
     change(&app, &service, "After", "low").await;
     wait_for_notifications(&app).await;
-    app.execute(HURRY).await;
+    wait_until_due(&app).await;
     smtp.wait_for(3).await;
     wait_until_idle(&app).await;
     assert_eq!(smtp.mails().len(), 3);
@@ -340,7 +348,7 @@ async fn two_servers_send_a_mail_once(mut app: TestApp) {
         change(&app, &service, &format!("Round {round}"), "low").await;
         wait_for_notifications(&app).await;
         if round > 0 {
-            app.execute(HURRY).await;
+            wait_until_due(&app).await;
         }
         let mails = smtp.wait_for(round + 2).await;
         let (plain, _) = parts(&mails[round + 1]);

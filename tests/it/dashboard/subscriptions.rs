@@ -9,7 +9,6 @@ use serde_json::json;
 use super::{between, join, sign_in};
 
 on_both!(
-    process:
     subscribers_are_notified_of_what_others_do,
     notifications_end_with_the_membership,
     subscriptions_are_in_the_activity_log,
