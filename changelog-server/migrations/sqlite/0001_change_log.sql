@@ -87,9 +87,9 @@ CREATE TABLE subscriptions (
     min_risk        TEXT NOT NULL,
     mail            TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
-    PRIMARY KEY (organization_id, service_id, user_id)
+    PRIMARY KEY (organization_id, user_id, service_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX subscriptions_by_user ON subscriptions (organization_id, user_id, service_id);
+CREATE INDEX subscriptions_by_service ON subscriptions (organization_id, service_id, user_id);
 
 -- The last event of a change that a person is notified of. `mail` is the mailbox that is to
 -- send it, NULL if none is; `mailing` is the attempt that has taken it.
@@ -104,15 +104,12 @@ CREATE TABLE notifications (
     services        TEXT NOT NULL,
     actor           TEXT NOT NULL,
     at              INTEGER NOT NULL,
-    read_at         INTEGER,
+    is_unread       INTEGER NOT NULL,
     mail            TEXT,
     mailing         BLOB,
     PRIMARY KEY (organization_id, user_id, change_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX notifications_unread ON notifications (organization_id, user_id, at)
-    WHERE read_at IS NULL;
-CREATE INDEX notifications_read ON notifications (organization_id, user_id, at)
-    WHERE read_at IS NOT NULL;
+CREATE INDEX notifications_by_person ON notifications (organization_id, user_id, is_unread, at);
 CREATE INDEX notifications_to_mail ON notifications (organization_id, user_id, mail, at)
     WHERE mail IS NOT NULL;
 CREATE INDEX notifications_by_age ON notifications (at);

@@ -54,7 +54,6 @@ pub(super) async fn mark_all(app: App, mut request: Request) -> ApiResult {
         viewer.tenant(),
         viewer.session.person.id,
         Timestamp::from_millis(until),
-        viewer.now,
     )
     .await?;
     tx.commit().await?;
@@ -66,8 +65,7 @@ pub(super) async fn mark_one(app: App, request: Request) -> ApiResult {
     let viewer = Viewer::write_own(&app, &request, Section::Account).await?;
     let person = viewer.session.person.id;
     let mut tx = app.store.begin().await?;
-    tx.mark_read(viewer.tenant(), person, request.id()?, viewer.now)
-        .await?;
+    tx.mark_read(viewer.tenant(), person, request.id()?).await?;
     tx.commit().await?;
     Ok(page::see_other("/notifications"))
 }

@@ -49,7 +49,7 @@ JOIN organizations o ON o.id = b.organization_id
 WHERE b.organization_id = $1 AND b.user_id = $2 AND b.mail = $3";
 
 const TAKEN: &str = "
-SELECT change_id, kind, title, risk_level, status, services, actor, at, read_at
+SELECT change_id, kind, title, risk_level, status, services, actor, at, is_unread
 FROM notifications
 WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4
 ORDER BY at DESC LIMIT 51";
@@ -101,7 +101,7 @@ WHERE b.token = $1";
 
 const PROBLEM: &str = "
 SELECT problem FROM mailboxes
-WHERE organization_id = $1 AND user_id = $2 AND problem IS NOT NULL LIMIT 1";
+WHERE organization_id = $1 AND user_id = $2 ORDER BY mail";
 
 /// Which mails of which person.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -375,11 +375,12 @@ impl Database {
         tenant: Tenant,
         user: UserId,
     ) -> Result<Option<String>, StoreError> {
-        let row: Option<(String,)> = on!(&mut self.system().await?, |db| sqlx::query_as(PROBLEM)
-            .bind(tenant.uuid())
-            .bind(user.0)
-            .fetch_optional(&mut **db))?;
-        Ok(row.map(|(problem,)| problem))
+        let rows: Vec<(Option<String>,)> =
+            on!(&mut self.system().await?, |db| sqlx::query_as(PROBLEM)
+                .bind(tenant.uuid())
+                .bind(user.0)
+                .fetch_all(&mut **db))?;
+        Ok(rows.into_iter().find_map(|(problem,)| problem))
     }
 }
 

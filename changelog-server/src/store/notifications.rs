@@ -16,7 +16,7 @@ use super::{Database, StoreError, Tenant, Tx};
 
 /// How long notifications are kept after the event.
 pub(super) const NOTIFICATION_TTL: TimeDelta = TimeDelta::days(30);
-/// The most read and the most unread notifications that are listed; the statements repeat
+/// The most unread and the most read notifications that are listed; the statement repeats
 /// it.
 pub const MAX_LISTED_NOTIFICATIONS: usize = 100;
 /// The most rows that are written at once.
@@ -32,23 +32,18 @@ JOIN memberships m ON m.organization_id = s.organization_id AND m.user_id = s.us
 JOIN users u ON u.id = s.user_id
 WHERE s.organization_id = ";
 
-const UNREAD: &str = "
-SELECT change_id, kind, title, risk_level, status, services, actor, at, read_at
-FROM notifications WHERE organization_id = $1 AND user_id = $2 AND read_at IS NULL
-ORDER BY at DESC LIMIT 100";
-
-const READ: &str = "
-SELECT change_id, kind, title, risk_level, status, services, actor, at, read_at
-FROM notifications WHERE organization_id = $1 AND user_id = $2 AND read_at IS NOT NULL
+const SELECT: &str = "
+SELECT change_id, kind, title, risk_level, status, services, actor, at, is_unread
+FROM notifications WHERE organization_id = $1 AND user_id = $2 AND is_unread = $3
 ORDER BY at DESC LIMIT 100";
 
 const MARK: &str = "
-UPDATE notifications SET read_at = $4
+UPDATE notifications SET is_unread = 0
 WHERE organization_id = $1 AND user_id = $2 AND change_id = $3";
 
 const MARK_ALL: &str = "
-UPDATE notifications SET read_at = $4
-WHERE organization_id = $1 AND user_id = $2 AND at <= $3 AND read_at IS NULL";
+UPDATE notifications SET is_unread = 0
+WHERE organization_id = $1 AND user_id = $2 AND is_unread = 1 AND at <= $3";
 
 pub(super) const PURGE: &str = "
 DELETE FROM notifications WHERE (organization_id, user_id, change_id) IN
@@ -56,7 +51,7 @@ DELETE FROM notifications WHERE (organization_id, user_id, change_id) IN
      ORDER BY at LIMIT 1000)";
 
 const INSERT: &str = "INSERT INTO notifications (organization_id, user_id, change_id, kind, \
-                      title, risk_level, status, services, actor, at, mail) ";
+                      title, risk_level, status, services, actor, at, mail, is_unread) ";
 
 /// A later event replaces an earlier one and is unread. What a mailing has taken, it has
 /// taken without this event.
@@ -64,7 +59,7 @@ const OR_REPLACE: &str = " \
 ON CONFLICT (organization_id, user_id, change_id) DO UPDATE SET
     kind = excluded.kind, title = excluded.title, risk_level = excluded.risk_level,
     status = excluded.status, services = excluded.services, actor = excluded.actor,
-    at = excluded.at, read_at = NULL,
+    at = excluded.at, is_unread = 1,
     mail = CASE WHEN excluded.mail IS NULL OR notifications.mail = 'instant'
         THEN notifications.mail ELSE excluded.mail END,
     mailing = CASE WHEN excluded.mail IS NULL THEN notifications.mailing END
@@ -104,7 +99,7 @@ pub(super) struct Row {
     services: String,
     actor: String,
     at: i64,
-    read_at: Option<i64>,
+    is_unread: i64,
 }
 
 impl From<Row> for Notification {
@@ -118,7 +113,7 @@ impl From<Row> for Notification {
             services: row.services,
             actor: row.actor,
             at: Timestamp::from_millis(row.at),
-            is_unread: row.read_at.is_none(),
+            is_unread: row.is_unread == 1,
         }
     }
 }
@@ -144,10 +139,11 @@ impl Database {
     ) -> Result<Vec<Notification>, StoreError> {
         let mut lease = self.system().await?;
         let mut list = Vec::new();
-        for statement in [UNREAD, READ] {
-            let rows: Vec<Row> = on!(&mut lease, |db| sqlx::query_as(statement)
+        for is_unread in [1_i64, 0] {
+            let rows: Vec<Row> = on!(&mut lease, |db| sqlx::query_as(SELECT)
                 .bind(tenant.uuid())
                 .bind(user.0)
+                .bind(is_unread)
                 .fetch_all(&mut **db))?;
             list.extend(rows.into_iter().map(Notification::from));
         }
@@ -182,7 +178,7 @@ impl Tx {
             .iter()
             .map(|event| (event.id, service_names(event)))
             .collect();
-        let rows: Vec<[Value<'_>; 11]> = new
+        let rows: Vec<[Value<'_>; 12]> = new
             .iter()
             .map(|((user, _), (event, mail))| row(tenant, *user, event, &names, mail))
             .collect();
@@ -214,7 +210,7 @@ impl Tx {
 
     async fn run_notify(
         &mut self,
-        rows: &[[Value<'_>; 11]],
+        rows: &[[Value<'_>; 12]],
         due: &[(Mailbox, Timestamp)],
     ) -> Result<(), StoreError> {
         match &mut self.connection {
@@ -232,7 +228,6 @@ impl Tx {
         tenant: Tenant,
         user: UserId,
         change: ChangeId,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
         let marked = execute!(
             self,
@@ -240,7 +235,6 @@ impl Tx {
                 .bind(tenant.uuid())
                 .bind(user.0)
                 .bind(change.0)
-                .bind(now.millis())
         )?;
         match marked {
             0 => Err(StoreError::NotFound),
@@ -254,7 +248,6 @@ impl Tx {
         tenant: Tenant,
         user: UserId,
         until: Timestamp,
-        now: Timestamp,
     ) -> Result<(), StoreError> {
         execute!(
             self,
@@ -262,7 +255,6 @@ impl Tx {
                 .bind(tenant.uuid())
                 .bind(user.0)
                 .bind(until.millis())
-                .bind(now.millis())
         )?;
         Ok(())
     }
@@ -317,7 +309,7 @@ fn row<'r>(
     event: &'r Event,
     names: &'r HashMap<Uuid, String>,
     mail: &'r MailMode,
-) -> [Value<'r>; 11] {
+) -> [Value<'r>; 12] {
     let change = &event.change;
     [
         tenant.uuid().into(),
@@ -333,6 +325,7 @@ fn row<'r>(
         Some(mail.as_str())
             .filter(|_| *mail != MailMode::Off)
             .into(),
+        1.into(),
     ]
 }
 
@@ -342,7 +335,7 @@ fn service_names(event: &Event) -> String {
     names.join(", ").chars().take(MAX_SERVICE_CHARS).collect()
 }
 
-fn script<DB: Dialect>(rows: &[[Value<'_>; 11]], due: &[(Mailbox, Timestamp)]) -> Script<DB> {
+fn script<DB: Dialect>(rows: &[[Value<'_>; 12]], due: &[(Mailbox, Timestamp)]) -> Script<DB> {
     let mut script = Script::new();
     script.insert(INSERT, rows, OR_REPLACE);
     mailboxes::push_due(&mut script, due);

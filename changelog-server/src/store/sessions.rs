@@ -27,7 +27,7 @@ SELECT s.user_id, s.organization_id, s.created_at, s.last_seen_at, u.name, u.ema
        o.name AS organization_name,
        (SELECT count(*) FROM (SELECT n.at FROM notifications n
             WHERE n.organization_id = s.organization_id AND n.user_id = s.user_id
-                AND n.read_at IS NULL LIMIT 100) AS unread) AS unread
+                AND n.is_unread = 1 LIMIT 100) AS unread) AS unread
 FROM sessions s
 JOIN users u ON u.id = s.user_id
 JOIN memberships m ON m.organization_id = s.organization_id AND m.user_id = s.user_id

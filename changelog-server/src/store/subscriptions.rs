@@ -29,17 +29,13 @@ const SELECT: &str = "
 SELECT service_id, min_risk, mail, created_at FROM subscriptions
 WHERE organization_id = $1 AND user_id = $2 AND service_id = $3";
 
-const SELECT_WITH_MAIL: &str = "
-SELECT service_id FROM subscriptions
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
-
 const COUNT: &str =
     "SELECT count(*) FROM subscriptions WHERE organization_id = $1 AND user_id = $2";
 
 const UPSERT: &str = "
 INSERT INTO subscriptions (organization_id, service_id, user_id, min_risk, mail, created_at)
 VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (organization_id, service_id, user_id)
+ON CONFLICT (organization_id, user_id, service_id)
 DO UPDATE SET min_risk = excluded.min_risk, mail = excluded.mail";
 
 const DELETE: &str =
@@ -123,14 +119,14 @@ impl Database {
         user: UserId,
         mail: &MailMode,
     ) -> Result<Vec<ServiceRef>, StoreError> {
-        let ids: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| sqlx::query_as(
-            SELECT_WITH_MAIL
-        )
-        .bind(tenant.uuid())
-        .bind(user.0)
-        .bind(mail.as_str())
-        .fetch_all(&mut **db))?;
-        let ids = ids.into_iter().map(|(id,)| id).collect();
+        let rows: Vec<Row> = on!(&mut self.system().await?, |db| {
+            sqlx::query_as(SELECT_OF_USER)
+                .bind(tenant.uuid())
+                .bind(user.0)
+                .fetch_all(&mut **db)
+        })?;
+        let ids = rows.into_iter().filter(|row| row.mail.0 == *mail);
+        let ids = ids.map(|row| row.service_id.0).collect();
         let services = self.service_refs(tenant, ids).await?;
         let mut services: Vec<ServiceRef> = services.into_values().collect();
         services.sort_by_cached_key(|service| service.name.to_lowercase());
@@ -257,16 +253,14 @@ impl Tx {
         user: UserId,
         mail: &MailMode,
     ) -> Result<(), StoreError> {
-        let mailed: Option<(Uuid,)> =
-            on!(&mut self.connection, |db| sqlx::query_as(SELECT_WITH_MAIL)
-                .bind(tenant.uuid())
-                .bind(user.0)
-                .bind(mail.as_str())
-                .fetch_optional(&mut **db))?;
-        match mailed {
-            Some(_) => Ok(()),
-            None => self.empty_mailbox(tenant, user, mail).await,
+        let rows: Vec<Row> = on!(&mut self.connection, |db| sqlx::query_as(SELECT_OF_USER)
+            .bind(tenant.uuid())
+            .bind(user.0)
+            .fetch_all(&mut **db))?;
+        if rows.iter().any(|row| row.mail.0 == *mail) {
+            return Ok(());
         }
+        self.empty_mailbox(tenant, user, mail).await
     }
 
     /// Deletes the subscriptions and notifications of a person who leaves.

@@ -50,13 +50,13 @@ const OTHER_ORGANIZATIONS: [&str; 16] = [
     "INSERT INTO subscriptions (organization_id, service_id, user_id, min_risk, mail, created_at)
         SELECT organization_id, id, id, 'low', 'daily', now FROM others",
     "INSERT INTO notifications (organization_id, user_id, change_id, kind, title, risk_level,
-            status, services, actor, at, read_at, mail)
+            status, services, actor, at, is_unread, mail)
         SELECT organization_id, id, id_at(1600000000000, m, n * 7919), 'change.created', 'A change',
-            'low', 'completed', 'payments', 'P', now - m, CASE WHEN m > 2 THEN now END,
+            'low', 'completed', 'payments', 'P', now - m, CASE WHEN m > 2 THEN 0 ELSE 1 END,
             CASE WHEN m = 1 THEN 'daily' END
         FROM others, generate_series(1, 4) AS m",
     "INSERT INTO mailboxes (organization_id, user_id, mail, token, due_at, attempts, failures)
-        SELECT organization_id, id, 'daily', n, CASE WHEN n <= 2000 THEN now + 86400000 + n END,
+        SELECT organization_id, id, 'daily', 'token-' || n, CASE WHEN n <= 2000 THEN now + 86400000 + n END,
             0, 0
         FROM others",
     "INSERT INTO saved_views (organization_id, id, owner, name, name_folded, query, created_at)
