@@ -7,5 +7,6 @@ mod all_requests;
 mod api;
 mod chlog;
 mod dashboard;
+mod integrations;
 mod operations;
 mod store;
