@@ -30,6 +30,7 @@ pub mod shapes;
 pub mod smtp;
 mod template;
 pub mod test_clock;
+mod tls_server;
 mod transaction_pooler;
 pub mod watchdog;
 
@@ -46,6 +47,7 @@ pub use receivers::{Answer, Received, Receiver};
 pub use server::Server;
 pub use smtp::{SmtpMail, SmtpMode, SmtpServer};
 pub use test_clock::TestClock;
+pub use tls_server::TlsServer;
 pub use transaction_pooler::{NamedStatements, TransactionPooler, UnknownParameters};
 
 /// Runs each test on SQLite and on PostgreSQL, as `sqlite::name` and

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{ConnectionKind, EventFilter};
+use super::{ConnectionKind, EventFilter, Receiver};
 use crate::input::{Input, ObjectReader};
 use crate::limits::{MAX_FILTER_VALUES, MAX_NAME_CHARS, MAX_TAGS, MAX_TOKEN_CHARS, MAX_URL_CHARS};
 use crate::problem::{ViolationCode, Violations};
@@ -101,25 +101,13 @@ impl Input for NewConnection {
             channel,
             ..
         } = &self.receiver;
-        let is_bot = self.kind == ConnectionKind::Slack && token.is_some();
-        let needs_url = match self.kind {
-            ConnectionKind::Slack => !is_bot,
-            ConnectionKind::PagerDuty => false,
-            _ => true,
-        };
-        let needs_token = matches!(
-            self.kind,
-            ConnectionKind::Grafana | ConnectionKind::PagerDuty
-        );
-        for (name, is_missing) in [
-            ("url", needs_url && url.is_none()),
-            ("token", needs_token && token.is_none()),
-            ("channel", is_bot && channel.is_none()),
-        ] {
-            if is_missing {
-                problems.add(format!("/{name}"), ViolationCode::Required, "is required");
-            }
+        Receiver {
+            kind: &self.kind,
+            url: url.as_deref().unwrap_or_default(),
+            token: token.as_deref().unwrap_or_default(),
+            channel: channel.as_deref().unwrap_or_default(),
         }
+        .check(problems);
     }
 }
 

@@ -3,12 +3,14 @@
 mod event;
 mod filter;
 mod input;
+mod receiver;
 
 use crate::wire_enum::wire_enum;
 
 pub use event::{Event, EventKind};
 pub use filter::EventFilter;
 pub use input::{ConnectionPatch, NewConnection, ReceiverInput};
+pub use receiver::Receiver;
 
 wire_enum! {
     /// The kind of a connection: what it sends to, and in which format.

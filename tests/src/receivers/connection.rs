@@ -62,7 +62,9 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option
                 })
                 .collect();
             let length = headers.iter().find(|(name, _)| name == "content-length");
-            let length = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+            let length = length
+                .and_then(|(_, value)| value.parse().ok())
+                .unwrap_or(0);
             let (method, path) = (parsed.method, parsed.path);
             let (method, path) = (method.unwrap_or_default(), path.unwrap_or_default());
             let (method, path) = (method.to_owned(), path.to_owned());

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{Answer, Receiver, Received};
+use super::{Answer, Received, Receiver};
 
 /// The annotations of a Grafana for the token `glsa_test`.
 #[derive(Clone, Default)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{Answer, Receiver, Received};
+use super::{Answer, Received, Receiver};
 
 /// Checks a message by Slack's documented limits, and that text in it mentions nobody.
 ///
@@ -13,7 +13,13 @@ use super::{Answer, Receiver, Received};
 /// What is wrong with it.
 pub fn check(body: &Value) -> Result<(), String> {
     let known = [
-        "text", "blocks", "unfurl_links", "unfurl_media", "channel", "ts", "thread_ts",
+        "text",
+        "blocks",
+        "unfurl_links",
+        "unfurl_media",
+        "channel",
+        "ts",
+        "thread_ts",
     ];
     members(body, &known)?;
     if body["text"].as_str().is_none_or(str::is_empty) {
@@ -60,7 +66,9 @@ fn elements(block: &Value, name: &str, count: usize, chars: usize) -> Result<(),
     if elements.is_empty() || elements.len() > count {
         return Err(format!("{} {name}", elements.len()));
     }
-    elements.iter().try_for_each(|text| text_object(text, chars))
+    elements
+        .iter()
+        .try_for_each(|text| text_object(text, chars))
 }
 
 fn text_object(object: &Value, max_chars: usize) -> Result<(), String> {
@@ -89,7 +97,10 @@ fn mentions_nobody(text: &str) -> Result<(), String> {
     }
     for (index, _) in text.match_indices('&') {
         let escapes = ["&amp;", "&lt;", "&gt;"];
-        if !escapes.iter().any(|escape| text[index..].starts_with(escape)) {
+        if !escapes
+            .iter()
+            .any(|escape| text[index..].starts_with(escape))
+        {
             return Err(format!("{text} is not escaped"));
         }
     }
@@ -168,7 +179,10 @@ impl Channel {
             Some(ts)
         });
         match ts {
-            Some(ts) => Answer::json(200, &json!({ "ok": true, "channel": "C0123456789", "ts": ts })),
+            Some(ts) => Answer::json(
+                200,
+                &json!({ "ok": true, "channel": "C0123456789", "ts": ts }),
+            ),
             None => failed("message_not_found"),
         }
     }

@@ -18,8 +18,14 @@ pub fn check(body: &[u8]) -> Result<(), String> {
     let content = &attachment["content"];
     let fixed = [
         (&message["type"], "message"),
-        (&attachment["contentType"], "application/vnd.microsoft.card.adaptive"),
-        (&content["$schema"], "http://adaptivecards.io/schemas/adaptive-card.json"),
+        (
+            &attachment["contentType"],
+            "application/vnd.microsoft.card.adaptive",
+        ),
+        (
+            &content["$schema"],
+            "http://adaptivecards.io/schemas/adaptive-card.json",
+        ),
         (&content["type"], "AdaptiveCard"),
         (&content["version"], "1.2"),
         (&content["msteams"]["width"], "full"),

@@ -47,14 +47,20 @@ pub fn check(request: &Received, secret: &str) -> Result<WebhookEvent, String> {
     let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
     let [id, timestamp, signatures] = names.map(|name| request.header(name));
     // The library reads the system's clock, which the tests' clock is ahead of.
-    let seconds: i64 = timestamp.parse().map_err(|_| "no webhook-timestamp".to_owned())?;
+    let seconds: i64 = timestamp
+        .parse()
+        .map_err(|_| "no webhook-timestamp".to_owned())?;
     let expected = webhook
         .sign(id, seconds, &request.body)
         .map_err(|error| error.to_string())?;
     if !signatures.split(' ').any(|signature| signature == expected) {
         return Err(format!("{signatures} has no {expected}"));
     }
-    if request.method != "POST" || !request.header("content-type").starts_with("application/json") {
+    if request.method != "POST"
+        || !request
+            .header("content-type")
+            .starts_with("application/json")
+    {
         return Err("not a POST of JSON".to_owned());
     }
     if request.body.len() > MAX_BODY_BYTES {
@@ -86,15 +92,20 @@ pub fn check(request: &Received, secret: &str) -> Result<WebhookEvent, String> {
 /// What is wrong with it.
 pub fn check_public_key(request: &Received, public_key: &str) -> Result<(), String> {
     let key = public_key.strip_prefix("whpk_").ok_or("no whpk_")?;
-    let key = BASE64_STANDARD.decode(key).map_err(|error| error.to_string())?;
+    let key = BASE64_STANDARD
+        .decode(key)
+        .map_err(|error| error.to_string())?;
     let [id, timestamp] = ["webhook-id", "webhook-timestamp"].map(|name| request.header(name));
     let signed = [id.as_bytes(), timestamp.as_bytes(), &request.body].join(&b'.');
     let signatures = request.header("webhook-signature").split(' ');
     let mut ed25519 = signatures.filter_map(|signature| signature.strip_prefix("v1a,"));
     let signature = ed25519.next().ok_or("no v1a")?;
-    let signature = BASE64_STANDARD.decode(signature).map_err(|error| error.to_string())?;
+    let signature = BASE64_STANDARD
+        .decode(signature)
+        .map_err(|error| error.to_string())?;
     let key = UnparsedPublicKey::new(&ED25519, key);
-    key.verify(&signed, &signature).map_err(|_| "v1a is wrong".to_owned())
+    key.verify(&signed, &signature)
+        .map_err(|_| "v1a is wrong".to_owned())
 }
 
 /// Checks all requests by a secret, and returns the events without duplicates, in the

@@ -336,11 +336,11 @@ impl<'m> Group<'m> {
             events.push(event);
         }
         let count = format::counted(events.len(), "change", "changes");
-        let all = |event: &&Event, id| event.change.service_ids.contains(id);
-        let common = message.event.change.all_services().iter();
-        let common = common
-            .clone()
-            .find(|service| events.iter().all(|event| all(event, &service.id)));
+        let mut services = message.event.change.all_services().iter();
+        let common = services.find(|service| {
+            let mut changes = events.iter().map(|event| &event.change);
+            changes.all(|change| change.service_ids.contains(&service.id))
+        });
         let dashboard = message.dashboard;
         let (title, url) = match common {
             Some(service) => (

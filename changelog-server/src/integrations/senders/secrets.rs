@@ -11,7 +11,7 @@ use crate::integrations::target::Target;
 const MASK: &str = "***";
 /// The length of the shortest part of a URL that is hidden by itself, in bytes. Tokens
 /// are longer, and words of paths are shorter.
-const MIN_PART_BYTES: usize = 8;
+const MIN_PART_BYTES: usize = 16;
 
 /// The secrets of a connection.
 pub(super) struct Secrets(Vec<String>);
@@ -90,7 +90,7 @@ mod tests {
 
     fn target() -> Target {
         Target {
-            url: "https://hooks.slack.com/services/T0001/B0002/abcdefghijklmnop?sig=s%2Bigsigsig"
+            url: "https://hooks.slack.com/services/T0001/B0002/abcdefghijklmnop?sig=s%2Bigsigsigsigsigsig"
                 .to_owned(),
             token: Some("xoxb-token".to_owned()),
             signing_secrets: vec![SigningSecret {
@@ -108,12 +108,15 @@ mod tests {
             ("ok", "ok"),
             ("got xoxb-token", "got ***"),
             (
-                "https://hooks.slack.com/services/T0001/B0002/abcdefghijklmnop?sig=s%2Bigsigsig!",
+                "https://hooks.slack.com/services/T0001/B0002/abcdefghijklmnop?sig=s%2Bigsigsigsigsigsig!",
                 "***!",
             ),
             ("no /services/T0001/B0002/abcdefghijklmnop", "no ***"),
             (r"\/services\/T0001\/B0002\/abcdefghijklmnop", "***"),
-            ("token abcdefghijklmnop of s+igsigsig", "token *** of ***"),
+            (
+                "token abcdefghijklmnop of s+igsigsigsigsigsig",
+                "token *** of ***",
+            ),
             ("whsec_c2VjcmV0 c2VjcmV0", "*** ***"),
             ("nul \0", "nul \\u{0}"),
         ] {

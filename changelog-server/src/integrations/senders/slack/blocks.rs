@@ -148,7 +148,7 @@ fn escape(c: char, neighbors: Neighbors) -> String {
         '`' => "`\u{200b}".to_owned(),
         '*' | '_' | '~' if !neighbors.are_of_word() => format!("\u{200b}{c}\u{200b}"),
         // `@here` and names, which `verbatim` already keeps from being mentions.
-        '@' => "@\u{200b}".to_owned(),
+        '@' if !neighbors.are_of_word() => "@\u{200b}".to_owned(),
         c => c.to_string(),
     }
 }

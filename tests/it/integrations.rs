@@ -1,0 +1,3 @@
+//! Connections: what is sent to receivers, which are servers of the test harness.
+
+mod senders;
