@@ -145,10 +145,10 @@ mod tests {
     use super::*;
 
     /// Returns the pointers of the violations.
-    fn violations(kind: ConnectionKind, url: &str, token: &str, channel: &str) -> Vec<String> {
+    fn violations(kind: &ConnectionKind, url: &str, token: &str, channel: &str) -> Vec<String> {
         let mut problems = Violations::default();
         Receiver {
-            kind: &kind,
+            kind,
             url,
             token,
             channel,
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn addresses_are_https_without_a_user() {
-        let webhook = |url| violations(ConnectionKind::Webhook, url, "", "");
+        let webhook = |url| violations(&ConnectionKind::Webhook, url, "", "");
         for url in [
             "https://example.com",
             "https://example.com:8443/a?b=c",
@@ -261,7 +261,7 @@ mod tests {
             ),
         ] {
             let label = format!("{kind} {url} {token} {channel}");
-            assert_eq!(violations(kind, url, token, channel), expected, "{label}");
+            assert_eq!(violations(&kind, url, token, channel), expected, "{label}");
         }
     }
 }
