@@ -147,6 +147,18 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
+    /// Takes true or false; null counts as absent.
+    pub fn boolean(&mut self, name: &str) -> Option<bool> {
+        match self.take(name)? {
+            Value::Null => None,
+            Value::Bool(value) => Some(value),
+            other => {
+                self.wrong_type(name, "true or false", &other);
+                None
+            }
+        }
+    }
+
     /// Takes a required string.
     pub fn required_string(&mut self, name: &str) -> String {
         let absent = matches!(self.object.get(name), None | Some(Value::Null));

@@ -7,6 +7,7 @@ mod all_requests;
 mod api;
 mod chlog;
 mod dashboard;
+mod deliveries;
 mod integrations;
 mod operations;
 mod store;

@@ -52,6 +52,9 @@ pub(crate) struct ImportArgs {
     /// Create the named services and hosts that do not exist; those of an export are always created
     #[arg(long)]
     create_missing: bool,
+    /// Notify integrations and subscribers of the imported changes
+    #[arg(long)]
+    notify: bool,
     /// Check everything, print what would be imported, and send nothing
     #[arg(long)]
     dry_run: bool,
@@ -99,7 +102,7 @@ pub(crate) async fn run(mut app: App, args: ImportArgs) -> Outcome {
     let lines = lines::read(&bytes, format, time::now())?;
     let header = lines.header.and_then(|span| bytes.get(span));
     let rejects = RejectsFile::new(rejects_path, &bytes, header);
-    let mut import = BulkImport::new(client, rejects, args.dry_run);
+    let mut import = BulkImport::new(client, rejects, args.dry_run, args.notify);
     import.reject(&lines.rejected)?;
     let mut records = lines.records;
     if !records.is_empty() {

@@ -24,6 +24,8 @@ const MAX_ANNOUNCED: u64 = 100;
 pub(crate) struct BulkImport<'a> {
     client: Client,
     dry_run: bool,
+    /// Whether receivers and subscribers are notified.
+    notify: bool,
     pub(crate) rejects: RejectsFile<'a>,
     /// The changes that match a record of this input.
     matched: HashSet<ChangeId>,
@@ -32,10 +34,16 @@ pub(crate) struct BulkImport<'a> {
 }
 
 impl<'a> BulkImport<'a> {
-    pub(crate) fn new(client: Client, rejects: RejectsFile<'a>, dry_run: bool) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        rejects: RejectsFile<'a>,
+        dry_run: bool,
+        notify: bool,
+    ) -> Self {
         Self {
             client,
             dry_run,
+            notify,
             rejects,
             matched: HashSet::new(),
             imported: 0,
@@ -119,7 +127,8 @@ impl<'a> BulkImport<'a> {
                 return Ok(());
             }
             let changes = records.iter().map(|one| one.record.change.clone());
-            let error = match self.client.changes().create_many(changes).send().await {
+            let request = self.client.changes().create_many(changes);
+            let error = match request.notify(self.notify).send().await {
                 Ok(created) => {
                     self.imported += created.len() as u64;
                     self.matched

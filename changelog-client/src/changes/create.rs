@@ -224,7 +224,10 @@ impl<M: Mode> CreateChanges<M> {
     pub(super) fn new(sender: Sender<M>, changes: Vec<NewChange>) -> Self {
         Self {
             sender,
-            changes: NewChanges { changes },
+            changes: NewChanges {
+                changes,
+                notify: None,
+            },
             idempotency_key: None,
         }
     }
@@ -234,6 +237,13 @@ impl<M: Mode> CreateChanges<M> {
     /// for all its attempts.
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Sets whether receivers and subscribers are notified of the changes; they are by
+    /// default.
+    pub fn notify(mut self, notify: bool) -> Self {
+        self.changes.notify = Some(notify);
         self
     }
 

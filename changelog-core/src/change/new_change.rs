@@ -263,10 +263,13 @@ pub struct NewChanges {
     /// The changes, in the order in which they are created.
     #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::NewChanges))]
     pub changes: Vec<NewChange>,
+    /// Whether receivers and subscribers are notified; true by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<bool>,
 }
 
 impl Input for NewChanges {
-    const FIELDS: &'static [&'static str] = &["changes"];
+    const FIELDS: &'static [&'static str] = &["changes", "notify"];
 
     fn read(object: &mut ObjectReader<'_>) -> Self {
         let changes = object.objects(
@@ -277,6 +280,7 @@ impl Input for NewChanges {
         );
         Self {
             changes: changes.unwrap_or_default(),
+            notify: object.boolean("notify"),
         }
     }
 

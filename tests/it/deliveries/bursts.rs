@@ -1,0 +1,67 @@
+//! Many changes at once are one message of a chat.
+
+use std::time::Duration;
+
+use changelog_tests::receivers::Receiver;
+use changelog_tests::{TestApp, on_both};
+use serde_json::{Value, json};
+
+use super::{allow_receivers, connect_as};
+
+on_both!(
+    bursts_are_one_message,
+    a_few_changes_are_messages_of_their_own
+);
+
+async fn record(app: &TestApp, service: &str, count: usize) {
+    let changes: Vec<Value> = (0..count)
+        .map(|number| json!({ "title": format!("Deploy {number}"), "service_id": service }))
+        .collect();
+    let body = json!({ "changes": changes });
+    app.key().post("/api/changes/bulk", body).await.is(201);
+}
+
+async fn connected(app: &mut TestApp) -> (Receiver, String) {
+    allow_receivers(app).await;
+    let receiver = Receiver::start().await;
+    connect_as(app, "slack", "chat", &receiver.url(), &[]);
+    let service = json!({ "name": "payments" });
+    let service = app.key().create("/api/services", service).await;
+    (receiver, service)
+}
+
+async fn bursts_are_one_message(mut app: TestApp) {
+    let (receiver, service) = connected(&mut app).await;
+    record(&app, &service, 12).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(
+        receiver.requests().len(),
+        0,
+        "not before the minute is over"
+    );
+    app.clock.advance(Duration::from_mins(1));
+    let requests = receiver.wait_for(1).await;
+    let message = requests[0].json().to_string();
+    assert!(message.contains("12 changes"), "{message}");
+    assert!(message.contains("payments"), "{message}");
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    assert_eq!(receiver.requests().len(), 1);
+}
+
+async fn a_few_changes_are_messages_of_their_own(mut app: TestApp) {
+    let (receiver, service) = connected(&mut app).await;
+    record(&app, &service, 3).await;
+    // One a second, by the clock that the test moves.
+    for number in 1..=3 {
+        receiver.wait_for(number).await;
+        app.clock.advance(Duration::from_secs(1));
+    }
+    let titles: Vec<String> = receiver
+        .requests()
+        .iter()
+        .map(|request| request.json().to_string())
+        .collect();
+    for (number, message) in titles.iter().enumerate() {
+        assert!(message.contains(&format!("Deploy {number}")), "{message}");
+    }
+}

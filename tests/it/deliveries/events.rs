@@ -1,0 +1,195 @@
+//! Which events are sent, and what is in them.
+
+use std::time::Duration;
+
+use changelog_tests::database::{Db, fetch};
+use changelog_tests::receivers::{Receiver, webhook};
+use changelog_tests::{TestApp, on_both};
+use serde_json::json;
+
+use super::{ALLOWED, allow_receivers, connect, connect_as};
+
+on_both!(
+    events_are_signed_and_in_order,
+    filters_choose_events,
+    an_import_notifies_only_on_request,
+    organizations_without_receivers_have_no_events,
+    receivers_of_private_networks_are_refused,
+);
+
+async fn events_are_signed_and_in_order(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    let key = app.key();
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let host = json!({ "hostname": "web-1", "environment": "prod" });
+    let host = key.create("/api/hosts", host).await;
+    let id = key
+        .create(
+            "/api/changes",
+            json!({ "title": "Deploy", "risk_level": "high", "service_id": service,
+                "host_id": host }),
+        )
+        .await;
+    let path = format!("/api/changes/{id}");
+    receiver.wait_for(1).await;
+    // As it was at the event, with the names that reading it has.
+    let created = webhook::check(&receiver.requests()[0], &hook.secret).expect("it is genuine");
+    assert_eq!(created.change(), &key.get(&path).await.data(200));
+    key.patch(&path, json!({ "title": "Deploy 2" }))
+        .await
+        .is(200);
+    let reason = json!({ "status": "rolled_back", "reason": "it failed" });
+    key.patch(&path, reason).await.is(200);
+    let last = key.get(&path).await.data(200);
+    app.browser()
+        .await
+        .post_form(&format!("/changes/{id}/delete"), &[])
+        .await
+        .is(303);
+    let requests = receiver.wait_for(4).await;
+    let events: Vec<_> = requests
+        .iter()
+        .map(|request| webhook::check(request, &hook.secret).expect("it is genuine"))
+        .collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(
+        kinds,
+        [
+            "change.created",
+            "change.updated",
+            "change.status_changed",
+            "change.deleted"
+        ]
+    );
+    let changes = |index: usize| &events[index].body["data"]["changes"];
+    assert_eq!(
+        changes(1)["title"],
+        json!({ "from": "Deploy", "to": "Deploy 2" })
+    );
+    assert_eq!(
+        changes(2)["status"],
+        json!({ "from": "planned", "to": "rolled_back" })
+    );
+    assert_eq!(events[2].change(), &last);
+    assert_eq!(events[3].change(), &last);
+    let listed = hook.deliveries(&app);
+    assert_eq!(listed.len(), 4);
+    assert_eq!(listed[0]["event"], "change.deleted");
+}
+
+async fn filters_choose_events(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let key = app.key();
+    let service = key
+        .create("/api/services", json!({ "name": "payments" }))
+        .await;
+    let receiver = Receiver::start().await;
+    let flags = ["--min-risk", "medium", "--service", "payments"];
+    let hook = connect_as(&app, "webhook", "payments", &receiver.url(), &flags);
+    for body in [
+        json!({ "title": "low", "service_id": service }),
+        json!({ "title": "without a service", "risk_level": "high" }),
+        json!({ "title": "medium", "risk_level": "medium", "service_id": service }),
+        json!({ "title": "high", "risk_level": "high", "service_id": service }),
+    ] {
+        key.create("/api/changes", body).await;
+    }
+    // The events of one connection may be sent at the same time.
+    let mut titles: Vec<String> = receiver
+        .wait_for(2)
+        .await
+        .iter()
+        .map(|request| webhook::check(request, &hook.secret).expect("it is genuine"))
+        .map(|event| {
+            event.change()["title"]
+                .as_str()
+                .expect("a title")
+                .to_owned()
+        })
+        .collect();
+    titles.sort_unstable();
+    assert_eq!(titles, ["high", "medium"]);
+    assert_eq!(hook.deliveries(&app).len(), 2);
+    // A deleted connection is sent nothing.
+    app.admin(&["integration", "delete", &hook.id]);
+    key.create(
+        "/api/changes",
+        json!({ "title": "later", "risk_level": "high", "service_id": service }),
+    )
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(receiver.requests().len(), 2);
+    let owner = app.browser().await;
+    let entries = owner.get("/api/activity?resource_type=integration").await;
+    let entries = entries.data(200);
+    let actions: Vec<_> = entries.as_array().expect("a list").iter().collect();
+    assert_eq!(actions[0]["action"], "disconnected", "{actions:?}");
+    assert_eq!(actions[1]["action"], "connected");
+    assert!(!entries.to_string().contains("/receive"), "{entries}");
+}
+
+async fn an_import_notifies_only_on_request(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    let file = app.folder().join("changes.ndjson");
+    let write = |title: &str| {
+        let line = json!({ "title": title, "occurred_at": "2026-01-02T03:04:05Z" });
+        std::fs::write(&file, format!("{line}\n")).expect("a file");
+    };
+    let path = file.to_str().expect("a path").to_owned();
+    write("silent");
+    crate::chlog::chlog(&app, &["import", &path]).succeeds();
+    write("told");
+    crate::chlog::chlog(&app, &["import", &path, "--notify"]).succeeds();
+    let requests = receiver.wait_for(1).await;
+    let event = webhook::check(&requests[0], &hook.secret).expect("it is genuine");
+    assert_eq!(event.change()["title"], "told");
+    assert_eq!(hook.deliveries(&app).len(), 1);
+}
+
+async fn organizations_without_receivers_have_no_events(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let count = async |app: &TestApp| -> i64 {
+        let mut db = Db::open(app.engine, &app.database).await;
+        let rows: Vec<(i64,)> = fetch!(&mut db, sqlx::query_as("SELECT count(*) FROM events"));
+        db.close().await;
+        rows[0].0
+    };
+    app.key().change("before").await;
+    assert_eq!(count(&app).await, 0);
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    let other = app.second_organization();
+    app.with_key(&other.key).change("elsewhere").await;
+    app.key().change("after").await;
+    receiver.wait_for(1).await;
+    assert_eq!(count(&app).await, 1);
+    assert_eq!(hook.deliveries(&app).len(), 1);
+}
+
+async fn receivers_of_private_networks_are_refused(mut app: TestApp) {
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    app.key().change("Deploy").await;
+    let failed = hook
+        .newest(&app, |one| {
+            one["attempts"].as_i64() > Some(0) && one["reason"].is_string()
+        })
+        .await;
+    let reason = failed["reason"].as_str().expect("a reason");
+    assert!(reason.contains("--allow-receivers"), "{reason}");
+    assert_eq!(receiver.connections(), 0);
+    // The operator allows it, and what is queued is sent.
+    app.restart_with(&ALLOWED).await;
+    app.admin(&[
+        "integration",
+        "replay",
+        failed["id"].as_str().expect("an id"),
+    ]);
+    receiver.wait_for(1).await;
+}

@@ -1,0 +1,62 @@
+//! Where connections send is encrypted, and its key can be replaced.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use changelog_tests::receivers::Receiver;
+use changelog_tests::{TestApp, on_both};
+
+use super::{ALLOWED, allow_receivers, connect, connect_as};
+
+on_both!(
+    keys_are_replaced_while_the_service_runs,
+    a_connection_of_another_key_is_disabled,
+);
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder).expect("a folder").flatten();
+    files
+        .map(|file| file.path())
+        .filter(|path| path.is_file())
+        .collect()
+}
+
+async fn keys_are_replaced_while_the_service_runs(mut app: TestApp) {
+    allow_receivers(&mut app).await;
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    let url = format!("{}/T0SECRET/B0SECRET", receiver.base());
+    connect_as(&app, "slack", "chat", &url, &[]);
+    let key_file = app.folder().join("secrets.key");
+    let before = fs::read_to_string(&key_file).expect("a key");
+    app.try_admin(&["secrets", "rotate"], "");
+    let after = fs::read_to_string(&key_file).expect("a key");
+    assert_ne!(before, after);
+    assert_eq!(before.lines().count(), after.lines().count(), "{after}");
+    app.key().change("Deploy").await;
+    let requests = receiver.wait_for(2).await;
+    let paths: Vec<&str> = requests.iter().map(|one| one.path.as_str()).collect();
+    assert!(paths.contains(&"/T0SECRET/B0SECRET"), "{paths:?}");
+    hook.newest(&app, |one| one["state"] == "delivered").await;
+    // Nothing of it is in the database.
+    for path in files(app.folder()) {
+        let bytes = fs::read(&path).expect("a file");
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("B0SECRET"), "{}", path.display());
+        assert!(!text.contains(&hook.secret), "{}", path.display());
+    }
+}
+
+async fn a_connection_of_another_key_is_disabled(mut app: TestApp) {
+    let receiver = Receiver::start().await;
+    let hook = connect(&app, "hook", &receiver);
+    fs::remove_file(app.folder().join("secrets.key")).expect("a key");
+    app.restart_with(&ALLOWED).await;
+    app.key().change("Deploy").await;
+    hook.newest(&app, |one| one["attempts"].as_i64() > Some(0))
+        .await;
+    let shown = hook.shown(&app);
+    let reason = shown["disabled_reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("another key file"), "{shown}");
+    assert_eq!(receiver.connections(), 0);
+}
