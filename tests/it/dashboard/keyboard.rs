@@ -177,13 +177,13 @@ async fn move_in_charts(browser: &Chromium, address: &str) {
         let step = if weekday { 7 } else { 0 };
         for (key, expected) in [
             (Key::End, 0),
-            (day[1].clone(), 0),
-            (day[0].clone(), 1),
-            (day[0].clone(), 2),
-            (day[1].clone(), 1),
-            (week[0].clone(), 1 + step),
-            (week[0].clone(), 1 + 2 * step),
-            (week[1].clone(), 1 + step),
+            (day[1], 0),
+            (day[0], 1),
+            (day[0], 2),
+            (day[1], 1),
+            (week[0], 1 + step),
+            (week[0], 1 + 2 * step),
+            (week[1], 1 + step),
         ] {
             browser.keys(&key.to_string()).await;
             assert_eq!(browser.script(&position).await, expected, "{chart} {key:?}");
