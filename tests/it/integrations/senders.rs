@@ -48,7 +48,7 @@ fn change() -> Change {
     )
     .change;
     change.id = Uuid::from_u128(2).into();
-    change.title = "Deploy payments 2.3".to_owned();
+    "Deploy payments 2.3".clone_into(&mut change.title);
     change.description = Some("Rolls out the new *rate limiter*.\nUndo: `deploy 2.2`.".to_owned());
     change.risk_level = RiskLevel::High;
     change.environment = Some(Environment::Prod);

@@ -214,8 +214,8 @@ impl ReceiverClient {
                     .build()
                     .map_err(|error| SendError::of(&error))
             };
-            let built = tokio::task::spawn_blocking(build).await;
-            built.map_err(|_| SendError::Certificates)?
+            let client = tokio::task::spawn_blocking(build).await;
+            client.map_err(|_| SendError::Certificates)?
         })
         .await
     }

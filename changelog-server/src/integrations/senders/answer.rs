@@ -111,13 +111,12 @@ pub(super) fn needs_person(reason: &str) -> Verdict {
 /// Returns the time that the receiver asks to wait: seconds, or until a date.
 pub(super) fn retry_after(response: &ReceiverResponse, now: Timestamp) -> Option<Duration> {
     let value = response.headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let wait = match value.parse() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let until = Timestamp::from(httpdate::parse_http_date(value).ok()?);
-            let millis = until.millis().saturating_sub(now.millis()).max(0);
-            Duration::from_millis(millis.unsigned_abs())
-        }
+    let wait = if let Ok(seconds) = value.parse() {
+        Duration::from_secs(seconds)
+    } else {
+        let until = Timestamp::from(httpdate::parse_http_date(value).ok()?);
+        let millis = until.millis().saturating_sub(now.millis()).max(0);
+        Duration::from_millis(millis.unsigned_abs())
     };
     Some(wait.min(MAX_RETRY_AFTER))
 }

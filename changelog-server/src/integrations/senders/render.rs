@@ -130,7 +130,7 @@ fn headline(event: &Event) -> String {
 
 fn capital(text: &str) -> String {
     let mut characters = text.chars();
-    let first = characters.next().map(|c| c.to_uppercase());
+    let first = characters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(characters).collect()
 }
 

@@ -79,7 +79,7 @@ fn single(summary: &Summary) -> Value {
         "type": "TextBlock", "text": escaped(&summary.byline, EXCERPT_CHARS), "size": "Small",
         "isSubtle": true, "wrap": true,
     }));
-    card(&summary.fallback(), body, "Show the change", &summary.url)
+    card(&summary.fallback(), &body, "Show the change", &summary.url)
 }
 
 fn grouped(message: &Message<'_>, group: &Group<'_>) -> Value {
@@ -114,7 +114,7 @@ fn grouped(message: &Message<'_>, group: &Group<'_>) -> Value {
         }
         body.push(block);
     }
-    card(&group.title, body, "Show the changes", &group.url)
+    card(&group.title, &body, "Show the changes", &group.url)
 }
 
 /// Returns the color of a line.
@@ -132,7 +132,7 @@ fn text_block(text: &str, color: &str) -> Value {
     json!({ "type": "TextBlock", "text": text, "color": color, "wrap": true })
 }
 
-fn card(fallback: &str, body: Vec<Value>, button: &str, url: &str) -> Value {
+fn card(fallback: &str, body: &[Value], button: &str, url: &str) -> Value {
     json!({
         "type": "message",
         "attachments": [{

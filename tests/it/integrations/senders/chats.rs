@@ -103,10 +103,7 @@ async fn long_bursts_end_with_how_many_more_there_are() {
             text.contains("300 changes of payments within a minute"),
             "{text}"
         );
-        let more = text
-            .split("and ")
-            .filter_map(|rest| rest.split_once(" more"))
-            .next();
+        let more = text.split("and ").find_map(|rest| rest.split_once(" more"));
         let more: usize = more
             .and_then(|(count, _)| count.parse().ok())
             .expect("a count");

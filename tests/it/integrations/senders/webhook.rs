@@ -18,8 +18,8 @@ async fn receivers_verify_the_signatures_with_the_reference_library() {
     assert_eq!(verdict(&attempt), "delivered");
     let requests = receiver.requests();
     let secret = &target.signing_secrets[0].secret;
-    let received = check(&requests[0], secret).expect("a genuine event");
-    assert_eq!(received.id, format!("evt_{}", event.id.simple()));
+    let genuine = check(&requests[0], secret).expect("a genuine event");
+    assert_eq!(genuine.id, format!("evt_{}", event.id.simple()));
     assert_eq!(requests[0].header("webhook-timestamp"), "1768466400");
     let seed = target.ed25519_seed.as_deref().expect("a seed");
     let public_key = webhook::public_key(seed).expect("a public key");
@@ -27,7 +27,7 @@ async fn receivers_verify_the_signatures_with_the_reference_library() {
     let other = webhook::public_key(&webhook::new_ed25519_seed()).expect("a public key");
     assert!(check_public_key(&requests[0], &other).is_err());
     assert!(check(&requests[0], &webhook::new_signing_secret()).is_err());
-    insta::assert_json_snapshot!(received.body);
+    insta::assert_json_snapshot!(genuine.body);
 }
 
 #[tokio::test]
@@ -90,14 +90,14 @@ async fn long_texts_are_shortened_and_named() {
     let event = event(EventKind::Created, change);
     send(&ConnectionKind::Webhook, &target, &event, None).await;
     let requests = receiver.requests();
-    let received = check(&requests[0], &target.signing_secrets[0].secret).expect("an event");
-    let data = &received.body["data"];
+    let genuine = check(&requests[0], &target.signing_secrets[0].secret).expect("an event");
+    let data = &genuine.body["data"];
     assert_eq!(
         data["truncated"],
         serde_json::json!(["description", "impact"])
     );
     for name in ["description", "impact"] {
-        let text = received.change()[name].as_str().expect("a string");
+        let text = genuine.change()[name].as_str().expect("a string");
         assert!(text.ends_with('…') && text.len() > 2_500, "{}", text.len());
     }
     assert!(

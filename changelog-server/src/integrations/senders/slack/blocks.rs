@@ -38,7 +38,7 @@ pub(super) fn reply(message: &Message<'_>) -> Value {
         escaped(&summary.headline, VALUE_CHARS),
         escaped(&summary.byline, CONTEXT_CHARS),
     );
-    body(&summary.fallback(), vec![section(&text)])
+    body(&summary.fallback(), &[section(&text)])
 }
 
 fn single(summary: &Summary) -> Value {
@@ -64,7 +64,7 @@ fn single(summary: &Summary) -> Value {
         blocks.push(section(&escaped(excerpt, EXCERPT_CHARS)));
     }
     blocks.push(context(&summary.byline));
-    body(&summary.fallback(), blocks)
+    body(&summary.fallback(), &blocks)
 }
 
 fn grouped(message: &Message<'_>, group: &Group<'_>) -> Value {
@@ -90,10 +90,10 @@ fn grouped(message: &Message<'_>, group: &Group<'_>) -> Value {
         text.push_str(&line);
     }
     let organization = context(message.organization);
-    body(&group.title, vec![section(&text), organization])
+    body(&group.title, &[section(&text), organization])
 }
 
-fn body(fallback: &str, blocks: Vec<Value>) -> Value {
+fn body(fallback: &str, blocks: &[Value]) -> Value {
     json!({
         "text": escaped(fallback, FALLBACK_CHARS),
         "blocks": blocks,
