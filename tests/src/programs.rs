@@ -49,8 +49,12 @@ pub fn folder() -> &'static Path {
                 command.env_remove(name);
             }
         }
+        command.args(["build", "--quiet", "--workspace", "--bins"]);
+        if profile == "dev" {
+            // A benchmark has not built the tests.
+            command.arg("--tests");
+        }
         let status = command
-            .args(["build", "--quiet", "--workspace", "--bins", "--tests"])
             .args(["--profile", profile])
             .arg("--target-dir")
             .arg(folder.parent().expect("the profile is in target"))

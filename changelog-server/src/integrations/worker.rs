@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use changelog_core::{ConnectionId, Timestamp};
 use futures_util::stream::{self, StreamExt};
@@ -29,6 +29,12 @@ const POLL_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 /// The wait before events are queued, so that those of many requests are queued together.
 const GATHERING: Duration = Duration::from_millis(20);
+/// The wait after a full batch of events was queued. It limits the share of the database
+/// that queuing takes from requests while very many changes are recorded.
+const FULL_BATCH_WAIT: Duration = Duration::from_millis(100);
+/// The shortest time from one full batch of messages of a connection to the next: a
+/// connection sends at most 500 messages a second by each server.
+const BATCH_INTERVAL: Duration = Duration::from_millis(64);
 /// The wait after an error of the database.
 const ERROR_WAIT: Duration = Duration::from_secs(2);
 /// How long a claim is valid: longer than the requests of a message may take.
@@ -101,7 +107,8 @@ async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bo
                     task.wake.notify_one();
                 }
                 if count >= MAX_NEW_EVENTS {
-                    continue;
+                    events.notify_one();
+                    sleep(FULL_BATCH_WAIT).await;
                 }
             }
             Err(error) => {
@@ -221,6 +228,7 @@ impl Sender {
             _ => 1,
         };
         let times = (now, after(now, CLAIM));
+        let started = Instant::now();
         let claims = store
             .claim(self.tenant, self.id, times, limit, turn)
             .await?;
@@ -228,11 +236,15 @@ impl Sender {
             // The first ones are being sent, here or by another server.
             return Ok(Some(MAX_WAIT));
         }
+        let is_full = u64::try_from(claims.len()).is_ok_and(|count| count >= BATCH);
         let (finished, health) = self.send(&connection, organization, claims).await;
         let mut tx = store.begin_for(self.tenant).await?;
         tx.finish_deliveries(self.tenant, &connection, &finished, &health, self.now())
             .await?;
         tx.commit().await?;
+        if is_full {
+            sleep(BATCH_INTERVAL.saturating_sub(started.elapsed())).await;
+        }
         Ok(Some(Duration::ZERO))
     }
 

@@ -58,6 +58,8 @@ pub struct NumberedEvent {
     pub sequence: i64,
     /// The event.
     pub event: Event,
+    /// Whether it has names that the stored event has not.
+    is_completed: bool,
 }
 
 /// An event as it is stored. That of a creation has ids instead of references.
@@ -76,6 +78,14 @@ struct StoredEvent {
     reason: Option<String>,
     #[serde(default)]
     host_id: Option<HostId>,
+}
+
+impl StoredEvent {
+    /// Returns whether it has ids of services or a host, whose names are not stored.
+    fn lacks_names(&self) -> bool {
+        self.kind == EventKind::Created
+            && (self.host_id.is_some() || !self.change.service_ids.is_empty())
+    }
 }
 
 impl From<StoredEvent> for Event {
@@ -222,6 +232,7 @@ impl Tx {
         self.complete(tenant, &mut stored).await?;
         let numbered = |(sequence, stored): (i64, StoredEvent)| NumberedEvent {
             sequence,
+            is_completed: stored.lacks_names(),
             event: stored.into(),
         };
         Ok(stored.into_iter().map(numbered).collect())
@@ -295,22 +306,24 @@ impl Tx {
         events: &[NumberedEvent],
         is_received: impl Fn(i64) -> bool,
     ) -> Result<(), StoreError> {
-        let mut kept = Vec::new();
-        let mut unwanted = Vec::new();
-        for NumberedEvent { sequence, event } in events {
-            if is_received(*sequence) {
-                kept.push((*sequence, to_json(event)?));
+        let mut marks = Marks::default();
+        for one in events {
+            if !is_received(one.sequence) {
+                marks.unwanted.push(one.sequence);
+            } else if one.is_completed {
+                let document = to_json(&one.event)?;
+                marks.completed.push((one.sequence, document));
             } else {
-                unwanted.push(*sequence);
+                marks.kept.push(one.sequence);
             }
         }
         match &mut self.connection {
             Engine::Sqlite(db) => {
-                let script = mark::<Sqlite>(tenant, &kept, unwanted);
+                let script = marks.script::<Sqlite>(tenant);
                 script.run(&mut **db).await?;
             }
             Engine::Postgres(db) => {
-                let script = mark::<Postgres>(tenant, &kept, unwanted);
+                let script = marks.script::<Postgres>(tenant);
                 script.run(&mut **db).await?;
             }
         }
@@ -330,24 +343,44 @@ fn select_references<DB: Dialect>(
     query
 }
 
-fn mark<DB: Dialect>(tenant: Tenant, kept: &[(i64, String)], unwanted: Vec<i64>) -> Script<DB> {
-    let mut script = Script::new();
-    if !kept.is_empty() {
-        let query =
-            script.statement("UPDATE events SET is_new = NULL, document = queued.column2 FROM (");
-        let rows = kept
-            .iter()
-            .map(|(sequence, document)| [Value::from(*sequence), document.as_str().into()]);
-        push_values(query, rows);
-        query.push(") AS queued WHERE events.organization_id = ");
-        DB::bind(query, tenant.uuid().into());
-        query.push(" AND events.sequence = queued.column1");
+/// Events that were taken, by what becomes of them.
+#[derive(Default)]
+struct Marks {
+    /// Those that are stored again, with names.
+    completed: Vec<(i64, String)>,
+    kept: Vec<i64>,
+    /// Those that nobody receives.
+    unwanted: Vec<i64>,
+}
+
+impl Marks {
+    fn script<DB: Dialect>(self, tenant: Tenant) -> Script<DB> {
+        let mut script = Script::new();
+        if !self.completed.is_empty() {
+            let query = script
+                .statement("UPDATE events SET is_new = NULL, document = queued.column2 FROM (");
+            let rows = self.completed.iter();
+            let rows =
+                rows.map(|(sequence, document)| [Value::from(*sequence), document.as_str().into()]);
+            push_values(query, rows);
+            query.push(") AS queued WHERE events.organization_id = ");
+            DB::bind(query, tenant.uuid().into());
+            query.push(" AND events.sequence = queued.column1");
+        }
+        for (statement, sequences) in [
+            (
+                "UPDATE events SET is_new = NULL WHERE organization_id = ",
+                self.kept,
+            ),
+            ("DELETE FROM events WHERE organization_id = ", self.unwanted),
+        ] {
+            if !sequences.is_empty() {
+                let query = script.statement(statement);
+                DB::bind(query, tenant.uuid().into());
+                query.push(" AND sequence");
+                DB::push_in(query, sequences);
+            }
+        }
+        script
     }
-    if !unwanted.is_empty() {
-        let query = script.statement("DELETE FROM events WHERE organization_id = ");
-        DB::bind(query, tenant.uuid().into());
-        query.push(" AND sequence");
-        DB::push_in(query, unwanted);
-    }
-    script
 }
