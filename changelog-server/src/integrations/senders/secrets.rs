@@ -118,7 +118,7 @@ mod tests {
                 "token *** of ***",
             ),
             ("whsec_c2VjcmV0 c2VjcmV0", "*** ***"),
-            ("nul \0", "nul \\u{0}"),
+            ("nul \0", "nul <U+0000>"),
         ] {
             assert_eq!(secrets.mask(&response(echo.as_bytes())), masked, "{echo}");
         }
