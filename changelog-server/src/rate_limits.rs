@@ -25,6 +25,13 @@ const SIGN_IN_PERIOD: Duration = Duration::from_secs(2);
 /// Invitations by one person: a burst, then one a minute.
 const INVITATION_BURST: u32 = 30;
 const INVITATION_PERIOD: Duration = Duration::from_mins(1);
+/// Tests of connections by one person: a burst, then one every ten seconds. Each sends
+/// requests to an address that the person chose.
+const CONNECTION_TEST_BURST: u32 = 20;
+const CONNECTION_TEST_PERIOD: Duration = Duration::from_secs(10);
+/// Public keys of webhooks that one client reads: a burst, then one a second.
+const PUBLIC_KEY_BURST: u32 = 100;
+const PUBLIC_KEY_PERIOD: Duration = Duration::from_secs(1);
 /// Requests of one client with a well-formed key that does not exist: a burst, then
 /// one a second.
 const BAD_KEY_BURST: u32 = 100;
@@ -60,6 +67,8 @@ pub struct RateLimits {
     sign_ins: DefaultKeyedRateLimiter<IpAddr>,
     bad_keys: DefaultKeyedRateLimiter<IpAddr>,
     invitations: DefaultKeyedRateLimiter<UserId>,
+    connection_tests: DefaultKeyedRateLimiter<UserId>,
+    public_keys: DefaultKeyedRateLimiter<IpAddr>,
     requests: Option<KeyLimiter>,
 }
 
@@ -71,6 +80,11 @@ impl RateLimits {
             sign_ins: RateLimiter::keyed(quota(SIGN_IN_BURST, SIGN_IN_PERIOD)),
             bad_keys: RateLimiter::keyed(quota(BAD_KEY_BURST, BAD_KEY_PERIOD)),
             invitations: RateLimiter::keyed(quota(INVITATION_BURST, INVITATION_PERIOD)),
+            connection_tests: RateLimiter::keyed(quota(
+                CONNECTION_TEST_BURST,
+                CONNECTION_TEST_PERIOD,
+            )),
+            public_keys: RateLimiter::keyed(quota(PUBLIC_KEY_BURST, PUBLIC_KEY_PERIOD)),
             requests: per_key.map(|rate| {
                 RateLimiter::keyed(Quota::per_second(rate))
                     .with_middleware::<StateInformationMiddleware>()
@@ -99,6 +113,20 @@ impl RateLimits {
             .map_err(|not_until| self.too_many(&not_until))
     }
 
+    /// Counts a test of a connection by a person.
+    pub fn connection_test(&self, by: UserId) -> Result<(), RateLimited> {
+        self.connection_tests
+            .check_key(&by)
+            .map_err(|not_until| self.too_many(&not_until))
+    }
+
+    /// Counts a request of a client for the public key of a webhook.
+    pub fn public_key(&self, address: IpAddr) -> Result<(), RateLimited> {
+        self.public_keys
+            .check_key(&network_of(address))
+            .map_err(|not_until| self.too_many(&not_until))
+    }
+
     /// Counts a request of a key; `None` when keys have no limit.
     pub fn request(&self, key: ApiKeyId) -> Result<Option<RateLimitState>, RateLimited> {
         let Some(requests) = &self.requests else {
@@ -118,6 +146,8 @@ impl RateLimits {
         self.sign_ins.retain_recent();
         self.bad_keys.retain_recent();
         self.invitations.retain_recent();
+        self.connection_tests.retain_recent();
+        self.public_keys.retain_recent();
         if let Some(requests) = &self.requests {
             requests.retain_recent();
         }

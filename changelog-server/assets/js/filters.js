@@ -11,8 +11,8 @@ function completeNames(within) {
     let complete = null;
     let timer = 0;
     const show = async () => {
-      // Of several tags, the last one is being typed.
-      const start = field.dataset.names === "tags" ? field.value.lastIndexOf(",") + 1 : 0;
+      // Of several names, the last one is being typed.
+      const start = "several" in field.dataset ? field.value.lastIndexOf(",") + 1 : 0;
       const before = field.value.slice(0, start);
       const prefix = field.value.slice(start).trimStart();
       if (complete !== null && prefix.toLowerCase().startsWith(complete) && !before) return;

@@ -434,6 +434,8 @@ CREATE TABLE connections (
     PRIMARY KEY (organization_id, id),
     UNIQUE (organization_id, name_folded)
 );
+-- For public keys and commands, which have only the id.
+CREATE INDEX connections_by_id ON connections (id);
 
 -- What is or was sent to each receiver. `state` is 'pending', 'delivered' or 'dead'.
 -- `attempts` counts the attempts, and is what fences off a worker whose claim has

@@ -10,8 +10,8 @@ use super::table::table;
 use super::{Failure, note, now, open, organization, print, print_json, secret};
 use crate::config::{Common, Integration};
 use crate::integrations::http::ReceiverClient;
-use crate::integrations::message::{Message, Verdict};
-use crate::integrations::{open_target, senders, setup};
+use crate::integrations::trial::Trial;
+use crate::integrations::{open_target, setup};
 use crate::store::{
     Actor, Connection, Delivery, DeliveryId, DeliveryState, MAX_CONNECTIONS, Store, StoreError,
     Tenant, new_id,
@@ -102,28 +102,20 @@ pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Fai
             let secrets = secrets.open(&common.database_url)?;
             let target = open_target(&secrets, tenant, &connection)?;
             let organization = store.organization(tenant).await?;
-            let event = senders::test_event(tenant.id(), now().into());
-            let message = Message {
-                target: &target,
-                event: &event,
-                grouped: &[],
-                dashboard: "http://localhost",
+            let trial = Trial {
+                tenant,
                 organization: &organization.name,
-                reference: None,
-                now: now().into(),
+                connection: &connection,
+                target: &target,
+                dashboard: "http://localhost",
             };
             let http = ReceiverClient::new(receivers.networks);
-            let attempt = senders::send(&http, &connection.kind, &message).await;
-            let (delivered, reason) = match &attempt.verdict {
-                Verdict::Delivered => (true, None),
-                Verdict::Retry { reason, .. }
-                | Verdict::Refused { reason }
-                | Verdict::Disabled { reason } => (false, Some(reason.as_str())),
-            };
+            let attempt = trial.send(&http, now()).await;
+            let reason = attempt.verdict.reason();
             let duration = attempt.duration.as_millis();
             if common.json {
                 print_json(&json!({
-                    "delivered": delivered,
+                    "delivered": reason.is_none(),
                     "status": attempt.status,
                     "duration_ms": u64::try_from(duration).unwrap_or(u64::MAX),
                     "answer": attempt.answer,

@@ -30,7 +30,7 @@ use crate::web::route::{Endpoint, Routes, at, at_id};
 use hosts::Hosts;
 use parts::assets;
 use services::Services;
-use settings::{api_keys, members, organization};
+use settings::{api_keys, integrations, members, organization};
 
 pub(crate) use parts::page::failure;
 
@@ -93,7 +93,23 @@ pub(crate) fn routes(app: &App) -> Routes {
         at(path!("settings" / "organization"))
             .get(organization::get)
             .post(organization::rename),
-        at(path!("settings" / "integrations")).get(settings::integrations),
+        at(path!("settings" / "integrations"))
+            .get(integrations::list)
+            .post(integrations::create),
+        at(path!("settings" / "integrations" / "new")).get(integrations::new_form),
+        at_id(path!("settings" / "integrations" / String))
+            .get(integrations::get)
+            .post(integrations::update),
+        at_id(path!("settings" / "integrations" / String / "test")).post(integrations::test),
+        at_id(path!("settings" / "integrations" / String / "rotate")).post(integrations::rotate),
+        at_id(path!("settings" / "integrations" / String / "enable")).post(integrations::enable),
+        at_id(path!("settings" / "integrations" / String / "disable")).post(integrations::disable),
+        at_id(path!("settings" / "integrations" / String / "delete")).post(integrations::delete),
+        at_id(path!("settings" / "integrations" / String / "replay")).post(integrations::replay),
+        at_id(path!("settings" / "integrations" / String / "replay-dead"))
+            .post(integrations::replay_dead),
+        at_id(path!(".well-known" / "changelog-webhook-keys" / String))
+            .get(integrations::public_key),
         at(path!("account")).get(account::get).post(account::rename),
         at(path!("account" / "password")).post(account::change_password),
         at(path!("account" / "end-other-sessions")).post(account::end_other_sessions),

@@ -15,7 +15,8 @@ use crate::dashboard::parts::charts::{Bars, Calendar, RollbackRate, Year};
 use crate::dashboard::parts::timeline::{self, Range, Subject, Timeline};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
-use crate::store::{ChartScope, HAPPENED, StoreError, Tenant};
+use crate::dashboard::settings::integrations::troubles;
+use crate::store::{ChartScope, HAPPENED, StoreError, Tenant, TroubledConnection};
 use crate::web::{ApiResult, Request};
 
 /// The number of latest changes that are shown.
@@ -53,6 +54,7 @@ struct Undone {
 struct OverviewPage<'a> {
     viewer: &'a Viewer,
     is_new: bool,
+    troubles: Vec<TroubledConnection>,
     service_names: Vec<String>,
     timeline: Timeline,
     count: u64,
@@ -82,30 +84,32 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
         .zone
         .start_of_day(viewer.zone.date(now.plus(-FAILED_WITHIN)));
     // The reads do not depend on each other.
-    let (events, latest, running, running_count, upcoming, undone, year, busiest, names) = tokio::try_join!(
-        timeline::read(&app, tenant, range),
-        page_of(ChangeFilter {
-            statuses: HAPPENED.to_vec(),
-            per_page: LATEST_SHOWN,
-            ..ChangeFilter::default()
-        }),
-        store.running_changes(tenant, RUNNING_SHOWN),
-        page_of(ChangeFilter {
-            statuses: vec![Status::InProgress],
-            per_page: 1,
-            ..ChangeFilter::default()
-        }),
-        store.upcoming_changes(tenant, UPCOMING_SHOWN),
-        page_of(ChangeFilter {
-            statuses: vec![Status::RolledBack],
-            since: Some(undone_since),
-            per_page: FAILED_SHOWN,
-            ..ChangeFilter::default()
-        }),
-        Year::read(store, tenant, ChartScope::Organization, viewer.zone),
-        store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
-        store.service_names(tenant),
-    )?;
+    let (events, latest, running, running_count, upcoming, undone, year, busiest, names, troubles) =
+        tokio::try_join!(
+            timeline::read(&app, tenant, range),
+            page_of(ChangeFilter {
+                statuses: HAPPENED.to_vec(),
+                per_page: LATEST_SHOWN,
+                ..ChangeFilter::default()
+            }),
+            store.running_changes(tenant, RUNNING_SHOWN),
+            page_of(ChangeFilter {
+                statuses: vec![Status::InProgress],
+                per_page: 1,
+                ..ChangeFilter::default()
+            }),
+            store.upcoming_changes(tenant, UPCOMING_SHOWN),
+            page_of(ChangeFilter {
+                statuses: vec![Status::RolledBack],
+                since: Some(undone_since),
+                per_page: FAILED_SHOWN,
+                ..ChangeFilter::default()
+            }),
+            Year::read(store, tenant, ChartScope::Organization, viewer.zone),
+            store.busiest_services(tenant, today - BUSIEST_DAYS + 1..today + 1, BUSIEST_SHOWN),
+            store.service_names(tenant),
+            troubles(&app, &viewer),
+        )?;
     let upcoming: Vec<Change> = upcoming.parse()?;
     let is_new = latest.count == 0
         && upcoming.is_empty()
@@ -122,6 +126,7 @@ pub(super) async fn get(app: App, request: Request) -> ApiResult {
     let page = OverviewPage {
         viewer: &viewer,
         is_new,
+        troubles,
         service_names: names.take(MAX_SUGGESTIONS).collect(),
         timeline: Timeline::new(&subject, events),
         count: latest.count,

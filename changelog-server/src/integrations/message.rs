@@ -70,3 +70,15 @@ pub enum Verdict {
         reason: String,
     },
 }
+
+impl Verdict {
+    /// Returns why the message was not delivered, in a sentence for people.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Delivered => None,
+            Self::Retry { reason, .. } | Self::Refused { reason } | Self::Disabled { reason } => {
+                Some(reason)
+            }
+        }
+    }
+}

@@ -8,6 +8,7 @@ mod schedule;
 pub mod senders;
 pub(crate) mod setup;
 pub mod target;
+pub(crate) mod trial;
 pub(crate) mod worker;
 
 use changelog_core::ConnectionId;

@@ -112,6 +112,28 @@ pub struct Disabled {
     pub reason: String,
 }
 
+/// How the reason begins if a person has disabled a connection.
+const BY_PERSON: &str = "Disabled by ";
+
+impl Disabled {
+    pub(super) fn of(at: Option<i64>, reason: Option<String>) -> Option<Self> {
+        Some(Self {
+            at: Timestamp::from_millis(at?),
+            reason: reason.unwrap_or_default(),
+        })
+    }
+
+    /// Returns the reason if a person disables a connection.
+    pub fn reason_of_person(name: &str) -> String {
+        format!("{BY_PERSON}{name}.")
+    }
+
+    /// Returns whether a person has disabled the connection.
+    pub fn is_by_person(&self) -> bool {
+        self.reason.starts_with(BY_PERSON)
+    }
+}
+
 #[derive(FromRow)]
 struct Row {
     #[sqlx(try_from = "Uuid")]
@@ -143,10 +165,7 @@ impl TryFrom<Row> for Connection {
             filter: filter.map_err(|error| super::changes::broken(&error))?,
             created_at: Timestamp::from_millis(row.created_at),
             created_by: row.created_by,
-            disabled: row.disabled_at.map(|at| Disabled {
-                at: Timestamp::from_millis(at),
-                reason: row.disabled_reason.unwrap_or_default(),
-            }),
+            disabled: Disabled::of(row.disabled_at, row.disabled_reason),
             failing_since: row.failing_since.map(Timestamp::from_millis),
             hold_until: row.hold_until.map(Timestamp::from_millis),
         })
@@ -461,7 +480,15 @@ mod tests {
 
     #[tokio::test]
     async fn connections_are_found_by_their_key() {
-        for statement in [SELECT_ALL, SELECT_ONE, TAKE_TURN, HOLD, FAILING, WORKING] {
+        for statement in [
+            SELECT_ALL,
+            SELECT_ONE,
+            SELECT_ORGANIZATION,
+            TAKE_TURN,
+            HOLD,
+            FAILING,
+            WORKING,
+        ] {
             let plan = explain::of(statement).await;
             assert!(plan[0].starts_with("SEARCH connections"), "{plan:?}");
         }

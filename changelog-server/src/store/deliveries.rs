@@ -20,9 +20,9 @@ use super::events;
 use super::{Actor, Database, StoreError, Tenant, Tx};
 
 /// How long events and deliveries are kept.
-pub const KEPT: TimeDelta = TimeDelta::days(14);
+pub(super) const KEPT: TimeDelta = TimeDelta::days(14);
 /// The limit on deliveries of one message of a burst.
-pub const MAX_BURST: u64 = 500;
+pub(super) const MAX_BURST: u64 = 500;
 /// How far back deliveries are counted to recognize a burst.
 const RECENT: u64 = 200;
 
@@ -52,17 +52,6 @@ WHERE organization_id = $1 AND connection_id = $2 AND sequence IN
     (SELECT sequence FROM deliveries
      WHERE organization_id = $1 AND connection_id = $2 AND state = 'dead'
      ORDER BY sequence LIMIT 1000) AND state = 'dead'";
-
-/// At most one more than [`MAX_COUNTED`].
-const COUNT_STATE: &str = "
-SELECT count(*) FROM (SELECT 1 AS one FROM deliveries
-    WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' LIMIT 1001) AS counted";
-const COUNT_DEAD: &str = "
-SELECT count(*) FROM (SELECT 1 AS one FROM deliveries
-    WHERE organization_id = $1 AND connection_id = $2 AND state = 'dead' LIMIT 1001) AS counted";
-
-/// The most deliveries that are counted.
-pub const MAX_COUNTED: i64 = 1_000;
 
 macro_rules! select_listed {
     ($condition:literal) => {
@@ -354,26 +343,6 @@ impl Database {
                 .fetch_optional(&mut **db)
         })?;
         row.map(Delivery::from).ok_or(StoreError::NotFound)
-    }
-
-    /// Counts the pending and the dead deliveries of a connection, each up to one more
-    /// than [`MAX_COUNTED`].
-    pub async fn delivery_counts(
-        &self,
-        tenant: Tenant,
-        connection: ConnectionId,
-    ) -> Result<(i64, i64), StoreError> {
-        let mut counts = [0; 2];
-        for (count, statement) in counts.iter_mut().zip([COUNT_STATE, COUNT_DEAD]) {
-            let (number,): (i64,) = on!(&mut self.reader(tenant).await?, |db| {
-                sqlx::query_as(statement)
-                    .bind(tenant.uuid())
-                    .bind(connection.0)
-                    .fetch_one(&mut **db)
-            })?;
-            *count = number;
-        }
-        Ok(counts.into())
     }
 
     /// Claims deliveries of a connection that are due, in the order of their times, at
@@ -830,8 +799,6 @@ mod tests {
             RETRY_PENDING,
             REPLAY,
             REPLAY_DEAD,
-            COUNT_STATE,
-            COUNT_DEAD,
             LIST,
             LIST_DEAD,
             SELECT_ONE,

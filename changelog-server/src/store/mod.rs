@@ -24,6 +24,7 @@ mod catalog_words;
 mod change_history;
 pub(crate) mod change_notifier;
 mod changes;
+mod connection_states;
 mod connections;
 mod database;
 mod deliveries;
@@ -72,12 +73,12 @@ pub use catalog_lists::MAX_LISTED;
 pub use changes::{
     CandidateSource, ChangeJson, ChangeList, ChangesJson, Created, Creation, Draft, NewestOf,
 };
+pub use connection_states::{DeliveryTotals, MAX_COUNTED, TroubledConnection};
 pub use connections::{Connection, Disabled, MAX_CONNECTIONS};
 pub(crate) use database::new_id;
 pub use database::{Database, Tx};
 pub use deliveries::{
-    Claim, ConnectionHealth, Delivery, DeliveryId, DeliveryState, Finished, MAX_COUNTED,
-    NewDelivery,
+    Claim, ConnectionHealth, Delivery, DeliveryId, DeliveryState, Finished, NewDelivery,
 };
 pub use dependencies::Dependencies;
 pub use engine::{BackupError, Capacity, OpenError, Purpose, StoreError};

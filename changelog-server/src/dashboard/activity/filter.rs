@@ -12,9 +12,17 @@ use crate::dashboard::parts::zone;
 use crate::store::{ActivitySearch, EntriesBy};
 
 /// The kinds of resources that have entries.
-pub(super) const KINDS: [&str; 5] = ["change", "service", "host", "member", "api_key"];
+pub(super) const KINDS: [&str; 7] = [
+    "change",
+    "service",
+    "host",
+    "member",
+    "api_key",
+    "subscription",
+    "integration",
+];
 /// The actions on them.
-pub(super) const ACTIONS: [&str; 9] = [
+pub(super) const ACTIONS: [&str; 13] = [
     "created",
     "updated",
     "deleted",
@@ -23,6 +31,10 @@ pub(super) const ACTIONS: [&str; 9] = [
     "removed",
     "role_changed",
     "revoked",
+    "started",
+    "stopped",
+    "connected",
+    "disconnected",
     "signed_in",
 ];
 

@@ -30,8 +30,8 @@ struct RangeLink {
 struct ActivityPage<'a> {
     viewer: &'a Viewer,
     form: Form,
-    kinds: [&'static str; 5],
-    actions: [&'static str; 9],
+    kinds: [&'static str; KINDS.len()],
+    actions: [&'static str; ACTIONS.len()],
     /// Values and names.
     people: Vec<(String, String)>,
     keys: Vec<(String, String)>,

@@ -68,6 +68,9 @@ impl ActivityRow {
             ResourceType::Change => Some("changes"),
             ResourceType::Service | ResourceType::Subscription => Some("services"),
             ResourceType::Host => Some("hosts"),
+            ResourceType::Integration if entry.action != Action::Disconnected => {
+                Some("settings/integrations")
+            }
             _ => None,
         };
         let mut row = Self {
@@ -126,6 +129,7 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Updated, ResourceType::Service) => "updated the service",
         (Action::Updated, ResourceType::Host) => "updated the host",
         (Action::Updated, ResourceType::Subscription) => "changed the subscription to",
+        (Action::Updated, ResourceType::Integration) => "changed the integration",
         (Action::Updated, _) => "updated",
         (Action::Deleted, ResourceType::Change) => "deleted the change",
         (Action::Deleted, _) => "deleted",
@@ -142,8 +146,8 @@ fn verb(action: &Action, kind: &ResourceType, metadata: &Value) -> &'static str 
         (Action::Stopped, ResourceType::Subscription) => "stopped the subscription to",
         (Action::Started, _) => "started",
         (Action::Stopped, _) => "stopped",
-        (Action::Connected, _) => "connected",
-        (Action::Disconnected, _) => "disconnected",
+        (Action::Connected, _) => "connected the integration",
+        (Action::Disconnected, _) => "disconnected the integration",
         _ => "changed",
     }
 }

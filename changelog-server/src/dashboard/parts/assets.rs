@@ -46,6 +46,7 @@ const STYLE: &[&str] = files![
     "css/rows.css",
     "css/tables.css",
     "css/forms.css",
+    "css/integrations.css",
     "css/filters.css",
     "css/prose.css",
     "css/charts.css",

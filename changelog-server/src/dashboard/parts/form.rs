@@ -207,6 +207,19 @@ impl Form {
             .any(|(_, value)| value.split(',').any(|given| given.trim() == word))
     }
 
+    /// Joins the values of fields that were sent several times, such as checkboxes, with
+    /// commas.
+    pub(crate) fn join(&mut self, names: &[&str]) {
+        for name in names {
+            let values = self.pairs().filter(|(found, _)| found == name);
+            let values: Vec<&str> = values.map(|(_, value)| value).collect();
+            if values.len() > 1 {
+                let joined = values.join(",");
+                self.set(name, joined);
+            }
+        }
+    }
+
     /// Returns the first value of a field; empty when it was not sent.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.sent(name).unwrap_or_default()

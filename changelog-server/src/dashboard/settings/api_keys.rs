@@ -10,7 +10,8 @@ use crate::dashboard::parts::activity_rows::key_actor;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, one_time, page};
-use crate::store::StoreError;
+use crate::dashboard::settings::integrations::troubles;
+use crate::store::{StoreError, TroubledConnection};
 use crate::web::{ApiResult, Request};
 
 const FIELDS: &[Field] = &[
@@ -65,6 +66,7 @@ struct ApiKeysPage<'a> {
     url: &'a str,
     fields: &'static [Field],
     form: Form,
+    troubles: Vec<TroubledConnection>,
 }
 
 /// `GET /settings/api-keys`
@@ -109,6 +111,7 @@ async fn show_keys(app: &App, viewer: &Viewer, outcome: Outcome) -> ApiResult {
         new_id: one_time::id_in(&Form::default(), app.now()),
         fields: FIELDS,
         form,
+        troubles: troubles(app, viewer).await?,
     };
     page::render(status, &page)
 }

@@ -10,8 +10,9 @@ use crate::app::App;
 use crate::dashboard::parts::form::{Field, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, one_time, page};
+use crate::dashboard::settings::integrations::troubles;
 use crate::mail::message;
-use crate::store::StoreError;
+use crate::store::{StoreError, TroubledConnection};
 use crate::web::{ApiError, ApiResult, Request, session};
 
 /// How long the mail server may take for an invitation: the viewer waits.
@@ -33,6 +34,7 @@ struct MembersPage<'a> {
     /// Why the last request was refused.
     problem: Option<String>,
     form: Form,
+    troubles: Vec<TroubledConnection>,
 }
 
 /// An invitation that was just created.
@@ -118,6 +120,7 @@ async fn show_members(app: &App, viewer: &Viewer, status: u16, outcome: Outcome)
         invited: outcome.invited,
         problem: outcome.problem,
         form: outcome.form,
+        troubles: troubles(app, viewer).await?,
     };
     page::render(status, &page)
 }

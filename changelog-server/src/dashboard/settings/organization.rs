@@ -7,6 +7,8 @@ use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::viewer::{Section, Viewer};
 use crate::dashboard::parts::{assets, format, page};
+use crate::dashboard::settings::integrations::troubles;
+use crate::store::TroubledConnection;
 use crate::web::{ApiResult, Request};
 
 const FIELDS: &[Field] = &[Field::new("name", FieldKind::Required, "Name")];
@@ -18,6 +20,7 @@ struct OrganizationPage<'a> {
     organization: Organization,
     fields: &'static [Field],
     form: Form,
+    troubles: Vec<TroubledConnection>,
 }
 
 /// `GET /settings/organization`
@@ -30,6 +33,7 @@ pub(crate) async fn get(app: App, request: Request) -> ApiResult {
         organization,
         fields: FIELDS,
         form,
+        troubles: troubles(&app, &viewer).await?,
     };
     page::render(200, &page)
 }
@@ -51,6 +55,7 @@ pub(crate) async fn rename(app: App, mut request: Request) -> ApiResult {
         Err(invalid) => {
             let page = OrganizationPage {
                 organization: app.store.organization(viewer.tenant()).await?,
+                troubles: troubles(&app, &viewer).await?,
                 viewer: &viewer,
                 fields: FIELDS,
                 form: form.refuse(&invalid),

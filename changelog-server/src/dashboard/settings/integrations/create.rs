@@ -1,0 +1,163 @@
+//! Connecting a receiver.
+
+use askama::Template;
+use changelog_core::{ConnectionId, Environment, OrganizationId, RiskLevel, Status};
+use sha2::{Digest, Sha256};
+use uuid::{Builder, Uuid, Variant, Version};
+
+use super::item::{self, Shown};
+use super::kinds::{KINDS, Kind};
+use super::{PATH, form};
+use crate::app::App;
+use crate::dashboard::parts::form::Form;
+use crate::dashboard::parts::viewer::{Section, Viewer};
+use crate::dashboard::parts::{assets, format, one_time, page};
+use crate::integrations::setup::{self, Prepared};
+use crate::store::{MAX_CONNECTIONS, StoreError};
+use crate::web::{ApiError, ApiResult, Request};
+
+#[derive(Template)]
+#[template(path = "settings/integrations/new.html")]
+struct NewPage<'a> {
+    viewer: &'a Viewer,
+    kinds: &'static [Kind],
+    /// The kind that was chosen.
+    kind: Option<&'static Kind>,
+    form: Form,
+    events: [(&'static str, &'static str); 4],
+    /// The id in the form.
+    new_id: Uuid,
+}
+
+/// `GET /settings/integrations/new`: the kinds, or with `kind` its form.
+pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
+    let kind = chosen(&request.query_form());
+    let form = kind.map(form::empty).unwrap_or_default();
+    form_page(&app, &viewer, 200, kind, form)
+}
+
+fn chosen(form: &Form) -> Option<&'static Kind> {
+    let word = form.value("kind");
+    KINDS.iter().find(|kind| kind.kind.as_str() == word)
+}
+
+fn form_page(
+    app: &App,
+    viewer: &Viewer,
+    status: u16,
+    kind: Option<&'static Kind>,
+    form: Form,
+) -> ApiResult {
+    let page = NewPage {
+        viewer,
+        kinds: &KINDS,
+        kind,
+        new_id: one_time::id_in(&form, app.now()),
+        form,
+        events: form::events(),
+    };
+    page::render(status, &page)
+}
+
+/// `POST /settings/integrations`
+pub(in crate::dashboard) async fn create(app: App, mut request: Request) -> ApiResult {
+    let viewer = Viewer::manage(&app, &request, Section::Settings).await?;
+    let form = request.form().await?;
+    let Some(kind) = chosen(&form) else {
+        let form = form.refuse_field("", "Choose what to connect.");
+        return form_page(&app, &viewer, 422, None, form);
+    };
+    let (tenant, now) = (viewer.tenant(), app.now());
+    let new = match form::read_new(&app, tenant, kind, &form).await {
+        Ok(new) => new,
+        Err(StoreError::Invalid(invalid)) => {
+            let form = form::refused(form, kind, &invalid);
+            return form_page(&app, &viewer, 422, Some(kind), form);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let id = id_of(tenant.id(), one_time::id_in(&form, now));
+    let (secrets, by) = (app.integrations.secrets(), &viewer.session.person.name);
+    let prepared = setup::prepare(secrets, tenant, id, new, by, now.into());
+    let Prepared {
+        connection,
+        signing_secret,
+    } = prepared.map_err(|error| ApiError::internal(&error))?;
+    let mut tx = app.store.begin_for(tenant).await?;
+    let inserted = tx
+        .insert_connection(tenant, &viewer.actor(), &connection, now)
+        .await;
+    let problem = match inserted {
+        Ok(true) => {
+            tx.commit().await?;
+            let Some(secret) = signing_secret else {
+                return Ok(page::see_other(&format!("{PATH}/{id}?done=connected")));
+            };
+            let shown = Shown {
+                new_secret: Some(secret),
+                ..Shown::default()
+            };
+            return item::show(&app, &request, &viewer, connection, shown).await;
+        }
+        Ok(false) => {
+            let most = format!("An organization may have {MAX_CONNECTIONS} connections.");
+            ("", most)
+        }
+        Err(StoreError::Conflict) => {
+            // On SQLite the open transaction would keep others from writing.
+            drop(tx);
+            if let Ok(connection) = app.store.connection(tenant, id).await {
+                let shown = Shown {
+                    status: 409,
+                    problem: Some(
+                        "This form was already sent: the connection exists, and no other one was \
+                         made."
+                            .to_owned(),
+                    ),
+                    ..Shown::default()
+                };
+                return item::show(&app, &request, &viewer, connection, shown).await;
+            }
+            ("name", item::taken(&form))
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let form = form.refuse_field(problem.0, problem.1);
+    let form = form::without_secrets(form, kind);
+    form_page(&app, &viewer, 422, Some(kind), form)
+}
+
+/// Returns the id of the connection that a form makes in an organization. The address of
+/// a public key has only the id of its connection: a form must not choose it, or another
+/// organization could make a connection with the same one.
+fn id_of(organization: OrganizationId, sent: Uuid) -> ConnectionId {
+    let hash = Sha256::new()
+        .chain_update(organization.0)
+        .chain_update(sent)
+        .finalize();
+    let mut bytes = sent.into_bytes();
+    // After the time.
+    bytes[6..].copy_from_slice(&hash[..10]);
+    let id = Builder::from_bytes(bytes)
+        .with_variant(Variant::RFC4122)
+        .with_version(Version::SortRand);
+    ConnectionId(id.into_uuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_forms_differ_between_organizations() {
+        let (one, other) = (Uuid::now_v7(), Uuid::now_v7());
+        let id = |organization: Uuid, sent: Uuid| id_of(OrganizationId(organization), sent);
+        assert_eq!(id(one, other), id(one, other));
+        assert_ne!(id(one, other), id(other, other));
+        assert_ne!(id(one, one), id(one, other));
+        let made = id(one, other);
+        assert_eq!(made.0.get_version(), Some(Version::SortRand));
+        assert_eq!(made.0.as_bytes()[..6], other.as_bytes()[..6]);
+    }
+}
