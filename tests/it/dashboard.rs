@@ -12,6 +12,7 @@ mod dependencies;
 mod failures;
 mod feeds;
 mod freshness;
+mod integrations;
 mod keyboard;
 mod list_filters;
 mod live_updates;
@@ -113,6 +114,7 @@ struct Resources {
     member: String,
     invitation: String,
     view: String,
+    connection: String,
     /// The token of the link of the invitation.
     token: String,
 }
@@ -148,6 +150,16 @@ impl Resources {
         owner.post_form("/views", &view).await.is(303);
         let views = owner.get("/views").await.text;
         let view = between(&views, "action=\"/views/", "\"").to_owned();
+        // A webhook: its page has everything.
+        let connection = [
+            ("kind", "webhook"),
+            ("name", &format!("Hook of {name}")),
+            ("url", "https://hooks.invalid/path-of-the-hook"),
+            ("events", "change.deleted"),
+        ];
+        let answer = owner.post_form("/settings/integrations", &connection).await;
+        answer.is(200);
+        let connection = between(&answer.text, "action=\"/settings/integrations/", "/").to_owned();
         Self {
             change,
             service,
@@ -156,6 +168,7 @@ impl Resources {
             member: organization.owner_id.clone(),
             invitation,
             view,
+            connection,
             token: token.to_owned(),
         }
     }

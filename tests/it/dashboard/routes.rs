@@ -24,8 +24,15 @@ pub(super) fn all() -> Vec<Route> {
     let endpoints = list.split(",at").filter(|text| !text.is_empty());
     let mut routes: Vec<Route> = endpoints.map(route).collect();
     // A stream, which does not end: freshness.rs tests it. JSON: names.rs tests it. XML:
-    // feeds.rs tests it. Links of mails, without a session: mails.rs tests them.
-    let others = ["/events", "/names/", "/feeds/", "/unsubscribe/"];
+    // feeds.rs tests it. Links of mails, without a session: mails.rs tests them. Public
+    // keys: integrations.rs tests them.
+    let others = [
+        "/events",
+        "/names/",
+        "/feeds/",
+        "/unsubscribe/",
+        "/.well-known/",
+    ];
     routes.retain(|route| !others.iter().any(|start| route.path.starts_with(start)));
     assert!(routes.len() >= 30, "too few: {routes:?}");
     routes
@@ -67,6 +74,7 @@ impl Route {
             ("/services/", &resources.service),
             ("/hosts/", &resources.host),
             ("/settings/api-keys/", &resources.key),
+            ("/settings/integrations/", &resources.connection),
             ("/settings/members/invitations/", &resources.invitation),
             ("/settings/members/", &resources.member),
             ("/invitations/", &resources.token),
@@ -108,6 +116,16 @@ impl Route {
             "/invitations/{id}" => vec![("name", "Guest"), ("password", super::PASSWORD)],
             "/views" => vec![("name", "Sent by a form"), ("query", "risk_level=high")],
             "/services/{id}/subscription" => vec![("min_risk", "high")],
+            "/settings/integrations" => vec![
+                ("kind", "webhook"),
+                ("name", "Sent by a form"),
+                ("url", "https://hooks.example.com/sent"),
+                ("events", "change.created"),
+            ],
+            "/settings/integrations/{id}" => {
+                vec![("name", "Sent by a form"), ("events", "change.created")]
+            }
+            "/settings/integrations/{id}/replay" => vec![("sequence", "1")],
             "/views/{id}" => vec![("name", "Sent by a form")],
             "/organization" => vec![("organization_id", "00000000-0000-7000-8000-000000000000")],
             "/changes/{id}/delete"
@@ -119,6 +137,12 @@ impl Route {
             | "/account/feed/revoke"
             | "/settings/api-keys/{id}/revoke"
             | "/settings/members/invitations/{id}/withdraw"
+            | "/settings/integrations/{id}/test"
+            | "/settings/integrations/{id}/rotate"
+            | "/settings/integrations/{id}/enable"
+            | "/settings/integrations/{id}/disable"
+            | "/settings/integrations/{id}/delete"
+            | "/settings/integrations/{id}/replay-dead"
             | "/settings/members/{id}/remove"
             | "/account/end-other-sessions"
             | "/sign-out" => vec![],
