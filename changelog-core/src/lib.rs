@@ -51,7 +51,8 @@ pub use change::{
     ServiceRef, Status, StreamFilter, UpcomingFilter,
 };
 pub use connection::{
-    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, NewConnection, ReceiverInput,
+    ConnectionKind, ConnectionPatch, Event, EventFilter, EventKind, NewConnection, Receiver,
+    ReceiverInput,
 };
 pub use health::{DbStatus, Health, HealthStatus};
 pub use host::{Environment, Host, HostPatch, NewHost, Platform};

@@ -70,6 +70,7 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         self.send_forms_about_keys(&name).await;
         self.send_forms_about_people(round).await;
         self.send_forms_about_subscriptions(fixture, round).await;
+        self.send_forms_about_connections(fixture, &name).await;
         self.form("/account/end-other-sessions", &[], 303).await;
         let page = self.form("/account/feed", &[], 200).await.text;
         let (_, rest) = page.split_once("/feeds/").expect("an address");
@@ -107,6 +108,47 @@ impl<F: FnMut(&str)> RequestSender<'_, F> {
         let path = format!("/unsubscribe/{round}");
         let request = self.app.anonymous().request("GET", &path);
         self.send("GET", &path, None, request, 404).await;
+    }
+
+    /// Connects a receiver at a name that does not exist, and does everything with it.
+    async fn send_forms_about_connections(&mut self, fixture: &Fixture, name: &str) {
+        let path = "/settings/integrations";
+        let fields = [
+            ("kind", "webhook"),
+            ("name", name),
+            ("url", "https://receiver.invalid/"),
+            ("events", "change.created"),
+            ("service_ids", &fixture.service),
+        ];
+        let page = self.form(path, &fields, 200).await.text;
+        self.form(path, &fields, 422).await;
+        let id = between(&page, "action=\"/settings/integrations/", "/");
+        let path = format!("{path}/{id}");
+        for query in ["", "?failed=1", "?before=9"] {
+            let page = format!("{path}{query}");
+            let request = self.browser.request("GET", &page);
+            self.send("GET", &page, None, request, 200).await;
+        }
+        self.form(&path, &fields[1..], 303).await;
+        for (action, status) in [
+            ("test", 200),
+            ("rotate", 200),
+            ("disable", 303),
+            ("enable", 303),
+            ("replay-dead", 303),
+        ] {
+            self.form(&format!("{path}/{action}"), &[], status).await;
+        }
+        let replay = format!("{path}/replay");
+        self.form(&replay, &[("sequence", "1")], 409).await;
+        for (id, status) in [(id.as_str(), 200), (&fixture.change, 404)] {
+            let path = format!("/.well-known/changelog-webhook-keys/{id}");
+            let request = self.app.anonymous().request("GET", &path);
+            self.send("GET", "/.well-known/", None, request, status)
+                .await;
+        }
+        self.form(&format!("{path}/delete"), &[], 303).await;
+        self.form(&format!("{path}/delete"), &[], 404).await;
     }
 
     async fn send_forms_about_views(&mut self, name: &str) {

@@ -36,6 +36,7 @@ impl Fixture {
             "/settings/members",
             "/settings/organization",
             "/settings/integrations",
+            "/settings/integrations/new",
             "/account",
             "/notifications",
             "/api/activity/actors",

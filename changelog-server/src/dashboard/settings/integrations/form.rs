@@ -1,8 +1,8 @@
 //! The form of a connection.
 
 use changelog_core::{
-    ConnectionPatch, EventFilter, EventKind, Invalid, NewConnection, Receiver, ServiceId, ViolationCode,
-    Violations, list,
+    ConnectionPatch, EventFilter, EventKind, Invalid, NewConnection, Receiver, ServiceId,
+    ViolationCode, Violations, list,
 };
 
 use super::kinds::Kind;

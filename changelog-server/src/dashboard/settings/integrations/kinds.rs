@@ -7,7 +7,7 @@ pub(super) struct Kind {
     pub(super) kind: ConnectionKind,
     /// What it is for.
     pub(super) sentence: &'static str,
-    /// What is needed from the other side.
+    /// What is needed from the other side, after "You need".
     pub(super) needs: &'static str,
     /// Where it sends.
     pub(super) fields: &'static [ReceiverField],
@@ -55,7 +55,7 @@ pub(super) static KINDS: [Kind; 5] = [
     Kind {
         kind: ConnectionKind::Slack,
         sentence: "A message in a channel when a change is recorded or its status changes.",
-        needs: "The URL of an incoming webhook, or a bot's token with the scope chat:write and \
+        needs: "the URL of an incoming webhook, or a bot's token with the scope chat:write and \
                 the ID of a channel.",
         fields: &[
             ReceiverField::secret(
@@ -83,7 +83,7 @@ pub(super) static KINDS: [Kind; 5] = [
     Kind {
         kind: ConnectionKind::Teams,
         sentence: "A card in a channel when a change is recorded or its status changes.",
-        needs: "The URL of a workflow that posts to the channel when it receives a webhook \
+        needs: "the URL of a workflow that posts to the channel when it receives a webhook \
                 request.",
         fields: &[ReceiverField::secret(
             "url",
@@ -94,7 +94,7 @@ pub(super) static KINDS: [Kind; 5] = [
     Kind {
         kind: ConnectionKind::Grafana,
         sentence: "Changes as annotations on your graphs, from their start to their end.",
-        needs: "The URL of Grafana, and a token of a service account that may create, write and \
+        needs: "the URL of Grafana, and a token of a service account that may create, write and \
                 delete annotations.",
         fields: &[
             ReceiverField::shown("url", "Grafana URL", "Such as https://grafana.example.com."),
@@ -122,7 +122,7 @@ pub(super) static KINDS: [Kind; 5] = [
     Kind {
         kind: ConnectionKind::PagerDuty,
         sentence: "A change event on a service when a change has ended.",
-        needs: "The integration key of a service (Events API V2).",
+        needs: "the integration key of a service (Events API V2).",
         fields: &[
             ReceiverField::secret(
                 "token",
@@ -141,7 +141,7 @@ pub(super) static KINDS: [Kind; 5] = [
     Kind {
         kind: ConnectionKind::Webhook,
         sentence: "Signed requests with JSON for your own programs (Standard Webhooks).",
-        needs: "An https URL that takes POST requests.",
+        needs: "an https URL that takes POST requests.",
         fields: &[ReceiverField::secret(
             "url",
             "URL",
