@@ -35,6 +35,7 @@ use settings::{api_keys, integrations, members, organization};
 pub(crate) use parts::page::failure;
 
 /// Every page.
+#[expect(clippy::too_many_lines, reason = "a list")]
 pub(crate) fn routes(app: &App) -> Routes {
     let pages: Vec<Endpoint> = vec![
         at(path::end()).get(overview::get),

@@ -1,5 +1,6 @@
 //! The activity log as an auditor uses it: sentences, filters and downloads.
 
+use changelog_core::{Action, ResourceType};
 use serde_json::{Value, json};
 
 use super::{join, sign_in};
@@ -150,10 +151,9 @@ async fn filters_select_entries(app: TestApp) {
     let signed_in = sentences(&owner, "?action=signed_in").await;
     assert!(!signed_in.is_empty());
     assert!(signed_in.iter().all(|text| text.ends_with("signed in")));
-    // What does not exist yet is not offered.
     let page = owner.get("/activity").await.text;
-    for missing in ["subscription", "integration", "connected"] {
-        assert!(!page.contains(&format!("value=\"{missing}\"")), "{missing}");
+    for offered in ResourceType::WORDS.iter().chain(Action::WORDS) {
+        assert!(page.contains(&format!("value=\"{offered}\"")), "{offered}");
     }
 }
 

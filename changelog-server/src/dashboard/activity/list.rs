@@ -2,9 +2,10 @@
 
 use askama::Template;
 use changelog_core::activity::API_KEY_ACTOR;
+use changelog_core::{Action, ResourceType};
 use chrono::NaiveDate;
 
-use super::filter::{self, ACTIONS, KINDS};
+use super::filter;
 use crate::app::App;
 use crate::dashboard::parts::activity_rows::{ActivityRow, key_actor};
 use crate::dashboard::parts::form::Form;
@@ -30,8 +31,8 @@ struct RangeLink {
 struct ActivityPage<'a> {
     viewer: &'a Viewer,
     form: Form,
-    kinds: [&'static str; KINDS.len()],
-    actions: [&'static str; ACTIONS.len()],
+    kinds: &'static [&'static str],
+    actions: &'static [&'static str],
     /// Values and names.
     people: Vec<(String, String)>,
     keys: Vec<(String, String)>,
@@ -88,8 +89,8 @@ pub(in crate::dashboard) async fn get(app: App, request: Request) -> ApiResult {
     let filters = filters(&first_page, &form, &viewer, people.iter().chain(&keys));
     let page = ActivityPage {
         viewer: &viewer,
-        kinds: KINDS,
-        actions: ACTIONS,
+        kinds: ResourceType::WORDS,
+        actions: Action::WORDS,
         people,
         keys,
         any_key: API_KEY_ACTOR,

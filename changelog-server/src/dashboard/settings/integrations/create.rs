@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid, Variant, Version};
 
 use super::item::{self, Shown};
-use super::kinds::{KINDS, Kind};
+use super::kinds::{KINDS, OfferedKind};
 use super::{PATH, form};
 use crate::app::App;
 use crate::dashboard::parts::form::Form;
@@ -20,9 +20,9 @@ use crate::web::{ApiError, ApiResult, Request};
 #[template(path = "settings/integrations/new.html")]
 struct NewPage<'a> {
     viewer: &'a Viewer,
-    kinds: &'static [Kind],
+    kinds: &'static [OfferedKind],
     /// The kind that was chosen.
-    kind: Option<&'static Kind>,
+    kind: Option<&'static OfferedKind>,
     form: Form,
     events: [(&'static str, &'static str); 4],
     /// The id in the form.
@@ -37,7 +37,7 @@ pub(in crate::dashboard) async fn new_form(app: App, request: Request) -> ApiRes
     form_page(&app, &viewer, 200, kind, form)
 }
 
-fn chosen(form: &Form) -> Option<&'static Kind> {
+fn chosen(form: &Form) -> Option<&'static OfferedKind> {
     let word = form.value("kind");
     KINDS.iter().find(|kind| kind.kind.as_str() == word)
 }
@@ -46,7 +46,7 @@ fn form_page(
     app: &App,
     viewer: &Viewer,
     status: u16,
-    kind: Option<&'static Kind>,
+    kind: Option<&'static OfferedKind>,
     form: Form,
 ) -> ApiResult {
     let page = NewPage {

@@ -4,7 +4,7 @@ use changelog_core::{EventKind, ProblemCode, Timestamp};
 use chrono::TimeDelta;
 
 use super::item::{self, Shown, back, managed};
-use super::kinds::{Kind, kind_of};
+use super::kinds::{OfferedKind, kind_of};
 use super::{PATH, summary};
 use crate::app::App;
 use crate::dashboard::parts::format;
@@ -64,13 +64,16 @@ pub(super) struct Row {
 }
 
 impl Row {
-    fn new(delivery: Delivery, kind: Option<&Kind>) -> Self {
+    fn new(delivery: Delivery, kind: Option<&OfferedKind>) -> Self {
         let has_failed = delivery.attempts > 0 && delivery.attempted_at.is_some();
         let (state, class) = match delivery.state {
             DeliveryState::Pending if delivery.is_claimed => ("Being sent", "in_progress"),
             DeliveryState::Pending if has_failed => ("To be retried", "overdue"),
             DeliveryState::Pending => ("Queued", "planned"),
-            DeliveryState::Delivered => (kind.map_or("Delivered", Kind::delivered), "completed"),
+            DeliveryState::Delivered => (
+                kind.map_or("Delivered", OfferedKind::delivered),
+                "completed",
+            ),
             DeliveryState::Dead => ("Failed", "failed"),
         };
         let mut facts = Vec::new();

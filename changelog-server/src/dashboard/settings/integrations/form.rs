@@ -5,7 +5,7 @@ use changelog_core::{
     ViolationCode, Violations, list,
 };
 
-use super::kinds::Kind;
+use super::kinds::OfferedKind;
 use crate::app::App;
 use crate::dashboard::parts::form::{Field, FieldKind, Form};
 use crate::dashboard::parts::service_ids;
@@ -45,7 +45,7 @@ pub(super) fn events() -> [(&'static str, &'static str); 4] {
 }
 
 /// Returns the form for a new connection of a kind.
-pub(super) fn empty(kind: &Kind) -> Form {
+pub(super) fn empty(kind: &OfferedKind) -> Form {
     let mut form = Form::with_values([("kind", kind.kind.to_string())]);
     set_filter(&mut form, &EventFilter::default_of(&kind.kind), &[]);
     form.focused_on("name")
@@ -54,7 +54,7 @@ pub(super) fn empty(kind: &Kind) -> Form {
 /// Returns the form for a connection, without its secrets.
 pub(super) fn of(
     connection: &Connection,
-    kind: &Kind,
+    kind: &OfferedKind,
     target: &Target,
     services: &[(ServiceId, String)],
 ) -> Form {
@@ -108,7 +108,7 @@ fn set_filter(form: &mut Form, filter: &EventFilter, services: &[(ServiceId, Str
 pub(super) async fn read_new(
     app: &App,
     tenant: Tenant,
-    kind: &Kind,
+    kind: &OfferedKind,
     form: &Form,
 ) -> Result<NewConnection, StoreError> {
     let form = prepared(app, tenant, kind, form).await?;
@@ -122,7 +122,7 @@ pub(super) async fn read_new(
 pub(super) async fn read_patch(
     app: &App,
     tenant: Tenant,
-    kind: &Kind,
+    kind: &OfferedKind,
     target: &Target,
     form: &Form,
 ) -> Result<ConnectionPatch, StoreError> {
@@ -160,7 +160,12 @@ pub(super) async fn read_patch(
 }
 
 /// Joins checkboxes and replaces names of services by ids.
-async fn prepared(app: &App, tenant: Tenant, kind: &Kind, form: &Form) -> Result<Form, StoreError> {
+async fn prepared(
+    app: &App,
+    tenant: Tenant,
+    kind: &OfferedKind,
+    form: &Form,
+) -> Result<Form, StoreError> {
     let mut form = form.clone();
     form.join(&SEVERAL);
     if kind.takes_events() && form.value(EVENTS).is_empty() {
@@ -183,12 +188,12 @@ fn drop_all_events(filter: &mut EventFilter) {
 }
 
 /// Returns a form that is shown again, without its secrets.
-pub(super) fn refused(form: Form, kind: &Kind, invalid: &Invalid) -> Form {
+pub(super) fn refused(form: Form, kind: &OfferedKind, invalid: &Invalid) -> Form {
     without_secrets(form.refuse(invalid), kind)
 }
 
 /// Removes the secrets, and says that they must be entered again.
-pub(super) fn without_secrets(mut form: Form, kind: &Kind) -> Form {
+pub(super) fn without_secrets(mut form: Form, kind: &OfferedKind) -> Form {
     for field in kind.fields.iter().filter(|field| field.is_secret) {
         let was_given = !form.value(field.name).is_empty();
         form.remove(field.name);

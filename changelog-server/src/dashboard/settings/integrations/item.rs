@@ -5,7 +5,7 @@ use changelog_core::{ConnectionKind, Environment, RiskLevel, Status};
 use warp::reply::Response;
 
 use super::deliveries::{self, Deliveries};
-use super::kinds::{Kind, kind_of};
+use super::kinds::{OfferedKind, kind_of};
 use super::state::{NOTHING, State, counted};
 use super::summary::summary;
 use super::{PATH, form, list};
@@ -28,7 +28,7 @@ struct ItemPage<'a> {
     /// The path of the page.
     address: String,
     connection: Connection,
-    kind: Option<&'static Kind>,
+    kind: Option<&'static OfferedKind>,
     /// What the kind is called.
     kind_label: String,
     state: State,
@@ -62,10 +62,10 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Returns the class and the first sentence of the result of a test.
-    fn result(attempt: &Attempt, kind: Option<&Kind>) -> (&'static str, String) {
+    fn result(attempt: &Attempt, kind: Option<&OfferedKind>) -> (&'static str, String) {
         match attempt.verdict.reason() {
             None => {
-                let delivered = kind.map_or("Delivered", Kind::delivered);
+                let delivered = kind.map_or("Delivered", OfferedKind::delivered);
                 ("good", format!("{delivered}."))
             }
             Some(reason) => ("bad", reason.to_owned()),

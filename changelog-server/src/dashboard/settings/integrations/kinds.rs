@@ -3,7 +3,7 @@
 use changelog_core::ConnectionKind;
 
 /// A kind and what it needs.
-pub(super) struct Kind {
+pub(super) struct OfferedKind {
     pub(super) kind: ConnectionKind,
     /// What it is for.
     pub(super) sentence: &'static str,
@@ -51,8 +51,8 @@ impl ReceiverField {
 }
 
 /// In the order in which they are offered.
-pub(super) static KINDS: [Kind; 5] = [
-    Kind {
+pub(super) static KINDS: [OfferedKind; 5] = [
+    OfferedKind {
         kind: ConnectionKind::Slack,
         sentence: "A message in a channel when a change is recorded or its status changes.",
         needs: "the URL of an incoming webhook, or a bot's token with the scope chat:write and \
@@ -80,7 +80,7 @@ pub(super) static KINDS: [Kind; 5] = [
             .optional(),
         ],
     },
-    Kind {
+    OfferedKind {
         kind: ConnectionKind::Teams,
         sentence: "A card in a channel when a change is recorded or its status changes.",
         needs: "the URL of a workflow that posts to the channel when it receives a webhook \
@@ -91,7 +91,7 @@ pub(super) static KINDS: [Kind; 5] = [
             "In Teams under Workflows: “Send webhook alerts to a channel”.",
         )],
     },
-    Kind {
+    OfferedKind {
         kind: ConnectionKind::Grafana,
         sentence: "Changes as annotations on your graphs, from their start to their end.",
         needs: "the URL of Grafana, and a token of a service account that may create, write and \
@@ -119,7 +119,7 @@ pub(super) static KINDS: [Kind; 5] = [
             .optional(),
         ],
     },
-    Kind {
+    OfferedKind {
         kind: ConnectionKind::PagerDuty,
         sentence: "A change event on a service when a change has ended.",
         needs: "the integration key of a service (Events API V2).",
@@ -138,7 +138,7 @@ pub(super) static KINDS: [Kind; 5] = [
             .optional(),
         ],
     },
-    Kind {
+    OfferedKind {
         kind: ConnectionKind::Webhook,
         sentence: "Signed requests with JSON for your own programs (Standard Webhooks).",
         needs: "an https URL that takes POST requests.",
@@ -151,11 +151,11 @@ pub(super) static KINDS: [Kind; 5] = [
 ];
 
 /// Finds a kind; `None` for one that this version does not know.
-pub(super) fn kind_of(kind: &ConnectionKind) -> Option<&'static Kind> {
+pub(super) fn kind_of(kind: &ConnectionKind) -> Option<&'static OfferedKind> {
     KINDS.iter().find(|one| one.kind == *kind)
 }
 
-impl Kind {
+impl OfferedKind {
     /// Returns whether people choose the kinds of events. PagerDuty is sent a change once.
     pub(super) fn takes_events(&self) -> bool {
         self.kind != ConnectionKind::PagerDuty

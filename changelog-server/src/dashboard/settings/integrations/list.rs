@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use askama::Template;
 use changelog_core::{ConnectionId, ServiceId};
 
-use super::kinds::{KINDS, Kind, kind_of};
+use super::kinds::{KINDS, OfferedKind, kind_of};
 use super::state::{NOTHING, State, counted};
 use super::summary::summary;
 use crate::app::App;
@@ -19,7 +19,7 @@ use crate::web::{ApiResult, Request};
 struct ListPage<'a> {
     viewer: &'a Viewer,
     connections: Vec<Listed>,
-    kinds: &'static [Kind],
+    kinds: &'static [OfferedKind],
     message: &'static str,
 }
 

@@ -3,13 +3,13 @@
 use changelog_core::{EventFilter, EventKind, ServiceId};
 
 use super::form;
-use super::kinds::Kind;
+use super::kinds::OfferedKind;
 use crate::dashboard::parts::format;
 
 /// Returns the conditions of a filter: the events, then what the changes have in common.
 pub(super) fn summary(
     filter: &EventFilter,
-    kind: Option<&Kind>,
+    kind: Option<&OfferedKind>,
     services: &[(ServiceId, String)],
 ) -> Vec<String> {
     let mut parts = vec![events(filter, kind)];
@@ -44,7 +44,7 @@ pub(super) fn summary(
     parts
 }
 
-fn events(filter: &EventFilter, kind: Option<&Kind>) -> String {
+fn events(filter: &EventFilter, kind: Option<&OfferedKind>) -> String {
     if kind.is_some_and(|kind| !kind.takes_events()) {
         return "Changes that have ended".to_owned();
     }
