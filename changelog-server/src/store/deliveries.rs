@@ -31,10 +31,12 @@ SELECT next_at FROM deliveries
 WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending'
 ORDER BY next_at LIMIT 1";
 
-/// On SQLite one server has all claims, so that none is valid when it starts.
+/// On SQLite one server has all claims, so that none is valid when it starts. The time
+/// makes it read the pending deliveries only.
 const RELEASE: &str = "
 UPDATE deliveries SET is_claimed = 0, next_at = $3
-WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND is_claimed = 1";
+WHERE organization_id = $1 AND connection_id = $2 AND state = 'pending' AND next_at > 0
+    AND is_claimed = 1";
 
 const RETRY_PENDING: &str = "
 UPDATE deliveries SET next_at = $3
@@ -67,8 +69,12 @@ macro_rules! select_listed {
 }
 
 const LIST: &str = select_listed!("AND d.sequence < $3 ORDER BY d.sequence DESC LIMIT 50");
-const LIST_DEAD: &str =
-    select_listed!("AND d.state = 'dead' AND d.sequence < $3 ORDER BY d.sequence DESC LIMIT 50");
+/// Those that failed are few of many: they are found first, by their index.
+const LIST_DEAD: &str = select_listed!(
+    "AND d.sequence IN (SELECT f.sequence FROM deliveries f WHERE f.organization_id = $1 \
+     AND f.connection_id = $2 AND f.state = 'dead' AND f.sequence < $3 \
+     ORDER BY f.sequence DESC LIMIT 50) ORDER BY d.sequence DESC"
+);
 const SELECT_ONE: &str = select_listed!("AND d.sequence = $3");
 
 /// Deletes 1,000 deliveries that are older than the time to keep them.

@@ -335,7 +335,7 @@ async fn only_owners_and_admins_see_where_it_sends(app: TestApp) {
 /// Returns the number of deliveries on a page, and the link to older ones.
 fn listed(page: &str) -> (usize, Option<String>) {
     let older = page.split_once("rel=\"next\" href=\"");
-    let older = older.map(|(_, rest)| between(rest, "", "\"").replace("&amp;", "&"));
+    let older = older.map(|(_, rest)| between(rest, "", "\"").replace("&#38;", "&"));
     (page.matches("data-label=\"Last attempt\"").count(), older)
 }
 
