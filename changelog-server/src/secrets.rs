@@ -215,9 +215,8 @@ impl Secrets {
     /// Decrypts a secret. The file is read again if its key is not known: the key may be
     /// new.
     pub fn decrypt(&self, context: &str, encrypted: &[u8]) -> Result<Vec<u8>, SecretsError> {
-        let rest = match encrypted.split_first() {
-            Some((&LAYOUT, rest)) => rest,
-            _ => return Err(SecretsError::Damaged),
+        let Some((&LAYOUT, rest)) = encrypted.split_first() else {
+            return Err(SecretsError::Damaged);
         };
         let (id, rest) = rest
             .split_first_chunk::<KEY_ID_BYTES>()

@@ -401,9 +401,10 @@ CREATE TABLE event_organizations (
 -- many receivers there are. `sequence` orders the events of one change. `document` is
 -- the event as JSON; that of a creation has no names of services and host until it was
 -- queued. `is_new` is 1 until the deliveries are queued, then NULL.
+CREATE SEQUENCE event_places;
 CREATE TABLE events (
     organization_id uuid NOT NULL,
-    sequence        bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    sequence        bigint NOT NULL DEFAULT nextval('event_places'),
     document        text COLLATE "C" NOT NULL,
     created_at      bigint NOT NULL,
     is_new          bigint,

@@ -46,13 +46,11 @@ pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Fai
                 ..EventFilter::default_of(&kind)
             };
             for name in services {
-                match store.service_named(tenant, &name).await? {
-                    Some(service) => filter.service_ids.push(service.id),
-                    None => {
-                        let message = format!("{org:?} has no service named {name:?}");
-                        return Err(Failure::Usage(message));
-                    }
-                }
+                let Some(service) = store.service_named(tenant, &name).await? else {
+                    let message = format!("{org:?} has no service named {name:?}");
+                    return Err(Failure::Usage(message));
+                };
+                filter.service_ids.push(service.id);
             }
             let token = token_file.as_deref().map(secret::read).transpose()?;
             let new = NewConnection {

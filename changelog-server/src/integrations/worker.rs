@@ -2,7 +2,7 @@
 //! events, and one for each of its connections, so that a receiver that fails or hangs
 //! holds up no other one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,15 +49,15 @@ const CHAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Queues and sends until `stop` is true, and returns when what was being sent is done.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
-    let mut known = HashMap::new();
+    let mut known = HashSet::new();
     let organizations = app.store.new_event_organizations();
     while !*stop.borrow() {
         match app.store.event_organizations().await {
             Ok(tenants) => {
                 for tenant in tenants {
-                    known.entry(tenant).or_insert_with(|| {
+                    if known.insert(tenant) {
                         tasks.spawn(run_organization(app.clone(), tenant, stop.clone()));
-                    });
+                    }
                 }
             }
             Err(error) => tracing::warn!(%error, "the organizations with receivers are unknown"),
@@ -71,16 +71,11 @@ pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// The task of a connection.
-struct ConnectionTask {
-    wake: Arc<Notify>,
-}
-
 /// Queues the events of an organization, and runs the tasks of its connections.
 async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bool>) {
     let events = app.store.new_events(tenant);
     let mut tasks: JoinSet<ConnectionId> = JoinSet::new();
-    let mut running: HashMap<ConnectionId, ConnectionTask> = HashMap::new();
+    let mut running: HashMap<ConnectionId, Arc<Notify>> = HashMap::new();
     while !*stop.borrow() {
         let mut wait = POLL_INTERVAL;
         match queue_events(&app, tenant).await {
@@ -92,7 +87,7 @@ async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bo
                     if connection.disabled.is_some() {
                         continue;
                     }
-                    let task = running.entry(connection.id).or_insert_with(|| {
+                    let wake = running.entry(connection.id).or_insert_with(|| {
                         let wake = Arc::new(Notify::new());
                         let sender = Sender {
                             app: app.clone(),
@@ -102,9 +97,9 @@ async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bo
                             stop: stop.clone(),
                         };
                         tasks.spawn(sender.run());
-                        ConnectionTask { wake }
+                        wake
                     });
-                    task.wake.notify_one();
+                    wake.notify_one();
                 }
                 if count >= MAX_NEW_EVENTS {
                     events.notify_one();
@@ -162,8 +157,7 @@ impl Sender {
             };
             let wait = match sent {
                 Ok(Some(wait)) => wait,
-                Ok(None) => break,
-                Err(StoreError::NotFound) => break,
+                Ok(None) | Err(StoreError::NotFound) => break,
                 Err(error) => {
                     tracing::warn!(%error, "deliveries could not be read or recorded");
                     ERROR_WAIT

@@ -527,16 +527,17 @@ impl Tx {
                 .iter()
                 .find(|one| one.change_id == row.change_id)
                 .and_then(|one| serde_json::from_str(&one.reference).ok());
-            match found.map(|one| events::parse(&one.document)) {
-                Some(Ok(event)) => claims.push(Claim {
+            if let Some(Ok(event)) = found.map(|one| events::parse(&one.document)) {
+                claims.push(Claim {
                     sequence: row.sequence,
                     attempt: row.attempts,
                     burst: row.burst,
                     event,
                     reference,
-                }),
+                });
+            } else {
                 // Its claim expires; it is deleted with old deliveries.
-                _ => tracing::error!(sequence = row.sequence, "an event cannot be read"),
+                tracing::error!(sequence = row.sequence, "an event cannot be read");
             }
         }
         Ok(claims)

@@ -56,7 +56,9 @@ ORDER BY at DESC LIMIT 51";
 
 const FORGET_TAKEN: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND mailing = $4";
+WHERE organization_id = $1 AND user_id = $2 AND mailing = $4 AND change_id IN
+    (SELECT change_id FROM notifications
+     WHERE organization_id = $1 AND user_id = $2 AND mail = $3)";
 
 /// On PostgreSQL this waits for transactions that have notified the person, whose
 /// notifications the next statement sees.
@@ -85,7 +87,9 @@ WHERE organization_id = $1 AND user_id = $2 AND mail = $3 AND attempts = $4";
 
 const FORGET: &str = "
 UPDATE notifications SET mail = NULL, mailing = NULL
-WHERE organization_id = $1 AND user_id = $2 AND mail = $3";
+WHERE organization_id = $1 AND user_id = $2 AND change_id IN
+    (SELECT change_id FROM notifications
+     WHERE organization_id = $1 AND user_id = $2 AND mail = $3)";
 
 const EMPTY: &str = "
 UPDATE mailboxes SET due_at = NULL, attempts = attempts + 1, failures = 0, problem = NULL

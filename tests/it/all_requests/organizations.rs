@@ -22,10 +22,36 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 1] = [(
-    "DELETE FROM idempotency WHERE (organization_id, scope) IN",
-    "deletes the oldest expired rows, every ten minutes",
-)];
+const EXCEPTIONS: [(&str, &str); 7] = [
+    (
+        "DELETE FROM idempotency WHERE (organization_id, scope) IN",
+        "deletes the oldest expired rows, every ten minutes",
+    ),
+    (
+        "DELETE FROM events WHERE (organization_id, sequence) IN",
+        "the same",
+    ),
+    (
+        "DELETE FROM deliveries WHERE (organization_id, connection_id, sequence) IN",
+        "the same",
+    ),
+    (
+        "DELETE FROM receiver_messages WHERE (organization_id, connection_id, change_id) IN",
+        "the same",
+    ),
+    (
+        "INSERT INTO events ",
+        "of values that it has itself, if a row of the same organization exists",
+    ),
+    (
+        "SELECT organization_id FROM event_organizations",
+        "lists the organizations that have receivers, every ten seconds",
+    ),
+    (
+        "SELECT organization_id FROM connections WHERE id =",
+        "for commands that have only the id",
+    ),
+];
 
 const SETTINGS: [&str; 6] = [
     "shared_preload_libraries=auto_explain",

@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 4] = [
 
 /// 20,000 organizations, each with a person, a key and a session; fifty of them also have
 /// services, hosts and changes. PostgreSQL scans small tables, so no table is small.
-const OTHER_ORGANIZATIONS: [&str; 16] = [
+const OTHER_ORGANIZATIONS: [&str; 21] = [
     "CREATE UNLOGGED TABLE others AS
         SELECT n, id_at(1600000000000 + n, n, n * 7919) AS organization_id,
             id_at(1600000000000 + n, n, n) AS id, sha256(n::text::bytea) AS hash,
@@ -59,6 +59,19 @@ const OTHER_ORGANIZATIONS: [&str; 16] = [
         SELECT organization_id, id, 'daily', 'token-' || n, CASE WHEN n <= 2000 THEN now + 86400000 + n END,
             0, 0
         FROM others",
+    "INSERT INTO event_organizations (organization_id) SELECT organization_id FROM others",
+    "INSERT INTO events (organization_id, document, created_at, is_new)
+        SELECT organization_id, '{}', now, NULL FROM others, generate_series(1, 4)",
+    "INSERT INTO connections (organization_id, id, kind, name, name_folded, address, target, filter,
+            created_at, created_by, disabled_at)
+        SELECT organization_id, id, 'webhook', 'Hook', 'hook', '', '', '{}', now, 'P', now FROM others",
+    "INSERT INTO deliveries (organization_id, connection_id, sequence, change_id, state, attempts,
+            next_at, is_claimed, created_at)
+        SELECT organization_id, id, m, id, CASE WHEN m = 1 THEN 'pending' ELSE 'delivered' END, 1,
+            now, 0, now
+        FROM others, generate_series(1, 4) AS m",
+    "INSERT INTO receiver_messages (organization_id, connection_id, change_id, reference, updated_at)
+        SELECT organization_id, id, id, '{}', now FROM others",
     "INSERT INTO saved_views (organization_id, id, owner, name, name_folded, query, created_at)
         SELECT organization_id, id, id::text, 'All', 'all', '', now FROM others",
     "INSERT INTO invitations (organization_id, id, email, email_folded, role, token_hash,

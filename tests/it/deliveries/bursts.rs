@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use changelog_tests::receivers::Receiver;
 use changelog_tests::{TestApp, on_both};
+use chrono::Utc;
 use serde_json::{Value, json};
 
-use super::{allow_receivers, connect_as};
+use super::{Connection, allow_receivers, connect_as};
 
 on_both!(
     bursts_are_one_message,
@@ -21,19 +22,29 @@ async fn record(app: &TestApp, service: &str, count: usize) {
     app.key().post("/api/changes/bulk", body).await.is(201);
 }
 
-async fn connected(app: &mut TestApp) -> (Receiver, String) {
+async fn connected(app: &mut TestApp) -> (Receiver, Connection, String) {
     allow_receivers(app).await;
     let receiver = Receiver::start().await;
-    connect_as(app, "slack", "chat", &receiver.url(), &[]);
+    let chat = connect_as(app, "slack", "chat", &receiver.url(), &[]);
     let service = json!({ "name": "payments" });
     let service = app.key().create("/api/services", service).await;
-    (receiver, service)
+    (receiver, chat, service)
+}
+
+/// Moves the clock to the beginning of the next minute.
+fn begin_minute(app: &TestApp) {
+    let ahead = i64::try_from(app.clock.ahead().as_millis()).expect("a small number");
+    let past = (Utc::now().timestamp_millis() + ahead).rem_euclid(60_000);
+    let rest = u64::try_from(60_001 - past).expect("a positive number");
+    app.clock.advance(Duration::from_millis(rest));
 }
 
 async fn bursts_are_one_message(mut app: TestApp) {
-    let (receiver, service) = connected(&mut app).await;
+    let (receiver, chat, service) = connected(&mut app).await;
+    begin_minute(&app);
     record(&app, &service, 12).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    chat.newest(&app, |_| chat.deliveries(&app).len() == 12)
+        .await;
     assert_eq!(
         receiver.requests().len(),
         0,
@@ -49,7 +60,7 @@ async fn bursts_are_one_message(mut app: TestApp) {
 }
 
 async fn a_few_changes_are_messages_of_their_own(mut app: TestApp) {
-    let (receiver, service) = connected(&mut app).await;
+    let (receiver, _, service) = connected(&mut app).await;
     record(&app, &service, 3).await;
     // One a second, by the clock that the test moves.
     for number in 1..=3 {

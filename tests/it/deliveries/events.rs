@@ -124,7 +124,7 @@ async fn filters_choose_events(mut app: TestApp) {
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(receiver.requests().len(), 2);
     let owner = app.browser().await;
-    let entries = owner.get("/api/activity?resource_type=integration").await;
+    let entries = owner.get("/api/activity?resource=integration").await;
     let entries = entries.data(200);
     let actions: Vec<_> = entries.as_array().expect("a list").iter().collect();
     assert_eq!(actions[0]["action"], "disconnected", "{actions:?}");

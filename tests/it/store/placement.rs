@@ -89,7 +89,8 @@ struct Schema {
     /// Tables, each with the columns of a unique index; whether it is the primary key.
     unique: Vec<(String, Vec<String>, bool)>,
     references: Vec<Reference>,
-    /// Triggers and sequences.
+    /// Triggers and sequences, except the one by which events are ordered: Citus gives each
+    /// node a part of the numbers of a bigint.
     others: Vec<String>,
 }
 
@@ -113,7 +114,8 @@ FROM pg_constraint WHERE contype = 'f'"#;
 
 const OTHERS: &str = "
 SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal
-UNION ALL SELECT sequencename::text FROM pg_sequences WHERE schemaname = 'public'";
+UNION ALL SELECT sequencename::text FROM pg_sequences
+WHERE schemaname = 'public' AND NOT (sequencename = 'event_places' AND data_type::text = 'bigint')";
 
 impl Schema {
     async fn read(connection: &mut PgConnection) -> Self {
