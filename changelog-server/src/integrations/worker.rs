@@ -10,7 +10,7 @@ use changelog_core::{ConnectionId, Timestamp};
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{interval, sleep};
 
 use super::message::{Attempt, Message, Verdict};
 use super::queue::{Queued, queue_events};
@@ -27,6 +27,8 @@ use crate::store::{
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest wait for a time of the clock, which may be corrected meanwhile.
 const MAX_WAIT: Duration = Duration::from_secs(1);
+/// How long a task stays that has nothing to do.
+const IDLE: Duration = Duration::from_mins(1);
 /// The wait before events are queued, so that those of many requests are queued together.
 const GATHERING: Duration = Duration::from_millis(20);
 /// The wait after a full batch of events was queued. It limits the share of the database
@@ -48,36 +50,57 @@ const CHAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Queues and sends until `stop` is true, and returns when what was being sent is done.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
-    let mut tasks = JoinSet::new();
-    let mut known = HashSet::new();
-    let organizations = app.store.new_event_organizations();
+    let mut tasks: JoinSet<Tenant> = JoinSet::new();
+    let mut running: HashMap<Tenant, Arc<Notify>> = HashMap::new();
+    let events = app.store.new_events();
+    let mut poll = interval(POLL_INTERVAL);
     while !*stop.borrow() {
-        match app.store.event_organizations().await {
-            Ok(tenants) => {
-                for tenant in tenants {
-                    if known.insert(tenant) {
-                        tasks.spawn(run_organization(app.clone(), tenant, stop.clone()));
-                    }
+        let ready = tokio::select! {
+            _ = poll.tick() => match app.store.find_event_work().await {
+                Ok(tenants) => tenants,
+                Err(error) => {
+                    tracing::warn!(%error, "the organizations with new events are unknown");
+                    HashSet::new()
                 }
+            },
+            () = events.notified() => app.store.take_with_new_events(),
+            _ = stop.changed() => HashSet::new(),
+        };
+        while let Some(ended) = tasks.try_join_next() {
+            if let Ok(tenant) = ended {
+                running.remove(&tenant);
             }
-            Err(error) => tracing::warn!(%error, "the organizations with receivers are unknown"),
         }
-        tokio::select! {
-            () = organizations.notified() => {}
-            () = sleep(POLL_INTERVAL) => {}
-            _ = stop.changed() => {}
+        for tenant in ready {
+            let wake = running.entry(tenant).or_insert_with(|| {
+                let wake = Arc::new(Notify::new());
+                let (app, stop) = (app.clone(), stop.clone());
+                tasks.spawn(run_organization(app, tenant, Arc::clone(&wake), stop));
+                wake
+            });
+            wake.notify_one();
         }
     }
     while tasks.join_next().await.is_some() {}
 }
 
-/// Queues the events of an organization, and runs the tasks of its connections.
-async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bool>) {
-    let events = app.store.new_events(tenant);
+/// Queues the events of an organization, and runs the tasks of its connections, until there
+/// is nothing to do. Returns the organization.
+async fn run_organization(
+    app: App,
+    tenant: Tenant,
+    wake: Arc<Notify>,
+    mut stop: watch::Receiver<bool>,
+) -> Tenant {
     let mut tasks: JoinSet<ConnectionId> = JoinSet::new();
     let mut running: HashMap<ConnectionId, Arc<Notify>> = HashMap::new();
     while !*stop.borrow() {
-        let mut wait = POLL_INTERVAL;
+        while let Some(ended) = tasks.try_join_next() {
+            if let Ok(id) = ended {
+                running.remove(&id);
+            }
+        }
+        let mut wait = IDLE;
         match queue_events(&app, tenant).await {
             Ok(Queued {
                 events: count,
@@ -102,7 +125,7 @@ async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bo
                     wake.notify_one();
                 }
                 if count >= MAX_NEW_EVENTS {
-                    events.notify_one();
+                    wake.notify_one();
                     sleep(FULL_BATCH_WAIT).await;
                 }
             }
@@ -111,18 +134,26 @@ async fn run_organization(app: App, tenant: Tenant, mut stop: watch::Receiver<bo
                 wait = ERROR_WAIT;
             }
         }
-        while let Some(ended) = tasks.try_join_next() {
-            if let Ok(id) = ended {
-                running.remove(&id);
-            }
-        }
         tokio::select! {
-            () = events.notified() => sleep(GATHERING).await,
-            () = sleep(wait) => {}
+            () = wake.notified() => sleep(GATHERING).await,
+            () = sleep(wait), if wait != IDLE || running.is_empty() => {
+                if wait == IDLE {
+                    break;
+                }
+            }
+            Some(ended) = tasks.join_next() => {
+                if let Ok(id) = ended {
+                    running.remove(&id);
+                }
+                if running.is_empty() {
+                    break;
+                }
+            }
             _ = stop.changed() => {}
         }
     }
     while tasks.join_next().await.is_some() {}
+    tenant
 }
 
 /// Sends what is queued for one connection.
@@ -135,8 +166,8 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends until the connection is deleted or disabled, or the server stops. Returns the
-    /// id of the connection.
+    /// Sends until nothing is queued any more, the connection is deleted or disabled, or the
+    /// server stops. Returns the id of the connection.
     async fn run(mut self) -> ConnectionId {
         let mut organization: Option<String> = None;
         if self.app.store.serves_alone()
@@ -166,7 +197,11 @@ impl Sender {
             if !wait.is_zero() {
                 tokio::select! {
                     () = self.wake.notified() => {}
-                    () = sleep(wait) => {}
+                    () = sleep(wait) => {
+                        if wait == IDLE {
+                            break;
+                        }
+                    }
                     _ = self.stop.changed() => {}
                 }
             }
@@ -199,20 +234,21 @@ impl Sender {
     /// disabled.
     async fn send_due(&self, organization: &str) -> Result<Option<Duration>, StoreError> {
         let store = &self.app.store;
+        let due = store.next_due(self.tenant, self.id).await?;
+        let now = self.now();
+        match due {
+            None => return Ok(Some(IDLE)),
+            Some(due) if due > now => return Ok(Some(self.wait_until(due))),
+            Some(_) => {}
+        }
         let connection = store.connection(self.tenant, self.id).await?;
         if connection.disabled.is_some() {
             return Ok(None);
         }
-        let now = self.now();
         if let Some(until) = connection.hold_until
             && until > now
         {
             return Ok(Some(self.wait_until(until)));
-        }
-        match store.next_due(self.tenant, self.id).await? {
-            None => return Ok(Some(POLL_INTERVAL)),
-            Some(due) if due > now => return Ok(Some(self.wait_until(due))),
-            Some(_) => {}
         }
         let is_chat = connection.kind.is_chat();
         let turn = is_chat.then(|| after(now, CHAT_INTERVAL));

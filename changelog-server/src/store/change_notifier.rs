@@ -1,7 +1,7 @@
 //! Notifies the tasks of this process of the changes that were created and updated, by
 //! it or by [another server](super::server_notifications).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use changelog_core::{ActivityId, ChangeEvent, ChangeId};
@@ -34,10 +34,12 @@ struct Receivers {
     subscribers: HashMap<Tenant, mpsc::Sender<ChangeEntry>>,
     /// The task that notifies the other servers.
     other_servers: Option<mpsc::Sender<(Tenant, ChangeEntry)>>,
-    /// The tasks that queue events for receivers, one per organization.
-    event_tasks: HashMap<Tenant, Arc<Notify>>,
-    /// The task that starts them.
-    event_organizations: Arc<Notify>,
+    /// The organizations with receivers, as far as this process knows them.
+    event_organizations: HashSet<Tenant>,
+    /// Those of them that have new events.
+    with_events: HashSet<Tenant>,
+    /// Notified when one is added to `with_events`.
+    events: Arc<Notify>,
 }
 
 impl ChangeNotifier {
@@ -61,23 +63,30 @@ impl ChangeNotifier {
     }
 
     /// Returns what is notified when an organization has new events.
-    pub(super) fn event_task(&self, tenant: Tenant) -> Arc<Notify> {
-        let mut receivers = self.lock();
-        Arc::clone(receivers.event_tasks.entry(tenant).or_default())
+    pub(super) fn events(&self) -> Arc<Notify> {
+        Arc::clone(&self.lock().events)
     }
 
-    /// Returns what is notified when an organization without a task has new events.
-    pub(super) fn event_organizations(&self) -> Arc<Notify> {
-        Arc::clone(&self.lock().event_organizations)
+    /// Takes the organizations that have new events.
+    pub(super) fn take_with_events(&self) -> HashSet<Tenant> {
+        std::mem::take(&mut self.lock().with_events)
+    }
+
+    /// Sets which organizations have receivers.
+    pub(super) fn set_event_organizations(&self, tenants: HashSet<Tenant>) {
+        self.lock().event_organizations = tenants;
+    }
+
+    /// Adds an organization that has receivers, and may have something to send.
+    pub(super) fn add_event_organization(&self, tenant: Tenant) {
+        let mut receivers = self.lock();
+        receivers.event_organizations.insert(tenant);
+        receivers.notify_events(tenant);
     }
 
     /// Notifies of events that this process has committed.
     pub(super) fn events_recorded(&self, tenant: Tenant) {
-        let receivers = self.lock();
-        match receivers.event_tasks.get(&tenant) {
-            Some(task) => task.notify_one(),
-            None => receivers.event_organizations.notify_one(),
-        }
+        self.lock().notify_events(tenant);
     }
 
     /// Notifies of entries that this process has committed.
@@ -85,7 +94,7 @@ impl ChangeNotifier {
         let mut receivers = self.lock();
         if receivers.subscribers.is_empty()
             && receivers.other_servers.is_none()
-            && receivers.event_tasks.is_empty()
+            && receivers.event_organizations.is_empty()
         {
             return;
         }
@@ -108,10 +117,14 @@ impl ChangeNotifier {
 }
 
 impl Receivers {
-    fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
-        if let Some(task) = self.event_tasks.get(&tenant) {
-            task.notify_one();
+    fn notify_events(&mut self, tenant: Tenant) {
+        if self.event_organizations.contains(&tenant) && self.with_events.insert(tenant) {
+            self.events.notify_one();
         }
+    }
+
+    fn notify_subscriber(&mut self, tenant: Tenant, entry: ChangeEntry) {
+        self.notify_events(tenant);
         if let Some(subscriber) = self.subscribers.get(&tenant)
             && let Err(mpsc::error::TrySendError::Closed(_)) = subscriber.try_send(entry)
         {

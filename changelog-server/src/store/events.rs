@@ -39,8 +39,10 @@ const NEW: &str = "
 SELECT sequence, document FROM events
 WHERE organization_id = $1 AND is_new = 1 ORDER BY sequence LIMIT 200";
 
-const HAS_NEW: &str = "
-SELECT sequence FROM events WHERE organization_id = $1 AND is_new = 1 LIMIT 1";
+/// Both read partial indexes, whose rows are what is still to be done.
+const WITH_NEW: &str = "SELECT DISTINCT organization_id FROM events WHERE is_new = 1";
+const WITH_PENDING: &str =
+    "SELECT DISTINCT organization_id FROM deliveries WHERE state = 'pending'";
 
 const SERVICES: &str = "SELECT id, reference FROM services WHERE organization_id = ";
 const HOSTS: &str = "SELECT id, reference FROM hosts WHERE organization_id = ";
@@ -136,6 +138,33 @@ pub(super) fn push_new<DB: Dialect>(script: &mut Script<DB>, events: &[(Tenant, 
 }
 
 impl Database {
+    /// Reads which organizations have receivers, so that their events are notified of from
+    /// now on, and returns those that have something to queue or to send.
+    pub async fn find_event_work(&self) -> Result<HashSet<Tenant>, StoreError> {
+        let known = self.event_organizations().await?;
+        self.notifier
+            .set_event_organizations(known.into_iter().collect());
+        let mut lease = self.system().await?;
+        let mut tenants = HashSet::new();
+        for statement in [WITH_NEW, WITH_PENDING] {
+            let rows: Vec<(Uuid,)> = on!(&mut lease, |db| sqlx::query_as(statement)
+                .fetch_all(&mut **db))?;
+            tenants.extend(rows.into_iter().map(|(id,)| Tenant(id.into())));
+        }
+        Ok(tenants)
+    }
+
+    /// Returns what is notified when an organization has new events.
+    pub fn new_events(&self) -> Arc<Notify> {
+        self.notifier.events()
+    }
+
+    /// Takes the organizations that have new events. On PostgreSQL, other servers record
+    /// events, too, and not all of them are notified of.
+    pub fn take_with_new_events(&self) -> HashSet<Tenant> {
+        self.notifier.take_with_events()
+    }
+
     /// Lists the organizations with receivers.
     pub async fn event_organizations(&self) -> Result<Vec<Tenant>, StoreError> {
         let rows: Vec<(Uuid,)> = on!(&mut self.system().await?, |db| sqlx::query_as(
@@ -145,30 +174,9 @@ impl Database {
         Ok(rows.into_iter().map(|(id,)| Tenant(id.into())).collect())
     }
 
-    /// Returns what is notified when an organization that has a task has new events. On
-    /// PostgreSQL, other servers record events, too.
-    pub fn new_events(&self, tenant: Tenant) -> Arc<Notify> {
-        self.notifier.event_task(tenant)
-    }
-
-    /// Returns what is notified when an organization that has no task has new events.
-    pub fn new_event_organizations(&self) -> Arc<Notify> {
-        self.notifier.event_organizations()
-    }
-
     /// Returns whether no other server serves this database.
     pub fn serves_alone(&self) -> bool {
         matches!(self.connections.writes, Engine::Sqlite(_))
-    }
-
-    /// Returns whether an organization has events that are not queued yet.
-    pub async fn has_new_events(&self, tenant: Tenant) -> Result<bool, StoreError> {
-        let row: Option<(i64,)> = on!(&mut self.point_reader(tenant).await?, |db| {
-            sqlx::query_as(HAS_NEW)
-                .bind(tenant.uuid())
-                .fetch_optional(&mut **db)
-        })?;
-        Ok(row.is_some())
     }
 }
 
@@ -178,7 +186,7 @@ impl Tx {
         execute!(self, sqlx::query(REQUIRE).bind(tenant.uuid()))?;
         let notifier = self.database.notifier.clone();
         self.after_commit.push(Box::pin(async move {
-            notifier.events_recorded(tenant);
+            notifier.add_event_organization(tenant);
         }));
         Ok(())
     }
