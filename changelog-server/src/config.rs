@@ -398,35 +398,7 @@ pub enum User {
 #[derive(Debug, Subcommand)]
 pub enum Integration {
     /// Connect a receiver: it is sent what happens to changes from now on
-    Create {
-        /// The organization's id or name
-        #[arg(long)]
-        org: String,
-        /// What to connect: webhook, slack, teams, grafana or pagerduty
-        #[arg(long, value_name = "KIND")]
-        kind: ConnectionKind,
-        /// A name for the connection
-        #[arg(long)]
-        name: String,
-        /// The address of the receiver; for Grafana, its base URL
-        #[arg(long, value_name = "URL")]
-        url: Option<String>,
-        /// A file with the token of a Slack bot or Grafana, or PagerDuty's routing key, or -
-        #[arg(long, value_name = "PATH")]
-        token_file: Option<PathBuf>,
-        /// The id of the channel that a Slack bot writes to
-        #[arg(long, value_name = "ID")]
-        channel: Option<String>,
-        /// Send only changes of at least this risk
-        #[arg(long, value_name = "RISK")]
-        min_risk: Option<RiskLevel>,
-        /// Send only changes of this service, by name; repeatable
-        #[arg(long = "service", value_name = "NAME")]
-        services: Vec<String>,
-        /// The key of stored secrets.
-        #[command(flatten)]
-        secrets: SecretsFile,
-    },
+    Create(CreateIntegration),
     /// List the connections of an organization
     List {
         /// The organization's id or name
@@ -467,6 +439,38 @@ pub enum Integration {
         /// The connection's id
         id: ConnectionId,
     },
+}
+
+/// The arguments of `integration create`.
+#[derive(Debug, Args)]
+pub struct CreateIntegration {
+    /// The organization's id or name
+    #[arg(long)]
+    pub org: String,
+    /// What to connect: webhook, slack, teams, grafana or pagerduty
+    #[arg(long, value_name = "KIND")]
+    pub kind: ConnectionKind,
+    /// A name for the connection
+    #[arg(long)]
+    pub name: String,
+    /// The address of the receiver; for Grafana, its base URL
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// A file with the token of a Slack bot or Grafana, or PagerDuty's routing key, or -
+    #[arg(long, value_name = "PATH")]
+    pub token_file: Option<PathBuf>,
+    /// The id of the channel that a Slack bot writes to
+    #[arg(long, value_name = "ID")]
+    pub channel: Option<String>,
+    /// Send only changes of at least this risk
+    #[arg(long, value_name = "RISK")]
+    pub min_risk: Option<RiskLevel>,
+    /// Send only changes of this service, by name; repeatable
+    #[arg(long = "service", value_name = "NAME")]
+    pub services: Vec<String>,
+    /// The key of stored secrets.
+    #[command(flatten)]
+    pub secrets: SecretsFile,
 }
 
 /// The key that encrypts stored secrets.

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// Lets the service reach receivers of the tests.
 const ALLOWED: [&str; 2] = ["--allow-receivers", "127.0.0.0/8"];
 /// How long the tests wait for the service.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A connection that a test has made.
 struct Connection {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::table::table;
 use super::{Failure, note, now, open, organization, print, print_json, secret};
-use crate::config::{Common, Integration};
+use crate::config::{AllowedReceivers, Common, CreateIntegration, Integration, SecretsFile};
 use crate::integrations::http::ReceiverClient;
 use crate::integrations::trial::Trial;
 use crate::integrations::{open_target, setup};
@@ -27,156 +27,19 @@ struct Created<'c> {
 }
 
 pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Failure> {
-    let store = open(common).await?;
+    let store = &open(common).await?;
     match command {
-        Integration::Create {
-            org,
-            kind,
-            name,
-            url,
-            token_file,
-            channel,
-            min_risk,
-            services,
-            secrets,
-        } => {
-            let (tenant, _) = organization(common, &store, &org).await?;
-            let mut filter = EventFilter {
-                min_risk,
-                ..EventFilter::default_of(&kind)
-            };
-            for name in services {
-                let Some(service) = store.service_named(tenant, &name).await? else {
-                    let message = format!("{org:?} has no service named {name:?}");
-                    return Err(Failure::Usage(message));
-                };
-                filter.service_ids.push(service.id);
-            }
-            let token = token_file.as_deref().map(secret::read).transpose()?;
-            let new = NewConnection {
-                kind,
-                name,
-                receiver: ReceiverInput {
-                    url,
-                    token,
-                    channel,
-                    ..ReceiverInput::default()
-                },
-                filter,
-            };
-            let secrets = secrets.open(&common.database_url)?;
-            create(common, &store, tenant, &secrets, new).await
-        }
-        Integration::List { org } => {
-            let (tenant, _) = organization(common, &store, &org).await?;
-            let connections = store.connections(tenant).await?;
-            if common.json {
-                let all: Vec<_> = connections.iter().map(shown).collect();
-                return print_json(&all);
-            }
-            let header = ["ID", "NAME", "KIND", "SENDS TO", "STATE"];
-            let rows = connections.iter().map(|one| {
-                let state = match (&one.disabled, one.failing_since) {
-                    (Some(disabled), _) => format!("disabled: {}", disabled.reason),
-                    (None, Some(since)) => format!("failing since {since}"),
-                    (None, None) => "enabled".to_owned(),
-                };
-                vec![
-                    one.id.to_string(),
-                    one.name.clone(),
-                    one.kind.to_string(),
-                    one.address.clone(),
-                    state,
-                ]
-            });
-            print(&table(&header, rows))
-        }
+        Integration::Create(args) => create(common, store, args).await,
+        Integration::List { org } => list(common, store, &org).await,
         Integration::Test {
             id,
             secrets,
             receivers,
-        } => {
-            let (tenant, connection) = find(&store, id).await?;
-            let secrets = secrets.open(&common.database_url)?;
-            let target = open_target(&secrets, tenant, &connection)?;
-            let organization = store.organization(tenant).await?;
-            let trial = Trial {
-                tenant,
-                organization: &organization.name,
-                connection: &connection,
-                target: &target,
-                dashboard: "http://localhost",
-            };
-            let http = ReceiverClient::new(receivers.networks);
-            let attempt = trial.send(&http, now()).await;
-            let reason = attempt.verdict.reason();
-            let duration = attempt.duration.as_millis();
-            if common.json {
-                print_json(&json!({
-                    "delivered": reason.is_none(),
-                    "status": attempt.status,
-                    "duration_ms": u64::try_from(duration).unwrap_or(u64::MAX),
-                    "answer": attempt.answer,
-                    "reason": reason,
-                }))?;
-            } else {
-                let status = attempt
-                    .status
-                    .map_or("no answer".to_owned(), |status| format!("answer {status}"));
-                print(&format!("{status} after {duration} ms"))?;
-                if !attempt.answer.is_empty() {
-                    print(&attempt.answer)?;
-                }
-            }
-            match reason {
-                Some(reason) => Err(Failure::NotDelivered(reason.to_owned())),
-                None => Ok(()),
-            }
-        }
-        Integration::Deliveries { id, dead } => {
-            let (tenant, connection) = find(&store, id).await?;
-            let deliveries = store.deliveries(tenant, id, None, dead).await?;
-            if common.json {
-                let all: Vec<_> = deliveries
-                    .iter()
-                    .map(|one| delivery_json(connection.id, one))
-                    .collect();
-                return print_json(&all);
-            }
-            let header = [
-                "DELIVERY", "STATE", "ATTEMPTS", "STATUS", "EVENT", "CHANGE", "REASON",
-            ];
-            let rows = deliveries.iter().map(|one| {
-                let event = one.event.as_ref();
-                vec![
-                    delivery_id(id, one).to_string(),
-                    state(one).to_owned(),
-                    one.attempts.to_string(),
-                    one.status
-                        .map_or(String::new(), |status| status.to_string()),
-                    event.map_or(String::new(), |event| event.kind.to_string()),
-                    event.map_or(String::new(), |event| event.change.title.clone()),
-                    one.reason.clone().unwrap_or_default(),
-                ]
-            });
-            print(&table(&header, rows))
-        }
-        Integration::Replay { delivery } => {
-            let (tenant, _) = find(&store, delivery.connection).await?;
-            let mut tx = store.begin_for(tenant).await?;
-            tx.replay(tenant, delivery.connection, delivery.sequence, now().into())
-                .await
-                .map_err(|error| match error {
-                    StoreError::NotFound => Failure::Usage(format!(
-                        "there is no delivery {delivery}, or it is being sent"
-                    )),
-                    error => error.into(),
-                })?;
-            tx.commit().await?;
-            done(common, "the delivery is queued again")
-        }
+        } => test(common, store, id, &secrets, receivers).await,
+        Integration::Deliveries { id, dead } => deliveries(common, store, id, dead).await,
+        Integration::Replay { delivery } => replay(common, store, delivery).await,
         Integration::Enable { id } => {
-            let (tenant, connection) = find(&store, id).await?;
+            let (tenant, connection) = find(store, id).await?;
             let mut tx = store.begin_for(tenant).await?;
             tx.enable_connection(tenant, &Actor::operator(), &connection, now())
                 .await?;
@@ -184,7 +47,7 @@ pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Fai
             done(common, &format!("{:?} is enabled", connection.name))
         }
         Integration::Delete { id } => {
-            let (tenant, connection) = find(&store, id).await?;
+            let (tenant, connection) = find(store, id).await?;
             let mut tx = store.begin_for(tenant).await?;
             tx.delete_connection(tenant, &Actor::operator(), &connection, now())
                 .await?;
@@ -194,7 +57,155 @@ pub(super) async fn run(common: &Common, command: Integration) -> Result<(), Fai
     }
 }
 
-async fn create(
+async fn create(common: &Common, store: &Store, args: CreateIntegration) -> Result<(), Failure> {
+    let (tenant, _) = organization(common, store, &args.org).await?;
+    let mut filter = EventFilter::default_of(&args.kind);
+    if args.min_risk.is_some() {
+        filter.min_risk = args.min_risk;
+    }
+    for name in args.services {
+        let Some(service) = store.service_named(tenant, &name).await? else {
+            let message = format!("{:?} has no service named {name:?}", args.org);
+            return Err(Failure::Usage(message));
+        };
+        filter.service_ids.push(service.id);
+    }
+    let token = args.token_file.as_deref().map(secret::read).transpose()?;
+    let new = NewConnection {
+        kind: args.kind,
+        name: args.name,
+        receiver: ReceiverInput {
+            url: args.url,
+            token,
+            channel: args.channel,
+            ..ReceiverInput::default()
+        },
+        filter,
+    };
+    let secrets = args.secrets.open(&common.database_url)?;
+    insert(common, store, tenant, &secrets, new).await
+}
+
+async fn list(common: &Common, store: &Store, org: &str) -> Result<(), Failure> {
+    let (tenant, _) = organization(common, store, org).await?;
+    let connections = store.connections(tenant).await?;
+    if common.json {
+        let all: Vec<_> = connections.iter().map(shown).collect();
+        return print_json(&all);
+    }
+    let header = ["ID", "NAME", "KIND", "SENDS TO", "STATE"];
+    let rows = connections.iter().map(|one| {
+        let state = match (&one.disabled, one.failing_since) {
+            (Some(disabled), _) => format!("disabled: {}", disabled.reason),
+            (None, Some(since)) => format!("failing since {since}"),
+            (None, None) => "enabled".to_owned(),
+        };
+        vec![
+            one.id.to_string(),
+            one.name.clone(),
+            one.kind.to_string(),
+            one.address.clone(),
+            state,
+        ]
+    });
+    print(&table(&header, rows))
+}
+
+async fn test(
+    common: &Common,
+    store: &Store,
+    id: ConnectionId,
+    secrets: &SecretsFile,
+    receivers: AllowedReceivers,
+) -> Result<(), Failure> {
+    let (tenant, connection) = find(store, id).await?;
+    let secrets = secrets.open(&common.database_url)?;
+    let target = open_target(&secrets, tenant, &connection)?;
+    let organization = store.organization(tenant).await?;
+    let trial = Trial {
+        tenant,
+        organization: &organization.name,
+        connection: &connection,
+        target: &target,
+        dashboard: "http://localhost",
+    };
+    let http = ReceiverClient::new(receivers.networks);
+    let attempt = trial.send(&http, now()).await;
+    let reason = attempt.verdict.reason();
+    let duration = attempt.duration.as_millis();
+    if common.json {
+        print_json(&json!({
+            "delivered": reason.is_none(),
+            "status": attempt.status,
+            "duration_ms": u64::try_from(duration).unwrap_or(u64::MAX),
+            "answer": attempt.answer,
+            "reason": reason,
+        }))?;
+    } else {
+        let status = attempt
+            .status
+            .map_or("no answer".to_owned(), |status| format!("answer {status}"));
+        print(&format!("{status} after {duration} ms"))?;
+        if !attempt.answer.is_empty() {
+            print(&attempt.answer)?;
+        }
+    }
+    match reason {
+        Some(reason) => Err(Failure::NotDelivered(reason.to_owned())),
+        None => Ok(()),
+    }
+}
+
+async fn deliveries(
+    common: &Common,
+    store: &Store,
+    id: ConnectionId,
+    dead: bool,
+) -> Result<(), Failure> {
+    let (tenant, connection) = find(store, id).await?;
+    let deliveries = store.deliveries(tenant, id, None, dead).await?;
+    if common.json {
+        let all: Vec<_> = deliveries
+            .iter()
+            .map(|one| delivery_json(connection.id, one))
+            .collect();
+        return print_json(&all);
+    }
+    let header = [
+        "DELIVERY", "STATE", "ATTEMPTS", "STATUS", "EVENT", "CHANGE", "REASON",
+    ];
+    let rows = deliveries.iter().map(|one| {
+        let event = one.event.as_ref();
+        vec![
+            delivery_id(id, one).to_string(),
+            state(one).to_owned(),
+            one.attempts.to_string(),
+            one.status
+                .map_or(String::new(), |status| status.to_string()),
+            event.map_or(String::new(), |event| event.kind.to_string()),
+            event.map_or(String::new(), |event| event.change.title.clone()),
+            one.reason.clone().unwrap_or_default(),
+        ]
+    });
+    print(&table(&header, rows))
+}
+
+async fn replay(common: &Common, store: &Store, delivery: DeliveryId) -> Result<(), Failure> {
+    let (tenant, _) = find(store, delivery.connection).await?;
+    let mut tx = store.begin_for(tenant).await?;
+    tx.replay(tenant, delivery.connection, delivery.sequence, now().into())
+        .await
+        .map_err(|error| match error {
+            StoreError::NotFound => Failure::Usage(format!(
+                "there is no delivery {delivery}, or it is being sent"
+            )),
+            error => error.into(),
+        })?;
+    tx.commit().await?;
+    done(common, "the delivery is queued again")
+}
+
+async fn insert(
     common: &Common,
     store: &Store,
     tenant: Tenant,

@@ -29,6 +29,14 @@ fn moment(day: i64, millis: i64) -> String {
 }
 
 /// Returns the counts of days as strings, such as `0 low completed 2`.
+async fn delete(store: &Store, tenant: Tenant, id: ChangeId) {
+    let mut tx = store.begin().await.expect("a transaction");
+    tx.delete_change(tenant, &Actor::operator(), id, Utc::now())
+        .await
+        .expect("it exists");
+    tx.commit().await.expect("a commit");
+}
+
 async fn days(
     store: &Store,
     tenant: Tenant,
@@ -322,11 +330,7 @@ async fn services_and_hosts_have_summaries(app: TestApp) {
     let _: HostId = some[0].item.id;
 
     // Without the newest change.
-    let mut tx = store.begin().await.expect("a transaction");
-    tx.delete_change(tenant, &Actor::operator(), newest, Utc::now())
-        .await
-        .expect("it exists");
-    tx.commit().await.expect("a commit");
+    delete(&store, tenant, newest).await;
     let page = service_page(1, 0).await;
     assert_eq!(page[0].changes, 2);
     assert_eq!(page[0].last.map(|last| last.1), Some(at(3)));
