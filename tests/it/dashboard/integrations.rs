@@ -1,12 +1,11 @@
 //! Connections to receivers in the dashboard.
 
-use std::time::{Duration, Instant};
+mod browser;
+mod deliveries;
 
 use serde_json::{Value, json};
 
-use super::{between, entries, join, sign_in};
-use changelog_tests::chromium::Chromium;
-use changelog_tests::receivers::{Answer, Receiver, webhook as webhooks};
+use super::{between, entries, join};
 use changelog_tests::{TestApp, TestClient, on_both, on_one, text};
 
 on_both!(
@@ -14,15 +13,8 @@ on_both!(
     nothing_secret_is_on_any_page,
     connections_are_separate_per_organization,
     only_owners_and_admins_see_where_it_sends,
-    deliveries_are_paged_and_replayed,
 );
-on_one!(
-    forms_are_refused_at_their_fields,
-    a_connection_is_edited,
-    tests_and_public_keys_have_rate_limits,
-    kinds_are_chosen_in_a_browser,
-    a_receiver_is_connected_broken_and_repaired_in_a_browser,
-);
+on_one!(forms_are_refused_at_their_fields, a_connection_is_edited,);
 
 const PATH: &str = "/settings/integrations";
 /// Receivers at names that do not exist.
@@ -332,122 +324,6 @@ async fn only_owners_and_admins_see_where_it_sends(app: TestApp) {
     }
 }
 
-/// Returns the number of deliveries on a page, and the link to older ones.
-fn listed(page: &str) -> (usize, Option<String>) {
-    let older = page.split_once("rel=\"next\" href=\"");
-    let older = older.map(|(_, rest)| between(rest, "", "\"").replace("&#38;", "&"));
-    (page.matches("data-label=\"Last attempt\"").count(), older)
-}
-
-async fn deliveries_are_paged_and_replayed(app: TestApp) {
-    let owner = app.browser().await;
-    let path = connect(&owner, &webhook("Bot")).await;
-    let changes: Vec<Value> = (0..55)
-        .map(|number| json!({ "title": format!("Deploy {number}"), "status": "completed" }))
-        .collect();
-    let bulk = json!({ "changes": changes });
-    app.key().post("/api/changes/bulk", bulk).await.is(201);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let (newest, older) = loop {
-        let page = owner.get(&path).await.text;
-        if let (50, Some(older)) = listed(&page) {
-            break (page, older);
-        }
-        assert!(Instant::now() < deadline, "{page}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    };
-    let rest = owner.get(&older).await.text;
-    assert_eq!(listed(&rest), (5, None));
-    let title = |number: usize| format!(">Deploy {number}<");
-    for number in 0..55 {
-        let shown = [&newest, &rest].map(|page| page.contains(&title(number)));
-        assert!(shown[0] != shown[1], "{number} is on {shown:?}");
-    }
-    // None has failed for good.
-    let failed = format!("{path}?failed=1");
-    assert_eq!(listed(&owner.get(&failed).await.text), (0, None));
-    owner
-        .post_form(&format!("{path}/disable"), &[])
-        .await
-        .is(303);
-    app.execute("UPDATE deliveries SET state = 'dead', is_claimed = 0")
-        .await;
-    let page = owner.get(&failed).await.text;
-    assert_eq!(listed(&page).0, 50);
-    assert!(page.contains("Replay all failed (55)"), "{page}");
-    let older = listed(&page).1.expect("older ones");
-    assert_eq!(listed(&owner.get(&older).await.text), (5, None));
-    // One, then all.
-    let sequence = between(&page, "name=\"sequence\" value=\"", "\"");
-    let replay = format!("{path}/replay");
-    let answer = owner.post_form(&replay, &[("sequence", sequence)]).await;
-    answer.is(303);
-    let page = owner.get(answer.header("location")).await.text;
-    assert!(page.contains("Replay all failed (54)"), "{page}");
-    owner
-        .post_form(&format!("{path}/replay-dead"), &[])
-        .await
-        .is(303);
-    assert_eq!(listed(&owner.get(&failed).await.text), (0, None));
-    let list = owner.get(PATH).await.text;
-    assert!(
-        list.contains("data-label=\"Queued\" class=\"number\">55<"),
-        "{list}"
-    );
-    for sequence in ["0", "9999999999999"] {
-        let answer = owner.post_form(&replay, &[("sequence", sequence)]).await;
-        answer.is(409);
-        assert!(answer.text.contains("no longer kept"), "{}", answer.text);
-    }
-    for sequence in ["", "one", "99999999999999999999"] {
-        let fields = [("sequence", sequence)];
-        owner.post_form(&replay, &fields).await.is(422);
-    }
-}
-
-async fn tests_and_public_keys_have_rate_limits(app: TestApp) {
-    let owner = app.browser().await;
-    let fields = [
-        ("kind", "webhook"),
-        ("name", "Inside"),
-        ("url", "https://10.0.0.1/"),
-        ("events", "change.created"),
-    ];
-    let path = connect(&owner, &fields).await;
-    let test = format!("{path}/test");
-    let mut answers = Vec::new();
-    for _ in 0..24 {
-        let answer = owner.post_form(&test, &[]).await;
-        if answer.status == 200 {
-            let refused = answer.text.contains("private or reserved network");
-            assert!(refused, "{}", answer.text);
-        }
-        answers.push(answer.status);
-    }
-    assert_eq!(answers[..20], [200; 20]);
-    assert!(answers[20..].contains(&429), "{answers:?}");
-    // Of one person only.
-    let admin = join(&app, &owner, "Alan", "admin").await.browser;
-    admin.post_form(&test, &[]).await.is(200);
-    let keys = app.anonymous();
-    let path = format!(
-        "/.well-known/changelog-webhook-keys/{}",
-        uuid::Uuid::now_v7()
-    );
-    let mut limited = None;
-    for _ in 0..200 {
-        let answer = keys.get(&path).await;
-        if answer.status != 404 {
-            limited = Some(answer);
-            break;
-        }
-    }
-    let limited = limited.expect("a limit");
-    limited.is(429);
-    assert_ne!(limited.header("retry-after"), "");
-    assert_eq!(limited.header("content-type"), "application/problem+json");
-}
-
 async fn forms_are_refused_at_their_fields(app: TestApp) {
     let owner = app.browser().await;
     for (kind, name, value, field) in [
@@ -556,145 +432,4 @@ async fn a_connection_is_edited(app: TestApp) {
         "{}",
         refused.text
     );
-}
-
-async fn kinds_are_chosen_in_a_browser(app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}/settings/members", app.url()))
-        .await;
-    browser.press("Integrations").await;
-    browser.wait_for(".kinds").await;
-    assert_eq!(browser.texts(".kinds h2").await.len(), 5);
-    browser.press("Webhook").await;
-    browser.wait_for("#url").await;
-    let fields = [("name", "Bot"), ("url", HOOK)];
-    browser.fill("main form", &fields).await;
-    browser.press("Connect").await;
-    browser.wait_for("#new-signing-secret").await;
-    // A reload shows the page without the secret.
-    browser.tab.refresh().await.expect("a page");
-    browser.wait_for("#deliveries").await;
-    assert!(!browser.has("#new-signing-secret").await);
-    browser.press("Send a test").await;
-    browser.wait_for("#result").await;
-    let result = browser.text_of("#result").await;
-    assert!(result.contains("was not found"), "{result}");
-    assert_eq!(browser.console().await, [""; 0]);
-}
-
-/// Opens a page again and again until it shows a text.
-async fn open_until(browser: &Chromium, page: &str, expected: &str) -> String {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        browser.open(page).await;
-        let text = browser.text_of("main").await;
-        if text.contains(expected) {
-            return text;
-        }
-        assert!(Instant::now() < deadline, "no {expected:?}: {text}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-async fn a_receiver_is_connected_broken_and_repaired_in_a_browser(mut app: TestApp) {
-    let Some(browser) = Chromium::start().await else {
-        return;
-    };
-    app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
-        .await;
-    let receiver = Receiver::start().await;
-    sign_in(&browser, &app, &app.organization).await;
-    browser
-        .open(&format!("{}{PATH}/new?kind=webhook", app.url()))
-        .await;
-    let url = receiver.url();
-    browser
-        .fill("main form", &[("name", "Release bot"), ("url", &url)])
-        .await;
-    browser.press("Connect").await;
-    browser.wait_for("#new-signing-secret").await;
-    let secret = browser.text_of("#new-signing-secret").await;
-    let page = format!("{}{}", app.url(), browser.path().await);
-    assert!(page.contains("/settings/integrations/"), "{page}");
-
-    // The test shows the receiver's own answer.
-    receiver.answer_next(Answer::text(202, "thanks for the test"));
-    browser.press("Send a test").await;
-    browser.wait_for("#result").await;
-    let text = browser.text_of("main").await;
-    for shown in ["Test: Delivered.", "Status 202", "thanks for the test"] {
-        assert!(text.contains(shown), "{shown}: {text}");
-    }
-    let requests = receiver.wait_for(1).await;
-    webhooks::check(&requests[0], secret.trim()).expect("it is genuine");
-    assert!(
-        text.contains("Nothing sent yet"),
-        "a test is no delivery: {text}"
-    );
-
-    // A change is delivered.
-    app.key().completed_change("Deploy payments").await;
-    let text = open_until(&browser, &page, "Delivered").await;
-    for shown in ["Deploy payments", "status 200", "1 attempt", "Working"] {
-        assert!(text.contains(shown), "{shown}: {text}");
-    }
-
-    // The receiver breaks.
-    receiver.answer_with(Answer::text(500, "the disk is full"));
-    app.key().completed_change("Deploy search").await;
-    let text = open_until(&browser, &page, "To be retried").await;
-    for shown in [
-        "Failing",
-        "The receiver answered 500",
-        "status 500",
-        "Next attempt",
-    ] {
-        assert!(text.contains(shown), "{shown}: {text}");
-    }
-    browser.click(".deliveries details > summary").await;
-    browser.wait_for_text("the disk is full").await;
-    let list = format!("{}{PATH}", app.url());
-    open_until(&browser, &list, "The receiver answered 500").await;
-    // Failing for less than an hour is no notice.
-    browser.open(&app.url()).await;
-    assert!(!browser.has("main > .bad").await);
-    app.execute("UPDATE connections SET failing_since = failing_since - 3600000")
-        .await;
-    browser.open(&app.url()).await;
-    let notice = browser.text_of("main > .bad").await;
-    assert!(
-        notice.contains("Release bot has been failing since"),
-        "{notice}"
-    );
-
-    // It is repaired, and the delivery sent again.
-    receiver.answer_with(Answer::ok());
-    browser.open(&page).await;
-    browser.click("form[action$='/replay'] button").await;
-    let text = open_until(&browser, &page, "Working").await;
-    assert!(!text.contains("To be retried"), "{text}");
-    let requests = receiver.requests();
-    let last = requests.last().expect("a request");
-    let event = webhooks::check(last, secret.trim()).expect("it is genuine");
-    assert_eq!(event.kind, "change.created");
-
-    // The receiver is gone: the connection is disabled until it is enabled.
-    receiver.answer_with(Answer::status(410));
-    app.key().completed_change("Deploy catalog").await;
-    open_until(&browser, &page, "Disabled").await;
-    browser.open(&app.url()).await;
-    let notice = browser.text_of("main > .bad").await;
-    assert!(notice.contains("it is gone (410)"), "{notice}");
-    receiver.answer_with(Answer::ok());
-    browser.open(&list).await;
-    browser.click("form[action$='/enable'] button").await;
-    open_until(&browser, &page, "Working").await;
-    let log = format!("{}/activity?resource=integration", app.url());
-    let text = open_until(&browser, &log, "connected the integration").await;
-    assert!(text.contains("changed the integration"), "{text}");
-    assert_eq!(browser.console().await, [""; 0]);
 }

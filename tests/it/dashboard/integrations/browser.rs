@@ -1,0 +1,155 @@
+//! Connections as people set them up, see them fail, and repair them.
+
+use std::time::{Duration, Instant};
+
+use super::{HOOK, PATH};
+use crate::dashboard::sign_in;
+use changelog_tests::chromium::Chromium;
+use changelog_tests::receivers::{Answer, Receiver, webhook};
+use changelog_tests::{TestApp, on_one};
+
+on_one!(
+    kinds_are_chosen_in_a_browser,
+    a_receiver_is_connected_broken_and_repaired,
+);
+
+async fn kinds_are_chosen_in_a_browser(app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    sign_in(&browser, &app, &app.organization).await;
+    browser
+        .open(&format!("{}/settings/members", app.url()))
+        .await;
+    browser.press("Integrations").await;
+    browser.wait_for(".kinds").await;
+    assert_eq!(browser.texts(".kinds h2").await.len(), 5);
+    browser.press("Webhook").await;
+    browser.wait_for("#url").await;
+    let fields = [("name", "Bot"), ("url", HOOK)];
+    browser.fill("main form", &fields).await;
+    browser.press("Connect").await;
+    browser.wait_for("#new-signing-secret").await;
+    // A reload shows the page without the secret.
+    browser.tab.refresh().await.expect("a page");
+    browser.wait_for("#deliveries").await;
+    assert!(!browser.has("#new-signing-secret").await);
+    browser.press("Send a test").await;
+    browser.wait_for("#result").await;
+    let result = browser.text_of("#result").await;
+    assert!(result.contains("was not found"), "{result}");
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+/// Opens a page again and again until it shows a text.
+async fn open_until(browser: &Chromium, page: &str, expected: &str) -> String {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        browser.open(page).await;
+        let text = browser.text_of("main").await;
+        if text.contains(expected) {
+            return text;
+        }
+        assert!(Instant::now() < deadline, "no {expected:?}: {text}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn a_receiver_is_connected_broken_and_repaired(mut app: TestApp) {
+    let Some(browser) = Chromium::start().await else {
+        return;
+    };
+    app.restart_with(&["--allow-receivers", "127.0.0.0/8"])
+        .await;
+    let receiver = Receiver::start().await;
+    sign_in(&browser, &app, &app.organization).await;
+    browser
+        .open(&format!("{}{PATH}/new?kind=webhook", app.url()))
+        .await;
+    let url = receiver.url();
+    browser
+        .fill("main form", &[("name", "Release bot"), ("url", &url)])
+        .await;
+    browser.press("Connect").await;
+    browser.wait_for("#new-signing-secret").await;
+    let secret = browser.text_of("#new-signing-secret").await;
+    let own = format!("{}{}", app.url(), browser.path().await);
+    assert!(own.contains("/settings/integrations/"), "{own}");
+
+    // The test shows the receiver's own answer.
+    receiver.answer_next(Answer::text(202, "thanks for the test"));
+    browser.press("Send a test").await;
+    browser.wait_for("#result").await;
+    let text = browser.text_of("main").await;
+    for shown in ["Test: Delivered.", "Status 202", "thanks for the test"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    let requests = receiver.wait_for(1).await;
+    webhook::check(&requests[0], secret.trim()).expect("it is genuine");
+    assert!(
+        text.contains("Nothing sent yet"),
+        "a test is no delivery: {text}"
+    );
+
+    // A change is delivered.
+    app.key().completed_change("Deploy payments").await;
+    let text = open_until(&browser, &own, "Delivered").await;
+    for shown in ["Deploy payments", "status 200", "1 attempt", "Working"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+
+    // The receiver breaks.
+    receiver.answer_with(Answer::text(500, "the disk is full"));
+    app.key().completed_change("Deploy search").await;
+    let text = open_until(&browser, &own, "To be retried").await;
+    for shown in [
+        "Failing",
+        "The receiver answered 500",
+        "status 500",
+        "Next attempt",
+    ] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    browser.click(".deliveries details > summary").await;
+    browser.wait_for_text("the disk is full").await;
+    let list = format!("{}{PATH}", app.url());
+    open_until(&browser, &list, "The receiver answered 500").await;
+    // Failing for less than an hour is no notice.
+    browser.open(&app.url()).await;
+    assert!(!browser.has("main > .bad").await);
+    app.execute("UPDATE connections SET failing_since = failing_since - 3600000")
+        .await;
+    browser.open(&app.url()).await;
+    let notice = browser.text_of("main > .bad").await;
+    assert!(
+        notice.contains("Release bot has been failing since"),
+        "{notice}"
+    );
+
+    // It is repaired, and the delivery sent again.
+    receiver.answer_with(Answer::ok());
+    browser.open(&own).await;
+    browser.click("form[action$='/replay'] button").await;
+    let text = open_until(&browser, &own, "Working").await;
+    assert!(!text.contains("To be retried"), "{text}");
+    let requests = receiver.requests();
+    let last = requests.last().expect("a request");
+    let event = webhook::check(last, secret.trim()).expect("it is genuine");
+    assert_eq!(event.kind, "change.created");
+
+    // The receiver is gone: the connection is disabled until it is enabled.
+    receiver.answer_with(Answer::status(410));
+    app.key().completed_change("Deploy catalog").await;
+    open_until(&browser, &own, "Disabled").await;
+    browser.open(&app.url()).await;
+    let notice = browser.text_of("main > .bad").await;
+    assert!(notice.contains("it is gone (410)"), "{notice}");
+    receiver.answer_with(Answer::ok());
+    browser.open(&list).await;
+    browser.click("form[action$='/enable'] button").await;
+    open_until(&browser, &own, "Working").await;
+    let log = format!("{}/activity?resource=integration", app.url());
+    let text = open_until(&browser, &log, "connected the integration").await;
+    assert!(text.contains("changed the integration"), "{text}");
+    assert_eq!(browser.console().await, [""; 0]);
+}
