@@ -143,8 +143,8 @@ mod tests {
         assert!(plan[0].starts_with("SEARCH connections"), "{plan:?}");
         let plan = explain::of(SELECT_TOTALS).await;
         for step in &plan {
-            assert!(!step.starts_with("SCAN d"), "{plan:?}");
-            assert!(!step.starts_with("SCAN c"), "{plan:?}");
+            let is_scan = ["SCAN c", "SCAN d"].contains(&step.as_str());
+            assert!(!is_scan, "{plan:?}");
             assert!(!step.contains("TEMP B-TREE"), "{plan:?}");
         }
         for index in ["deliveries_due", "deliveries_dead"] {
