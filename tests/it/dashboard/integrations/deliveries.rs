@@ -26,7 +26,7 @@ async fn deliveries_are_paged_and_replayed(app: TestApp) {
         .collect();
     let bulk = json!({ "changes": changes });
     app.key().post("/api/changes/bulk", bulk).await.is(201);
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let (newest, older) = loop {
         let page = owner.get(&path).await.text;
         if let (50, Some(older)) = listed(&page) {
