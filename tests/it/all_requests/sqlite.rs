@@ -56,6 +56,12 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
     ("sessions", "organization_id", "a person has few sessions"),
 ];
 
+/// Partial indexes that are read completely: they have what is still to be sent.
+const OPEN_WORK: [&str; 2] = [
+    "SCAN deliveries USING COVERING INDEX deliveries_due",
+    "SCAN events USING COVERING INDEX events_new",
+];
+
 /// Ranges that are short enough to be read completely: the creation of a resource is
 /// found by the time of its id, the busiest services by the days of a week.
 const SHORT_RANGES: [(&str, [&str; 2]); 2] = [
@@ -262,6 +268,11 @@ impl Schema {
 
     fn problems_of(&self, statement: &str, plan: &[Step]) -> Vec<String> {
         let mut problems = Vec::new();
+        if let [step] = plan
+            && OPEN_WORK.contains(&step.detail.as_str())
+        {
+            return problems;
+        }
         for step in plan {
             let detail = &step.detail;
             if let Some(what) = detail.strip_prefix("SCAN ")
@@ -370,9 +381,7 @@ fn is_bounded(what: &str, statement: &str, plan: &[Step]) -> bool {
     let is_one = statement.ends_with(&format!("FROM {name} LIMIT 1"));
     // The oldest rows of a table, in the order in which they were written.
     let is_oldest = statement.contains(&format!("FROM {name} ORDER BY rowid LIMIT "));
-    // The tasks of receivers begin with all organizations that have some.
-    let is_all = statement == "SELECT organization_id FROM event_organizations";
-    is_select || is_values || is_all || is_one || is_oldest || is_lookup(what)
+    is_select || is_values || is_one || is_oldest || is_lookup(what)
 }
 
 /// Returns whether a virtual table is searched by words or rows, and not scanned.
