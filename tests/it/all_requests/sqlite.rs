@@ -56,8 +56,10 @@ const UNINDEXED_COLUMNS: [(&str, &str, &str); 10] = [
     ("sessions", "organization_id", "a person has few sessions"),
 ];
 
-/// Partial indexes that are read completely: they have what is still to be sent.
-const OPEN_WORK: [&str; 2] = [
+/// What is read completely: the organizations with receivers, and the partial indexes of
+/// what is still to be sent.
+const OPEN_WORK: [&str; 3] = [
+    "SCAN event_organizations",
     "SCAN deliveries USING COVERING INDEX deliveries_due",
     "SCAN events USING COVERING INDEX events_new",
 ];
