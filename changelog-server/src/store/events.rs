@@ -124,17 +124,21 @@ pub(super) fn push_new<DB: Dialect>(script: &mut Script<DB>, events: &[(Tenant, 
         "INSERT INTO events (organization_id, document, created_at, is_new) \
          SELECT new.column1, new.column2, new.column3, 1 FROM (",
     );
-    let rows = events.iter().map(|(tenant, document, at)| {
+    let rows = events.iter().zip(0..);
+    let rows = rows.map(|((tenant, document, at), number): (_, i64)| {
         [
             Value::from(tenant.uuid()),
             (*document).into(),
             at.millis().into(),
+            number.into(),
         ]
     });
     push_values(query, rows);
     query
         .push(") AS new JOIN event_organizations o ON o.organization_id = new.column1 WHERE 1 = 1");
     push_organization(query, "o.organization_id", Some(tenant.uuid()));
+    // The places are in the order of the request.
+    query.push(" ORDER BY new.column4");
 }
 
 impl Database {

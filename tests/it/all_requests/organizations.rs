@@ -22,7 +22,7 @@ use changelog_tests::{Organization, Postgres, TestApp, send, text};
 const PARTITIONS: usize = 8;
 
 /// Statements that need the rows of all organizations, and why.
-const EXCEPTIONS: [(&str, &str); 7] = [
+const EXCEPTIONS: [(&str, &str); 9] = [
     (
         "DELETE FROM idempotency WHERE (organization_id, scope) IN",
         "deletes the oldest expired rows, every ten minutes",
@@ -42,6 +42,14 @@ const EXCEPTIONS: [(&str, &str); 7] = [
     (
         "INSERT INTO events ",
         "of values that it has itself, if a row of the same organization exists",
+    ),
+    (
+        "SELECT DISTINCT organization_id FROM events",
+        "finds what is to be queued, every ten seconds",
+    ),
+    (
+        "SELECT DISTINCT organization_id FROM deliveries",
+        "finds what is to be sent, every ten seconds",
     ),
     (
         "SELECT organization_id FROM event_organizations",

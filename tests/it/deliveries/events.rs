@@ -125,7 +125,7 @@ async fn filters_choose_events(mut app: TestApp) {
     assert_eq!(receiver.requests().len(), 2);
     let owner = app.browser().await;
     let entries = owner.get("/api/activity?resource=integration").await;
-    let entries = entries.data(200);
+    let entries = entries.json()["items"].clone();
     let actions: Vec<_> = entries.as_array().expect("a list").iter().collect();
     assert_eq!(actions[0]["action"], "disconnected", "{actions:?}");
     assert_eq!(actions[1]["action"], "connected");

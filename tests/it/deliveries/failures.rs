@@ -99,7 +99,7 @@ async fn a_receiver_that_is_gone_is_disabled(mut app: TestApp) {
     assert_eq!(hook.deliveries(&app).len(), 1);
     let owner = app.browser().await;
     let entry = owner.get("/api/activity?resource=integration").await;
-    let entry = entry.data(200)[0].clone();
+    let entry = entry.json()["items"][0].clone();
     assert_eq!(entry["action"], "updated", "{entry}");
     // Enabled again, it gets what was not delivered, and what is recorded from now on.
     receiver.answer_with(Answer::ok());
