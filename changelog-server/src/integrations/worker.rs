@@ -3,13 +3,14 @@
 //! holds up no other one.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use changelog_core::{ConnectionId, Timestamp};
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{interval, sleep};
 
 use super::message::{Attempt, Message, Verdict};
@@ -50,8 +51,7 @@ const CHAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Queues and sends until `stop` is true, and returns when what was being sent is done.
 pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
-    let mut tasks: JoinSet<Tenant> = JoinSet::new();
-    let mut running: HashMap<Tenant, Arc<Notify>> = HashMap::new();
+    let mut tasks = Tasks::new();
     let events = app.store.new_events();
     let mut poll = interval(POLL_INTERVAL);
     while !*stop.borrow() {
@@ -66,63 +66,88 @@ pub(crate) async fn run(app: App, mut stop: watch::Receiver<bool>) {
             () = events.notified() => app.store.take_with_new_events(),
             _ = stop.changed() => HashSet::new(),
         };
-        while let Some(ended) = tasks.try_join_next() {
-            if let Ok(tenant) = ended {
-                running.remove(&tenant);
-            }
-        }
         for tenant in ready {
-            let wake = running.entry(tenant).or_insert_with(|| {
-                let wake = Arc::new(Notify::new());
-                let (app, stop) = (app.clone(), stop.clone());
-                tasks.spawn(run_organization(app, tenant, Arc::clone(&wake), stop));
-                wake
+            tasks.wake(tenant, |wake| {
+                run_organization(app.clone(), tenant, wake, stop.clone())
             });
-            wake.notify_one();
         }
     }
-    while tasks.join_next().await.is_some() {}
+    tasks.join().await;
+}
+
+/// Tasks by what they are for.
+struct Tasks<K> {
+    set: JoinSet<()>,
+    running: HashMap<K, (Arc<Notify>, AbortHandle)>,
+}
+
+impl<K: Eq + Hash> Tasks<K> {
+    fn new() -> Self {
+        Self {
+            set: JoinSet::new(),
+            running: HashMap::new(),
+        }
+    }
+
+    /// Wakes a task, or starts it if it does not run.
+    fn wake<F>(&mut self, key: K, start: impl FnOnce(Arc<Notify>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.forget_ended();
+        let (wake, _) = self.running.entry(key).or_insert_with(|| {
+            let wake = Arc::new(Notify::new());
+            let task = self.set.spawn(start(Arc::clone(&wake)));
+            (wake, task)
+        });
+        wake.notify_one();
+    }
+
+    /// Returns whether no task runs.
+    fn is_empty(&mut self) -> bool {
+        self.forget_ended();
+        self.running.is_empty()
+    }
+
+    fn forget_ended(&mut self) {
+        // Also of those that have panicked.
+        while self.set.try_join_next().is_some() {}
+        self.running.retain(|_, (_, task)| !task.is_finished());
+    }
+
+    /// Waits until all tasks have ended.
+    async fn join(mut self) {
+        while self.set.join_next().await.is_some() {}
+    }
 }
 
 /// Queues the events of an organization, and runs the tasks of its connections, until there
-/// is nothing to do. Returns the organization.
+/// is nothing to do.
 async fn run_organization(
     app: App,
     tenant: Tenant,
     wake: Arc<Notify>,
     mut stop: watch::Receiver<bool>,
-) -> Tenant {
-    let mut tasks: JoinSet<ConnectionId> = JoinSet::new();
-    let mut running: HashMap<ConnectionId, Arc<Notify>> = HashMap::new();
+) {
+    let mut tasks = Tasks::new();
     while !*stop.borrow() {
-        while let Some(ended) = tasks.try_join_next() {
-            if let Ok(id) = ended {
-                running.remove(&id);
-            }
-        }
         let mut wait = IDLE;
         match queue_events(&app, tenant).await {
             Ok(Queued {
                 events: count,
                 connections,
             }) => {
-                for connection in &connections {
-                    if connection.disabled.is_some() {
-                        continue;
-                    }
-                    let wake = running.entry(connection.id).or_insert_with(|| {
-                        let wake = Arc::new(Notify::new());
+                for connection in connections.iter().filter(|one| one.disabled.is_none()) {
+                    tasks.wake(connection.id, |wake| {
                         let sender = Sender {
                             app: app.clone(),
                             tenant,
                             id: connection.id,
-                            wake: Arc::clone(&wake),
+                            wake,
                             stop: stop.clone(),
                         };
-                        tasks.spawn(sender.run());
-                        wake
+                        sender.run()
                     });
-                    wake.notify_one();
                 }
                 if count >= MAX_NEW_EVENTS {
                     wake.notify_one();
@@ -136,24 +161,15 @@ async fn run_organization(
         }
         tokio::select! {
             () = wake.notified() => sleep(GATHERING).await,
-            () = sleep(wait), if wait != IDLE || running.is_empty() => {
-                if wait == IDLE {
-                    break;
-                }
-            }
-            Some(ended) = tasks.join_next() => {
-                if let Ok(id) = ended {
-                    running.remove(&id);
-                }
-                if running.is_empty() {
+            () = sleep(wait) => {
+                if wait == IDLE && tasks.is_empty() {
                     break;
                 }
             }
             _ = stop.changed() => {}
         }
     }
-    while tasks.join_next().await.is_some() {}
-    tenant
+    tasks.join().await;
 }
 
 /// Sends what is queued for one connection.
@@ -167,8 +183,8 @@ struct Sender {
 
 impl Sender {
     /// Sends until nothing is queued any more, the connection is deleted or disabled, or the
-    /// server stops. Returns the id of the connection.
-    async fn run(mut self) -> ConnectionId {
+    /// server stops.
+    async fn run(mut self) {
         let mut organization: Option<String> = None;
         if self.app.store.serves_alone()
             && let Err(error) = self.release().await
@@ -206,7 +222,6 @@ impl Sender {
                 }
             }
         }
-        self.id
     }
 
     async fn release(&self) -> Result<(), StoreError> {
