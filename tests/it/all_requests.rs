@@ -18,5 +18,5 @@ mod seed;
 mod sql;
 mod sqlite;
 
-/// A table of one row that a periodic task writes, and no request.
-const WRITTEN_BY_A_TIMER: &str = "latest_time";
+/// Tables that tasks write and read, and no request.
+const WRITTEN_BY_A_TIMER: [&str; 2] = ["latest_time", "receiver_messages"];

@@ -410,19 +410,13 @@ struct Due {
 }
 
 impl Due {
-    fn update<DB: Dialect>(&self) -> QueryBuilder<DB> {
+    /// Selects them and locks them on PostgreSQL, without those that another server has
+    /// locked. The update is a statement of its own: PostgreSQL may run a subselect with a
+    /// limit several times.
+    fn select<DB: Dialect>(&self) -> QueryBuilder<DB> {
         let (tenant, connection) = (self.tenant.uuid(), self.connection.0);
-        let mut query = QueryBuilder::new(
-            "UPDATE deliveries SET attempts = attempts + 1, is_claimed = 1, next_at = ",
-        );
-        DB::bind(&mut query, self.expiry.millis().into());
-        query.push(" WHERE organization_id = ");
-        DB::bind(&mut query, tenant.into());
-        query.push(" AND connection_id = ");
-        DB::bind(&mut query, connection.into());
-        query.push(
-            " AND sequence IN (SELECT d.sequence FROM deliveries d WHERE d.organization_id = ",
-        );
+        let mut query =
+            QueryBuilder::new("SELECT d.sequence FROM deliveries d WHERE d.organization_id = ");
         DB::bind(&mut query, tenant.into());
         query.push(" AND d.connection_id = ");
         DB::bind(&mut query, connection.into());
@@ -444,7 +438,21 @@ impl Due {
         query.push(" ORDER BY d.next_at, d.sequence");
         push_limit(&mut query, self.limit, 0);
         query.push(DB::SKIP_LOCKED);
-        query.push(") RETURNING sequence, change_id, attempts, burst");
+        query
+    }
+
+    fn update<DB: Dialect>(&self, sequences: Vec<i64>) -> QueryBuilder<DB> {
+        let mut query = QueryBuilder::new(
+            "UPDATE deliveries SET attempts = attempts + 1, is_claimed = 1, next_at = ",
+        );
+        DB::bind(&mut query, self.expiry.millis().into());
+        query.push(" WHERE organization_id = ");
+        DB::bind(&mut query, self.tenant.uuid().into());
+        query.push(" AND connection_id = ");
+        DB::bind(&mut query, self.connection.0.into());
+        query.push(" AND sequence");
+        DB::push_in(&mut query, sequences);
+        query.push(" RETURNING sequence, change_id, attempts, burst");
         query
     }
 }
@@ -487,8 +495,16 @@ impl Tx {
     }
 
     async fn claim(&mut self, due: &Due) -> Result<Vec<ClaimedRow>, StoreError> {
+        let rows: Vec<(i64,)> = on!(&mut self.connection, |db| async {
+            due.select().build_query_as().fetch_all(&mut **db).await
+        })?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let sequences: Vec<i64> = rows.into_iter().map(|(sequence,)| sequence).collect();
         on!(&mut self.connection, |db| async {
-            due.update().build_query_as().fetch_all(&mut **db).await
+            let mut query = due.update(sequences);
+            query.build_query_as().fetch_all(&mut **db).await
         })
     }
 

@@ -137,8 +137,10 @@ pub(super) fn push_new<DB: Dialect>(script: &mut Script<DB>, events: &[(Tenant, 
     query
         .push(") AS new JOIN event_organizations o ON o.organization_id = new.column1 WHERE 1 = 1");
     push_organization(query, "o.organization_id", Some(tenant.uuid()));
-    // The places are in the order of the request.
-    query.push(" ORDER BY new.column4");
+    if !DB::MIXES_ORGANIZATIONS {
+        // The places are in the order of the request, as they are on SQLite without this.
+        query.push(" ORDER BY new.column4");
+    }
 }
 
 impl Database {

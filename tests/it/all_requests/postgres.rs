@@ -71,8 +71,8 @@ async fn no_statement_scans_a_table() {
     let generic = texts(explained.iter().filter(|one| one.is_generic()));
     assert!(generic.len() >= 30, "only {generic:#?}");
     for table in tables(&app).await {
-        let named =
-            table == WRITTEN_BY_A_TIMER || statements.iter().any(|text| text.contains(&table));
+        let named = WRITTEN_BY_A_TIMER.contains(&table.as_str())
+            || statements.iter().any(|text| text.contains(&table));
         assert!(named, "no statement names {table}");
     }
 }

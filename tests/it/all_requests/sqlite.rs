@@ -104,8 +104,8 @@ async fn no_statement_scans_a_table() {
     let different: BTreeSet<String> = statements.iter().map(|text| shorten(text)).collect();
     assert!(different.len() >= 70, "only {different:#?}");
     for table in &schema.tables {
-        let named =
-            table == WRITTEN_BY_A_TIMER || statements.iter().any(|text| text.contains(table));
+        let named = WRITTEN_BY_A_TIMER.contains(&table.as_str())
+            || statements.iter().any(|text| text.contains(table));
         assert!(named, "no statement names {table}");
     }
     schema.assert_lost_indexes_are_noticed(&statements).await;
