@@ -15,7 +15,7 @@ const GAP: usize = TABLE_GAP as usize;
 const TEXT_WIDTH: usize = 40;
 /// The width of each of several texts before side columns are shown.
 const SHARED_TEXT_WIDTH: usize = 30;
-/// The minimum width of a text column next to fixed columns, and of a side column that is
+/// The minimum width of a column of text next to fixed columns, and of a side column that is
 /// named with `--columns`.
 const MIN_CUT_WIDTH: usize = 8;
 /// The width that a side column has before the others get more.

@@ -582,7 +582,7 @@ impl Tx {
         match health.works {
             Some(true) if connection.failing_since.is_some() => {
                 self.set_failing(tenant, connection.id, None).await?;
-                // The receiver works again: what waits for a later attempt is sent now.
+                // The receiver works again: queued retries are sent now.
                 self.retry_pending(tenant, connection.id, now).await?;
             }
             Some(false) if connection.failing_since.is_none() => {

@@ -239,7 +239,7 @@ impl Tx {
         for (sequence, document) in rows {
             match serde_json::from_str::<StoredEvent>(&document) {
                 Ok(event) => stored.push((sequence, event)),
-                // Kept as it is, so that it does not hold up the others for ever.
+                // Skipped, so that it does not delay the others. It is deleted with old events.
                 Err(error) => tracing::error!(%error, sequence, "an event cannot be read"),
             }
         }

@@ -45,7 +45,7 @@ fn header<'m>(mail: &'m Message<'_>, name: &'m str) -> &'m str {
 /// Returns the parts of a mail as text.
 fn parts(mail: &SmtpMail) -> (String, String) {
     let parsed = parse(mail);
-    let plain = parsed.body_text(0).expect("a text part").into_owned();
+    let plain = parsed.body_text(0).expect("a plain text part").into_owned();
     let html = parsed.body_html(0).expect("an HTML part").into_owned();
     assert_eq!((parsed.text_body.len(), parsed.html_body.len()), (1, 1));
     assert_ne!(parsed.text_body, parsed.html_body);

@@ -79,7 +79,7 @@ fn text_object(object: &Value, max_chars: usize) -> Result<(), String> {
     let text = text_of(&object["text"])?;
     let count = text.chars().count();
     if text.trim().is_empty() || count > max_chars {
-        return Err(format!("a text of {count} characters"));
+        return Err(format!("text of {count} characters"));
     }
     mentions_nobody(text)
 }

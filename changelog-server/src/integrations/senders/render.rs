@@ -253,17 +253,17 @@ pub(super) fn line(text: &str) -> String {
     printable(&text.replace(['\n', '\t', '\r'], " ")).into_owned()
 }
 
-/// Returns the first lines of a text.
+/// Returns the first lines of a string.
 fn excerpt(text: &str) -> String {
     clipped(&line(text.trim()), MAX_EXCERPT_CHARS)
 }
 
-/// Returns the beginning of a text.
+/// Returns the beginning of a string.
 pub(super) fn clipped(text: &str, max_chars: usize) -> String {
     clipped_as(text, max_chars, |c, _| c.to_string())
 }
 
-/// Returns the beginning of a text whose escaped form has at most `max_chars` characters.
+/// Returns the beginning of a string whose escaped form has at most `max_chars` characters.
 /// `escape` returns a character as it is written; it is given the characters next to it.
 pub(super) fn clipped_as(
     text: &str,

@@ -41,7 +41,7 @@ async fn kinds_are_chosen_in_a_browser(app: TestApp) {
     assert_eq!(browser.console().await, [""; 0]);
 }
 
-/// Opens a page again and again until it shows a text.
+/// Reloads a page until it shows a string.
 async fn open_until(browser: &Chromium, page: &str, expected: &str) -> String {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {

@@ -112,7 +112,7 @@ fn context(text: &str) -> Value {
     json!({ "type": "context", "elements": [mrkdwn(&text, CONTEXT_CHARS)] })
 }
 
-/// Returns a text object of escaped text, which is shorter than the limit because its
+/// Returns a text object of an escaped string, which is shorter than the limit because its
 /// parts were shortened. `verbatim` keeps Slack from making mentions of names.
 fn mrkdwn(text: &str, max_chars: usize) -> Value {
     debug_assert!(text.chars().count() <= max_chars, "{text}");
